@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+namespace rankmesh {
+
+/// `rest` in place of a size: whatever the world leaves over (`*` in text).
+struct Rest {
+    friend constexpr bool operator==(Rest, Rest) = default;
+};
+inline constexpr Rest rest{};
+
+/// The size of an axis: a number, or the rest.
+class Extent {
+public:
+    constexpr Extent() = default;  // 0: no size, which no mesh accepts
+    constexpr Extent(int size) : size_(size) {}
+    constexpr Extent(Rest) : is_rest_(true) {}
+    constexpr bool is_rest() const { return is_rest_; }
+    constexpr int size() const { return size_; }
+
+private:
+    int size_ = 0;
+    bool is_rest_ = false;
+};
+
+/// A named dimension: `{"tp", 8}`, `{"dp", rest}`, or with a stride of its own `{"dp", 4, 8}`.
+struct Axis {
+    std::string_view name = {};
+    Extent size = {};
+    int stride = 0;  ///< ranks between neighbours; 0: the plain stride, the product of all sizes further in
+};
+
+/// An axis of one mesh by its position, outermost 0: what hot paths hold instead of a name.
+struct AxisId {
+    int index = 0;
+    friend constexpr bool operator==(AxisId, AxisId) = default;
+};
+
+/// What names an axis in a query: its AxisId, or its name.
+template <class T>
+concept AxisRef = std::same_as<std::remove_cvref_t<T>, AxisId> || std::convertible_to<T, std::string_view>;
+
+/// A set of axes of one mesh; the order in which they were named is forgotten.
+class AxisSet {
+public:
+    constexpr void insert(AxisId axis) { bits_ |= std::uint32_t{1} << axis.index; }
+    constexpr bool contains(AxisId axis) const { return (bits_ >> axis.index & 1U) != 0; }
+    constexpr bool empty() const { return bits_ == 0; }
+    /// One bit an axis, the outermost lowest.
+    constexpr std::uint32_t bits() const { return bits_; }
+    friend constexpr bool operator==(AxisSet, AxisSet) = default;
+
+private:
+    std::uint32_t bits_ = 0;
+};
+
+/// What lies beyond the ends of an axis: nothing, or its other end.
+enum class Edge { open, wrap };
+
+}  // namespace rankmesh

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rankmesh {
+
+/// Everything rankmesh throws is an Error; its type is the kind, its text says what was asked, what is true
+/// and what would work.
+class Error : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// The call itself is wrong: a bad size, an unknown axis, a buffer of the wrong length.
+class Misuse : public Error {
+public:
+    using Error::Error;
+};
+
+/// Ranks that had to say the same thing said different things; `ranks` are those outside the largest class.
+class Disagreement : public Error {
+public:
+    Disagreement(const std::string& text, std::vector<int> ranks) : Error(text), ranks(std::move(ranks)) {}
+    std::vector<int> ranks;
+};
+
+/// A deadline passed; `arrived` and `missing` are world ranks, both empty where the engine can not tell.
+class Deadline : public Error {
+public:
+    Deadline(const std::string& text, std::vector<int> arrived, std::vector<int> missing)
+        : Error(text), arrived(std::move(arrived)), missing(std::move(missing)) {}
+    std::vector<int> arrived;
+    std::vector<int> missing;
+};
+
+/// Peers are gone: they left by exception, or their process ended; `ranks` are world ranks.
+class Lost : public Error {
+public:
+    Lost(const std::string& text, std::vector<int> ranks) : Error(text), ranks(std::move(ranks)) {}
+    std::vector<int> ranks;
+};
+
+/// The engine below reported an error of its own.
+class EngineFailure : public Error {
+public:
+    using Error::Error;
+};
+
+/// The engine asked for is not in this build.
+class NotBuilt : public Error {
+public:
+    using Error::Error;
+};
+
+namespace detail {
+
+inline void append(std::string& out, std::string_view text) { out += text; }
+inline void append(std::string& out, char c) { out += c; }
+template <class Number>
+requires std::is_arithmetic_v<Number>
+void append(std::string& out, Number number) { out += std::to_string(number); }
+
+/// The parts one after the other, numbers in decimal.
+template <class... Parts>
+std::string cat(const Parts&... parts) {
+    auto out = std::string{};
+    (append(out, parts), ...);
+    return out;
+}
+
+}  // namespace detail
+}  // namespace rankmesh

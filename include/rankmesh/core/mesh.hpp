@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <rankmesh/core/axis.hpp>
+#include <rankmesh/core/coordinate.hpp>
+#include <rankmesh/core/group.hpp>
+#include <rankmesh/core/layout.hpp>
+#include <rankmesh/core/name.hpp>
+
+namespace rankmesh {
+
+/// An ordered list of named axes laid over ranks by strides, outermost first: `pp=4 dp=8 tp=8`.
+///
+/// A mesh is a value of under 1 KiB that holds no table: 8 ranks and 2^30 cost the same, and no query
+/// allocates.
+///
+/// Law: `mesh.rank(mesh.coord(r)) == r` for every rank r of the mesh.
+/// Law: with plain strides rank = ((i0 * n1 + i1) * n2 + i2) ..., the last axis varies fastest.
+/// Law: `group(r, "dp", "cp")` equals `group(r, "cp", "dp")`: a set of axes is a set, its members in mesh
+/// order. Law: the groups of a partition cover the mesh and do not overlap; they are listed by their first
+/// ranks. Law: `Mesh::parse(to_string(mesh)) == mesh`.
+///
+///     constexpr auto mesh = Mesh{{"pp", 4}, {"dp", 8}, {"tp", 8}};
+///     static_assert(mesh.coord(67)["pp"] == 1 && mesh.group(67, "pp")[0] == 3);
+class Mesh {
+public:
+    /// The largest world: ranks are ints from 0.
+    static constexpr int max_size = std::numeric_limits<int>::max();
+
+    /// Throws Misuse for no axes, a bad or repeated name, a size below 1, `rest` (use MeshSpec), more than
+    /// 2^31 - 1 ranks, or strides that do not nest (use Placement).
+    constexpr Mesh(std::initializer_list<Axis> axes)
+        : Mesh(std::span<const Axis>(axes.begin(), axes.size())) {}
+    constexpr explicit Mesh(std::span<const Axis> axes);
+
+    /// Reads `pp=4 dp=8 tp=8`, `pp=2:32 dp=4:8 @64` or `a=(2,2):(8,1) b=2:2`; throws Misuse.
+    static constexpr Mesh parse(std::string_view text);
+    /// The same with at most one size `*`, which becomes whatever the world of `world` ranks leaves over.
+    static constexpr Mesh parse(std::string_view text, int world);
+
+    /// The number of ranks.
+    constexpr int size() const { return layout_.size(); }
+    /// The lowest rank.
+    constexpr int offset() const { return offset_; }
+    /// One more than the highest rank: the smallest world in which the mesh fits.
+    constexpr int extent() const { return offset_ + layout_.last_offset() + 1; }
+    /// True if the ranks are 0..size()-1 in the order of the axes.
+    constexpr bool is_plain() const;
+
+    constexpr int axis_count() const { return names_.size(); }
+    constexpr std::string_view name(AxisId axis) const { return names_[checked(axis).index]; }
+    /// The axis of that name; throws Misuse that names the nearest spelling.
+    constexpr AxisId axis(std::string_view name) const;
+    constexpr std::optional<AxisId> find(std::string_view name) const;
+    /// The number of positions on an axis.
+    constexpr int size(AxisRef auto const& axis) const { return sizes_[at(id(axis).index)]; }
+    /// The digits of one axis, outermost first.
+    constexpr Layout layout(AxisRef auto const& axis) const;
+    /// All axes named; throws Misuse for an unknown one.
+    constexpr AxisSet axes(AxisRef auto const&... names) const {
+        auto set = AxisSet{};
+        (set.insert(id(names)), ...);
+        return set;
+    }
+
+    /// True if `rank` stands somewhere in the mesh.
+    constexpr bool contains(int rank) const {
+        auto values = Values{};
+        return layout_.decode(rank - offset_, values);
+    }
+    /// All ranks, in the order of the axes.
+    constexpr Group ranks() const;
+
+    /// The position of `rank` on every axis; throws Misuse if the mesh does not contain it.
+    constexpr Coordinate coord(int rank) const {
+        auto coordinate = Coordinate(names_);
+        indices(rank, std::span<int>(coordinate.index_.data(), at(axis_count())));
+        return coordinate;
+    }
+    /// The rank at a coordinate that names every axis once, in any order; throws Misuse otherwise.
+    constexpr int rank(const Coordinate& coordinate) const;
+
+    /// The position of `rank` on one axis; throws Misuse if the mesh does not contain it.
+    constexpr int index(int rank, AxisRef auto const& axis) const {
+        return fold(decoded(rank), id(axis).index);
+    }
+    /// Writes the positions of `rank`, outermost axis first, into `out`, which has axis_count() places.
+    constexpr void indices(int rank, std::span<int> out) const;
+    /// The rank at these positions, outermost axis first: the inverse of `indices`.
+    constexpr int rank_at(std::span<const int> indices) const;
+
+    /// The ranks that differ from `rank` only along these axes, in mesh order.
+    constexpr Group group(int rank, AxisSet axes) const;
+    constexpr Group group(int rank, AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
+        return group(rank, axes(names...));
+    }
+    /// All groups along these axes, in the order of their first ranks.
+    constexpr Partition partition(AxisSet axes) const;
+    constexpr Partition partition(AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
+        return partition(axes(names...));
+    }
+    /// All groups along these axes, each listed with the first named axis outermost, as some frameworks do.
+    ///
+    /// Throws Misuse if an axis is named twice.
+    constexpr Partition partition_in_order(AxisRef auto const&... names) const
+        requires(sizeof...(names) > 0) {
+        const auto order = std::array{id(names)...};
+        return partition_of(order);
+    }
+    constexpr Partition partition_in_order(std::span<const AxisId> order) const {
+        return partition_of(order);
+    }
+
+    /// The rank `by` steps along an axis; past an open edge nothing.
+    constexpr std::optional<int> neighbor(int rank, AxisRef auto const& axis, int by,
+                                          Edge edge = Edge::open) const;
+
+    /// The mesh of the ranks at these positions, without these axes; throws Misuse if no axis is left.
+    constexpr Mesh slice(const Coordinate& fixed) const;
+    /// These axes as one axis `as`, where the first of them stands; they need not be adjacent.
+    constexpr Mesh flatten(std::initializer_list<std::string_view> names, std::string_view as) const;
+    /// One axis as several, outermost first, at most one of them `rest`; throws Misuse if the sizes do not
+    /// multiply to it.
+    constexpr Mesh split(std::string_view name, std::initializer_list<Axis> into) const;
+    /// The same ranks at the same coordinates, axes listed in another order.
+    constexpr Mesh permuted(std::initializer_list<std::string_view> names) const;
+    /// The same mesh `by` ranks further on.
+    constexpr Mesh shifted(int by) const;
+
+    friend constexpr bool operator==(const Mesh&, const Mesh&) = default;
+
+private:
+    friend class MeshSpec;
+    using Values = std::array<int, Layout::max_digits>;
+
+    struct Unfinished {};
+    constexpr explicit Mesh(Unfinished) {}
+    constexpr Mesh& push_axis(std::string_view name, const Layout& digits);
+    constexpr Mesh& finish(std::int64_t offset);
+
+    static constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+    constexpr AxisId id(AxisId axis) const { return checked(axis); }
+    constexpr AxisId id(std::string_view name) const { return axis(name); }
+    constexpr AxisId checked(AxisId axis) const {
+        if (axis.index < 0 || axis.index >= axis_count()) throw_no_axis(axis.index);
+        return axis;
+    }
+    constexpr AxisSet checked(AxisSet axes) const {
+        if (axes.bits() >> axis_count() != 0) throw_no_axis(max_axes - 1);
+        return axes;
+    }
+    constexpr Values decoded(int rank) const {
+        auto values = Values{};
+        if (!layout_.decode(rank - offset_, values)) throw_outside(rank);
+        return values;
+    }
+    constexpr int fold(const Values& values, int axis) const {
+        auto index = 0;
+        for (int k = first_digit_[at(axis)]; k < first_digit_[at(axis + 1)]; ++k)
+            index = index * layout_.digit(k).size + values[at(k)];
+        return index;
+    }
+    constexpr int axis_offset(int axis, int index) const;
+    constexpr Partition partition_of(std::span<const AxisId> order) const;
+
+    [[noreturn]] void throw_no_axis(int index) const;
+    [[noreturn]] void throw_no_axis(std::string_view name) const;
+    [[noreturn]] void throw_outside(int rank) const;
+    [[noreturn]] void throw_no_index(int axis, int index) const;
+
+    Names names_;
+    Layout layout_;
+    std::array<int, max_axes> sizes_{};
+    std::array<std::uint8_t, max_axes + 1> first_digit_{};
+    int offset_ = 0;
+};
+
+static_assert(sizeof(Mesh) <= 1024);
+
+/// What the mesh, group or coordinate is in the notation that `parse` reads.
+std::string to_string(const Mesh& mesh);
+std::string to_string(const Group& group);
+std::string to_string(const Coordinate& coordinate);
+std::string to_string(const Layout& layout);
+
+}  // namespace rankmesh
+
+#include <rankmesh/core/mesh_impl.hpp>
+#include <rankmesh/core/text.hpp>

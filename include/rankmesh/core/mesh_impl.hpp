@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// The definitions behind mesh.hpp, which includes this file.
+#pragma once
+
+#include <rankmesh/core/mesh.hpp>
+
+namespace rankmesh {
+
+// --- building: every mesh is made axis by axis, then finished
+// --------------------------------------------------
+
+constexpr Mesh& Mesh::push_axis(std::string_view name, const Layout& digits) {
+    names_.push_back(name);
+    const auto axis = axis_count() - 1;
+    sizes_[at(axis)] = digits.size();
+    for (int k = 0; k < digits.digit_count(); ++k) {
+        const auto digit = digits.digit(k);
+        const auto ranks = std::int64_t{layout_.size()} * digit.size;
+        const auto last = std::int64_t{layout_.last_offset()} + std::int64_t{digit.size - 1} * digit.stride;
+        if (ranks > max_size || last >= max_size)
+            throw Misuse(detail::cat("with axis '", name, "' the mesh reaches ", std::max(ranks, last + 1),
+                                     " ranks; a world has at most ", max_size));
+        layout_.push_back(digit);
+    }
+    first_digit_[at(axis + 1)] = static_cast<std::uint8_t>(layout_.digit_count());
+    return *this;
+}
+
+constexpr Mesh& Mesh::finish(std::int64_t offset) {
+    if (axis_count() == 0) throw Misuse("a mesh without axes; name at least one, as in 'dp=8'");
+    if (offset < 0 || offset + layout_.last_offset() >= max_size)
+        throw Misuse(detail::cat("the mesh would cover ranks ", offset, "..", offset + layout_.last_offset(),
+                                 "; ranks are 0..", max_size - 1));
+    offset_ = static_cast<int>(offset);
+    if (!layout_.nests())
+        throw Misuse(detail::cat("the strides of ", to_string(layout_),
+                                 " overlap: a stride must be larger than all that "
+                                 "smaller strides reach together; use a Placement for other orders"));
+    return *this;
+}
+
+namespace detail {
+
+/// Throws Misuse unless every size is 1 or more and the product, with one more factor `more`, stays below
+/// 2^31.
+constexpr int checked_product(std::span<const Axis> axes) {
+    auto product = std::int64_t{1};
+    for (const auto& axis : axes) {
+        checked_name(axis.name);
+        if (axis.size.is_rest()) continue;
+        if (axis.size.size() < 1)
+            throw Misuse(cat("axis '", axis.name, "' has size ", axis.size.size(), "; sizes are 1 or more"));
+        if (axis.stride < 0)
+            throw Misuse(cat("axis '", axis.name, "' has stride ", axis.stride, "; strides are 1 or more"));
+        product *= axis.size.size();
+        if (product > std::numeric_limits<int>::max())
+            throw Misuse(cat("the axes up to '", axis.name, "' make ", product,
+                             " ranks; a world has at most ", std::numeric_limits<int>::max()));
+    }
+    return static_cast<int>(product);
+}
+
+}  // namespace detail
+
+constexpr Mesh::Mesh(std::span<const Axis> axes) {
+    auto stride = detail::checked_product(axes);
+    auto strided = false;
+    for (const auto& axis : axes) strided = strided || axis.stride != 0;
+    for (const auto& axis : axes) {
+        if (axis.size.is_rest())
+            throw Misuse(detail::cat("axis '", axis.name,
+                                     "' has size '*' and no world size is known; give a number, or "
+                                     "the number of ranks"));
+        const auto size = axis.size.size();
+        if (strided && axis.stride == 0 && size > 1)
+            throw Misuse(detail::cat("axis '", axis.name,
+                                     "' has no stride, but others have; give all a stride or none"));
+        stride /= size;
+        auto digits = Layout{};
+        digits.push_back({size, strided ? axis.stride : stride});
+        push_axis(axis.name, digits);
+    }
+    finish(0);
+}
+
+// --- asking
+// ----------------------------------------------------------------------------------------------------
+
+constexpr bool Mesh::is_plain() const {
+    if (offset_ != 0) return false;
+    auto stride = 1;
+    for (int k = layout_.digit_count() - 1; k >= 0; --k) {
+        if (layout_.digit(k).stride != stride) return false;
+        stride *= layout_.digit(k).size;
+    }
+    return true;
+}
+
+constexpr AxisId Mesh::axis(std::string_view name) const {
+    const auto found = names_.find(name);
+    if (found < 0) throw_no_axis(name);
+    return {found};
+}
+
+constexpr std::optional<AxisId> Mesh::find(std::string_view name) const {
+    const auto found = names_.find(name);
+    return found < 0 ? std::nullopt : std::optional(AxisId{found});
+}
+
+constexpr Layout Mesh::layout(AxisRef auto const& axis) const {
+    const auto a = id(axis).index;
+    auto digits = Layout{};
+    for (int k = first_digit_[at(a)]; k < first_digit_[at(a + 1)]; ++k) digits.append(layout_.digit(k));
+    return digits;
+}
+
+constexpr Group Mesh::ranks() const {
+    auto all = Layout{};
+    for (int k = 0; k < layout_.digit_count(); ++k) all.append(layout_.digit(k));
+    return {offset_, all};
+}
+
+constexpr int Mesh::axis_offset(int axis, int index) const {
+    auto offset = 0;
+    for (int k = first_digit_[at(axis + 1)] - 1; k >= first_digit_[at(axis)]; --k) {
+        const auto digit = layout_.digit(k);
+        offset += index % digit.size * digit.stride;
+        index /= digit.size;
+    }
+    return offset;
+}
+
+constexpr void Mesh::indices(int rank, std::span<int> out) const {
+    if (out.size() != at(axis_count()))
+        throw Misuse(
+            detail::cat("the indices of ", axis_count(), " axes were asked for in ", out.size(), " places"));
+    const auto values = decoded(rank);
+    if (layout_.digit_count() == axis_count()) {
+        // One digit an axis, the common case: a size of 1 has none, so the counts agree only then.
+        auto single = true;
+        for (int a = 0; a < axis_count(); ++a) single = single && first_digit_[at(a)] == a;
+        if (single) {
+            for (int a = 0; a < axis_count(); ++a) out[at(a)] = values[at(a)];
+            return;
+        }
+    }
+    for (int a = 0; a < axis_count(); ++a) out[at(a)] = fold(values, a);
+}
+
+constexpr int Mesh::rank_at(std::span<const int> indices) const {
+    if (indices.size() != at(axis_count()))
+        throw Misuse(
+            detail::cat("a position on ", axis_count(), " axes was given as ", indices.size(), " indices"));
+    auto rank = offset_;
+    for (int a = 0; a < axis_count(); ++a) {
+        const auto index = indices[at(a)];
+        if (index < 0 || index >= sizes_[at(a)]) throw_no_index(a, index);
+        rank += axis_offset(a, index);
+    }
+    return rank;
+}
+
+constexpr int Mesh::rank(const Coordinate& coordinate) const {
+    auto indices = std::array<int, max_axes>{};
+    for (int i = 0; i < coordinate.size(); ++i)
+        indices[at(axis(coordinate.name(i)).index)] = coordinate[AxisId{i}];
+    for (int a = 0; a < axis_count(); ++a)
+        if (coordinate.find(names_[a]) < 0)
+            throw Misuse(detail::cat("the coordinate '", to_string(coordinate), "' says nothing of axis '",
+                                     names_[a], "'; a rank of mesh ", to_string(*this), " needs every axis"));
+    return rank_at(std::span<const int>(indices.data(), at(axis_count())));
+}
+
+constexpr Group Mesh::group(int rank, AxisSet axes) const {
+    checked(axes);
+    const auto values = decoded(rank);
+    auto base = offset_;
+    auto along = Layout{};
+    for (int a = 0; a < axis_count(); ++a)
+        for (int k = first_digit_[at(a)]; k < first_digit_[at(a + 1)]; ++k) {
+            const auto digit = layout_.digit(k);
+            if (axes.contains({a}))
+                along.append(digit);
+            else
+                base += values[at(k)] * digit.stride;
+        }
+    return {base, along};
+}
+
+constexpr Partition Mesh::partition(AxisSet axes) const {
+    checked(axes);
+    auto order = std::array<AxisId, max_axes>{};
+    auto count = 0;
+    for (int a = 0; a < axis_count(); ++a)
+        if (axes.contains({a})) order[at(count++)] = {a};
+    return partition_of(std::span<const AxisId>(order.data(), at(count)));
+}
+
+constexpr Partition Mesh::partition_of(std::span<const AxisId> order) const {
+    auto axes = AxisSet{};
+    auto along = Layout{};
+    for (auto axis : order) {
+        checked(axis);
+        if (axes.contains(axis))
+            throw Misuse(detail::cat("axis '", names_[axis.index], "' is named twice in one list of axes"));
+        axes.insert(axis);
+        const auto digits = layout(axis);
+        for (int k = 0; k < digits.digit_count(); ++k) along.append(digits.digit(k));
+    }
+    auto others = std::array<Digit, Layout::max_digits>{};
+    auto count = 0;
+    for (int a = 0; a < axis_count(); ++a)
+        for (int k = first_digit_[at(a)]; k < first_digit_[at(a + 1)]; ++k)
+            if (!axes.contains({a})) others[at(count++)] = layout_.digit(k);
+    std::sort(others.begin(), others.begin() + count, [](Digit a, Digit b) { return a.stride > b.stride; });
+    auto across = Layout{};
+    for (int k = 0; k < count; ++k) across.append(others[at(k)]);
+    return {offset_, across, along};
+}
+
+constexpr std::optional<int> Mesh::neighbor(int rank, AxisRef auto const& axis, int by, Edge edge) const {
+    const auto a = id(axis).index;
+    const auto size = std::int64_t{sizes_[at(a)]};
+    const auto index = fold(decoded(rank), a);
+    auto target = std::int64_t{index} + by;
+    if (edge == Edge::wrap) target = (target % size + size) % size;
+    if (target < 0 || target >= size) return std::nullopt;
+    return rank + axis_offset(a, static_cast<int>(target)) - axis_offset(a, index);
+}
+
+// --- rearranging: digits move, ranks stay
+// ----------------------------------------------------------------------
+
+constexpr Mesh Mesh::slice(const Coordinate& fixed) const {
+    auto offset = std::int64_t{offset_};
+    for (int i = 0; i < fixed.size(); ++i) {
+        const auto a = axis(fixed.name(i)).index;
+        const auto index = fixed[AxisId{i}];
+        if (index < 0 || index >= sizes_[at(a)]) throw_no_index(a, index);
+        offset += axis_offset(a, index);
+    }
+    if (fixed.size() == axis_count())
+        throw Misuse(detail::cat("a slice fixes every axis of mesh ", to_string(*this),
+                                 "; leave one, or ask for the rank"));
+    auto sliced = Mesh(Unfinished{});
+    for (int a = 0; a < axis_count(); ++a)
+        if (fixed.find(names_[a]) < 0) sliced.push_axis(names_[a], layout(AxisId{a}));
+    return sliced.finish(offset);
+}
+
+constexpr Mesh Mesh::flatten(std::initializer_list<std::string_view> names, std::string_view as) const {
+    auto joined = AxisSet{};
+    for (auto name : names) joined.insert(axis(name));
+    if (joined.empty()) throw Misuse("flatten names no axis; name at least one");
+    auto digits = Layout{};
+    auto first = axis_count();
+    for (int a = axis_count() - 1; a >= 0; --a)
+        if (joined.contains({a})) first = a;
+    for (int a = 0; a < axis_count(); ++a)
+        if (joined.contains({a})) {
+            const auto own = layout(AxisId{a});
+            for (int k = 0; k < own.digit_count(); ++k) digits.append(own.digit(k));
+        }
+    auto flat = Mesh(Unfinished{});
+    for (int a = 0; a < axis_count(); ++a) {
+        if (a == first) flat.push_axis(as, digits);
+        if (!joined.contains({a})) flat.push_axis(names_[a], layout(AxisId{a}));
+    }
+    return flat.finish(offset_);
+}
+
+constexpr Mesh Mesh::split(std::string_view name, std::initializer_list<Axis> into) const {
+    const auto axes = std::span<const Axis>(into.begin(), into.size());
+    const auto which = axis(name).index;
+    const auto whole = sizes_[at(which)];
+    const auto known = detail::checked_product(axes);
+    auto rests = 0;
+    for (const auto& part : axes) {
+        rests += part.size.is_rest() ? 1 : 0;
+        if (part.stride != 0)
+            throw Misuse(detail::cat("split of '", name, "' gives '", part.name,
+                                     "' a stride; strides follow from the split"));
+    }
+    if (rests > 1)
+        throw Misuse(
+            detail::cat("split of '", name, "' has ", rests, " sizes '*'; at most one can be inferred"));
+    if (axes.empty() || (rests == 0 ? known != whole : whole % known != 0))
+        throw Misuse(detail::cat("axis '", name, "' of size ", whole, " does not split into parts of ", known,
+                                 rests == 0 ? " ranks" : " ranks times '*'"));
+    const auto own = layout(AxisId{which});
+    auto next = 0;            // the digit that is being taken apart
+    auto left = Digit{1, 1};  // what of it is not yet given away
+    auto cut = Mesh(Unfinished{});
+    for (int a = 0; a < axis_count(); ++a) {
+        if (a != which) {
+            cut.push_axis(names_[a], layout(AxisId{a}));
+            continue;
+        }
+        for (const auto& part : axes) {
+            auto need = part.size.is_rest() ? whole / known : part.size.size();
+            auto digits = Layout{};
+            while (need > 1) {
+                if (left.size == 1) left = own.digit(next++);
+                const auto take = need < left.size ? need : left.size;
+                if (need % take != 0 || left.size % take != 0)
+                    throw Misuse(detail::cat("axis '", name, "' is laid out as ", to_string(own),
+                                             "; a part of ",
+                                             part.size.is_rest() ? whole / known : part.size.size(),
+                                             " does not end between its digits"));
+                left.size /= take;
+                digits.append({take, left.size * left.stride});
+                need /= take;
+            }
+            cut.push_axis(part.name, digits);
+        }
+    }
+    return cut.finish(offset_);
+}
+
+constexpr Mesh Mesh::permuted(std::initializer_list<std::string_view> names) const {
+    auto listed = Mesh(Unfinished{});
+    for (auto name : names) listed.push_axis(name, layout(axis(name)));
+    if (listed.axis_count() != axis_count())
+        throw Misuse(detail::cat("a permutation lists ", listed.axis_count(), " axes; mesh ",
+                                 to_string(*this), " has ", axis_count(), ", list each once"));
+    return listed.finish(offset_);
+}
+
+constexpr Mesh Mesh::shifted(int by) const {
+    auto moved = *this;
+    return moved.finish(std::int64_t{offset_} + by);
+}
+
+// --- saying what is wrong
+// --------------------------------------------------------------------------------------
+
+inline void Mesh::throw_no_axis(int index) const {
+    throw Misuse(detail::cat("axis number ", index, " was asked of mesh ", to_string(*this),
+                             "; it has axes 0..", axis_count() - 1));
+}
+
+inline void Mesh::throw_no_axis(std::string_view name) const {
+    auto known = std::vector<std::string_view>{};
+    for (int a = 0; a < axis_count(); ++a) known.push_back(names_[a]);
+    throw Misuse(
+        detail::cat("mesh ", to_string(*this), " has no axis '", name, "'", did_you_mean(name, known)));
+}
+
+inline void Mesh::throw_outside(int rank) const {
+    throw Misuse(detail::cat("rank ", rank, " is outside mesh ", to_string(*this), ", which covers ",
+                             to_string(ranks())));
+}
+
+inline void Mesh::throw_no_index(int axis, int index) const {
+    throw Misuse(detail::cat("index ", index, " is outside axis '", names_[axis], "' of mesh ",
+                             to_string(*this), "; it has 0..", sizes_[at(axis)] - 1));
+}
+
+}  // namespace rankmesh

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <rankmesh/core/mesh.hpp>
+
+namespace rankmesh {
+
+/// A mesh in which one size may still be the rest of a world: what programs declare before they know the
+/// world.
+///
+/// Law: a MeshSpec made of a Mesh resolves to that Mesh in every world.
+///
+///     MeshSpec{{"dp", rest}, {"tp", 2}}.resolve(8) == Mesh{{"dp", 4}, {"tp", 2}}
+class MeshSpec {
+public:
+    /// Throws what Mesh throws, and Misuse if two sizes are `rest`, or strides are given beside one.
+    constexpr MeshSpec(std::initializer_list<Axis> axes)
+        : MeshSpec(std::span<const Axis>(axes.begin(), axes.size())) {}
+    constexpr explicit MeshSpec(std::span<const Axis> axes) : MeshSpec(with_rest_of_one(axes)) {}
+    constexpr MeshSpec(const Mesh& mesh) : mesh_(mesh) {}
+
+    /// Reads what Mesh::parse reads, where one size may be `*`.
+    static constexpr MeshSpec parse(std::string_view text);
+
+    /// True if one size is the rest.
+    constexpr bool has_rest() const { return rest_ >= 0; }
+
+    /// The mesh in a world of `world` ranks; throws Misuse if the known sizes do not divide it.
+    constexpr Mesh resolve(int world) const {
+        if (!has_rest()) return mesh_;
+        const auto known = mesh_.size();
+        if (world < 1 || world % known != 0)
+            throw Misuse(detail::cat("mesh ", to_text(), " does not fit a world of ", world,
+                                     ": the known sizes make ", known, ", which does not divide ", world));
+        return with_rest(world / known);
+    }
+    /// The mesh; throws Misuse if one size is the rest.
+    constexpr Mesh resolve() const {
+        if (has_rest())
+            throw Misuse(detail::cat("mesh ", to_text(),
+                                     " has size '*' and no world size is known; give a number, or "
+                                     "the number of ranks"));
+        return mesh_;
+    }
+
+    friend constexpr bool operator==(const MeshSpec&, const MeshSpec&) = default;
+    friend std::string to_string(const MeshSpec& spec) { return spec.to_text(); }
+
+private:
+    struct Parts {
+        std::array<Axis, max_axes + 1> axes;
+        std::size_t count;
+        int rest;
+    };
+    static constexpr Parts with_rest_of_one(std::span<const Axis> given) {
+        auto parts = Parts{.axes = {}, .count = 0, .rest = -1};
+        for (const auto& axis : given) {
+            if (parts.count == parts.axes.size()) break;  // Mesh says that these are too many
+            auto& part = parts.axes[parts.count] = axis;
+            if (axis.size.is_rest()) {
+                if (parts.rest >= 0)
+                    throw Misuse(detail::cat("axes '", parts.axes[static_cast<std::size_t>(parts.rest)].name,
+                                             "' and '", axis.name,
+                                             "' both have size '*'; at most one can be inferred"));
+                parts.rest = static_cast<int>(parts.count);
+                part.size = 1;
+            }
+            ++parts.count;
+        }
+        return parts;
+    }
+    constexpr explicit MeshSpec(const Parts& parts)
+        : mesh_(std::span<const Axis>(parts.axes.data(), parts.count)), rest_(parts.rest) {
+        if (has_rest() && !mesh_.is_plain())
+            throw Misuse(detail::cat("mesh ", to_text(),
+                                     " gives strides beside a size '*'; give all sizes, or no strides"));
+    }
+    constexpr Mesh with_rest(int size) const {
+        auto axes = std::array<Axis, max_axes>{};
+        for (int a = 0; a < mesh_.axis_count(); ++a)
+            axes[static_cast<std::size_t>(a)] = {mesh_.name(AxisId{a}),
+                                                 a == rest_ ? size : mesh_.size(AxisId{a})};
+        return Mesh(std::span<const Axis>(axes.data(), static_cast<std::size_t>(mesh_.axis_count())));
+    }
+    std::string to_text() const;
+
+    Mesh mesh_;
+    int rest_ = -1;
+};
+
+}  // namespace rankmesh
+
+#include <rankmesh/core/text.hpp>

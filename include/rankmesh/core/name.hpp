@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh {
+
+inline constexpr int max_axes = 16;         ///< axes of one mesh
+inline constexpr int max_name_length = 31;  ///< characters of one name
+inline constexpr int name_pool_size = 192;  ///< characters of all names of one mesh together
+
+/// True for letters, digits, `_`, `-` and `.`: what a name is made of.
+constexpr bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+/// Returns `name` if it is one: 1 to 31 letters, digits, `_`, `-` or `.`; throws Misuse otherwise.
+constexpr std::string_view checked_name(std::string_view name) {
+    if (name.empty())
+        throw Misuse("an axis has an empty name; names are 1 to 31 letters, digits, '_', '-' or '.'");
+    if (name.size() > max_name_length)
+        throw Misuse(detail::cat("the name '", name, "' has ", name.size(), " characters; at most ",
+                                 max_name_length, " fit"));
+    for (auto c : name)
+        if (!is_name_character(c))
+            throw Misuse(detail::cat("the name '", name, "' holds the character '", c,
+                                     "'; names are letters, digits, '_', '-' or '.'"));
+    return name;
+}
+
+/// An ordered list of at most 16 different names that share one pool of characters.
+class Names {
+public:
+    constexpr int size() const { return count_; }
+
+    constexpr std::string_view operator[](int i) const {
+        const auto at = static_cast<std::size_t>(i);
+        return {pool_.data() + begin_[at], static_cast<std::size_t>(begin_[at + 1] - begin_[at])};
+    }
+
+    /// The position of `name`, -1 if it is not in the list.
+    constexpr int find(std::string_view name) const {
+        for (int i = 0; i < count_; ++i)
+            if ((*this)[i] == name) return i;
+        return -1;
+    }
+
+    /// Appends `name`; throws Misuse if it is no name, is there already, or does not fit.
+    constexpr void push_back(std::string_view name) {
+        checked_name(name);
+        if (find(name) >= 0)
+            throw Misuse(detail::cat("the axis '", name, "' is listed twice; every name stands once"));
+        if (count_ == max_axes)
+            throw Misuse(detail::cat("the axis '", name, "' is number ", max_axes + 1,
+                                     "; a mesh has at most ", max_axes));
+        const auto begin = begin_[static_cast<std::size_t>(count_)];
+        if (begin + name.size() > pool_.size())
+            throw Misuse(detail::cat("the names up to '", name, "' have ", begin + name.size(),
+                                     " characters together; a mesh has room for ", name_pool_size));
+        std::copy(name.begin(), name.end(), pool_.begin() + begin);
+        ++count_;
+        begin_[static_cast<std::size_t>(count_)] = static_cast<std::uint8_t>(begin + name.size());
+    }
+
+    friend constexpr bool operator==(const Names&, const Names&) = default;
+
+private:
+    std::array<char, name_pool_size> pool_{};
+    std::array<std::uint8_t, max_axes + 1> begin_{};
+    std::uint8_t count_ = 0;
+};
+
+/// The fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+inline int edit_distance(std::string_view a, std::string_view b) {
+    auto before = std::vector<int>(b.size() + 1);
+    auto last = before;
+    auto now = before;
+    for (std::size_t j = 0; j <= b.size(); ++j) last[j] = static_cast<int>(j);
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        now[0] = static_cast<int>(i);
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = std::min(now[j], before[j - 2] + 1);
+        }
+        before = last;
+        last = now;
+    }
+    return last[b.size()];
+}
+
+/// The candidate nearest to `word` in spelling, "" if none is near: more than a third of the letters would
+/// change.
+///
+///     nearest("ttp", {"pp", "dp", "tp"}) == "tp"
+inline std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+    auto best = std::string_view{};
+    auto least = std::max<int>(1, static_cast<int>(word.size()) / 3) + 1;
+    for (auto candidate : candidates) {
+        const auto distance = edit_distance(word, candidate);
+        if (distance < least) {
+            least = distance;
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+/// `; did you mean 'tp'?`, or nothing where no candidate is near.
+inline std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {
+    const auto best = nearest(word, candidates);
+    return best.empty() ? std::string{} : detail::cat("; did you mean '", best, "'?");
+}
+
+}  // namespace rankmesh

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include <rankmesh/core/mesh.hpp>
+
+namespace rankmesh {
+
+/// Which rank stands at which position of a mesh, where strides do not say it: `a=2 b=2 @[3,1,2,0]`.
+///
+/// Positions count the mesh row by row, the last axis fastest; the table is the only one in the core.
+///
+/// Law: `placement.rank(placement.coord(r)) == r` for every rank r in the table.
+/// Law: with the table 0, 1, 2, ... every answer is the mesh's own.
+/// Law: `Placement::parse(to_string(p)) == p`.
+class Placement {
+public:
+    /// Throws Misuse unless the mesh is plain and `ranks` holds, for each position, another rank of 0 or
+    /// more.
+    Placement(const Mesh& mesh, std::vector<int> ranks);
+
+    /// Reads `a=2 b=2 @[3,1,2,0]`; throws Misuse.
+    static Placement parse(std::string_view text);
+
+    const Mesh& mesh() const { return mesh_; }
+    /// The ranks by position.
+    std::span<const int> ranks() const { return ranks_; }
+    int size() const { return mesh_.size(); }
+    bool contains(int rank) const { return find(rank) >= 0; }
+
+    /// Where `rank` stands; throws Misuse if it is not placed.
+    int position(int rank) const {
+        const auto position = find(rank);
+        if (position < 0)
+            throw Misuse(
+                detail::cat("rank ", rank, " has no place in the placement of mesh ", to_string(mesh_)));
+        return position;
+    }
+    Coordinate coord(int rank) const { return mesh_.coord(position(rank)); }
+    int rank(const Coordinate& coordinate) const { return at(mesh_.rank(coordinate)); }
+    int index(int rank, AxisRef auto const& axis) const { return mesh_.index(position(rank), axis); }
+
+    /// The ranks that differ from `rank` only along these axes, in mesh order.
+    std::vector<int> group(int rank, AxisSet axes) const {
+        auto ranks = std::vector<int>{};
+        for (auto position : mesh_.group(position(rank), axes)) ranks.push_back(at(position));
+        return ranks;
+    }
+    std::vector<int> group(int rank, AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
+        return group(rank, mesh_.axes(names...));
+    }
+
+    /// The rank `by` steps along an axis; past an open edge nothing.
+    std::optional<int> neighbor(int rank, AxisRef auto const& axis, int by, Edge edge = Edge::open) const {
+        const auto position = mesh_.neighbor(this->position(rank), axis, by, edge);
+        return position ? std::optional(at(*position)) : std::nullopt;
+    }
+
+    friend bool operator==(const Placement& a, const Placement& b) {
+        return a.mesh_ == b.mesh_ && a.ranks_ == b.ranks_;
+    }
+
+private:
+    int at(int position) const { return ranks_[static_cast<std::size_t>(position)]; }
+    int find(int rank) const;
+
+    Mesh mesh_;
+    std::vector<int> ranks_;      // by position
+    std::vector<int> positions_;  // by rising rank
+};
+
+std::string to_string(const Placement& placement);
+
+inline Placement::Placement(const Mesh& mesh, std::vector<int> ranks)
+    : mesh_(mesh), ranks_(std::move(ranks)) {
+    if (!mesh_.is_plain())
+        throw Misuse(detail::cat("a placement over mesh ", to_string(mesh_),
+                                 "; the table gives the ranks, leave out strides"));
+    if (ranks_.size() != static_cast<std::size_t>(mesh_.size()))
+        throw Misuse(detail::cat("a placement lists ", ranks_.size(), " ranks; mesh ", to_string(mesh_),
+                                 " has ", mesh_.size(), " positions"));
+    for (int position = 0; position < mesh_.size(); ++position) positions_.push_back(position);
+    std::ranges::sort(positions_, {}, [this](int position) { return at(position); });
+    for (std::size_t i = 0; i < positions_.size(); ++i) {
+        const auto rank = at(positions_[i]);
+        if (rank < 0) throw Misuse(detail::cat("a placement lists rank ", rank, "; ranks are 0 or more"));
+        if (i > 0 && at(positions_[i - 1]) == rank)
+            throw Misuse(detail::cat("a placement lists rank ", rank, " at positions ", positions_[i - 1],
+                                     " and ", positions_[i], "; every rank has one place"));
+    }
+}
+
+inline int Placement::find(int rank) const {
+    const auto found =
+        std::ranges::lower_bound(positions_, rank, {}, [this](int position) { return at(position); });
+    return found != positions_.end() && at(*found) == rank ? *found : -1;
+}
+
+}  // namespace rankmesh
+
+#include <rankmesh/core/text.hpp>
