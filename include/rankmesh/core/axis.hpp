@@ -3,8 +3,12 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <string_view>
 #include <type_traits>
+
+#include <rankmesh/core/name.hpp>
 
 namespace rankmesh {
 
@@ -61,5 +65,28 @@ private:
 
 /// What lies beyond the ends of an axis: nothing, or its other end.
 enum class Edge { open, wrap };
+
+namespace detail {
+
+/// The product of the known sizes; throws Misuse if a size is below 1, a stride negative, or the product 2^31
+/// or more.
+constexpr int checked_product(std::span<const Axis> axes) {
+    auto product = std::int64_t{1};
+    for (const auto& axis : axes) {
+        checked_name(axis.name);
+        if (axis.size.is_rest()) continue;
+        if (axis.size.size() < 1)
+            throw Misuse(cat("axis '", axis.name, "' has size ", axis.size.size(), "; sizes are 1 or more"));
+        if (axis.stride < 0)
+            throw Misuse(cat("axis '", axis.name, "' has stride ", axis.stride, "; strides are 1 or more"));
+        product *= axis.size.size();
+        if (product > std::numeric_limits<int>::max())
+            throw Misuse(cat("the axes up to '", axis.name, "' make ", product,
+                             " ranks; a world has at most ", std::numeric_limits<int>::max()));
+    }
+    return static_cast<int>(product);
+}
+
+}  // namespace detail
 
 }  // namespace rankmesh

@@ -13,6 +13,7 @@
 #include <rankmesh/core/coordinate.hpp>
 #include <rankmesh/core/group.hpp>
 #include <rankmesh/core/layout.hpp>
+#include <rankmesh/core/layout_text.hpp>
 #include <rankmesh/core/name.hpp>
 
 namespace rankmesh {
@@ -189,9 +190,10 @@ static_assert(sizeof(Mesh) <= 1024);
 std::string to_string(const Mesh& mesh);
 std::string to_string(const Group& group);
 std::string to_string(const Coordinate& coordinate);
-std::string to_string(const Layout& layout);
 
 }  // namespace rankmesh
 
 #include <rankmesh/core/mesh_impl.hpp>
+#include <rankmesh/core/mesh_spec.hpp>
+#include <rankmesh/core/rearrange_impl.hpp>
 #include <rankmesh/core/text.hpp>

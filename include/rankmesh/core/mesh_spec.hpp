@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ostream>
+
+#include <rankmesh/core/layout_text.hpp>
 #include <rankmesh/core/mesh.hpp>
+#include <rankmesh/core/reader.hpp>
 
 namespace rankmesh {
 
@@ -88,6 +92,98 @@ private:
     int rest_ = -1;
 };
 
-}  // namespace rankmesh
+// --- mesh: pp=4 dp=8 tp=8, pp=2:32 dp=4:8 @64, dp=* tp=8
+// -------------------------------------------------------
 
-#include <rankmesh/core/text.hpp>
+constexpr MeshSpec MeshSpec::parse(std::string_view text) {
+    struct Entry {
+        std::string_view name;
+        Extent size = 1;
+        int stride = 0;
+        Layout layout = {};
+        bool is_layout = false;
+    };
+    auto reader = detail::Reader("mesh", text);
+    auto entries = std::array<Entry, max_axes + 1>{};
+    auto count = std::size_t{0};
+    auto layouts = false;
+    auto offset = std::optional<int>{};
+    for (reader.blanks(); !reader.done(); reader.separator()) {
+        if (reader.accept("@")) {
+            offset = reader.number();
+            break;
+        }
+        if (count == entries.size()) break;  // Mesh says that these are too many
+        auto& entry = entries[count++];
+        entry.name = reader.name();
+        reader.expect("=");
+        if (reader.accept("*")) {
+            entry.size = rest;
+        } else if (reader.peek() == '(') {
+            entry.layout = detail::read_layout(reader);
+            entry.is_layout = layouts = true;
+        } else {
+            entry.size = reader.number();
+            if (reader.accept(":")) {
+                entry.stride = reader.number();
+                if (entry.stride < 1)
+                    throw Misuse(detail::cat("axis '", entry.name, "' has stride ", entry.stride,
+                                             "; strides are 1 or more"));
+            }
+        }
+        if (const auto next = reader.peek();
+            next != ' ' && next != '\t' && next != '\n' && next != ',' && !reader.done())
+            reader.fail("a blank between axes");
+    }
+    if (count <= max_axes) reader.end();
+
+    auto axes = std::array<Axis, max_axes + 1>{};
+    for (std::size_t i = 0; i < count; ++i) axes[i] = {entries[i].name, entries[i].size, entries[i].stride};
+    const auto listed = std::span<const Axis>(axes.data(), count);
+    if (!layouts) {
+        const auto spec = MeshSpec(listed);
+        if (!offset) return spec;
+        if (spec.has_rest())
+            throw Misuse(detail::cat("mesh ", text, " gives an offset beside a size '*'; give all sizes"));
+        return spec.mesh_.shifted(*offset);
+    }
+    detail::checked_product(listed);
+    auto mesh = Mesh(Mesh::Unfinished{});
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto& entry = entries[i];
+        if (entry.size.is_rest())
+            throw Misuse(detail::cat("mesh ", text,
+                                     " gives strides beside a size '*'; give all sizes, or no strides"));
+        if (!entry.is_layout && entry.stride == 0 && entry.size.size() > 1)
+            throw Misuse(detail::cat("axis '", entry.name,
+                                     "' has no stride, but others have; give all a stride or none"));
+        auto digits = entry.layout;
+        if (!entry.is_layout) {
+            if (std::int64_t{entry.size.size() - 1} * entry.stride >= Mesh::max_size)
+                throw Misuse(detail::cat("axis '", entry.name, "' reaches beyond rank ", Mesh::max_size - 1));
+            digits.push_back({entry.size.size(), entry.stride});
+        }
+        mesh.push_axis(entry.name, digits);
+    }
+    return mesh.finish(offset.value_or(0));
+}
+
+constexpr Mesh Mesh::parse(std::string_view text) { return MeshSpec::parse(text).resolve(); }
+constexpr Mesh Mesh::parse(std::string_view text, int world) { return MeshSpec::parse(text).resolve(world); }
+
+inline std::string MeshSpec::to_text() const {
+    if (!has_rest()) return to_string(mesh_);
+    auto out = std::string{};
+    for (int a = 0; a < mesh_.axis_count(); ++a) {
+        detail::append(out, detail::cat(a > 0 ? " " : "", mesh_.name(AxisId{a}), "="));
+        if (a == rest_)
+            out += '*';
+        else
+            detail::append(out, mesh_.size(AxisId{a}));
+    }
+    return out;
+}
+
+inline std::ostream& operator<<(std::ostream& out, const MeshSpec& spec) { return out << to_string(spec); }
+
+}  // namespace rankmesh

@@ -97,6 +97,34 @@ inline int Placement::find(int rank) const {
     return found != positions_.end() && at(*found) == rank ? *found : -1;
 }
 
-}  // namespace rankmesh
+// --- placement: a=2 b=2 @[3,1,2,0]
+// -----------------------------------------------------------------------------
 
-#include <rankmesh/core/text.hpp>
+inline std::string to_string(const Placement& placement) {
+    auto out = to_string(placement.mesh()) + " @[";
+    for (std::size_t i = 0; i < placement.ranks().size(); ++i)
+        detail::append(out, detail::cat(i > 0 ? "," : "", placement.ranks()[i]));
+    return out + "]";
+}
+
+inline Placement Placement::parse(std::string_view text) {
+    const auto at = std::min(text.find('@'), text.size());
+    const auto mesh = Mesh::parse(text.substr(0, at));
+    auto reader = detail::Reader("placement", text.substr(at));
+    auto ranks = std::vector<int>{};
+    reader.expect("@[");
+    do {
+        reader.blanks();
+        ranks.push_back(reader.number());
+        reader.blanks();
+    } while (reader.accept(","));
+    reader.expect("]");
+    reader.end();
+    return Placement(mesh, std::move(ranks));
+}
+
+inline std::ostream& operator<<(std::ostream& out, const Placement& placement) {
+    return out << to_string(placement);
+}
+
+}  // namespace rankmesh

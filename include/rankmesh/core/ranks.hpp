@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The notation of ranks, both ways: {0..7, 64..71}, {0, 8, ..., 56}.
+#pragma once
+
+#include <cstdint>
+#include <ranges>
+#include <string>
+#include <vector>
+
+#include <rankmesh/core/reader.hpp>
+
+namespace rankmesh {
+
+// --------------------------------------------------------------------
+
+/// Ranks in order, as runs `0..7` of three or more, as `0, 8, ..., 56` for five or more of one step, else one
+/// by one.
+inline std::string ranks_to_string(std::ranges::random_access_range auto const& ranks) {
+    auto out = std::string("{");
+    const auto count = static_cast<std::ptrdiff_t>(std::ranges::size(ranks));
+    const auto begin = std::ranges::begin(ranks);
+    for (std::ptrdiff_t i = 0; i < count;) {
+        if (i > 0) out += ", ";
+        auto end = i + 1;  // one past the last term of the step that starts here
+        const auto step = end < count ? std::int64_t{begin[end]} - begin[i] : 0;
+        while (end < count && std::int64_t{begin[end]} - begin[end - 1] == step) ++end;
+        if (step == 1 && end - i >= 3) {
+            detail::append(out, detail::cat(begin[i], "..", begin[end - 1]));
+        } else if (step != 1 && end - i >= 5) {
+            detail::append(out, detail::cat(begin[i], ", ", begin[i + 1], ", ..., ", begin[end - 1]));
+        } else {
+            end = i + 1;
+            detail::append(out, begin[i]);
+        }
+        i = end;
+    }
+    return out + "}";
+}
+
+/// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`; throws Misuse.
+inline std::vector<int> parse_ranks(std::string_view text) {
+    auto reader = detail::Reader("group", text);
+    auto ranks = std::vector<int>{};
+    auto fresh = std::size_t{0};  // terms since the last run or progression: two of them give a step
+    const auto fill = [&](std::int64_t from, std::int64_t to, std::int64_t step) {
+        if (step == 0 || (to - from) % step != 0 || (to - from) / step < 1)
+            throw Misuse(detail::cat("the group '", text, "' goes from ", from, " to ", to, " by ", step,
+                                     ", which does not lead there"));
+        if ((to - from) / step > (1 << 28))
+            throw Misuse(detail::cat("the group '", text, "' lists too many ranks"));
+        for (auto next = from; next != to + step; next += step) ranks.push_back(static_cast<int>(next));
+        fresh = 0;
+    };
+    reader.blanks();
+    reader.expect("{");
+    reader.blanks();
+    if (!reader.accept("}")) {
+        do {
+            reader.blanks();
+            if (reader.accept("...")) {
+                if (fresh < 2) reader.fail("two terms before '...'");
+                reader.blanks();
+                reader.expect(",");
+                reader.blanks();
+                const auto last = std::int64_t{ranks.back()};
+                const auto step = last - ranks[ranks.size() - 2];
+                fill(last + step, reader.number(), step);
+            } else {
+                const auto first = reader.number();
+                if (reader.accept(".."))
+                    fill(first, reader.number(), 1);
+                else
+                    ranks.push_back(first), ++fresh;
+            }
+            reader.blanks();
+        } while (reader.accept(","));
+        reader.expect("}");
+    }
+    reader.end();
+    return ranks;
+}
+
+}  // namespace rankmesh

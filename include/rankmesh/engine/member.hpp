@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/core/mesh.hpp>
+#include <rankmesh/engine/communicator.hpp>
+
+namespace rankmesh {
+
+namespace detail {
+struct MemberState;
+}
+
+/// This process's place in a plan, or in one of its meshes, with its communicators.
+///
+/// A plan of one mesh answers at once; of several, `member["expert"]` is the place in that mesh, and every
+/// other question throws Misuse that names the meshes. Destroyed while an exception unwinds, a member whose
+/// peers may wait never waits: it ends the job (MPI) or poisons its communicators (threads).
+class Member {
+public:
+    Member(Member&& other) noexcept;
+    Member& operator=(Member&& other) noexcept;
+    ~Member();
+
+    /// The place in the mesh of that name; throws Misuse that names the nearest spelling.
+    Member operator[](std::string_view mesh) const;
+    /// The names of the plan's meshes, in the order of the plan.
+    std::vector<std::string> meshes() const;
+
+    /// This process's rank in the world.
+    int rank() const;
+    /// The mesh, its rest resolved; where the declaration placed ranks, over positions.
+    const Mesh& mesh() const;
+    /// True if this rank stands in the mesh; the calls below throw Misuse where it does not.
+    bool inside() const;
+    Coordinate coord() const;
+    /// This rank's index on an axis.
+    int at(std::string_view axis) const;
+    bool is_first(std::string_view axis) const { return at(axis) == 0; }
+    bool is_last(std::string_view axis) const;
+    /// The world rank `by` steps along an axis; past an open edge nothing.
+    std::optional<int> neighbor(std::string_view axis, int by, Edge edge = Edge::open) const;
+
+    /// The communicator of a single axis, a declared set in any order, or a declared pick or separate by its
+    /// name.
+    ///
+    /// Throws Misuse that names the declaration to add where there is none, or the members of a pick to which
+    /// this rank does not belong.
+    Communicator on(AxisRef auto const&... axes) const {
+        const std::string_view names[] = {name_of(axes)...};
+        return on(std::span<const std::string_view>(names));
+    }
+    Communicator on(std::span<const std::string_view> names) const;
+    /// The same, but nothing instead of Misuse where this rank has no such communicator.
+    std::optional<Communicator> find(AxisRef auto const&... axes) const {
+        const std::string_view names[] = {name_of(axes)...};
+        return find(std::span<const std::string_view>(names));
+    }
+    std::optional<Communicator> find(std::span<const std::string_view> names) const;
+
+    /// Connects what a lazy declaration deferred: every rank of the mesh calls it with the same names.
+    void prepare(AxisRef auto const&... axes) const {
+        const std::string_view names[] = {name_of(axes)...};
+        prepare(std::span<const std::string_view>(names));
+    }
+    void prepare(std::span<const std::string_view> names) const;
+
+    /// How many channels this process has in the whole plan: one for each distinct group of more than one
+    /// rank.
+    int channel_count() const;
+
+private:
+    friend class World;
+    Member(std::shared_ptr<detail::MemberState> state, int mesh, bool owner);
+    std::string_view name_of(AxisId axis) const { return mesh().name(axis); }
+    std::string_view name_of(std::string_view axis) const { return axis; }
+
+    std::shared_ptr<detail::MemberState> state_;  // null: moved from
+    int mesh_ = -1;                               // -1: the whole plan of several
+    bool owner_ = false;                          // came from join, not from operator[]
+    int exceptions_ = 0;                          // in flight when it was made
+};
+
+}  // namespace rankmesh

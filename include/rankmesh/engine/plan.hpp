@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/core/mesh_spec.hpp>
+
+namespace rankmesh {
+
+/// A set of axes by name, as a plan declares it: `{"dp", "cp"}`. Their order does not matter.
+///
+/// It is a type of its own so that `.over = {"dp", "cp"}`, a brace short, does not compile.
+class Axes {
+public:
+    Axes(std::initializer_list<std::string_view> names) : names_(names.begin(), names.end()) {}
+    template <std::convertible_to<std::string_view>... Names>
+    requires(sizeof...(Names) > 0) explicit Axes(const Names&... names)
+        : names_{std::string(std::string_view(names))...} {}
+
+    const std::vector<std::string>& names() const { return names_; }
+
+    /// The same set over a channel of its own, found as `on(name)`: for overlap with the one that others
+    /// share.
+    Axes separate(std::string name) const {
+        auto own = *this;
+        own.separate_ = std::move(name);
+        return own;
+    }
+    /// The name of the channel of its own, "" for the shared one.
+    const std::string& separate_name() const { return separate_; }
+
+private:
+    std::vector<std::string> names_;
+    std::string separate_;
+};
+
+/// A part of each group along `of`, by index, negative ones counted from the end: found as `on(as)`.
+struct Pick {
+    std::string of = {};
+    std::vector<int> at = {};
+    std::string as = {};
+};
+
+/// One mesh of a plan, and which communicators it gets.
+struct Declaration {
+    /// What `member[name]` asks for; may stay empty in a plan of one mesh.
+    std::string name = {};
+    MeshSpec mesh = {{"world", rest}};
+    /// Sets of axes that get a communicator besides the single axes.
+    std::vector<Axes> over = {};
+    std::vector<Pick> picks = {};
+    /// The single axes that get a communicator; all of them unless said.
+    std::optional<std::vector<std::string>> axes = std::nullopt;
+    /// The rank at each position, where strides do not say it; empty: the mesh's own.
+    std::vector<int> placed = {};
+    /// True if ranks of the world may be left out; they get a member with `inside() == false`.
+    bool partial = false;
+    /// True if nothing is connected at join, but each set at `prepare`.
+    bool lazy = false;
+    /// For every blocking call on this mesh; the world's unless said.
+    std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
+};
+
+/// What a program declares before it joins: meshes by name over one world.
+using Plan = std::vector<Declaration>;
+
+}  // namespace rankmesh

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include <rankmesh/engine/world.hpp>
+
+namespace rankmesh::threads {
+
+/// Runs `program` as `size` ranks of one world, each a thread of this process, and returns when all have
+/// returned.
+///
+/// If a rank throws, all others are poisoned (their calls throw Lost), and the first error is thrown here.
+/// Throws Misuse for a size below 1, EngineFailure if the system does not give that many threads.
+///
+///     threads::run(4, [](World& world) {
+///         auto me = world.join({{"dp", 2}, {"tp", 2}});
+///         auto x = 1.0f;
+///         me.on("tp").all_reduce(x);
+///     });
+void run(int size, const std::function<void(World&)>& program, const WorldOptions& options = {});
+
+}  // namespace rankmesh::threads

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/alone.hpp"
+
+#include <cstring>
+
+namespace rankmesh::detail {
+
+void Alone::run(const Call& call, const Label&, Duration) {
+    // An open shift has nobody before it, unless it goes nowhere.
+    if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0) return;
+    if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
+}
+
+std::uint64_t Alone::start(const Call& call, const Label& label) {
+    run(call, label, {});
+    return 0;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/channel.hpp"
+
+namespace rankmesh::detail {
+
+/// A group of one rank: every operation is a copy at most, on any engine.
+class Alone final : public Channel {
+public:
+    void run(const Call& call, const Label& label, Duration deadline) override;
+    std::uint64_t start(const Call& call, const Label& label) override;
+    void wait(std::uint64_t, const Label&, Duration) override {}
+    bool done(std::uint64_t) override { return true; }
+    void leave(std::uint64_t, const Label&) noexcept override {}
+    void leave() noexcept override {}
+};
+
+}  // namespace rankmesh::detail

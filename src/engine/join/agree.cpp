@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/join/agree.hpp"
+
+#include <algorithm>
+
+#include <rankmesh/core/text.hpp>
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr std::size_t most_classes = 8;  // descriptions that a report spells out; a bound on every message
+
+/// FNV-1a with a start of its own, mixed so that every bit of the text reaches every bit of the hash.
+std::uint64_t hash(const std::string& text, std::uint64_t start) {
+    auto value = start;
+    for (auto c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
+    return value ^ (value >> 31);
+}
+
+struct Class {
+    std::string description;  // "" for all that no longer fit
+    std::vector<int> ranks;
+};
+
+/// Adds the ranks of `added` to the class of the same description.
+void merge(std::vector<Class>& classes, Class added) {
+    auto found = std::ranges::find(classes, added.description, &Class::description);
+    if (found == classes.end() && classes.size() >= most_classes) {
+        added.description.clear();
+        found = std::ranges::find(classes, added.description, &Class::description);
+    }
+    if (found == classes.end()) {
+        classes.push_back(std::move(added));
+        return;
+    }
+    found->ranks.insert(found->ranks.end(), added.ranks.begin(), added.ranks.end());
+    std::ranges::sort(found->ranks);
+}
+
+/// Ranks travel in the notation of groups, which is short however many there are.
+std::string pack(const std::vector<Class>& classes) {
+    auto bytes = std::string{};
+    for (const auto& each : classes) {
+        const auto ranks = ranks_to_string(each.ranks);
+        append(bytes, cat(ranks.size(), " ", each.description.size(), " ", ranks, each.description));
+    }
+    return bytes;
+}
+
+std::vector<Class> unpack(const std::string& bytes) {
+    auto classes = std::vector<Class>{};
+    for (std::size_t at = 0; at < bytes.size();) {
+        auto length = [&] {
+            const auto end = bytes.find(' ', at);
+            const auto value = std::stoul(bytes.substr(at, end - at));
+            at = end + 1;
+            return value;
+        };
+        const auto ranks = length();
+        const auto text = length();
+        classes.push_back({bytes.substr(at + ranks, text), parse_ranks(bytes.substr(at, ranks))});
+        at += ranks + text;
+    }
+    return classes;
+}
+
+/// All classes, on every rank: up a binomial tree to rank 0 and down again.
+std::vector<Class> gather(Exchange& exchange, const std::string& description) {
+    const auto rank = exchange.rank();
+    const auto size = exchange.size();
+    auto classes = std::vector<Class>{{description, {rank}}};
+    auto step = 1;
+    for (; step < size && (rank & step) == 0; step *= 2)
+        if (rank + step < size)
+            for (auto& each : unpack(exchange.receive(rank + step))) merge(classes, std::move(each));
+    if (rank != 0) {
+        exchange.send(rank - step, pack(classes));
+        classes = unpack(exchange.receive(rank - step));
+    }
+    const auto packed = pack(classes);
+    for (step /= 2; step >= 1; step /= 2)
+        if (rank + step < size) exchange.send(rank + step, packed);
+    return classes;
+}
+
+}  // namespace
+
+void agree(Exchange& exchange, const std::string& description) {
+    const auto a = static_cast<std::int64_t>(hash(description, 0xcbf29ce484222325U));
+    const auto b = static_cast<std::int64_t>(hash(description, 0x9e3779b97f4a7c15U));
+    // The complement turns a maximum into a minimum: all ranks are equal exactly if both are this rank's own.
+    auto extremes = std::array<std::int64_t, 4>{a, ~a, b, ~b};
+    exchange.max(extremes);
+    // Every rank draws its conclusion from the same four numbers, so all conclude the same.
+    if (extremes[0] == ~extremes[1] && extremes[2] == ~extremes[3]) return;
+
+    auto classes = gather(exchange, description);
+    std::ranges::stable_sort(classes,
+                             [](const Class& x, const Class& y) { return x.ranks.size() > y.ranks.size(); });
+    auto text = cat("the ranks join different plans; every rank must declare the same:");
+    auto odd = std::vector<int>{};
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+        const auto& each = classes[i];
+        append(text, cat("\n  ", each.ranks.size() == 1 ? "rank " : "ranks ", ranks_to_string(each.ranks),
+                         ": ", each.description.empty() ? "further descriptions" : each.description));
+        if (i > 0) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
+    }
+    std::ranges::sort(odd);
+    throw Disagreement(text, odd);
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/join/blueprint.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include <rankmesh/core/placement.hpp>
+
+namespace rankmesh::detail {
+namespace {
+
+/// The mesh of a declaration, at home in the world; throws Misuse if it does not fit.
+Mesh fit(const Declaration& declaration, int world) {
+    const auto mesh = declaration.mesh.resolve(world);
+    if (mesh.size() > world)
+        throw Misuse(cat("mesh ", to_string(mesh), " needs ", mesh.size(), " ranks; the world has ", world));
+    if (declaration.placed.empty()) {
+        if (mesh.extent() > world)
+            throw Misuse(cat("mesh ", to_string(mesh), " reaches rank ", mesh.extent() - 1,
+                             "; the world has ranks 0..", world - 1));
+    } else {
+        const auto placement = Placement(mesh, declaration.placed);
+        const auto last = std::ranges::max(placement.ranks());
+        if (last >= world)
+            throw Misuse(cat("the placement of mesh ", to_string(mesh), " lists rank ", last,
+                             "; the world has ranks 0..", world - 1));
+    }
+    if (mesh.size() < world && !declaration.partial)
+        throw Misuse(cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world,
+                         " ranks; make a size '*', or say .partial = true to leave ranks out"));
+    return mesh;
+}
+
+std::vector<int> picked(const Mesh& mesh, const Pick& pick) {
+    const auto size = mesh.size(std::string_view(pick.of));
+    auto indices = std::vector<int>{};
+    for (auto given : pick.at) {
+        const auto index = given < 0 ? given + size : given;
+        if (index < 0 || index >= size)
+            throw Misuse(cat("pick '", pick.as, "' asks for index ", given, " of axis '", pick.of,
+                             "'; it has ", -size, "..", size - 1));
+        indices.push_back(index);
+    }
+    if (indices.empty()) throw Misuse(cat("pick '", pick.as, "' of axis '", pick.of, "' lists no index"));
+    std::ranges::sort(indices);
+    indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+    if (indices.size() > static_cast<std::size_t>(Group::max_picked))
+        throw Misuse(
+            cat("pick '", pick.as, "' lists ", indices.size(), " indices; at most ", Group::max_picked));
+    return indices;
+}
+
+/// The set of a declared list of names; throws Misuse for an unknown or empty one.
+AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& names) {
+    auto set = AxisSet{};
+    for (const auto& name : names) set.insert(mesh.axis(name));
+    if (set.empty())
+        throw Misuse(cat("a set of axes of mesh ", to_string(mesh), " is empty; name at least one axis"));
+    return set;
+}
+
+void check_name(const Mesh& mesh, const std::vector<Item>& items, const std::string& name) {
+    checked_name(name);
+    if (mesh.find(name))
+        throw Misuse(
+            cat("the name '", name, "' of a pick or separate channel is an axis of mesh ", to_string(mesh)));
+    for (const auto& item : items)
+        if (item.name == name) throw Misuse(cat("two picks or separate channels are named '", name, "'"));
+}
+
+std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
+    auto items = std::vector<Item>{};
+    if (declaration.axes)
+        for (const auto& name : *declaration.axes)
+            items.push_back({.axes = mesh.axes(name), .picked = {}, .name = {}});
+    else
+        for (int a = 0; a < mesh.axis_count(); ++a)
+            items.push_back({.axes = mesh.axes(AxisId{a}), .picked = {}, .name = {}});
+    for (const auto& axes : declaration.over) {
+        const auto set = set_of(mesh, axes.names());
+        if (!axes.separate_name().empty()) check_name(mesh, items, axes.separate_name());
+        items.push_back({.axes = set, .picked = {}, .name = axes.separate_name()});
+    }
+    for (const auto& pick : declaration.picks) {
+        const auto axis = mesh.axes(pick.of);
+        check_name(mesh, items, pick.as);
+        items.push_back({.axes = axis, .picked = picked(mesh, pick), .name = pick.as});
+    }
+    const auto order = [](const Item& item) { return std::tuple(item.picked, item.name, item.axes.bits()); };
+    std::ranges::sort(items, {}, order);
+    const auto repeats = std::ranges::unique(items);
+    items.erase(repeats.begin(), repeats.end());
+    return items;
+}
+
+}  // namespace
+
+std::string MeshBlueprint::axes_text(const Item& item) const {
+    if (!item.name.empty()) return item.name;
+    auto text = std::string{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (item.axes.contains({a})) append(text, cat(text.empty() ? "" : ",", mesh.name(AxisId{a})));
+    return text;
+}
+
+std::string MeshBlueprint::description() const {
+    auto text = cat(name.empty() ? "" : name + ": ", to_string(mesh));
+    if (placed) {
+        append(text, " @[");
+        for (std::size_t i = 0; i < placed->size(); ++i) append(text, cat(i > 0 ? "," : "", (*placed)[i]));
+        append(text, "]");
+    }
+    append(text, ", over");
+    for (const auto& item : items) {
+        append(text, " ");
+        append(text, axes_text({.axes = item.axes, .picked = {}, .name = {}}));
+        for (std::size_t i = 0; i < item.picked.size(); ++i)
+            append(text, cat(i == 0 ? "[" : ",", item.picked[i]));
+        if (!item.picked.empty()) append(text, "]");
+        if (!item.name.empty()) append(text, cat(" as ", item.name));
+        append(text, ";");
+    }
+    text.back() = lazy ? ',' : ' ';
+    append(text, lazy ? " lazy" : "");
+    while (text.back() == ' ') text.pop_back();
+    return text;
+}
+
+std::vector<MeshBlueprint> make_blueprint(const Plan& plan, int world, Duration deadline) {
+    if (plan.empty()) throw Misuse("a plan without meshes; declare at least one");
+    auto meshes = std::vector<MeshBlueprint>{};
+    for (const auto& declaration : plan) {
+        if (plan.size() > 1 || !declaration.name.empty()) checked_name(declaration.name);
+        for (const auto& other : meshes)
+            if (other.name == declaration.name)
+                throw Misuse(cat("two meshes of the plan are named '", declaration.name,
+                                 "'; give each a name of its own"));
+        const auto mesh = fit(declaration, world);
+        const auto own = declaration.deadline.value_or(deadline);
+        if (own <= Duration::zero()) throw Misuse("a deadline must be longer than nothing");
+        meshes.push_back({.name = declaration.name,
+                          .mesh = mesh,
+                          .placed = declaration.placed.empty()
+                                        ? nullptr
+                                        : std::make_shared<const std::vector<int>>(declaration.placed),
+                          .items = items_of(mesh, declaration),
+                          .lazy = declaration.lazy,
+                          .deadline = own});
+    }
+    return meshes;
+}
+
+std::string description(const std::vector<MeshBlueprint>& meshes) {
+    auto lines = std::vector<std::string>{};
+    for (const auto& mesh : meshes) lines.push_back(mesh.description());
+    std::ranges::sort(lines);
+    auto text = std::string{};
+    for (const auto& line : lines) append(text, cat(text.empty() ? "" : " | ", line));
+    return text;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/join/join.hpp"
+#include "engine/world_state.hpp"
+
+namespace rankmesh::detail {
+
+/// What a Member and its views share.
+struct MemberState {
+    std::shared_ptr<WorldState> world;
+    std::string key;  // of this join
+    std::vector<Place> places;
+    std::vector<std::shared_ptr<Channel>> channels;  // each once
+};
+
+}  // namespace rankmesh::detail

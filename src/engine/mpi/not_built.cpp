@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/mpi.hpp>
+
+namespace rankmesh::mpi {
+
+bool is_built() { return false; }
+
+World::World(int, char**, const WorldOptions&) : rankmesh::World(nullptr) {
+    throw NotBuilt(
+        "this build of rankmesh has no MPI; configure with -DRANKMESH_MPI=ON where an MPI is installed");
+}
+
+}  // namespace rankmesh::mpi

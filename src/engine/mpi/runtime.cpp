@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/mpi/runtime.hpp"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <mutex>
+
+namespace rankmesh::detail {
+namespace {
+
+[[noreturn]] void end_job() {
+    std::cout.flush();
+    std::fflush(nullptr);
+    alarm(5);  // should MPI_Abort itself hang, the signal ends this process, and the launcher the others
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    _exit(1);
+}
+
+}  // namespace
+
+std::shared_ptr<Runtime> Runtime::acquire(int argc, char** argv, bool multithreaded, Duration deadline) {
+    static std::mutex mutex;
+    static std::weak_ptr<Runtime> running;  // MPI is one a process, so is this
+    const auto lock = std::lock_guard(mutex);
+    auto runtime = running.lock();
+    if (!runtime) {
+        runtime = std::shared_ptr<Runtime>(new Runtime(argc, argv, multithreaded, deadline));
+        running = runtime;
+    }
+    if (multithreaded && !runtime->multithreaded_)
+        throw Misuse(
+            "a multithreaded world was asked for, but MPI runs without MPI_THREAD_MULTIPLE in this process; "
+            "make "
+            "the first world multithreaded");
+    return runtime;
+}
+
+Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration deadline)
+    : thread_(std::this_thread::get_id()), deadline_(deadline) {
+    auto flag = 0;
+    MPI_Finalized(&flag);
+    if (flag)
+        throw Misuse("MPI has been finalised in this process and can not start again; keep one World alive");
+    MPI_Initialized(&flag);
+    int level = MPI_THREAD_SINGLE;
+    if (flag) {
+        MPI_Query_thread(&level);
+    } else {
+        MPI_Init_thread(argv ? &argc : nullptr, argv ? &argv : nullptr,
+                        multithreaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &level);
+        finalises_ = true;
+    }
+    multithreaded_ = multithreaded && level == MPI_THREAD_MULTIPLE;
+    auto rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    watchdog_ = std::make_unique<Watchdog>(rank, end_job);
+}
+
+Runtime::~Runtime() {
+    if (left_) {
+        // Peers may be inside a collective: neither wait for them in MPI_Finalize nor stop the watchdog.
+        static_cast<void>(watchdog_.release());
+        return;
+    }
+    if (!finalises_ || !is_usable()) return;
+    auto flight = Flight{};
+    const auto label = Label{};
+    watchdog_->add(flight);
+    {
+        const auto watched = InFlight(flight, "MPI_Finalize", label, deadline_);
+        MPI_Finalize();
+    }
+    watchdog_->remove(flight);
+}
+
+bool Runtime::is_usable() const {
+    auto finalized = 0;
+    MPI_Finalized(&finalized);
+    return !finalized && !left_;
+}
+
+void Runtime::leave(const std::string& what) noexcept {
+    if (left_ || !is_usable()) return;
+    left_ = true;
+    std::fprintf(stderr, "rankmesh: %s; peers may wait for it, the job is ended\n", what.c_str());
+    std::atexit(end_job);
+    watchdog_->end_after(std::min<Duration>(deadline_, std::chrono::seconds(2)));
+}
+
+void Runtime::abort(const std::string& what) noexcept {
+    std::fprintf(stderr, "rankmesh: %s; the job is ended\n", what.c_str());
+    end_job();
+}
+
+void Runtime::throw_thread() {
+    throw Misuse(
+        "MPI was called from another thread than the world's; make the world with .multithreaded = true");
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/channel.hpp"
+
+namespace rankmesh::detail {
+
+/// What one communicator is doing now: written by the thread that calls, read by the watchdog.
+///
+/// The caller reads no clock: the watchdog notes when it first saw a call, so a deadline is kept to two of
+/// its periods.
+class Flight {
+public:
+    void begin(const Call& call, const Label& label, Duration deadline) {
+        what_.store(pack(call), std::memory_order_relaxed);
+        count_.store(call.in_count, std::memory_order_relaxed);
+        begin(nullptr, label, deadline);
+    }
+    /// The same for what is no operation, in words that live for ever.
+    void begin(const char* phrase, const Label& label, Duration deadline) {
+        phrase_.store(phrase, std::memory_order_relaxed);
+        label_.store(&label, std::memory_order_relaxed);
+        deadline_.store(deadline.count(), std::memory_order_relaxed);
+        active_.store(++begun_, std::memory_order_release);
+    }
+    void end() { active_.store(0, std::memory_order_release); }
+
+private:
+    friend class Watchdog;
+    static std::uint64_t pack(const Call& call);
+    std::string text() const;
+
+    std::atomic<std::uint64_t> active_ = 0;  // the number of the call in flight, 0 for none
+    std::atomic<std::uint64_t> what_ = 0;
+    std::atomic<std::size_t> count_ = 0;
+    std::atomic<const char*> phrase_ = nullptr;
+    std::atomic<const Label*> label_ = nullptr;
+    std::atomic<std::int64_t> deadline_ = 0;
+    std::uint64_t begun_ = 0;
+
+    // The watchdog's own.
+    std::uint64_t seen_ = 0;
+    std::chrono::steady_clock::time_point since_;
+};
+
+/// One thread that ends the process when a flight outlives its deadline: MPI's blocking calls can not be
+/// left.
+class Watchdog {
+public:
+    /// `end` ends the job and does not return; `rank` is this process's, for the report.
+    Watchdog(int rank, std::function<void()> end);
+    ~Watchdog();
+
+    void add(Flight& flight);
+    void remove(Flight& flight);
+    /// Ends the job after `grace` from now, unless the process has ended by then.
+    void end_after(Duration grace);
+
+private:
+    void watch();
+
+    static constexpr auto period = std::chrono::milliseconds(50);
+
+    const int rank_;
+    const std::function<void()> end_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<Flight*> flights_;
+    std::chrono::steady_clock::time_point end_at_ = std::chrono::steady_clock::time_point::max();
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+/// Lets the watchdog see a blocking call while it lives.
+class InFlight {
+public:
+    template <class What>
+    InFlight(Flight& flight, const What& what, const Label& label, Duration deadline) : flight_(flight) {
+        flight_.begin(what, label, deadline);
+    }
+    ~InFlight() { flight_.end(); }
+    InFlight(const InFlight&) = delete;
+    InFlight& operator=(const InFlight&) = delete;
+
+private:
+    Flight& flight_;
+};
+
+}  // namespace rankmesh::detail

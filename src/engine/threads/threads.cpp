@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/threads.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <latch>
+#include <map>
+#include <system_error>
+#include <thread>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/threads/world.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh {
+
+namespace detail {
+namespace {
+
+std::vector<int> first_ranks(int size) {
+    auto ranks = std::vector<int>(static_cast<std::size_t>(size));
+    for (int r = 0; r < size; ++r) ranks[static_cast<std::size_t>(r)] = r;
+    return ranks;
+}
+
+/// One member's view of a room.
+class Seat final : public Channel {
+public:
+    Seat(std::shared_ptr<Room> room, int position) : room_(std::move(room)), position_(position) {}
+
+    void run(const Call& call, const Label& label, Duration deadline) override {
+        room_->wait(position_, room_->post(position_, call, label), label, deadline);
+    }
+    std::uint64_t start(const Call& call, const Label& label) override {
+        return room_->post(position_, call, label);
+    }
+    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override {
+        room_->wait(position_, ticket, label, deadline);
+    }
+    bool done(std::uint64_t ticket) override { return room_->done(ticket); }
+    void leave(std::uint64_t ticket, const Label& label) noexcept override {
+        room_->withdraw(position_, ticket, label);
+    }
+    void leave() noexcept override {
+        const auto rank = room_->ranks()[static_cast<std::size_t>(position_)];
+        room_->poison(rank, cat("rank ", rank, " left by an exception"));
+    }
+
+private:
+    std::shared_ptr<Room> room_;
+    int position_;
+};
+
+}  // namespace
+
+Job::Job(int size)
+    : size(size), world(std::make_shared<Room>(first_ranks(size))), letters(static_cast<std::size_t>(size)) {}
+
+std::shared_ptr<Room> Job::room(const std::string& key, const std::vector<int>& ranks) {
+    const auto lock = std::lock_guard(mutex_);
+    if (poisoned_) {
+        auto room = std::make_shared<Room>(ranks);
+        room->poison(poisoned_->first, poisoned_->second);
+        return room;
+    }
+    const auto name = std::pair(key, ranks.front());
+    auto& entry = rooms_[name];
+    if (!entry.room) entry.room = std::make_shared<Room>(ranks);
+    auto room = entry.room;
+    // A room is kept until all members have it, so that one who leaves early still leaves a poisoned one.
+    if (++entry.taken == static_cast<int>(ranks.size())) {
+        std::erase_if(alive_, [](const auto& weak) { return weak.expired(); });
+        alive_.push_back(room);
+        rooms_.erase(name);
+    }
+    return room;
+}
+
+void Job::poison(int rank, const std::string& why) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    if (poisoned_) return;
+    poisoned_ = std::pair(rank, why);
+    world->poison(rank, why);
+    for (auto& [name, entry] : rooms_) entry.room->poison(rank, why);
+    for (auto& weak : alive_)
+        if (auto room = weak.lock()) room->poison(rank, why);
+    for (auto& box : letters) box.poison(why, rank);
+}
+
+int Job::culprit() const {
+    const auto lock = std::lock_guard(mutex_);
+    return poisoned_ ? poisoned_->first : -1;
+}
+
+void Letters::put(int from, const std::string& letter) {
+    const auto lock = std::lock_guard(mutex_);
+    letters_.emplace_back(from, letter);
+    arrived_.notify_all();
+}
+
+std::string Letters::take(int from, Duration deadline) {
+    auto lock = std::unique_lock(mutex_);
+    const auto next = [&] { return std::ranges::find(letters_, from, &std::pair<int, std::string>::first); };
+    const auto until = std::chrono::steady_clock::now() + deadline;
+    if (!arrived_.wait_until(lock, until, [&] { return poison_ || next() != letters_.end(); }))
+        throw Deadline(cat("the deadline of ", to_text(deadline), " passed in join, waiting for rank ", from),
+                       {}, {from});
+    if (next() == letters_.end()) throw Lost(poison_->second, {poison_->first});
+    auto letter = std::move(next()->second);
+    letters_.erase(next());
+    return letter;
+}
+
+void Letters::poison(const std::string& why, int rank) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    poison_ = std::pair(rank, why);
+    arrived_.notify_all();
+}
+
+void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
+    const auto call = Call{.operation = Operation::all_reduce,
+                           .dtype = DType::i64,
+                           .reduction = Reduction::max,
+                           .in = values.data(),
+                           .out = values.data(),
+                           .in_count = values.size(),
+                           .out_count = values.size()};
+    try {
+        job_->world->wait(rank_, job_->world->post(rank_, call, label_), label_, options.deadline);
+    } catch (const Deadline& deadline) {
+        throw Deadline(cat("the deadline of ", to_text(options.deadline), " passed in join on rank ", rank_,
+                           ": arrived ", ranks_to_string(deadline.arrived), ", missing ",
+                           ranks_to_string(deadline.missing)),
+                       deadline.arrived, deadline.missing);
+    }
+}
+
+void ThreadsWorld::send(int to, const std::string& bytes) {
+    job_->letters[static_cast<std::size_t>(to)].put(rank_, bytes);
+}
+
+std::string ThreadsWorld::receive(int from) {
+    return job_->letters[static_cast<std::size_t>(rank_)].take(from, options.deadline);
+}
+
+std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
+    return std::make_shared<Seat>(job_->room(request.key, request.label->ranks.list()), request.position);
+}
+
+}  // namespace detail
+
+namespace threads {
+namespace {
+
+/// What a thread is handed as its World.
+class RankWorld : public World {
+public:
+    explicit RankWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
+};
+
+}  // namespace
+
+void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
+    if (size < 1)
+        throw Misuse(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
+    const auto job = std::make_shared<detail::Job>(size);
+    auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(size));
+    auto started = std::latch(1);
+    auto all_started = true;  // written before the latch opens
+    auto ranks = std::vector<std::thread>{};
+    const auto rank_main = [&](int rank) {
+        started.wait();
+        if (!all_started) return;
+        try {
+            auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, options));
+            program(world);
+        } catch (const std::exception& error) {
+            errors[static_cast<std::size_t>(rank)] = std::current_exception();
+            job->poison(rank, detail::cat("rank ", rank, " failed: ", error.what()));
+        } catch (...) {
+            errors[static_cast<std::size_t>(rank)] = std::current_exception();
+            job->poison(rank, detail::cat("rank ", rank, " failed"));
+        }
+    };
+    auto failure = std::string{};
+    try {
+        for (int rank = 0; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
+    } catch (const std::system_error& error) {
+        all_started = false;
+        failure = detail::cat("the system gave ", ranks.size(), " of ", size, " threads: ", error.what());
+    }
+    started.count_down();
+    for (auto& rank : ranks) rank.join();
+    if (!all_started) throw EngineFailure(failure);
+
+    // The first that failed, not one that only heard of it.
+    if (const auto culprit = job->culprit(); culprit >= 0)
+        if (const auto& error = errors[static_cast<std::size_t>(culprit)]) std::rethrow_exception(error);
+    for (const auto& error : errors)
+        if (error) std::rethrow_exception(error);
+}
+
+}  // namespace threads
+}  // namespace rankmesh
