@@ -38,11 +38,9 @@ std::string Label::text() const {
     return name.empty() ? cat("'", axes, "' of mesh ", mesh) : cat("'", axes, "' of mesh '", name, "'");
 }
 
-Channel::Use::Use(Channel& channel, const Label& label) : channel_(channel) {
-    if (channel_.in_use_.exchange(true, std::memory_order_acquire))
-        throw Misuse(cat("two threads use ", label.text(),
-                         " at once; one thread at a time may, declare another channel "
-                         "with .separate(\"name\") to overlap"));
+void Channel::Use::throw_in_use(const Label& label) {
+    throw Misuse(cat("two threads use ", label.text(),
+                     " at once; one thread at a time may, declare another channel with .separate(\"name\") to overlap"));
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <rankmesh/core/layout.hpp>
 #include <rankmesh/core/name.hpp>
 
 namespace rankmesh {
@@ -52,8 +53,16 @@ concept AxisRef = std::same_as<std::remove_cvref_t<T>, AxisId> || std::convertib
 /// A set of axes of one mesh; the order in which they were named is forgotten.
 class AxisSet {
 public:
-    constexpr void insert(AxisId axis) { bits_ |= std::uint32_t{1} << axis.index; }
-    constexpr bool contains(AxisId axis) const { return (bits_ >> axis.index & 1U) != 0; }
+    /// Throws Misuse unless the axis is one of the 16 that a mesh can have.
+    constexpr void insert(AxisId axis) {
+        if (axis.index < 0 || axis.index >= max_axes)
+            throw Misuse(detail::cat("axis number ", axis.index, " was put into a set; a mesh has axes 0..",
+                                     max_axes - 1, " at most"));
+        bits_ |= std::uint32_t{1} << axis.index;
+    }
+    constexpr bool contains(AxisId axis) const {
+        return axis.index >= 0 && axis.index < max_axes && (bits_ >> axis.index & 1U) != 0;
+    }
     constexpr bool empty() const { return bits_ == 0; }
     /// One bit an axis, the outermost lowest.
     constexpr std::uint32_t bits() const { return bits_; }
@@ -85,6 +94,15 @@ constexpr int checked_product(std::span<const Axis> axes) {
                              " ranks; a world has at most ", std::numeric_limits<int>::max()));
     }
     return static_cast<int>(product);
+}
+
+/// The digit of an axis; throws Misuse if it reaches beyond the last rank.
+constexpr Digit checked_digit(std::string_view axis, int size, int stride) {
+    const auto last = (std::int64_t{size} - 1) * stride;
+    if (last >= std::numeric_limits<int>::max())
+        throw Misuse(cat("axis '", axis, "' of size ", size, " and stride ", stride, " reaches rank ", last,
+                         "; ranks are 0..", std::numeric_limits<int>::max() - 1));
+    return {size, stride};
 }
 
 }  // namespace detail

@@ -77,9 +77,20 @@ public:
     constexpr iterator begin() const { return {this, 0}; }
     constexpr iterator end() const { return {this, size()}; }
 
+    /// The step from each member to the next where it is one and the same; nothing for a group of one.
+    constexpr std::optional<int> step() const {
+        if (size() == 1) return std::nullopt;
+        const auto step = (*this)[1] - (*this)[0];
+        if (picked_count_ == 0)
+            return layout_.coalesced().digit_count() == 1 ? std::optional(step) : std::nullopt;
+        for (int i = 2; i < size(); ++i)
+            if ((*this)[i] - (*this)[i - 1] != step) return std::nullopt;
+        return step;
+    }
+
     /// Where `rank` stands in the group, nothing if it is no member.
     constexpr std::optional<int> position(int rank) const {
-        const auto whole = layout_.index_of(rank - base_);
+        const auto whole = layout_.index_of(std::int64_t{rank} - base_);
         if (!whole || picked_count_ == 0) return whole;
         for (int i = 0; i < picked_count_; ++i)
             if (picked_[static_cast<std::size_t>(i)] == *whole) return i;
@@ -91,7 +102,7 @@ public:
     ///
     /// Throws Misuse if a position is outside -size()..size()-1, or if more than 16 are left.
     ///
-    ///     Mesh{{"pp", 4}, {"tp", 2}}.group(1, "pp").pick({0, -1})      // {1, 7}
+    ///     to_string(Mesh{{"pp", 4}, {"tp", 2}}.group(1, "pp").pick({0, -1})) == "{1, 7}"
     constexpr Group pick(std::span<const int> positions) const {
         auto picked = Group(base_, layout_);
         for (auto given : positions) {
@@ -110,7 +121,8 @@ public:
 
     friend constexpr bool operator==(const Group& a, const Group& b) {
         if (a.size() != b.size()) return false;
-        if (a.picked_count_ == 0 && b.picked_count_ == 0) return a.base_ == b.base_ && a.layout_ == b.layout_;
+        if (a.picked_count_ == 0 && b.picked_count_ == 0)
+            return a.base_ == b.base_ && a.layout_.coalesced() == b.layout_.coalesced();
         return std::equal(a.begin(), a.end(), b.begin());
     }
 
@@ -161,26 +173,44 @@ public:
             throw Misuse(detail::cat("the ranks of ", size(), " groups of ", group_size(),
                                      " were asked for in a buffer of ", out.size(), "; it must hold ",
                                      total));
-        out[0] = base_;
-        auto written = std::size_t{1};
-        // A block of what is written, plus the stride, is the next block: each digit repeats all digits
-        // inside it.
-        const auto repeat = [&](const Layout& layout) {
-            for (int k = layout.digit_count() - 1; k >= 0; --k) {
-                const auto digit = layout.digit(k);
-                const auto block = out.data();
-                for (int step = 1; step < digit.size; ++step) {
-                    const auto target = block + static_cast<std::size_t>(step) * written;
-                    for (std::size_t i = 0; i < written; ++i) target[i] = block[i] + step * digit.stride;
-                }
-                written *= static_cast<std::size_t>(digit.size);
-            }
+        auto digits = across_;
+        for (int k = 0; k < along_.digit_count(); ++k) digits.append(along_.digit(k));
+
+        // What is written, moved on by a stride, is what comes next. All is copied from one first block that
+        // stays in the nearest cache, which is twice as fast as copying ever larger blocks.
+        const auto block = out.data();
+        auto length = std::size_t{1};
+        const auto repeat = [block](std::size_t to, std::size_t count, int by) {
+            for (std::size_t i = 0; i < count; ++i) block[to + i] = block[i] + by;
         };
-        repeat(along_);
-        repeat(across_);
+        block[0] = base_;
+        auto k = digits.digit_count();
+        auto steps = std::size_t{1};  // of the digit at which the block is full
+        auto size = std::size_t{1};   // of that digit
+        auto stride = 0;
+        while (k > 0 && steps == size) {
+            length *= steps;
+            const auto digit = digits.digit(--k);
+            size = static_cast<std::size_t>(digit.size);
+            stride = digit.stride;
+            steps = std::min(size, std::max(max_block / length, std::size_t{1}));
+            for (std::size_t step = 1; step < steps; ++step)
+                repeat(step * length, length, static_cast<int>(step) * stride);
+        }
+        auto outer = Layout{};
+        for (int o = 0; o < k; ++o) outer.push_back(digits.digit(o));
+        auto at = steps * length;
+        for (int i = 0; i < outer.size(); ++i)
+            for (auto step = i == 0 ? steps : 0; step < size; step += steps) {
+                const auto count = std::min(steps, size - step) * length;
+                repeat(at, count, outer.offset_of(i) + static_cast<int>(step) * stride);
+                at += count;
+            }
     }
 
 private:
+    static constexpr std::size_t max_block = 1024;
+
     int base_ = 0;
     Layout across_;  // by falling stride: index order is the order of first ranks
     Layout along_;

@@ -30,8 +30,7 @@ public:
 
     constexpr int digit_count() const { return count_; }
     constexpr Digit digit(int k) const {
-        const auto& digit = digits_[at(k)];
-        return {static_cast<int>(digit.size), static_cast<int>(digit.stride)};
+        return {static_cast<int>(sizes_[at(k)]), static_cast<int>(strides_[at(k)])};
     }
 
     /// The number of indices: the product of the sizes, 1 without digits.
@@ -46,12 +45,14 @@ public:
     /// 2^31.
     constexpr void push_back(Digit digit) {
         if (digit.size == 1) return;
-        const auto stride = static_cast<std::uint32_t>(digit.stride);
-        digits_[at(count_)] = {static_cast<std::uint32_t>(digit.size), stride, reciprocal_of(stride)};
-        auto place = count_++;
-        for (; place > 0 && digits_[by_stride_[at(place - 1)]].stride < stride; --place)
+        sizes_[at(count_)] = static_cast<std::uint32_t>(digit.size);
+        strides_[at(count_)] = static_cast<std::uint32_t>(digit.stride);
+        auto place = int{count_};
+        for (; place > 0 && strides_[by_stride_[at(place - 1)]] < strides_[at(count_)]; --place)
             by_stride_[at(place)] = by_stride_[at(place - 1)];
-        by_stride_[at(place)] = static_cast<std::uint8_t>(count_ - 1);
+        by_stride_[at(place)] = count_++;
+        fit(place);
+        if (place + 1 < count_) fit(place + 1);
         size_ *= digit.size;
         last_offset_ += (digit.size - 1) * digit.stride;
     }
@@ -66,6 +67,14 @@ public:
         for (int k = 0; k < count_ - 1; ++k) merged.push_back(this->digit(k));
         merged.push_back({last.size * digit.size, digit.stride});
         *this = merged;
+    }
+
+    /// The same offsets from the fewest digits: two layouts list the same offsets in the same order exactly
+    /// if these are equal.
+    constexpr Layout coalesced() const {
+        auto fewest = Layout{};
+        for (int k = 0; k < count_; ++k) fewest.append(digit(k));
+        return fewest;
     }
 
     /// True if each stride is larger than the largest offset that the digits of smaller stride reach
@@ -85,38 +94,39 @@ public:
         auto rest = static_cast<std::uint32_t>(index);
         auto offset = std::uint32_t{0};
         for (int k = count_ - 1; k > 0; --k) {
-            const auto& digit = digits_[at(k)];
-            offset += rest % digit.size * digit.stride;
-            rest /= digit.size;
+            offset += rest % sizes_[at(k)] * strides_[at(k)];
+            rest /= sizes_[at(k)];
         }
-        if (count_ > 0) offset += rest * digits_[0].stride;
+        if (count_ > 0) offset += rest * strides_[0];
         return static_cast<int>(offset);
     }
 
     /// The index of `offset`, nothing if no index has that offset.
-    constexpr std::optional<int> index_of(int offset) const {
+    constexpr std::optional<int> index_of(std::int64_t offset) const {
         auto values = std::array<int, max_digits>{};
-        if (!decode(offset, values)) return std::nullopt;
+        if (!decode(offset, values.data())) return std::nullopt;
         auto index = 0;
         for (int k = 0; k < count_; ++k) index = index * digit(k).size + values[at(k)];
         return index;
     }
 
-    /// Writes the value of each digit of `offset` into `values` and returns true, or false if no index has
-    /// it.
+    /// Writes the value of each digit of `offset` into `values`, which has digit_count() places, and returns
+    /// true, or false if no index has it.
     ///
-    /// Division by a stride is a multiplication by its reciprocal, exact below 2^31 (Lemire, Kaser, Kurz,
-    /// "Faster remainder by direct computation", 2019).
-    constexpr bool decode(int offset, std::array<int, max_digits>& values) const {
-        if (offset < 0) return false;
+    /// Where each stride divides the next larger one, S, a digit is the whole part of (offset mod S) /
+    /// stride: the low half of offset * 2^64/S is the fraction offset/S, and its product with S/stride has
+    /// the digit on top. Exact as offset * S stays below 2^64 (Lemire, Kaser, Kurz, "Faster remainder by
+    /// direct computation", 2019).
+    constexpr bool decode(std::int64_t offset, int* values) const {
+        if (static_cast<std::uint64_t>(offset) > static_cast<std::uint64_t>(last_offset_)) return false;
         auto rest = static_cast<std::uint32_t>(offset);
+        if (!divides_) return decode_by_division(rest, values);
         for (int k = 0; k < count_; ++k) {
-            const auto which = by_stride_[at(k)];
-            const auto& digit = digits_[which];
-            const auto value = static_cast<std::uint32_t>((static_cast<Wide>(digit.reciprocal) * rest) >> 63);
-            if (value >= digit.size) return false;
-            rest -= value * digit.stride;
-            values[which] = static_cast<int>(value);
+            const auto fraction = fractions_[at(k)] * static_cast<std::uint64_t>(offset);
+            const auto value = static_cast<std::uint32_t>((Wide{fraction} * ratios_[at(k)]) >> 64);
+            if (value >= sizes_[at(k)]) return false;
+            rest -= value * strides_[at(k)];
+            values[k] = static_cast<int>(value);
         }
         return rest == 0;
     }
@@ -132,22 +142,37 @@ public:
 private:
     __extension__ using Wide = unsigned __int128;
 
-    struct Entry {
-        std::uint32_t size = 0;
-        std::uint32_t stride = 0;
-        std::uint64_t reciprocal = 0;
-    };
-
     static constexpr std::size_t at(int k) { return static_cast<std::size_t>(k); }
 
-    /// ceil(2^63 / stride): exact for dividends below 2^31, and still 64 bits for a stride of 1.
-    static constexpr std::uint64_t reciprocal_of(std::uint32_t stride) {
-        return ((std::uint64_t{1} << 63) + stride - 1) / stride;
+    /// Computes what `decode` multiplies with for the digit that is number `place` by falling stride.
+    constexpr void fit(int place) {
+        const auto k = by_stride_[at(place)];
+        const auto stride = strides_[k];
+        const auto larger = place > 0 ? strides_[by_stride_[at(place - 1)]] : 0;
+        if (larger % stride != 0) divides_ = false;
+        // The largest stride has no S; any multiple of it beyond all offsets does.
+        ratios_[k] = place > 0 ? larger / stride : (std::uint32_t{1} << 31) / stride + 1;
+        fractions_[k] = ~std::uint64_t{0} / (std::uint64_t{ratios_[k]} * stride) + 1;
     }
 
-    std::array<Entry, max_digits> digits_{};
+    constexpr bool decode_by_division(std::uint32_t rest, int* values) const {
+        for (int place = 0; place < count_; ++place) {
+            const auto k = by_stride_[at(place)];
+            const auto value = rest / strides_[k];
+            if (value >= sizes_[k]) return false;
+            rest -= value * strides_[k];
+            values[k] = static_cast<int>(value);
+        }
+        return rest == 0;
+    }
+
+    std::array<std::uint64_t, max_digits> fractions_{};
+    std::array<std::uint32_t, max_digits> ratios_{};
+    std::array<std::uint32_t, max_digits> sizes_{};
+    std::array<std::uint32_t, max_digits> strides_{};
     std::array<std::uint8_t, max_digits> by_stride_{};  // digits, largest stride first
     std::uint8_t count_ = 0;
+    bool divides_ = true;  // each stride divides the next larger one
     int size_ = 1;
     int last_offset_ = 0;
 };

@@ -12,8 +12,6 @@
 
 namespace rankmesh {
 
-// ----------------------------------------------------------------------------------
-
 namespace detail {
 
 /// Reads `(4,8):(8,1)`; throws Misuse for sizes or strides below 1 and for more than 2^31 - 1 ranks.
@@ -49,7 +47,7 @@ constexpr Layout read_layout(Reader& reader) {
         if (last >= std::numeric_limits<int>::max())
             throw Misuse(cat("a layout reaches offset ", last, "; a world has at most ",
                              std::numeric_limits<int>::max(), " ranks"));
-        layout.append({sizes[i], stride});
+        layout.push_back({sizes[i], stride});
         reader.blanks();
     }
     reader.expect(")");
@@ -59,6 +57,7 @@ constexpr Layout read_layout(Reader& reader) {
 }  // namespace detail
 
 inline std::string to_string(const Layout& layout) {
+    if (layout.digit_count() == 0) return "(1):(1)";
     auto sizes = std::string{};
     auto strides = std::string{};
     for (int k = 0; k < layout.digit_count(); ++k) {
@@ -66,15 +65,21 @@ inline std::string to_string(const Layout& layout) {
         detail::append(sizes, detail::cat(k > 0 ? "," : "", digit.size));
         detail::append(strides, detail::cat(k > 0 ? "," : "", digit.stride));
     }
-    if (layout.digit_count() == 0) sizes = strides = "1";
     return detail::cat("(", sizes, "):(", strides, ")");
 }
 
-/// Reads `(4,8):(8,1)`; throws Misuse.
+/// Reads `(4,8):(8,1)`; throws Misuse, also for digits that do not nest.
+///
+/// Law: `parse_layout(to_string(layout)) == layout`.
 constexpr Layout parse_layout(std::string_view text) {
     auto reader = detail::Reader("layout", text);
+    reader.blanks();
     const auto layout = detail::read_layout(reader);
     reader.end();
+    if (!layout.nests())
+        throw Misuse(detail::cat("the strides of ", to_string(layout),
+                                 " overlap: a stride must be larger than all that smaller strides reach "
+                                 "together"));
     return layout;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <initializer_list>
 #include <limits>
 #include <optional>
@@ -26,8 +27,9 @@ namespace rankmesh {
 /// Law: `mesh.rank(mesh.coord(r)) == r` for every rank r of the mesh.
 /// Law: with plain strides rank = ((i0 * n1 + i1) * n2 + i2) ..., the last axis varies fastest.
 /// Law: `group(r, "dp", "cp")` equals `group(r, "cp", "dp")`: a set of axes is a set, its members in mesh
-/// order. Law: the groups of a partition cover the mesh and do not overlap; they are listed by their first
-/// ranks. Law: `Mesh::parse(to_string(mesh)) == mesh`.
+/// order.
+/// Law: the groups of a partition cover the mesh and do not overlap; they are listed by their first ranks.
+/// Law: `Mesh::parse(to_string(mesh)) == mesh`.
 ///
 ///     constexpr auto mesh = Mesh{{"pp", 4}, {"dp", 8}, {"tp", 8}};
 ///     static_assert(mesh.coord(67)["pp"] == 1 && mesh.group(67, "pp")[0] == 3);
@@ -75,7 +77,7 @@ public:
     /// True if `rank` stands somewhere in the mesh.
     constexpr bool contains(int rank) const {
         auto values = Values{};
-        return layout_.decode(rank - offset_, values);
+        return layout_.decode(std::int64_t{rank} - offset_, values.data());
     }
     /// All ranks, in the order of the axes.
     constexpr Group ranks() const;
@@ -127,12 +129,21 @@ public:
     /// The mesh of the ranks at these positions, without these axes; throws Misuse if no axis is left.
     constexpr Mesh slice(const Coordinate& fixed) const;
     /// These axes as one axis `as`, where the first of them stands; they need not be adjacent.
-    constexpr Mesh flatten(std::initializer_list<std::string_view> names, std::string_view as) const;
+    constexpr Mesh flatten(std::span<const std::string_view> names, std::string_view as) const;
+    constexpr Mesh flatten(std::initializer_list<std::string_view> names, std::string_view as) const {
+        return flatten(std::span<const std::string_view>(names.begin(), names.size()), as);
+    }
     /// One axis as several, outermost first, at most one of them `rest`; throws Misuse if the sizes do not
     /// multiply to it.
-    constexpr Mesh split(std::string_view name, std::initializer_list<Axis> into) const;
+    constexpr Mesh split(std::string_view name, std::span<const Axis> into) const;
+    constexpr Mesh split(std::string_view name, std::initializer_list<Axis> into) const {
+        return split(name, std::span<const Axis>(into.begin(), into.size()));
+    }
     /// The same ranks at the same coordinates, axes listed in another order.
-    constexpr Mesh permuted(std::initializer_list<std::string_view> names) const;
+    constexpr Mesh permuted(std::span<const std::string_view> names) const;
+    constexpr Mesh permuted(std::initializer_list<std::string_view> names) const {
+        return permuted(std::span<const std::string_view>(names.begin(), names.size()));
+    }
     /// The same mesh `by` ranks further on.
     constexpr Mesh shifted(int by) const;
 
@@ -155,12 +166,12 @@ private:
         return axis;
     }
     constexpr AxisSet checked(AxisSet axes) const {
-        if (axes.bits() >> axis_count() != 0) throw_no_axis(max_axes - 1);
+        if (axes.bits() >> axis_count() != 0) throw_no_axis(31 - std::countl_zero(axes.bits()));
         return axes;
     }
     constexpr Values decoded(int rank) const {
         auto values = Values{};
-        if (!layout_.decode(rank - offset_, values)) throw_outside(rank);
+        if (!layout_.decode(std::int64_t{rank} - offset_, values.data())) throw_outside(rank);
         return values;
     }
     constexpr int fold(const Values& values, int axis) const {
@@ -182,6 +193,7 @@ private:
     std::array<int, max_axes> sizes_{};
     std::array<std::uint8_t, max_axes + 1> first_digit_{};
     int offset_ = 0;
+    bool whole_ = true;  // no axis has more than one digit
 };
 
 static_assert(sizeof(Mesh) <= 1024);

@@ -7,7 +7,6 @@
 namespace rankmesh {
 
 // --- building: every mesh is made axis by axis, then finished
-// --------------------------------------------------
 
 constexpr Mesh& Mesh::push_axis(std::string_view name, const Layout& digits) {
     names_.push_back(name);
@@ -23,6 +22,7 @@ constexpr Mesh& Mesh::push_axis(std::string_view name, const Layout& digits) {
         layout_.push_back(digit);
     }
     first_digit_[at(axis + 1)] = static_cast<std::uint8_t>(layout_.digit_count());
+    whole_ = whole_ && digits.digit_count() <= 1;
     return *this;
 }
 
@@ -54,14 +54,13 @@ constexpr Mesh::Mesh(std::span<const Axis> axes) {
                                      "' has no stride, but others have; give all a stride or none"));
         stride /= size;
         auto digits = Layout{};
-        digits.push_back({size, strided ? axis.stride : stride});
+        digits.push_back(detail::checked_digit(axis.name, size, strided ? axis.stride : stride));
         push_axis(axis.name, digits);
     }
     finish(0);
 }
 
 // --- asking
-// ----------------------------------------------------------------------------------------------------
 
 constexpr bool Mesh::is_plain() const {
     if (offset_ != 0) return false;
@@ -91,37 +90,37 @@ constexpr Layout Mesh::layout(AxisRef auto const& axis) const {
     return digits;
 }
 
-constexpr Group Mesh::ranks() const {
-    auto all = Layout{};
-    for (int k = 0; k < layout_.digit_count(); ++k) all.append(layout_.digit(k));
-    return {offset_, all};
-}
+constexpr Group Mesh::ranks() const { return {offset_, layout_.coalesced()}; }
 
 constexpr int Mesh::axis_offset(int axis, int index) const {
     auto offset = 0;
-    for (int k = first_digit_[at(axis + 1)] - 1; k >= first_digit_[at(axis)]; --k) {
+    const int outermost = first_digit_[at(axis)];
+    const int last = first_digit_[at(axis + 1)] - 1;
+    if (last < outermost) return 0;  // an axis of size 1 has no digit
+    for (auto k = last; k > outermost; --k) {
         const auto digit = layout_.digit(k);
         offset += index % digit.size * digit.stride;
         index /= digit.size;
     }
-    return offset;
+    return offset + index * layout_.digit(outermost).stride;
 }
 
 constexpr void Mesh::indices(int rank, std::span<int> out) const {
     if (out.size() != at(axis_count()))
         throw Misuse(
             detail::cat("the indices of ", axis_count(), " axes were asked for in ", out.size(), " places"));
-    const auto values = decoded(rank);
-    if (layout_.digit_count() == axis_count()) {
-        // One digit an axis, the common case: a size of 1 has none, so the counts agree only then.
-        auto single = true;
-        for (int a = 0; a < axis_count(); ++a) single = single && first_digit_[at(a)] == a;
-        if (single) {
-            for (int a = 0; a < axis_count(); ++a) out[at(a)] = values[at(a)];
-            return;
-        }
+    if (whole_ && layout_.digit_count() == axis_count()) {
+        if (!layout_.decode(std::int64_t{rank} - offset_, out.data())) throw_outside(rank);
+        return;
     }
-    for (int a = 0; a < axis_count(); ++a) out[at(a)] = fold(values, a);
+    Values values;  // decode fills what is read: zeros would cost as much as the rest
+    if (!layout_.decode(std::int64_t{rank} - offset_, values.data())) throw_outside(rank);
+    if (whole_) {
+        auto next = values.data();
+        for (int a = 0; a < axis_count(); ++a) out[at(a)] = sizes_[at(a)] > 1 ? *next++ : 0;
+    } else {
+        for (int a = 0; a < axis_count(); ++a) out[at(a)] = fold(values, a);
+    }
 }
 
 constexpr int Mesh::rank_at(std::span<const int> indices) const {
@@ -129,10 +128,17 @@ constexpr int Mesh::rank_at(std::span<const int> indices) const {
         throw Misuse(
             detail::cat("a position on ", axis_count(), " axes was given as ", indices.size(), " indices"));
     auto rank = offset_;
+    auto k = 0;
     for (int a = 0; a < axis_count(); ++a) {
         const auto index = indices[at(a)];
         if (index < 0 || index >= sizes_[at(a)]) throw_no_index(a, index);
-        rank += axis_offset(a, index);
+        if (whole_) {
+            // An axis of size 1 has no digit, and index 0: whichever stride stands here adds nothing.
+            rank += index * layout_.digit(k).stride;
+            k += sizes_[at(a)] > 1 ? 1 : 0;
+        } else {
+            rank += axis_offset(a, index);
+        }
     }
     return rank;
 }
@@ -206,7 +212,6 @@ constexpr std::optional<int> Mesh::neighbor(int rank, AxisRef auto const& axis, 
 }
 
 // --- saying what is wrong
-// --------------------------------------------------------------------------------------
 
 inline void Mesh::throw_no_axis(int index) const {
     throw Misuse(detail::cat("axis number ", index, " was asked of mesh ", to_string(*this),
@@ -221,8 +226,10 @@ inline void Mesh::throw_no_axis(std::string_view name) const {
 }
 
 inline void Mesh::throw_outside(int rank) const {
+    const auto dense = size() == extent() - offset_;
     throw Misuse(detail::cat("rank ", rank, " is outside mesh ", to_string(*this), ", which covers ",
-                             to_string(ranks())));
+                             dense ? "" : detail::cat(size(), " of "), "ranks ", offset_, "..",
+                             extent() - 1));
 }
 
 inline void Mesh::throw_no_index(int axis, int index) const {

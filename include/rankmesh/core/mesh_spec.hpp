@@ -75,9 +75,10 @@ private:
     }
     constexpr explicit MeshSpec(const Parts& parts)
         : mesh_(std::span<const Axis>(parts.axes.data(), parts.count)), rest_(parts.rest) {
-        if (has_rest() && !mesh_.is_plain())
-            throw Misuse(detail::cat("mesh ", to_text(),
-                                     " gives strides beside a size '*'; give all sizes, or no strides"));
+        for (std::size_t a = 0; has_rest() && a < parts.count; ++a)
+            if (parts.axes[a].stride != 0)
+                throw Misuse(detail::cat("axis '", parts.axes[a].name, "' has stride ", parts.axes[a].stride,
+                                         " beside a size '*'; give all sizes, or no strides"));
     }
     constexpr Mesh with_rest(int size) const {
         auto axes = std::array<Axis, max_axes>{};
@@ -93,7 +94,6 @@ private:
 };
 
 // --- mesh: pp=4 dp=8 tp=8, pp=2:32 dp=4:8 @64, dp=* tp=8
-// -------------------------------------------------------
 
 constexpr MeshSpec MeshSpec::parse(std::string_view text) {
     struct Entry {
@@ -131,9 +131,7 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
                                              "; strides are 1 or more"));
             }
         }
-        if (const auto next = reader.peek();
-            next != ' ' && next != '\t' && next != '\n' && next != ',' && !reader.done())
-            reader.fail("a blank between axes");
+        if (!reader.at_separator()) reader.fail("a blank or ',' between axes");
     }
     if (count <= max_axes) reader.end();
 
@@ -157,11 +155,9 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
         if (!entry.is_layout && entry.stride == 0 && entry.size.size() > 1)
             throw Misuse(detail::cat("axis '", entry.name,
                                      "' has no stride, but others have; give all a stride or none"));
-        auto digits = entry.layout;
+        auto digits = entry.layout.coalesced();
         if (!entry.is_layout) {
-            if (std::int64_t{entry.size.size() - 1} * entry.stride >= Mesh::max_size)
-                throw Misuse(detail::cat("axis '", entry.name, "' reaches beyond rank ", Mesh::max_size - 1));
-            digits.push_back({entry.size.size(), entry.stride});
+            digits.push_back(detail::checked_digit(entry.name, entry.size.size(), entry.stride));
         }
         mesh.push_axis(entry.name, digits);
     }

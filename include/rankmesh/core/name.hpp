@@ -78,8 +78,13 @@ private:
     std::uint8_t count_ = 0;
 };
 
-/// The fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// The fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, capitals
+/// counted as small letters.
 inline int edit_distance(std::string_view a, std::string_view b) {
+    const auto same = [](char x, char y) {
+        const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+        return small(x) == small(y);
+    };
     auto before = std::vector<int>(b.size() + 1);
     auto last = before;
     auto now = before;
@@ -87,8 +92,9 @@ inline int edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t i = 1; i <= a.size(); ++i) {
         now[0] = static_cast<int>(i);
         for (std::size_t j = 1; j <= b.size(); ++j) {
-            now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+            now[j] =
+                std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : 1)});
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
                 now[j] = std::min(now[j], before[j - 2] + 1);
         }
         before = last;
@@ -97,19 +103,21 @@ inline int edit_distance(std::string_view a, std::string_view b) {
     return last[b.size()];
 }
 
-/// The candidate nearest to `word` in spelling, "" if none is near: more than a third of the letters would
-/// change.
+/// The candidate nearest to `word` in spelling, of several as near one with its first letter; "" if none is
+/// near: a third of the letters of `word` may change, at least one, but never all of the candidate's.
 ///
 ///     nearest("ttp", {"pp", "dp", "tp"}) == "tp"
 inline std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+    const auto most = std::max(1, static_cast<int>(word.size()) / 3);
     auto best = std::string_view{};
-    auto least = std::max<int>(1, static_cast<int>(word.size()) / 3) + 1;
+    auto least = 2 * most + 2;
     for (auto candidate : candidates) {
         const auto distance = edit_distance(word, candidate);
-        if (distance < least) {
-            least = distance;
-            best = candidate;
-        }
+        if (distance > most || distance >= static_cast<int>(candidate.size())) continue;
+        const auto score = 2 * distance + (word.substr(0, 1) == candidate.substr(0, 1) ? 0 : 1);
+        if (score >= least) continue;
+        least = score;
+        best = candidate;
     }
     return best;
 }

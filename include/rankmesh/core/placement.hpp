@@ -76,7 +76,7 @@ inline Placement::Placement(const Mesh& mesh, std::vector<int> ranks)
     : mesh_(mesh), ranks_(std::move(ranks)) {
     if (!mesh_.is_plain())
         throw Misuse(detail::cat("a placement over mesh ", to_string(mesh_),
-                                 "; the table gives the ranks, leave out strides"));
+                                 "; the table gives the ranks, leave out strides and offset"));
     if (ranks_.size() != static_cast<std::size_t>(mesh_.size()))
         throw Misuse(detail::cat("a placement lists ", ranks_.size(), " ranks; mesh ", to_string(mesh_),
                                  " has ", mesh_.size(), " positions"));
@@ -98,7 +98,6 @@ inline int Placement::find(int rank) const {
 }
 
 // --- placement: a=2 b=2 @[3,1,2,0]
-// -----------------------------------------------------------------------------
 
 inline std::string to_string(const Placement& placement) {
     auto out = to_string(placement.mesh()) + " @[";
@@ -110,7 +109,7 @@ inline std::string to_string(const Placement& placement) {
 inline Placement Placement::parse(std::string_view text) {
     const auto at = std::min(text.find('@'), text.size());
     const auto mesh = Mesh::parse(text.substr(0, at));
-    auto reader = detail::Reader("placement", text.substr(at));
+    auto reader = detail::Reader("placement", text, at);
     auto ranks = std::vector<int>{};
     reader.expect("@[");
     do {

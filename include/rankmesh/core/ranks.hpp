@@ -2,6 +2,7 @@
 // The notation of ranks, both ways: {0..7, 64..71}, {0, 8, ..., 56}.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ranges>
 #include <string>
@@ -10,8 +11,6 @@
 #include <rankmesh/core/reader.hpp>
 
 namespace rankmesh {
-
-// --------------------------------------------------------------------
 
 /// Ranks in order, as runs `0..7` of three or more, as `0, 8, ..., 56` for five or more of one step, else one
 /// by one.
@@ -26,7 +25,7 @@ inline std::string ranks_to_string(std::ranges::random_access_range auto const& 
         while (end < count && std::int64_t{begin[end]} - begin[end - 1] == step) ++end;
         if (step == 1 && end - i >= 3) {
             detail::append(out, detail::cat(begin[i], "..", begin[end - 1]));
-        } else if (step != 1 && end - i >= 5) {
+        } else if (step != 0 && step != 1 && end - i >= 5) {
             detail::append(out, detail::cat(begin[i], ", ", begin[i + 1], ", ..., ", begin[end - 1]));
         } else {
             end = i + 1;
@@ -37,17 +36,32 @@ inline std::string ranks_to_string(std::ranges::random_access_range auto const& 
     return out + "}";
 }
 
-/// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`; throws Misuse.
+/// The most ranks that `parse_ranks` writes down: a text of 20 characters can stand for 2^31.
+inline constexpr std::size_t max_parsed_ranks = std::size_t{1} << 20;
+
+/// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`; throws Misuse, also for negative or repeated ranks and for
+/// more than 2^20.
+///
+/// Law: `parse_ranks(ranks_to_string(ranks)) == ranks` for different ranks of 0 or more.
+///
+///     parse_ranks("{0..2, 9, 7, ..., 3}") == std::vector{0, 1, 2, 9, 7, 5, 3}
 inline std::vector<int> parse_ranks(std::string_view text) {
     auto reader = detail::Reader("group", text);
     auto ranks = std::vector<int>{};
-    auto fresh = std::size_t{0};  // terms since the last run or progression: two of them give a step
+    auto fresh = 0;  // terms since the last run or progression: two of them give a step
+    const auto rank = [&] {
+        const auto number = reader.number();
+        if (number < 0)
+            throw Misuse(detail::cat("the group '", text, "' lists rank ", number, "; ranks are 0 or more"));
+        return number;
+    };
     const auto fill = [&](std::int64_t from, std::int64_t to, std::int64_t step) {
-        if (step == 0 || (to - from) % step != 0 || (to - from) / step < 1)
-            throw Misuse(detail::cat("the group '", text, "' goes from ", from, " to ", to, " by ", step,
-                                     ", which does not lead there"));
-        if ((to - from) / step > (1 << 28))
-            throw Misuse(detail::cat("the group '", text, "' lists too many ranks"));
+        const auto steps = step == 0 ? 0 : (to - from) / step;
+        if (steps < 1 || from + steps * step != to)
+            throw Misuse(detail::cat("the group '", text, "' goes on from ", from, " to ", to,
+                                     " in steps of ", step, ", which do not lead there"));
+        if (ranks.size() + static_cast<std::size_t>(steps) >= max_parsed_ranks)
+            throw Misuse(detail::cat("the group '", text, "' lists more than ", max_parsed_ranks, " ranks"));
         for (auto next = from; next != to + step; next += step) ranks.push_back(static_cast<int>(next));
         fresh = 0;
     };
@@ -64,11 +78,11 @@ inline std::vector<int> parse_ranks(std::string_view text) {
                 reader.blanks();
                 const auto last = std::int64_t{ranks.back()};
                 const auto step = last - ranks[ranks.size() - 2];
-                fill(last + step, reader.number(), step);
+                fill(last + step, rank(), step);
             } else {
-                const auto first = reader.number();
+                const auto first = rank();
                 if (reader.accept(".."))
-                    fill(first, reader.number(), 1);
+                    fill(first, rank(), 1);
                 else
                     ranks.push_back(first), ++fresh;
             }
@@ -77,6 +91,10 @@ inline std::vector<int> parse_ranks(std::string_view text) {
         reader.expect("}");
     }
     reader.end();
+    auto sorted = ranks;
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+        throw Misuse(detail::cat("the group '", text, "' lists rank ", *twice, " twice"));
     return ranks;
 }
 

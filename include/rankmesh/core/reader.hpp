@@ -13,7 +13,8 @@ namespace rankmesh::detail {
 /// Reads notation piece by piece, left to right; what it can not read it reports with the place.
 class Reader {
 public:
-    constexpr Reader(std::string_view what, std::string_view text) : what_(what), text_(text) {}
+    constexpr Reader(std::string_view what, std::string_view text, std::size_t from = 0)
+        : what_(what), text_(text), at_(from) {}
 
     constexpr bool done() const { return at_ == text_.size(); }
     constexpr char peek() const { return done() ? '\0' : text_[at_]; }
@@ -27,6 +28,10 @@ public:
         blanks();
         if (peek() == ',') ++at_;
         blanks();
+    }
+    /// True if an entry ends here: at a blank, a comma or the end.
+    constexpr bool at_separator() const {
+        return done() || peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == ',';
     }
     /// Skips `token` if it comes next.
     constexpr bool accept(std::string_view token) {
@@ -71,13 +76,13 @@ public:
     [[noreturn]] void fail(std::string_view expected) const {
         throw Misuse(cat("the ", what_, " '", text_, "' can not be read: at character ", at_ + 1, " comes ",
                          done() ? std::string("the end") : cat("'", text_[at_], "'"), ", expected ",
-                         expected.size() == 1 ? cat("'", expected, "'") : std::string(expected)));
+                         is_name_character(expected[0]) ? std::string(expected) : cat("'", expected, "'")));
     }
 
 private:
     std::string_view what_;
     std::string_view text_;
-    std::size_t at_ = 0;
+    std::size_t at_;
 };
 
 }  // namespace rankmesh::detail

@@ -7,8 +7,6 @@
 
 namespace rankmesh {
 
-// ----------------------------------------------------------------------
-
 constexpr Mesh Mesh::slice(const Coordinate& fixed) const {
     auto offset = std::int64_t{offset_};
     for (int i = 0; i < fixed.size(); ++i) {
@@ -26,7 +24,7 @@ constexpr Mesh Mesh::slice(const Coordinate& fixed) const {
     return sliced.finish(offset);
 }
 
-constexpr Mesh Mesh::flatten(std::initializer_list<std::string_view> names, std::string_view as) const {
+constexpr Mesh Mesh::flatten(std::span<const std::string_view> names, std::string_view as) const {
     auto joined = AxisSet{};
     for (auto name : names) joined.insert(axis(name));
     if (joined.empty()) throw Misuse("flatten names no axis; name at least one");
@@ -47,8 +45,7 @@ constexpr Mesh Mesh::flatten(std::initializer_list<std::string_view> names, std:
     return flat.finish(offset_);
 }
 
-constexpr Mesh Mesh::split(std::string_view name, std::initializer_list<Axis> into) const {
-    const auto axes = std::span<const Axis>(into.begin(), into.size());
+constexpr Mesh Mesh::split(std::string_view name, std::span<const Axis> axes) const {
     const auto which = axis(name).index;
     const auto whole = sizes_[at(which)];
     const auto known = detail::checked_product(axes);
@@ -95,7 +92,7 @@ constexpr Mesh Mesh::split(std::string_view name, std::initializer_list<Axis> in
     return cut.finish(offset_);
 }
 
-constexpr Mesh Mesh::permuted(std::initializer_list<std::string_view> names) const {
+constexpr Mesh Mesh::permuted(std::span<const std::string_view> names) const {
     auto listed = Mesh(Unfinished{});
     for (auto name : names) listed.push_axis(name, layout(axis(name)));
     if (listed.axis_count() != axis_count())

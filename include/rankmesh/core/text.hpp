@@ -14,7 +14,6 @@
 namespace rankmesh {
 
 // --- mesh: pp=4 dp=8 tp=8, pp=2:32 dp=4:8 @64; mesh_spec.hpp reads it
-// ------------------------------------------
 
 inline std::string to_string(const Mesh& mesh) {
     auto out = std::string{};
@@ -34,18 +33,16 @@ inline std::string to_string(const Mesh& mesh) {
 }
 
 // --- coordinate: pp=1 dp=0 tp=3
-// --------------------------------------------------------------------------------
 
 constexpr Coordinate Coordinate::parse(std::string_view text) {
     auto reader = detail::Reader("coordinate", text);
     auto coordinate = Coordinate(Names{});
-    reader.blanks();
-    do {
+    for (reader.blanks(); !reader.done(); reader.separator()) {
         const auto name = reader.name();
         reader.expect("=");
         coordinate.push_back(name, reader.number());
-        reader.separator();
-    } while (!reader.done());
+        if (!reader.at_separator()) reader.fail("a blank or ',' between axes");
+    }
     return coordinate;
 }
 
@@ -57,12 +54,16 @@ inline std::string to_string(const Coordinate& coordinate) {
 }
 
 // --- group: {0..7, 64..71}
-// -------------------------------------------------------------------------------------
 
-inline std::string to_string(const Group& group) { return ranks_to_string(group); }
+inline std::string to_string(const Group& group) {
+    // A group of one step may have 2^30 members, and its text three.
+    const auto step = group.step();
+    if (group.size() < 5 || !step) return ranks_to_string(group);
+    if (*step == 1) return detail::cat("{", group.front(), "..", group.back(), "}");
+    return detail::cat("{", group[0], ", ", group[1], ", ..., ", group.back(), "}");
+}
 
 // --- streams
-// ---------------------------------------------------------------------------------------------------
 
 inline std::ostream& operator<<(std::ostream& out, const Mesh& mesh) { return out << to_string(mesh); }
 inline std::ostream& operator<<(std::ostream& out, const Coordinate& at) { return out << to_string(at); }

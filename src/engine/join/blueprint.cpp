@@ -110,19 +110,17 @@ std::string MeshBlueprint::description() const {
         for (std::size_t i = 0; i < placed->size(); ++i) append(text, cat(i > 0 ? "," : "", (*placed)[i]));
         append(text, "]");
     }
-    append(text, ", over");
+    auto separator = std::string_view(", over ");
     for (const auto& item : items) {
-        append(text, " ");
+        append(text, separator);
         append(text, axes_text({.axes = item.axes, .picked = {}, .name = {}}));
         for (std::size_t i = 0; i < item.picked.size(); ++i)
             append(text, cat(i == 0 ? "[" : ",", item.picked[i]));
         if (!item.picked.empty()) append(text, "]");
         if (!item.name.empty()) append(text, cat(" as ", item.name));
-        append(text, ";");
+        separator = "; ";
     }
-    text.back() = lazy ? ',' : ' ';
-    append(text, lazy ? " lazy" : "");
-    while (text.back() == ' ') text.pop_back();
+    if (lazy) append(text, ", lazy");
     return text;
 }
 

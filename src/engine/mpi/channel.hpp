@@ -3,15 +3,12 @@
 
 #include <mpi.h>
 
-#include <limits>
 #include <vector>
 
+#include "engine/mpi/limits.hpp"
 #include "engine/mpi/runtime.hpp"
 
 namespace rankmesh::detail {
-
-/// The most elements that one MPI call is given; MPI-3.1 counts are ints. Tests lower it.
-inline std::size_t mpi_count_limit = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
 /// One MPI communicator.
 class MpiChannel final : public Channel {

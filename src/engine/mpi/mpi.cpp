@@ -3,7 +3,7 @@
 
 #include <mpi.h>
 
-#include "engine/launcher.hpp"
+#include <rankmesh/engine/launcher.hpp>
 #include "engine/mpi/channel.hpp"
 #include "engine/world_state.hpp"
 

@@ -88,11 +88,6 @@ void Job::poison(int rank, const std::string& why) noexcept {
     for (auto& box : letters) box.poison(why, rank);
 }
 
-int Job::culprit() const {
-    const auto lock = std::lock_guard(mutex_);
-    return poisoned_ ? poisoned_->first : -1;
-}
-
 void Letters::put(int from, const std::string& letter) {
     const auto lock = std::lock_guard(mutex_);
     letters_.emplace_back(from, letter);
@@ -165,7 +160,16 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     if (size < 1)
         throw Misuse(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
     const auto job = std::make_shared<detail::Job>(size);
-    auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(size));
+    // The first error that is not the echo of another rank's, and the first of all.
+    auto cause = std::exception_ptr{};
+    auto first = std::exception_ptr{};
+    auto mutex = std::mutex{};
+    const auto failed = [&](int rank, bool echo, std::string_view what) {
+        const auto lock = std::lock_guard(mutex);
+        if (!first) first = std::current_exception();
+        if (!cause && !echo) cause = std::current_exception();
+        job->poison(rank, detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what));
+    };
     auto started = std::latch(1);
     auto all_started = true;  // written before the latch opens
     auto ranks = std::vector<std::thread>{};
@@ -175,12 +179,12 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         try {
             auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, options));
             program(world);
+        } catch (const Lost& lost) {
+            failed(rank, true, lost.what());
         } catch (const std::exception& error) {
-            errors[static_cast<std::size_t>(rank)] = std::current_exception();
-            job->poison(rank, detail::cat("rank ", rank, " failed: ", error.what()));
+            failed(rank, false, error.what());
         } catch (...) {
-            errors[static_cast<std::size_t>(rank)] = std::current_exception();
-            job->poison(rank, detail::cat("rank ", rank, " failed"));
+            failed(rank, false, {});
         }
     };
     auto failure = std::string{};
@@ -194,11 +198,8 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     for (auto& rank : ranks) rank.join();
     if (!all_started) throw EngineFailure(failure);
 
-    // The first that failed, not one that only heard of it.
-    if (const auto culprit = job->culprit(); culprit >= 0)
-        if (const auto& error = errors[static_cast<std::size_t>(culprit)]) std::rethrow_exception(error);
-    for (const auto& error : errors)
-        if (error) std::rethrow_exception(error);
+    if (cause) std::rethrow_exception(cause);
+    if (first) std::rethrow_exception(first);
 }
 
 }  // namespace threads

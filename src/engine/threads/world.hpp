@@ -35,10 +35,8 @@ public:
 
     /// The room of the group with this key; every member asks once.
     std::shared_ptr<Room> room(const std::string& key, const std::vector<int>& ranks);
-    /// Poisons every room, now and later; the first caller is the culprit.
+    /// Poisons every room, now and later; the first call decides what they say.
     void poison(int rank, const std::string& why) noexcept;
-    /// The rank that failed first, -1 if none did.
-    int culprit() const;
 
     const int size;
     const std::shared_ptr<Room> world;
@@ -49,7 +47,7 @@ private:
         std::shared_ptr<Room> room;
         int taken = 0;
     };
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     std::map<std::pair<std::string, int>, Entry> rooms_;  // by key and first rank, until every member has it
     std::vector<std::weak_ptr<Room>> alive_;
     std::optional<std::pair<int, std::string>> poisoned_;

@@ -1,0 +1,11 @@
+include(CMakePackageConfigHelpers)
+
+install(TARGETS rankmesh_core rankmesh EXPORT rankmeshTargets)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT rankmeshTargets NAMESPACE rankmesh:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rankmesh)
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rankmeshConfig.cmake.in ${PROJECT_BINARY_DIR}/rankmeshConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rankmesh)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/rankmeshConfig.cmake ${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rankmesh)

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <string>
+#include <string_view>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/mesh.hpp>
+
+namespace rankmesh::view {
+
+/// One term of the notation of ranks: `7`, `0..7` or `0, 8, ..., 56`.
+struct Term {
+    std::int64_t first = 0;
+    std::int64_t step = 0;
+    std::ptrdiff_t count = 1;  ///< ranks that the term stands for
+};
+
+inline std::string to_string(const Term& term) {
+    const auto last = term.first + (term.count - 1) * term.step;
+    if (term.count == 1) return std::to_string(term.first);
+    if (term.step == 1) return detail::cat(term.first, "..", last);
+    return detail::cat(term.first, ", ", term.first + term.step, ", ..., ", last);
+}
+
+/// Calls `visit(term)` for the terms that `ranks_to_string` would join by commas, one by one, until it
+/// returns false: so a group of millions is written, or cut short, without its whole text in memory.
+///
+/// `run` says how many ranks from each multiple of it on make one term (0: unknown), so that a term costs the
+/// same for any number of ranks.
+///
+/// Law: `{` + the terms joined by `, ` + `}` is `ranks_to_string(ranks)`.
+template <std::ranges::random_access_range Ranks>
+void for_each_term(const Ranks& ranks, std::ptrdiff_t run, std::predicate<Term> auto&& visit) {
+    const auto count = static_cast<std::ptrdiff_t>(std::ranges::size(ranks));
+    const auto begin = std::ranges::begin(ranks);
+    for (std::ptrdiff_t i = 0; i < count;) {
+        auto end = i + 1;
+        const auto step = end < count ? std::int64_t{begin[end]} - begin[i] : 0;
+        if (run > 0 && i % run == 0) end = i + run;
+        while (end < count && std::int64_t{begin[end]} - begin[end - 1] == step) ++end;
+        if (end - i < (step == 1 ? 3 : 5)) end = i + 1;
+        if (!visit(Term{begin[i], step, end - i})) return;
+        i = end;
+    }
+}
+
+/// The `run` of the groups of a mesh along these axes: their innermost digit, where that is long enough for a
+/// term of its own.
+constexpr std::ptrdiff_t run_along(const Mesh& mesh, AxisSet axes) {
+    auto along = Layout{};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        const auto digits = mesh.layout(AxisId{a});
+        for (int k = 0; axes.contains({a}) && k < digits.digit_count(); ++k) along.append(digits.digit(k));
+    }
+    if (along.digit_count() == 0) return 0;
+    const auto inner = along.digit(along.digit_count() - 1);
+    return inner.size >= (inner.stride == 1 ? 3 : 5) ? inner.size : 0;
+}
+
+}  // namespace rankmesh::view

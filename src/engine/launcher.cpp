@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/launcher.hpp>
+
+#include <charconv>
+#include <cstdlib>
+#include <initializer_list>
+#include <string_view>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh {
+
+using detail::cat;
+
+namespace {
+
+std::optional<Announced> first_of(std::initializer_list<const char*> variables, int least) {
+    for (const auto* variable : variables) {
+        const auto* given = std::getenv(variable);
+        if (!given) continue;
+        const auto text = std::string_view(given);
+        auto value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc{} || end != text.data() + text.size() || value < least)
+            throw Misuse(cat(variable, "='", text, "' is no whole number of ", least, " or more; set it to one, or unset it"));
+        return Announced{value, variable};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Announced> announced_size() {
+    return first_of({"RANKMESH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"}, 1);
+}
+
+std::optional<Announced> announced_rank() {
+    return first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}, 0);
+}
+
+void check_announced(const std::string& engine, int seen) {
+    const auto announced = announced_size();
+    if (!announced || announced->value == seen) return;
+    throw Misuse(cat("the launcher announced ", announced->value, announced->value == 1 ? " process (" : " processes (",
+                     announced->variable, "), but the engine '", engine, "' sees a world of ", seen,
+                     "; start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "
+                     "RANKMESH_WORLD_SIZE=",
+                     seen, " if a world of ", seen, " is meant"));
+}
+
+}  // namespace rankmesh

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/view/scene.hpp>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace rankmesh::view {
+
+namespace {
+
+constexpr auto max_terms = 8;
+
+/// The rank at a position; a mesh says it by strides, a placement by its table.
+int rank_at(const Mesh& mesh, std::span<const int> indices) { return mesh.rank_at(indices); }
+int rank_at(const Placement& placement, std::span<const int> indices) {
+    return placement.ranks()[static_cast<std::size_t>(placement.mesh().rank_at(indices))];
+}
+const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
+const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
+int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
+int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
+std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return run_along(mesh, axes); }
+std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
+
+/// The indices of an axis that are shown: the first and the last few.
+struct Shown {
+    int size = 1;   // of the axis
+    int count = 1;  // shown
+    int tail() const { return count == size ? 0 : count == 2 ? 1 : count / 3; }
+    int head() const { return count - tail(); }
+    int operator[](int i) const { return i < head() ? i : size - count + i; }
+    Fold fold(int axis) const { return {axis, head(), size - tail() - 1}; }
+    bool folds() const { return count < size; }
+
+    // A fold takes a line of its own, so it has to leave out two at least.
+    void shrink() { count = std::max(1, std::min(count - 1, size - 2)); }
+};
+
+std::int64_t product(std::span<const Shown> shown) {
+    return std::accumulate(shown.begin(), shown.end(), std::int64_t{1},
+                           [](std::int64_t n, const Shown& axis) { return n * axis.count; });
+}
+
+/// Shrinks the longest axes, the outermost of equals first, until at most `room` positions are shown.
+void shrink_to(std::vector<Shown>& shown, int room) {
+    for (auto& axis : shown)
+        if (axis.count > room) axis.count = std::max(1, std::min(room, axis.size - 2));
+    while (product(shown) > room) {
+        auto& longest = *std::ranges::max_element(shown, {}, &Shown::count);
+        if (longest.count == 1) return;
+        longest.shrink();
+    }
+}
+
+/// Visits every combination of shown indices, the last axis fastest, each with the folds passed since the
+/// last one; returns the folds after the last.
+template <class Visit>
+std::vector<Fold> for_each_shown(const std::vector<int>& axes, const std::vector<Shown>& shown,
+                                 const Visit& visit) {
+    auto passed = std::vector<Fold>{};
+    auto indices = std::vector<int>(axes.size());
+    const auto walk = [&](const auto& self, std::size_t level) -> void {
+        if (level == axes.size()) {
+            visit(indices, std::exchange(passed, {}));
+            return;
+        }
+        for (int i = 0; i < shown[level].count; ++i) {
+            if (shown[level].folds() && i == shown[level].head())
+                passed.push_back(shown[level].fold(axes[level]));
+            indices[level] = shown[level][i];
+            self(self, level + 1);
+        }
+        if (shown[level].folds() && shown[level].tail() == 0)
+            passed.push_back(shown[level].fold(axes[level]));
+    };
+    walk(walk, 0);
+    return passed;
+}
+
+/// Which axes are columns, and which of their indices are shown.
+struct Plan {
+    std::vector<int> row_axes;
+    std::vector<int> column_axes;
+    std::vector<Shown> rows;
+    std::vector<Shown> columns;
+    int wrap = 0;  // indices a row of the wrapped axis, the last row axis and first column axis; 0: none is
+};
+
+/// The indices a row of a wrapped axis: whole units of the cluster if they fit, else a divisor, else what
+/// fits.
+int wrap_of(int size, int room, int unit) {
+    room = std::min(room, size);
+    if (unit > 1 && unit <= room) {
+        auto best = unit;
+        for (int width = unit; width <= room; width += unit)
+            if (size % width == 0) best = width;
+        return best;
+    }
+    for (int width = room; width * 2 > room; --width)
+        if (size % width == 0) return width;
+    for (int width = 1 << 30; width > 1; width /= 2)
+        if (width <= room) return width;
+    return 1;
+}
+
+Plan plan_of(const Mesh& mesh, const Room& room, int unit) {
+    auto axes = std::vector<int>{};  // those of more than one position
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (mesh.size(AxisId{a}) > 1) axes.push_back(a);
+    const auto size = [&](std::size_t i) { return mesh.size(AxisId{axes[i]}); };
+
+    // Innermost axes become columns while they fit and the picture is tall; one stays for the rows.
+    auto first = axes.size();  // of the columns
+    auto columns = 1;
+    auto rows = mesh.size();
+    auto chunks = 0;  // rows of the wrapped axis
+    auto wrap = 0;
+    while (first > 0) {
+        const auto next = size(first - 1);
+        const auto is_first = first == axes.size();
+        if (!is_first && rows <= 2 * std::int64_t{columns}) break;
+        const auto fits = next <= room.columns / columns;
+        if (fits && (is_first || first > 1)) {
+            columns *= next;
+            rows /= next;
+            --first;
+            continue;
+        }
+        // The next axis as both, if that shows all of a picture that is too tall or too wide.
+        if (!is_first && rows <= room.tall_rows) break;
+        const auto width = wrap_of(next, room.columns / columns, unit % columns == 0 ? unit / columns : 0);
+        chunks = (next - 1) / width + 1;
+        if (axes.size() == 1 || (width > 1 && std::int64_t{rows / next} * chunks <= room.rows)) wrap = width;
+        break;
+    }
+    if (first == axes.size() && first > 0 && wrap == 0) --first;
+
+    auto plan = Plan{.row_axes = {}, .column_axes = {}, .rows = {}, .columns = {}, .wrap = wrap};
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+        const auto is_wrapped = wrap > 0 && i + 1 == first;
+        const auto all = [](int count) { return Shown{count, count}; };
+        if (i < first) {
+            plan.row_axes.push_back(axes[i]);
+            plan.rows.push_back(all(is_wrapped ? chunks : size(i)));
+        }
+        if (i >= first || is_wrapped) {
+            plan.column_axes.push_back(axes[i]);
+            plan.columns.push_back(all(is_wrapped ? wrap : size(i)));
+        }
+    }
+    if (product(plan.columns) > room.columns) shrink_to(plan.columns, std::max(1, room.columns - 1));
+    if (product(plan.rows) > room.rows) shrink_to(plan.rows, room.folded_rows);
+    return plan;
+}
+
+void check_fits(int last_rank, const std::string& mesh, const Cluster& cluster) {
+    if (last_rank < cluster.size()) return;
+    auto levels = std::vector<Cluster::Level>(cluster.levels().begin(), cluster.levels().end());
+    const auto inside = cluster.size() / levels.front().count;
+    levels.front().count = last_rank / inside + 1;
+    throw Misuse(detail::cat("mesh ", mesh, " reaches rank ", last_rank, ", but cluster ", to_string(cluster),
+                             " has ", cluster.size(), " devices; it fits on ",
+                             to_string(Cluster(std::move(levels)))));
+}
+
+/// `rack 1 node 3`: the numbers down to the boxed level.
+std::string label_of(const Cluster& cluster, int boxed, int unit) {
+    const auto path = cluster.path(unit * (cluster.size() / cluster.unit_count(boxed)));
+    auto label = std::string{};
+    for (int level = 0; level <= boxed; ++level)
+        detail::append(label, detail::cat(level > 0 ? " " : "", path.name(level), " ", path[AxisId{level}]));
+    return label;
+}
+
+template <class Topology>
+Note note_of(const Topology& topology, AxisId axis, int focus) {
+    const auto& mesh = mesh_of(topology);
+    const auto digits = mesh.layout(axis);
+    auto note = Note{.name = std::string(mesh.name(axis)),
+                     .size = mesh.size(axis),
+                     .stride = digits.digit_count() == 0   ? ""
+                               : digits.digit_count() == 1 ? std::to_string(digits.digit(0).stride)
+                                                           : to_string(digits),
+                     .terms = {}};
+    auto set = AxisSet{};
+    set.insert(axis);
+    for_each_term(topology.group(focus, set), run_in(topology, set), [&](const Term& term) {
+        note.terms.push_back(term);
+        return note.terms.size() < max_terms;
+    });
+    return note;
+}
+
+template <class Topology>
+Scene draw_any(const Topology& topology, const Subject& subject, const Room& room) {
+    const auto& mesh = mesh_of(topology);
+    const auto axis_count = static_cast<std::size_t>(mesh.axis_count());
+    const auto origin = std::vector<int>(axis_count);
+    auto scene = Scene{};
+    scene.mesh = to_string(topology);
+    scene.size = topology.size();
+    scene.cluster = subject.cluster;
+    scene.focus = subject.focus.value_or(rank_at(topology, origin));
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        scene.axes.push_back(note_of(topology, AxisId{a}, scene.focus));
+
+    auto boxed = -1;
+    auto unit = 0;  // devices in a box
+    if (subject.cluster) {
+        check_fits(last_rank(topology), scene.mesh, *subject.cluster);
+        boxed = subject.cluster->level_count() - 2;
+        if (boxed >= 0) {
+            scene.boxed = subject.cluster->levels()[static_cast<std::size_t>(boxed)].name;
+            unit = subject.cluster->size() / subject.cluster->unit_count(boxed);
+        }
+    }
+
+    const auto plan = plan_of(mesh, room, unit);
+    scene.row_axes = plan.row_axes;
+    scene.column_axes = plan.column_axes;
+    scene.wrapped = plan.wrap > 0;
+    for_each_shown(plan.column_axes, plan.columns,
+                   [&](const std::vector<int>& indices, std::vector<Fold> folds) {
+                       if (!folds.empty()) scene.columns.push_back({.indices = {}, .folded = true});
+                       scene.columns.push_back({.indices = indices});
+                   });
+    for (std::size_t i = 0; i < plan.columns.size(); ++i)
+        if (plan.columns[i].folds()) {
+            scene.folded_columns.push_back(plan.columns[i].fold(plan.column_axes[i]));
+            if (plan.columns[i].tail() == 0) scene.columns.push_back({.indices = {}, .folded = true});
+        }
+
+    const auto focus = topology.coord(scene.focus);
+    auto position = origin;
+    const auto cell = [&](const Row& row, const Column& column) {
+        if (column.folded) return Cell{};
+        for (std::size_t i = 0; i < row.indices.size(); ++i)
+            position[static_cast<std::size_t>(plan.row_axes[i])] = row.indices[i];
+        for (std::size_t i = 0; i < column.indices.size(); ++i) {
+            const auto axis = plan.column_axes[i];
+            auto& index = position[static_cast<std::size_t>(axis)];
+            const auto start = scene.wrapped && i == 0 ? row.indices.back() : 0;
+            if (column.indices[i] >= mesh.size(AxisId{axis}) - start) return Cell{};
+            index = start + column.indices[i];
+        }
+        auto made = Cell{.rank = rank_at(topology, position), .box = 0, .peer = -1};
+        auto differing = 0;
+        for (int a = 0; a < mesh.axis_count(); ++a)
+            if (position[static_cast<std::size_t>(a)] != focus[AxisId{a}]) {
+                ++differing;
+                made.peer = a;
+            }
+        if (differing != 1) made.peer = -1;
+        if (boxed >= 0) {
+            made.box = subject.cluster->unit(made.rank, boxed);
+            auto& label = scene.labels[made.box];
+            if (label.empty()) label = label_of(*subject.cluster, boxed, made.box);
+        }
+        return made;
+    };
+    // Folds of a wrapped axis count its rows until here; they become indices.
+    const auto unwrapped = [&](std::vector<Fold> folds) {
+        for (auto& fold : folds)
+            if (scene.wrapped && fold.axis == plan.row_axes.back()) {
+                fold.first *= plan.wrap;
+                const auto end = std::int64_t{fold.last + 1} * plan.wrap;
+                fold.last = static_cast<int>(std::min<std::int64_t>(end, mesh.size(AxisId{fold.axis}))) - 1;
+            }
+        return folds;
+    };
+    scene.folded_after = unwrapped(for_each_shown(
+        plan.row_axes, plan.rows, [&](const std::vector<int>& indices, std::vector<Fold> folds) {
+            auto row = Row{.folded_before = unwrapped(std::move(folds)), .indices = indices};
+            if (scene.wrapped) row.indices.back() *= plan.wrap;
+            for (const auto& column : scene.columns) row.cells.push_back(cell(row, column));
+            scene.rows.push_back(std::move(row));
+        }));
+    return scene;
+}
+
+}  // namespace
+
+Scene draw(const Mesh& mesh, const Subject& subject, const Room& room) {
+    return draw_any(mesh, subject, room);
+}
+Scene draw(const Placement& placement, const Subject& subject, const Room& room) {
+    return draw_any(placement, subject, room);
+}
+
+}  // namespace rankmesh::view
