@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include <rankmesh/engine/launcher.hpp>
+#include "output.hpp"
+#include "topology.hpp"
+#include "verb.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+struct Arguments : Common {
+    std::string rank;
+};
+
+/// Shell variables in the order in which they were set, each once.
+class Variables {
+public:
+    /// `owner` is what the variable speaks of, for the text of a collision.
+    void set(const std::string& name, int value, const std::string& owner) {
+        reserve(name, owner);
+        values_.emplace_back(name, value);
+    }
+    /// Throws Misuse if somebody else has the name.
+    void reserve(const std::string& name, const std::string& owner) {
+        const auto [taken, added] = owners_.emplace(name, owner);
+        if (!added)
+            throw Misuse(
+                fmt::format("{} and {} would both set {}; rename the axis", taken->second, owner, name));
+    }
+    const std::vector<std::pair<std::string, int>>& values() const { return values_; }
+
+private:
+    std::vector<std::pair<std::string, int>> values_;
+    std::map<std::string, std::string> owners_;
+};
+
+/// `RANKMESH_DATA_PARALLEL` for the axis `data-parallel`.
+std::string variable_of(std::string_view axis) {
+    auto name = std::string("RANKMESH_");
+    for (auto c : axis) {
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+        name += c == '-' || c == '.' ? '_' : c;
+    }
+    return name;
+}
+
+/// The rank of this process, and how many there are where somebody says so.
+struct Own {
+    int rank = 0;
+    std::optional<Announced> world = {};
+};
+
+/// What --rank and --world say, else the launcher.
+Own own(const Arguments& arguments, const Topology& topology) {
+    auto own = Own{};
+    if (arguments.world) own.world = Announced{*arguments.world, "--world"};
+    if (!arguments.rank.empty()) {
+        own.rank = number_or_coordinate(topology, arguments.rank);
+        return own;
+    }
+    const auto rank = announced_rank();
+    if (!rank)
+        throw Misuse(
+            "no rank is known: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; run "
+            "this under a launcher such as mpirun, or add --rank R");
+    own.rank = rank->value;
+    if (!own.world) own.world = announced_size();
+    if (own.world && own.rank >= own.world->value)
+        throw Misuse(fmt::format("{} says rank {}, but {} says {} ranks", rank->variable, own.rank,
+                                 own.world->variable, own.world->value));
+    return own;
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto topology = arguments.topology();
+    const auto [rank, world] = own(arguments, topology);
+    if (world) check_within(topology, world->value, world->variable);
+    const auto inside = std::visit([&](const auto& known) { return known.contains(rank); }, topology);
+    // In a world that is known to be larger, a rank outside the mesh is an answer; otherwise it is a mistake.
+    if (!inside && !(world && rank < world->value)) check_rank(topology, rank);
+
+    auto variables = Variables{};
+    variables.reserve("RANKMESH_ENGINE", "the choice of an engine");
+    variables.reserve("RANKMESH_WORLD_SIZE", "the size of the world");
+    variables.set("RANKMESH_RANK", rank, "the rank");
+    variables.set("RANKMESH_INSIDE", inside ? 1 : 0, "whether the rank is in the mesh");
+    std::visit(
+        [&](const auto& known) {
+            const auto& mesh = mesh_of(known);
+            for (int a = 0; a < mesh.axis_count(); ++a) {
+                const auto axis = AxisId{a};
+                const auto owner = fmt::format("axis '{}'", mesh.name(axis));
+                const auto name = variable_of(mesh.name(axis));
+                if (inside)
+                    variables.set(name, known.index(rank, axis), owner);
+                else
+                    variables.reserve(name, owner);
+                variables.set(name + "_SIZE", mesh.size(axis), owner);
+            }
+            if (!arguments.json) return;
+            auto json =
+                nlohmann::ordered_json{{"mesh", to_string(known)}, {"rank", rank}, {"inside", inside}};
+            for (const auto& [name, value] : variables.values()) json["variables"][name] = value;
+            output.print("{}\n", json.dump());
+        },
+        topology);
+    if (!arguments.json)
+        for (const auto& [name, value] : variables.values()) output.print("{}={}\n", name, value);
+    return inside ? 0 : 1;
+}
+
+}  // namespace
+
+Verb add_env(CLI::App& command) {
+    auto& app = *command.add_subcommand("env", "Print this process's place as shell variables.");
+    const auto arguments = std::make_shared<Arguments>();
+    arguments->add_to(app);
+    app.add_option("--rank", arguments->rank, "a rank or a coordinate; else the launcher's")->type_name("R");
+    app.footer(
+        "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0).\n\n"
+        "Example, in a script that mpirun or srun starts:\n"
+        "  export $(rankmesh env 'pp=2 dp=* tp=2')\n"
+        "  echo \"stage $RANKMESH_PP of $RANKMESH_PP_SIZE\"");
+    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <ranges>
+
+#include <nlohmann/json.hpp>
+
+#include <rankmesh/view/terms.hpp>
+
+#include "output.hpp"
+#include "topology.hpp"
+#include "verb.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+struct Arguments : Common {
+    std::string axes;
+};
+
+/// Reads `dp,tp`; throws Misuse for an empty or unknown name.
+AxisSet axes_of(const Mesh& mesh, std::string_view text) {
+    auto set = AxisSet{};
+    while (true) {
+        const auto comma = text.find(',');
+        const auto name = text.substr(0, comma);
+        if (name.empty()) throw Misuse("AXES has an empty name; list axes such as dp,tp");
+        set.insert(mesh.axis(name));
+        if (comma == std::string_view::npos) return set;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
+    auto names = std::vector<std::string>{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (axes.contains(AxisId{a})) names.emplace_back(mesh.name(AxisId{a}));
+    return names;
+}
+
+/// Visits the ranks of every group, in the order of the partition.
+void for_each_group(const Mesh& mesh, AxisSet axes, const auto& visit) {
+    for (const auto& group : mesh.partition(axes)) visit(group, view::run_along(mesh, axes));
+}
+void for_each_group(const Placement& placement, AxisSet axes, const auto& visit) {
+    for (const auto& group : placement.mesh().partition(axes))
+        visit(group | std::views::transform([&](int position) {
+                  return placement.ranks()[static_cast<std::size_t>(position)];
+              }),
+              std::ptrdiff_t{0});
+}
+
+void print_text(const auto& topology, AxisSet axes, Output& output) {
+    const auto partition = mesh_of(topology).partition(axes);
+    output.print("# {} {} of {} {} along {} of {}\n", partition.size(),
+                 partition.size() == 1 ? "group" : "groups", partition.group_size(),
+                 partition.group_size() == 1 ? "rank" : "ranks",
+                 fmt::join(names_of(mesh_of(topology), axes), ","), to_string(topology));
+    for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t run) {
+        auto separator = "{";
+        view::for_each_term(group, run, [&](const view::Term& term) {
+            output.print("{}{}", separator, to_string(term));
+            separator = ", ";
+            return true;
+        });
+        output.write("}\n");
+    });
+}
+
+void print_json(const auto& topology, AxisSet axes, Output& output) {
+    output.print("{{\"mesh\":{},\"axes\":{},\"groups\":[", nlohmann::json(to_string(topology)).dump(),
+                 nlohmann::json(names_of(mesh_of(topology), axes)).dump());
+    auto before_group = "";
+    for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t) {
+        output.write(before_group);
+        before_group = ",\n";
+        auto before_rank = "[";
+        for (auto rank : group) {
+            output.print("{}{}", before_rank, rank);
+            before_rank = ",";
+        }
+        output.write("]");
+    });
+    output.write("]}\n");
+}
+
+int run(const Arguments& arguments, Output& output) {
+    std::visit(
+        [&](const auto& topology) {
+            const auto axes = axes_of(mesh_of(topology), arguments.axes);
+            if (arguments.json)
+                print_json(topology, axes, output);
+            else
+                print_text(topology, axes, output);
+        },
+        arguments.topology());
+    return 0;
+}
+
+}  // namespace
+
+Verb add_groups(CLI::App& command) {
+    auto& app = *command.add_subcommand("groups", "List all groups along a set of axes, one a line.");
+    const auto arguments = std::make_shared<Arguments>();
+    arguments->add_to(app);
+    app.add_option("AXES", arguments->axes, "such as dp,tp; a set, listed in mesh order");
+    app.footer("Example:\n  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp");
+    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/engine/mpi.hpp>
+
+#include "output.hpp"
+#include "verb.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+constexpr auto yes = 0;
+constexpr auto no = 1;
+constexpr auto misuse = 2;
+
+/// `Usage: rankmesh rank MESH R [OPTIONS]`: every argument without dashes is needed.
+class Help : public CLI::Formatter {
+public:
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+        auto usage = app->get_parent() ? "Usage: " + name : "Usage: rankmesh VERB";
+        for (const auto* option : app->get_options())
+            if (option->get_positional()) usage += " " + option->get_name(true);
+        return usage + (app->get_parent() ? " [OPTIONS]\n" : " ...\n");
+    }
+};
+
+std::string version_text() {
+    return fmt::format("rankmesh {} (engines: threads{})", RANKMESH_VERSION, mpi::is_built() ? ", mpi" : "");
+}
+
+bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
+
+/// Throws Misuse unless the first word is a verb or an option.
+void check_verb(const std::vector<Verb>& verbs, int argc, char** argv) {
+    auto names = std::vector<std::string>{};
+    for (const auto& verb : verbs) names.push_back(verb.app->get_name());
+    if (argc < 2)
+        throw Misuse(
+            fmt::format("say what to do: {}; rankmesh --help explains them", fmt::join(names, ", ")));
+    const auto word = std::string_view(argv[1]);
+    if (is_option(word) || std::ranges::find(names, word) != names.end()) return;
+    throw Misuse(fmt::format("no verb is named '{}'; there are {}{}", word, fmt::join(names, ", "),
+                             did_you_mean(word, {names.begin(), names.end()})));
+}
+
+/// Throws Misuse for what the verb did not take, or did not get.
+void check_words(const CLI::App& app, const std::vector<std::string>& unknown) {
+    const auto is_command = app.get_parent() == nullptr;
+    const auto full_name = is_command ? app.get_name() : "rankmesh " + app.get_name();
+    for (const auto& word : unknown)
+        if (is_option(word)) {
+            auto names = std::vector<std::string>{};
+            for (const auto* option : app.get_options())
+                for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+            const auto asked = word.substr(0, word.find('='));
+            const auto near = did_you_mean(asked, {names.begin(), names.end()});
+            throw Misuse(fmt::format("{} has no option '{}'{}", full_name, asked,
+                                     near.empty() ? fmt::format("; see {} --help", full_name) : near));
+        }
+    if (!unknown.empty())
+        throw Misuse(
+            fmt::format("{} has no use for '{}'; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
+                        full_name, unknown.front()));
+    for (const auto* option : app.get_options())
+        if (option->get_positional() && option->count() == 0)
+            throw Misuse(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),
+                                     option->get_description(), full_name));
+}
+
+int run(int argc, char** argv, Output& output) {
+    auto command =
+        CLI::App("The process topology of a large parallel job: draw it, ask it, run it.", "rankmesh");
+    command.formatter(std::make_shared<Help>());
+    command.set_version_flag("--version", version_text(), "print the version");
+    command.set_help_flag("-h,--help", "print this");
+    command.allow_extras();
+    command.footer(
+        "Examples:\n"
+        "  rankmesh show   'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'\n"
+        "  rankmesh rank   'pp=4 dp=8 tp=8' 67\n"
+        "  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
+        "  eval \"$(rankmesh env 'pp=4 dp=8 tp=8' --rank 67)\"\n"
+        "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n\n"
+        "A mesh lists its axes outermost first; rankmesh VERB --help says more of a verb.");
+
+    // The verbs, in the order in which the help lists them; a new one is added here.
+    auto verbs = std::vector<Verb>{};
+    for (auto* add : {add_show, add_rank, add_groups, add_env, add_run}) verbs.push_back(add(command));
+    for (const auto& verb : verbs) verb.app->allow_extras();
+
+    check_verb(verbs, argc, argv);
+    try {
+        command.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        output.write(command.help());
+        return yes;
+    } catch (const CLI::CallForVersion& version) {
+        output.print("{}\n", version.what());
+        return yes;
+    } catch (const CLI::ParseError& error) {
+        throw Misuse(error.what());
+    }
+    for (const auto& verb : verbs)
+        if (verb.app->parsed()) {
+            check_words(*verb.app, verb.app->remaining());
+            return verb.run(output);
+        }
+    check_words(command, command.remaining());
+    return yes;
+}
+
+}  // namespace
+}  // namespace rankmesh::cli
+
+int main(int argc, char** argv) {
+    using namespace rankmesh;
+    auto output = cli::Output{};
+    try {
+        const auto status = cli::run(argc, argv, output);
+        output.flush();
+        return status;
+    } catch (const cli::Output::Unwanted&) {
+        return cli::yes;
+    } catch (const Misuse& error) {
+        std::cerr << "rankmesh: " << error.what() << '\n';
+        return cli::misuse;
+    } catch (const std::exception& error) {
+        std::cerr << "rankmesh: " << error.what() << '\n';
+        return cli::no;
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <system_error>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+namespace rankmesh::cli {
+
+void Output::flush() {
+    auto left = std::string_view(buffer_);
+    while (!left.empty()) {
+        const auto written = ::write(STDOUT_FILENO, left.data(), left.size());
+        if (written >= 0) {
+            left.remove_prefix(static_cast<std::size_t>(written));
+        } else if (errno == EPIPE) {
+            throw Unwanted{};
+        } else if (errno != EINTR) {
+            throw Error(
+                detail::cat("standard output can not be written: ", std::generic_category().message(errno)));
+        }
+    }
+    buffer_.clear();
+}
+
+int terminal_width() {
+    auto size = winsize{};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    if (const auto* columns = std::getenv("COLUMNS")) {
+        const auto text = std::string_view(columns);
+        auto width = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), width);
+        if (error == std::errc{} && end == text.data() + text.size() && width > 0) return width;
+    }
+    return 80;
+}
+
+bool wants_color(std::string_view choice) {
+    if (choice == "always") return true;
+    if (choice == "never") return false;
+    if (choice != "auto")
+        throw Misuse(detail::cat("--color is auto, always or never, not '", choice, "'",
+                                 did_you_mean(choice, {"auto", "always", "never"})));
+    const auto* no_color = std::getenv("NO_COLOR");
+    const auto* terminal = std::getenv("TERM");
+    return ::isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color != '\0') &&
+           !(terminal && std::string_view(terminal) == "dumb");
+}
+
+}  // namespace rankmesh::cli

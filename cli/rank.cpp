@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include <rankmesh/view/terms.hpp>
+
+#include "output.hpp"
+#include "topology.hpp"
+#include "verb.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+struct Arguments : Common {
+    std::string rank;
+    std::string on;
+};
+
+std::string json_string(std::string_view text) { return nlohmann::json(text).dump(); }
+
+std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return view::run_along(mesh, axes); }
+std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
+
+AxisSet only(int axis) {
+    auto set = AxisSet{};
+    set.insert(AxisId{axis});
+    return set;
+}
+
+/// The group in its notation; of a group that needs many terms the first few, and how many ranks follow.
+std::string brief(const auto& topology, int rank, int axis) {
+    constexpr auto most = 16;
+    const auto group = topology.group(rank, only(axis));
+    auto text = std::string("{");
+    auto terms = 0;
+    auto left = static_cast<std::ptrdiff_t>(group.size());
+    view::for_each_term(group, run_in(topology, only(axis)), [&](const view::Term& term) {
+        text += (terms > 0 ? ", " : "") + to_string(term);
+        left -= term.count;
+        return ++terms < most;
+    });
+    if (left > 0) text += fmt::format(", … {} more", left);
+    return text + "}";
+}
+
+void print_text(const auto& topology, int rank, const std::optional<Cluster>& cluster, Output& output) {
+    const auto& mesh = mesh_of(topology);
+    auto rows = std::vector<std::array<std::string, 6>>{{"axis", "index", "prev", "next", "group", ""}};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        const auto axis = AxisId{a};
+        const auto step = [&](int by) {
+            const auto to = topology.neighbor(rank, axis, by);
+            return to ? std::to_string(*to) : std::string("-");
+        };
+        const auto index = topology.index(rank, axis);
+        const auto size = mesh.size(axis);
+        rows.push_back({std::string(mesh.name(axis)), fmt::format("{} of {}", index, size), step(-1),
+                        step(+1), brief(topology, rank, a),
+                        size == 1           ? "first and last"
+                        : index == 0        ? "first"
+                        : index == size - 1 ? "last"
+                                            : ""});
+    }
+    auto widths = std::array<std::size_t, 5>{};
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+
+    output.print("rank {} of {}\n\n  at    {}\n", rank, to_string(topology), to_string(topology.coord(rank)));
+    if (cluster) output.print("  host  {}\n", to_string(cluster->path(rank)));
+    output.print("\n");
+    for (const auto& row : rows) {
+        auto line = fmt::format("  {:<{}}  {:>{}}  {:>{}}  {:>{}}  {:<{}}  {}", row[0], widths[0], row[1],
+                                widths[1], row[2], widths[2], row[3], widths[3], row[4], widths[4], row[5]);
+        line.resize(line.find_last_not_of(' ') + 1);
+        output.print("{}\n", line);
+    }
+}
+
+void print_json(const auto& topology, int rank, const std::optional<Cluster>& cluster, Output& output) {
+    const auto& mesh = mesh_of(topology);
+    const auto object = [&](std::string_view key, const auto& print_value) {
+        output.print(",{}:{{", json_string(key));
+        for (int a = 0; a < mesh.axis_count(); ++a) {
+            output.print("{}{}:", a > 0 ? "," : "", json_string(mesh.name(AxisId{a})));
+            print_value(a);
+        }
+        output.write("}");
+    };
+    output.print("{{\"mesh\":{},\"rank\":{}", json_string(to_string(topology)), rank);
+    object("coord", [&](int a) { output.print("{}", topology.index(rank, AxisId{a})); });
+    object("groups", [&](int a) {
+        auto separator = "[";
+        for (auto member : topology.group(rank, only(a))) {
+            output.print("{}{}", separator, member);
+            separator = ",";
+        }
+        output.write("]");
+    });
+    object("neighbors", [&](int a) {
+        const auto step = [&](int by) {
+            const auto to = topology.neighbor(rank, AxisId{a}, by);
+            return to ? std::to_string(*to) : std::string("null");
+        };
+        output.print("{{\"prev\":{},\"next\":{}}}", step(-1), step(+1));
+    });
+    if (cluster) {
+        auto host = nlohmann::ordered_json::object();
+        const auto path = cluster->path(rank);
+        for (int i = 0; i < path.size(); ++i) host[std::string(path.name(i))] = path[AxisId{i}];
+        output.print(",\"host\":{}", host.dump());
+    }
+    output.write("}\n");
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto topology = arguments.topology();
+    const auto rank = rank_of(topology, arguments.rank);
+    const auto cluster = cluster_of(arguments.on);
+    if (cluster && rank >= cluster->size())
+        throw Misuse(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
+                                 to_string(*cluster), cluster->size(), cluster->size() - 1));
+    std::visit(
+        [&](const auto& known) {
+            if (arguments.json)
+                print_json(known, rank, cluster, output);
+            else
+                print_text(known, rank, cluster, output);
+        },
+        topology);
+    return 0;
+}
+
+}  // namespace
+
+Verb add_rank(CLI::App& command) {
+    auto& app = *command.add_subcommand("rank", "Say where a rank stands: coordinate, groups, neighbours.");
+    const auto arguments = std::make_shared<Arguments>();
+    arguments->add_to(app);
+    app.add_option("R", arguments->rank, "a number, or a coordinate such as pp=1,dp=0,tp=3");
+    app.add_option("--on", arguments->on, "the machines, such as 'node:32 gpu:8'")->type_name("CLUSTER");
+    app.footer(
+        "Examples:\n  rankmesh rank 'pp=4 dp=8 tp=8' 67\n  rankmesh rank 'pp=4 dp=8 tp=8' pp=1,dp=0,tp=3");
+    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+}
+
+}  // namespace rankmesh::cli

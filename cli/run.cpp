@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include <rankmesh/engine/threads.hpp>
+#include <rankmesh/engine/world.hpp>
+
+#include <rankmesh/engine/launcher.hpp>
+#include "output.hpp"
+#include "topology.hpp"
+#include "verb.hpp"
+#include "verification.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Arguments : Common {
+    std::string engine;
+    std::size_t bytes = 256 * 1024;
+    double deadline = 60;
+};
+
+/// One line of the table: an operation on all groups along one set of axes, over all ranks.
+struct Row {
+    std::string axes;
+    int groups = 0;
+    int group_size = 0;
+    Verified verified;
+};
+
+/// Says every two seconds what is being done; on a terminal in one line that changes.
+class Progress {
+public:
+    Progress(bool speaks, std::size_t total) : speaks_(speaks), total_(total) {}
+    ~Progress() {
+        if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
+    }
+    void at(std::size_t done, std::string_view operation, std::string_view axes) {
+        const auto now = Clock::now();
+        if (!speaks_ || now - last_ < std::chrono::milliseconds(terminal_ ? 100 : 2000)) return;
+        last_ = now;
+        shown_ = true;
+        fmt::print(stderr, "{}{} of {} verified, now {} on {}{}", terminal_ ? "\r\033[K" : "", done, total_,
+                   operation, axes, terminal_ ? "" : "\n");
+        std::fflush(stderr);
+    }
+
+private:
+    bool speaks_;
+    std::size_t total_;
+    bool terminal_ = isatty(STDERR_FILENO) != 0;
+    bool shown_ = false;
+    Clock::time_point last_ = Clock::now();
+};
+
+std::string bytes_text(std::size_t bytes) {
+    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
+    if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
+    return fmt::format("{} B", bytes);
+}
+
+std::string time_text(double seconds) {
+    if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+    return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
+}
+
+std::string bandwidth_text(const Verified& verified) {
+    if (verified.bytes == 0 || verified.seconds <= 0) return "-";
+    const auto bandwidth = static_cast<double>(verified.bytes) / verified.seconds;
+    return bandwidth >= 1e9 ? fmt::format("{:.2f} GB/s", bandwidth / 1e9)
+                            : fmt::format("{:.1f} MB/s", bandwidth / 1e6);
+}
+
+/// Every axis and every pair of axes, as names.
+std::vector<std::vector<std::string>> sets_of(const Mesh& mesh) {
+    auto sets = std::vector<std::vector<std::string>>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) sets.push_back({std::string(mesh.name(AxisId{a}))});
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        for (int b = a + 1; b < mesh.axis_count(); ++b)
+            sets.push_back({std::string(mesh.name(AxisId{a})), std::string(mesh.name(AxisId{b}))});
+    return sets;
+}
+
+Plan plan_for(const Topology& topology, const std::vector<std::vector<std::string>>& sets) {
+    auto mesh =
+        Declaration{.name = "mesh",
+                    .mesh = mesh_of(std::get_if<Mesh>(&topology) ? std::get<Mesh>(topology)
+                                                                 : std::get<Placement>(topology).mesh())};
+    mesh.partial = true;
+    if (const auto* placement = std::get_if<Placement>(&topology))
+        mesh.placed.assign(placement->ranks().begin(), placement->ranks().end());
+    for (const auto& set : sets)
+        if (set.size() == 2) mesh.over.push_back(Axes(set[0], set[1]));
+    return {mesh, {.name = "world"}};
+}
+
+/// Runs every operation on every set of axes; every rank of the world calls it, and all return the same rows.
+std::vector<Row> verify_all(World& world, const Arguments& arguments, const Topology& topology) {
+    const auto mesh = std::visit([](const auto& given) { return mesh_of(given); }, topology);
+    const auto sets = sets_of(mesh);
+    auto member = world.join(plan_for(topology, sets));
+    auto all = member["world"].on("world");
+    const auto place = member["mesh"];
+    const auto operations = operation_names().size();
+    auto progress = Progress(world.rank() == 0, sets.size() * operations);
+    auto rows = std::vector<Row>{};
+    for (const auto& set : sets) {
+        const auto names = std::vector<std::string_view>(set.begin(), set.end());
+        auto on = place.find(std::span<const std::string_view>(names));
+        auto axes = AxisSet{};
+        for (auto name : names) axes.insert(mesh.axis(name));
+        const auto partition = mesh.partition(axes);
+        for (std::size_t which = 0; which < operations; ++which) {
+            const auto label = fmt::format("{}", fmt::join(set, ","));
+            progress.at(rows.size(), operation_names()[which], label);
+            auto verified = Verified{.operation = operation_names()[which]};
+            if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes);
+            // The slowest rank's time, everyone's errors; ranks outside the mesh have neither.
+            all.all_reduce(verified.seconds, rankmesh::max);
+            all.all_reduce(verified.wrong);
+            auto bytes = static_cast<std::int64_t>(verified.bytes);
+            all.all_reduce(bytes, rankmesh::max);
+            verified.bytes = static_cast<std::size_t>(bytes);
+            rows.push_back({label, partition.size(), partition.group_size(), verified});
+        }
+    }
+    return rows;
+}
+
+void print_table(const std::vector<Row>& rows, Output& output) {
+    auto width = std::size_t{4};
+    for (const auto& row : rows) width = std::max(width, row.axes.size());
+    output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {:>11}  {}\n", "axes", width, "groups", "operation",
+                 "bytes", "time", "bandwidth", "ok");
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const auto& row = rows[i];
+        const auto& verified = row.verified;
+        const auto first = i == 0 || rows[i - 1].axes != row.axes;
+        output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {:>11}  {}\n", first ? row.axes : "", width,
+                     first ? fmt::format("{} x {}", row.groups, row.group_size) : "", verified.operation,
+                     bytes_text(verified.bytes), time_text(verified.seconds), bandwidth_text(verified),
+                     verified.wrong == 0 ? "ok" : fmt::format("{} WRONG", verified.wrong));
+    }
+}
+
+int report(const World& world, const Arguments& arguments, const Topology& topology,
+           const std::vector<Row>& rows, double seconds, Output& output) {
+    const auto text = std::visit([](const auto& given) { return to_string(given); }, topology);
+    auto failed = std::size_t{0};
+    for (const auto& row : rows) failed += row.verified.wrong == 0 ? 0 : 1;
+    if (arguments.json) {
+        auto out = nlohmann::ordered_json{{"mesh", text},
+                                          {"engine", world.engine()},
+                                          {"world", world.size()},
+                                          {"ok", failed == 0},
+                                          {"rows", {}}};
+        for (const auto& row : rows)
+            out["rows"].push_back({{"axes", row.axes},
+                                   {"groups", row.groups},
+                                   {"group_size", row.group_size},
+                                   {"operation", row.verified.operation},
+                                   {"bytes", row.verified.bytes},
+                                   {"seconds", row.verified.seconds},
+                                   {"wrong", row.verified.wrong}});
+        output.print("{}\n", out.dump());
+    } else {
+        output.print("{} on {}: {} {}\n\n", text, world.engine(), world.size(),
+                     world.engine() == "threads" ? "threads" : "processes");
+        print_table(rows, output);
+        if (failed == 0)
+            output.print("\nall {} ok in {}: every element on every rank is what the mesh says\n",
+                         rows.size(), time_text(seconds));
+        else
+            output.print("\n{} of {} WRONG\n", failed, rows.size());
+    }
+    return failed == 0 ? 0 : 1;
+}
+
+/// What one rank of the world does; only rank 0 prints.
+int run_in(World& world, Arguments arguments, Output& output) {
+    if (arguments.world && *arguments.world != world.size())
+        throw Misuse(fmt::format("--world {} was given, but the launcher started {} processes",
+                                 *arguments.world, world.size()));
+    arguments.world = world.size();
+    const auto topology = arguments.topology();
+    const auto begin = Clock::now();
+    const auto rows = verify_all(world, arguments, topology);
+    const auto seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (world.rank() != 0) {
+        for (const auto& row : rows)
+            if (row.verified.wrong != 0) return 1;
+        return 0;
+    }
+    return report(world, arguments, topology, rows, seconds, output);
+}
+
+WorldOptions options_of(const Arguments& arguments) {
+    return {.engine = arguments.engine,
+            .deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(arguments.deadline * 1e9))};
+}
+
+/// One process of a job: all ranks hear of a misuse alike, so one says it, and all end as if nothing had
+/// begun.
+int run_launched(const Arguments& arguments, Output& output) {
+    auto world = World::from_environment(options_of(arguments));
+    try {
+        return run_in(world, arguments, output);
+    } catch (const Misuse& misuse) {
+        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", misuse.what());
+        return 2;
+    }
+}
+
+int run_threads(Arguments arguments, Output& output) {
+    const auto topology = arguments.topology();
+    const auto size = std::visit(
+        [](const auto& given) {
+            if constexpr (std::same_as<std::remove_cvref_t<decltype(given)>, Mesh>)
+                return given.extent();
+            else
+                return std::ranges::max(given.ranks()) + 1;
+        },
+        topology);
+    auto result = 0;
+    arguments.world = std::max(size, arguments.world.value_or(size));
+    threads::run(
+        *arguments.world,
+        [&](World& world) {
+            const auto own = run_in(world, arguments, output);
+            if (world.rank() == 0) result = own;
+        },
+        options_of(arguments));
+    return result;
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto* chosen = std::getenv("RANKMESH_ENGINE");
+    const auto engine = !arguments.engine.empty() ? arguments.engine : std::string(chosen ? chosen : "");
+    const auto alone = !announced_size() && (engine.empty() || engine == "threads");
+    return alone ? run_threads(arguments, output) : run_launched(arguments, output);
+}
+
+}  // namespace
+
+Verb add_run(CLI::App& command) {
+    auto& app = *command.add_subcommand(
+        "run", "Bring a mesh up, run every operation on every axis, verify every element.");
+    const auto arguments = std::make_shared<Arguments>();
+    arguments->add_to(app);
+    app.add_option("--engine", arguments->engine,
+                   "threads or mpi; else RANKMESH_ENGINE, else mpi under mpirun, else threads")
+        ->type_name("ENGINE");
+    app.add_option("--bytes", arguments->bytes, "of a rank's buffer in timed calls")
+        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
+        ->type_name("N");
+    app.add_option("--deadline", arguments->deadline, "seconds that any one call may take")
+        ->check(CLI::Range(0.001, 86400.0))
+        ->type_name("S");
+    app.footer("Example:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'");
+    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+}
+
+}  // namespace rankmesh::cli

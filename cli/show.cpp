@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include <rankmesh/view/text.hpp>
+
+#include "output.hpp"
+#include "topology.hpp"
+#include "verb.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Arguments : Common {
+    std::string on;
+    std::string rank;
+    std::string color = "auto";
+    std::optional<int> width;
+};
+
+Json json_of(const view::Scene& scene, const std::vector<view::Fold>& folds) {
+    auto out = Json::array();
+    for (const auto& fold : folds)
+        out.push_back({{"axis", scene.axes[static_cast<std::size_t>(fold.axis)].name},
+                       {"first", fold.first},
+                       {"last", fold.last}});
+    return out;
+}
+
+Json names_of(const view::Scene& scene, const std::vector<int>& axes) {
+    auto out = Json::array();
+    for (auto axis : axes) out.push_back(scene.axes[static_cast<std::size_t>(axis)].name);
+    return out;
+}
+
+Json json_of(const view::Scene& scene) {
+    auto out = Json{{"mesh", scene.mesh}, {"size", scene.size}, {"focus", scene.focus}};
+    for (const auto& note : scene.axes)
+        out["axes"].push_back({{"name", note.name},
+                               {"size", note.size},
+                               {"stride", note.stride.empty() ? Json() : Json(note.stride)}});
+    out["on"] = scene.cluster ? Json(to_string(*scene.cluster)) : Json();
+    out["boxed"] = scene.boxed.empty() ? Json() : Json(scene.boxed);
+    out["boxes"] = Json::object();
+    for (const auto& [box, label] : scene.labels) out["boxes"][std::to_string(box)] = label;
+    out["row_axes"] = names_of(scene, scene.row_axes);
+    out["column_axes"] = names_of(scene, scene.column_axes);
+    out["wrapped"] = scene.wrapped;
+    out["columns"] = Json::array();
+    for (const auto& column : scene.columns)
+        out["columns"].push_back(column.folded ? Json() : Json(column.indices));
+    out["rows"] = Json::array();
+    auto folded = json_of(scene, scene.folded_columns);
+    for (const auto& row : scene.rows) {
+        auto ranks = Json::array();
+        auto boxes = Json::array();
+        for (const auto& cell : row.cells) {
+            ranks.push_back(cell.rank < 0 ? Json() : Json(cell.rank));
+            boxes.push_back(cell.box < 0 ? Json() : Json(cell.box));
+        }
+        out["rows"].push_back({{"indices", row.indices},
+                               {"ranks", ranks},
+                               {"boxes", boxes},
+                               {"folded_before", json_of(scene, row.folded_before)}});
+    }
+    out["folded_after"] = json_of(scene, scene.folded_after);
+    out["folded_columns"] = folded;
+    return out;
+}
+
+int show(const Arguments& arguments, Output& output) {
+    const auto style = view::TextStyle{.width = std::max(40, arguments.width.value_or(terminal_width())),
+                                       .color = wants_color(arguments.color)};
+    const auto topology = arguments.topology();
+    auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
+    if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
+    const auto scene =
+        std::visit([&](const auto& mesh) { return view::draw_for_text(mesh, subject, style); }, topology);
+    if (arguments.json)
+        output.print("{}\n", json_of(scene).dump());
+    else
+        output.write(view::paint_text(scene, style));
+    return 0;
+}
+
+}  // namespace
+
+Verb add_show(CLI::App& command) {
+    auto& app = *command.add_subcommand("show", "Draw a mesh as a grid, with a box around each node.");
+    const auto arguments = std::make_shared<Arguments>();
+    arguments->add_to(app);
+    app.add_option("--on", arguments->on, "the machines, such as 'node:32 gpu:8'")->type_name("CLUSTER");
+    app.add_option("--rank", arguments->rank, "whose groups to colour; else the first rank's")
+        ->type_name("R");
+    app.add_option("--width", arguments->width, "columns; else those of the terminal")
+        ->check(CLI::Range(40, 10000).description(""))
+        ->type_name("N");
+    app.add_option("--color", arguments->color, "auto, always or never")->type_name("WHEN");
+    app.footer("Example:\n  rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'");
+    return {&app, [arguments](Output& output) { return show(*arguments, output); }};
+}
+
+}  // namespace rankmesh::cli

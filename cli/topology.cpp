@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "topology.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include <rankmesh/engine/launcher.hpp>
+
+namespace rankmesh::cli {
+
+namespace {
+
+Topology parse(const std::string& text, std::optional<int> world) {
+    if (text.find("@[") != std::string::npos) return Placement::parse(text);
+    const auto spec = MeshSpec::parse(text);
+    if (!spec.has_rest()) return spec.resolve();
+    if (!world)
+        if (const auto announced = announced_size()) world = announced->value;
+    if (!world)
+        throw Misuse(
+            detail::cat("mesh ", to_string(spec),
+                        " has a size '*', and neither --world nor a launcher says how many ranks there "
+                        "are; add --world N, or give the size"));
+    return spec.resolve(*world);
+}
+
+int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
+int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
+
+}  // namespace
+
+void Common::add_to(CLI::App& app) {
+    app.add_option("MESH", mesh, "such as 'pp=4 dp=8 tp=8'; one size may be '*'");
+    app.add_option("--world", world, "ranks in the world, for a size '*'")
+        ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
+        ->type_name("N");
+    app.add_flag("--json", json, "print JSON, as docs/json.md says");
+}
+
+Topology Common::topology() const {
+    auto parsed = parse(mesh, world);
+    if (world) check_within(parsed, *world, "--world");
+    return parsed;
+}
+
+std::optional<Cluster> cluster_of(const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(Cluster::parse(text));
+}
+
+int number_or_coordinate(const Topology& topology, const std::string& text) {
+    if (text.find('=') != std::string::npos) {
+        const auto coordinate = Coordinate::parse(text);
+        return std::visit([&](const auto& mesh) { return mesh.rank(coordinate); }, topology);
+    }
+    auto rank = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (error != std::errc{} || end != text.data() + text.size())
+        throw Misuse(detail::cat(
+            "'", text, "' is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3"));
+    return rank;
+}
+
+int rank_of(const Topology& topology, const std::string& text) {
+    const auto rank = number_or_coordinate(topology, text);
+    check_rank(topology, rank);
+    return rank;
+}
+
+void check_rank(const Topology& topology, int rank) {
+    std::visit([&](const auto& known) { static_cast<void>(known.coord(rank)); }, topology);
+}
+
+void check_within(const Topology& topology, int world, const std::string& source) {
+    std::visit(
+        [&](const auto& known) {
+            if (last_rank(known) >= world)
+                throw Misuse(detail::cat("mesh ", to_string(known), " reaches rank ", last_rank(known),
+                                         ", but ", source, " says ", world, world == 1 ? " rank" : " ranks"));
+        },
+        topology);
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <CLI/CLI.hpp>
+
+#include <rankmesh/cluster/cluster.hpp>
+#include <rankmesh/core/mesh.hpp>
+#include <rankmesh/core/placement.hpp>
+
+namespace rankmesh::cli {
+
+/// What MESH on the command line is: a mesh, or with `@[3,1,2,0]` a placement.
+using Topology = std::variant<Mesh, Placement>;
+
+/// The arguments that every verb takes.
+struct Common {
+    std::string mesh;
+    std::optional<int> world;
+    bool json = false;
+
+    void add_to(CLI::App& app);
+    /// Reads MESH; a size `*` takes --world, else what the launcher announced. Throws Misuse if neither is
+    /// known, or if the mesh reaches beyond --world.
+    Topology topology() const;
+};
+
+/// The mesh whose axes and sizes a topology has.
+inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
+inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
+
+/// Reads the value of `--on`; throws Misuse.
+std::optional<Cluster> cluster_of(const std::string& text);
+
+/// Reads `67` or `pp=1,dp=0,tp=3`; throws Misuse if it is neither, or no position.
+int number_or_coordinate(const Topology& topology, const std::string& text);
+/// The same; throws Misuse too if the topology does not contain the rank.
+int rank_of(const Topology& topology, const std::string& text);
+
+/// Throws Misuse if the topology does not contain `rank`.
+void check_rank(const Topology& topology, int rank);
+/// Throws Misuse if the topology reaches beyond the `world` ranks that `source` announced.
+void check_within(const Topology& topology, int world, const std::string& source);
+
+}  // namespace rankmesh::cli

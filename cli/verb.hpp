@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace rankmesh::cli {
+
+class Output;
+
+/// One verb of the command: its arguments, and what it does with them.
+///
+/// A new verb is one file that defines its `add_...`, a line below, and a line in the list of main.cpp.
+struct Verb {
+    CLI::App* app = nullptr;
+    std::function<int(Output&)> run = {};  ///< 0 yes, 1 no; throws Misuse
+};
+
+Verb add_show(CLI::App& command);
+Verb add_rank(CLI::App& command);
+Verb add_groups(CLI::App& command);
+Verb add_env(CLI::App& command);
+Verb add_run(CLI::App& command);
+
+}  // namespace rankmesh::cli

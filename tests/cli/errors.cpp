@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "rankmesh.hpp"
+
+namespace rankmesh::tests {
+namespace {
+
+void expect_misuse(const std::string& words, const std::string& text) {
+    const auto outcome = rankmesh(words + " 2>&1 >/dev/null");
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
+}
+
+TEST(Misuse, IsOneSentenceThatNamesTheNearestSpelling) {
+    expect_misuse("show dp=8 --colour never",
+                  "rankmesh show has no option '--colour'; did you mean '--color'?");
+    expect_misuse("show dp=8 --frobnicate",
+                  "rankmesh show has no option '--frobnicate'; see rankmesh show --help");
+    expect_misuse("--hlep", "rankmesh has no option '--hlep'; did you mean '--help'?");
+    expect_misuse("show dp=8 --color alwys",
+                  "--color is auto, always or never, not 'alwys'; did you mean 'always'?");
+    expect_misuse("groups 'dp=8 tp=2' ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
+    expect_misuse("rank 'dp=8 tp=2' dp=1,tpp=0", "mesh dp=8 tp=2 has no axis 'tpp'; did you mean 'tp'?");
+    const auto verb = rankmesh("shwo dp=8");
+    EXPECT_EQ(verb.exit_code, 2);
+    EXPECT_TRUE(
+        verb.output.starts_with("rankmesh: no verb is named 'shwo'; there are show, rank, groups, env"));
+    EXPECT_TRUE(verb.output.ends_with("; did you mean 'show'?\n")) << verb.output;
+}
+
+TEST(Misuse, SaysWhatIsMissingOrTooMuch) {
+    expect_misuse("rank dp=8",
+                  "rankmesh rank needs R: a number, or a coordinate such as pp=1,dp=0,tp=3; see rankmesh "
+                  "rank --help");
+    expect_misuse(
+        "show pp=4 dp=8",
+        "rankmesh show has no use for 'dp=8'; a mesh is one argument in quotes, such as 'pp=4 dp=8'");
+    expect_misuse("show dp=8 --width", "--width: 1 required N missing");
+    expect_misuse("show dp=8 --width 39", "--width: Value 39 not in range 40 to 10000");
+    expect_misuse("groups dp=4 dp,", "AXES has an empty name; list axes such as dp,tp");
+    expect_misuse("show 'dp=* tp=2'",
+                  "mesh dp=* tp=2 has a size '*', and neither --world nor a launcher says how many ranks "
+                  "there are; add "
+                  "--world N, or give the size");
+    EXPECT_EQ(rankmesh("").exit_code, 2);
+    EXPECT_EQ(rankmesh("show").exit_code, 2);
+}
+
+TEST(Misuse, SaysWhatDoesNotFit) {
+    expect_misuse("rank dp=8 8", "rank 8 is outside mesh dp=8, which covers ranks 0..7");
+    expect_misuse("rank dp=8 -1", "rank -1 is outside mesh dp=8, which covers ranks 0..7");
+    expect_misuse("rank dp=8 x7",
+                  "'x7' is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3");
+    expect_misuse(
+        "rank dp=8 99999999999",
+        "'99999999999' is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3");
+    expect_misuse("show dp=8 --world 4", "mesh dp=8 reaches rank 7, but --world says 4 ranks");
+    expect_misuse("show 'a=2 @[5,0]' --world 4", "mesh a=2 @[5,0] reaches rank 5, but --world says 4 ranks");
+    expect_misuse(
+        "show dp=8 --on 'node:2 gpu:2'",
+        "mesh dp=8 reaches rank 7, but cluster node:2 gpu:2 has 4 devices; it fits on node:4 gpu:2");
+    expect_misuse("rank dp=8 5 --on 'node:2 gpu:2'",
+                  "rank 5 has no device: cluster node:2 gpu:2 has 4, for ranks 0..3");
+    expect_misuse("show dp=0", "axis 'dp' has size 0; sizes are 1 or more");
+}
+
+TEST(Command, HelpsAndTellsItsVersion) {
+    const auto version = rankmesh("--version");
+    EXPECT_TRUE(version.output.starts_with("rankmesh " RANKMESH_VERSION)) << version.output;
+    EXPECT_EQ(version.exit_code, 0);
+    for (const auto* words : {"--help", "-h", "show --help", "rank --help", "groups -h", "env --help"}) {
+        const auto help = rankmesh(words);
+        EXPECT_EQ(help.exit_code, 0) << words;
+        EXPECT_NE(help.output.find("Example"), std::string::npos) << words;
+        EXPECT_NE(help.output.find("Usage: rankmesh "), std::string::npos) << words;
+    }
+}
+
+}  // namespace
+}  // namespace rankmesh::tests

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/view/scene.hpp>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "cases.hpp"
+
+namespace rankmesh::view {
+namespace {
+
+const auto rooms = {Room{}, Room{.columns = 1, .rows = 1, .tall_rows = 1, .folded_rows = 1},
+                    Room{.columns = 5}, Room{.columns = 40, .rows = 100},
+                    Room{.columns = 3, .rows = 7, .tall_rows = 3, .folded_rows = 5}};
+
+std::vector<Fold> folds_of(const Scene& scene) {
+    auto folds = scene.folded_columns;
+    folds.insert(folds.end(), scene.folded_after.begin(), scene.folded_after.end());
+    for (const auto& row : scene.rows)
+        folds.insert(folds.end(), row.folded_before.begin(), row.folded_before.end());
+    return folds;
+}
+
+/// The position that a row and a column say, on every axis.
+std::vector<int> position_of(const Scene& scene, const Row& row, const Column& column) {
+    auto position = std::vector<int>(scene.axes.size());
+    for (std::size_t i = 0; i < row.indices.size(); ++i)
+        position[static_cast<std::size_t>(scene.row_axes[i])] = row.indices[i];
+    for (std::size_t i = 0; i < column.indices.size(); ++i)
+        position[static_cast<std::size_t>(scene.column_axes[i])] += column.indices[i];
+    return position;
+}
+
+template <class Topology>
+void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subject, const Room& room) {
+    const auto scene = draw(topology, subject, room);
+    SCOPED_TRACE(to_string(topology) + " in " + std::to_string(room.columns) + " by " +
+                 std::to_string(room.rows));
+    ASSERT_LE(scene.rows.size(), static_cast<std::size_t>(room.rows));
+    auto cells = std::ptrdiff_t{0};
+    for (const auto& column : scene.columns) cells += column.folded ? 0 : 1;
+    ASSERT_LE(cells, room.columns);
+
+    auto shown = std::set<int>{};
+    const auto folds = folds_of(scene);
+    for (const auto& row : scene.rows) {
+        ASSERT_EQ(row.cells.size(), scene.columns.size());
+        for (std::size_t c = 0; c < scene.columns.size(); ++c) {
+            const auto& cell = row.cells[c];
+            const auto position = position_of(scene, row, scene.columns[c]);
+            auto inside = !scene.columns[c].folded;
+            for (int a = 0; a < mesh.axis_count(); ++a)
+                inside = inside && position[static_cast<std::size_t>(a)] < mesh.size(AxisId{a});
+            ASSERT_EQ(cell.rank >= 0, inside);
+            if (!inside) continue;
+            const auto coordinate = topology.coord(cell.rank);
+            auto differing = std::vector<int>{};
+            for (int a = 0; a < mesh.axis_count(); ++a) {
+                ASSERT_EQ(coordinate[AxisId{a}], position[static_cast<std::size_t>(a)]);
+                if (coordinate[AxisId{a}] != topology.index(scene.focus, AxisId{a})) differing.push_back(a);
+            }
+            ASSERT_TRUE(shown.insert(cell.rank).second) << "rank " << cell.rank << " is shown twice";
+            ASSERT_EQ(cell.peer, differing.size() == 1 ? differing[0] : -1);
+            const auto boxed = subject.cluster ? subject.cluster->level_count() - 2 : -1;
+            ASSERT_EQ(cell.box, boxed < 0 ? 0 : subject.cluster->unit(cell.rank, boxed));
+            ASSERT_EQ(scene.labels.contains(cell.box), boxed >= 0);
+            for (const auto& fold : folds) {
+                const auto index = position[static_cast<std::size_t>(fold.axis)];
+                ASSERT_FALSE(index >= fold.first && index <= fold.last)
+                    << "rank " << cell.rank << " is said to be folded";
+            }
+        }
+    }
+    for (auto rank : std::vector<int>(mesh.ranks().begin(), mesh.ranks().end())) {
+        if constexpr (!std::is_same_v<Topology, Mesh>)
+            rank = topology.ranks()[static_cast<std::size_t>(rank)];
+        auto folded = false;
+        for (const auto& fold : folds) {
+            const auto index = topology.index(rank, AxisId{fold.axis});
+            folded = folded || (index >= fold.first && index <= fold.last);
+        }
+        ASSERT_NE(shown.contains(rank), folded) << "rank " << rank;
+    }
+}
+
+TEST(Scene, ShowsEveryRankOnceAtItsCoordinateOrSaysThatItIsFolded) {
+    for (const auto& mesh : tests::meshes())
+        for (const auto& cluster : tests::clusters(mesh))
+            for (const auto& room : rooms) {
+                check_laws(mesh, mesh, {.cluster = cluster}, room);
+                check_laws(mesh, mesh, {.cluster = cluster, .focus = mesh.ranks().back()}, room);
+            }
+}
+
+TEST(Scene, ShowsAPlacementByItsTable) {
+    for (const auto& mesh :
+         {Mesh{{"a", 2}, {"b", 2}}, Mesh{{"a", 3}, {"b", 1}, {"c", 7}}, Mesh{{"dp", 40}, {"tp", 30}}}) {
+        auto ranks = std::vector<int>(static_cast<std::size_t>(mesh.size()));
+        std::iota(ranks.begin(), ranks.end(), 0);
+        std::shuffle(ranks.begin(), ranks.end(), std::mt19937(7));
+        const auto placement = Placement(mesh, ranks);
+        for (const auto& room : rooms)
+            for (const auto& cluster : tests::clusters(mesh))
+                check_laws(placement, mesh, {.cluster = cluster}, room);
+    }
+}
+
+TEST(Scene, DrawsAMeshOfNoMoreRowsThanThereIsRoomForWhole) {
+    for (const auto& mesh : tests::meshes()) {
+        const auto room = Room{.columns = 4096, .rows = 4096, .tall_rows = 20, .folded_rows = 16};
+        EXPECT_TRUE(folds_of(draw(mesh, {}, room)).empty()) << mesh;
+    }
+}
+
+TEST(Scene, OfTheLargestWorldIsAsSmallAsTheRoom) {
+    for (const auto* text : {"dp=2147483647", "pp=1024 dp=1024 tp=1024", "pp=2 dp=1073741823",
+                             "a=1073741823 b=2", "a=8 b=8 c=8 d=8 e=8 f=8 g=8 h=8 i=8 j=8"}) {
+        const auto mesh = Mesh::parse(text);
+        const auto scene =
+            draw(mesh, {.cluster = Cluster({{"node", 2147483647}, {"gpu", 1}}), .focus = 5}, {});
+        EXPECT_LE(scene.rows.size(), 32U);
+        EXPECT_EQ(scene.size, mesh.size());
+        for (const auto& fold : folds_of(scene)) {
+            EXPECT_LE(fold.first, fold.last) << text;
+            EXPECT_GT(fold.first, 0) << text;
+            EXPECT_LT(fold.last, mesh.size(AxisId{fold.axis})) << text;
+        }
+        EXPECT_FALSE(folds_of(scene).empty());
+    }
+}
+
+TEST(Scene, RefusesAMeshBeyondItsClusterAndSaysWhatWouldHoldIt) {
+    const auto text = [](const char* mesh, const char* cluster) {
+        try {
+            draw(Mesh::parse(mesh), {.cluster = Cluster::parse(cluster)}, {});
+        } catch (const Misuse& error) {
+            return std::string(error.what());
+        }
+        return std::string("no error");
+    };
+    EXPECT_EQ(
+        text("dp=8 tp=2", "node:2 gpu:4"),
+        "mesh dp=8 tp=2 reaches rank 15, but cluster node:2 gpu:4 has 8 devices; it fits on node:4 gpu:4");
+    EXPECT_EQ(text("dp=2 @7", "node:2 gpu:4"),
+              "mesh dp=2 @7 reaches rank 8, but cluster node:2 gpu:4 has 8 devices; it fits on node:3 gpu:4");
+    EXPECT_EQ(text("dp=2 @6", "node:2 gpu:4"), "no error");
+}
+
+}  // namespace
+}  // namespace rankmesh::view
