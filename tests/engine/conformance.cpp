@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every engine must do, linked once per engine.
+#include "conformance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <span>
+
+#include <rankmesh/core/text.hpp>
+
+#include "operations.hpp"
+
+using namespace rankmesh;
+
+namespace {
+
+/// Meshes of exactly `world` ranks: one axis, two, three with one of size 1, and strides the other way round.
+std::vector<Mesh> meshes_of(int world) {
+    auto meshes = std::vector<Mesh>{Mesh{{"dp", world}}};
+    for (int n = 2; n <= world; ++n)
+        if (world % n == 0) {
+            meshes.push_back(Mesh{{"dp", world / n}, {"tp", n}});
+            meshes.push_back(Mesh{{"pp", n}, {"dp", 1}, {"tp", world / n}});
+            meshes.push_back(Mesh{{"dp", world / n}, {"tp", n}}.permuted({"tp", "dp"}));
+        }
+    if (world % 8 == 0) meshes.push_back(Mesh{{"pp", 2}, {"dp", world / 4}, {"tp", 2}});
+    return meshes;
+}
+
+/// The text of the error that `body` throws, "" if it throws none of that type.
+template <class E, class Body>
+std::string text_of(Body&& body) {
+    try {
+        body();
+    } catch (const E& error) {
+        return error.what();
+    } catch (const std::exception& error) {
+        ADD_FAILURE() << "another error: " << error.what();
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST(Conformance, EveryOperationGivesWhatTheMeshSaysOnEveryAxisAndPairOfAxes) {
+    on_every_rank([](World& world) {
+        for (const auto& mesh : meshes_of(world.size())) {
+            auto options = Declaration{};
+            for (int a = 0; a < mesh.axis_count(); ++a)
+                for (int b = 0; b < a; ++b)
+                    options.over.push_back(Axes(mesh.name(AxisId{a}), mesh.name(AxisId{b})));
+            auto me = world.join(mesh, options);
+            EXPECT_EQ(me.coord(), mesh.coord(world.rank()));
+            for (int a = 0; a < mesh.axis_count(); ++a)
+                for (int b = 0; b <= a; ++b) {
+                    auto on = me.on(AxisId{a}, AxisId{b});
+                    const auto group = mesh.group(world.rank(), AxisId{a}, AxisId{b});
+                    ASSERT_EQ(on.world_ranks(), std::vector<int>(group.begin(), group.end()));
+                    for (auto count : {std::size_t{0}, std::size_t{1}, std::size_t{13}}) {
+                        operations::check_all<std::int32_t>(on, world.rank(), count);
+                        operations::check_all<std::int64_t>(on, world.rank(), count);
+                        operations::check_all<float>(on, world.rank(), count);
+                        operations::check_all<double>(on, world.rank(), count);
+                    }
+                    operations::check_all<float>(on, world.rank(), 5000);
+                }
+        }
+    });
+}
+
+TEST(Conformance, RandomSequencesOverSeveralCommunicatorsGiveWhatTheMeshSays) {
+    on_every_rank([](World& world) {
+        const auto mesh = meshes_of(world.size()).back();
+        auto options = Declaration{};
+        for (int a = 1; a < mesh.axis_count(); ++a)
+            options.over.push_back(Axes(mesh.name(AxisId{0}), mesh.name(AxisId{a})));
+        auto me = world.join(mesh, options);
+        auto on = std::vector<Communicator>{};
+        for (int a = 0; a < mesh.axis_count(); ++a) on.push_back(me.on(AxisId{a}));
+        for (int a = 1; a < mesh.axis_count(); ++a) on.push_back(me.on(AxisId{0}, AxisId{a}));
+        for (unsigned seed = 1; seed <= 5; ++seed) {
+            SCOPED_TRACE("seed " + std::to_string(seed));
+            auto random = std::mt19937(seed);  // every rank draws the same sequence
+            auto flying = std::vector<operations::Running>{};
+            for (int step = 0; step < 60; ++step) {
+                auto& communicator = on[random() % on.size()];
+                const auto which = static_cast<int>(random() % operations::Suite<float>::size);
+                const auto count = std::size_t{random() % 50};
+                const auto start = random() % 2 == 0;
+                const auto type = random() % 2;
+                if (type == 0)
+                    flying.push_back(
+                        operations::Suite<std::int64_t>(communicator, world.rank(), count).run(which, start));
+                else
+                    flying.push_back(
+                        operations::Suite<float>(communicator, world.rank(), count).run(which, start));
+                if (random() % 8 == 0) {
+                    for (auto& running : flying) running.finish();
+                    flying.clear();
+                }
+            }
+            for (auto& running : flying) running.finish();
+        }
+    });
+}
+
+TEST(Conformance, ScalarsArraysAndSpansAreBuffers) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}});
+        auto on = me.on("dp");
+        auto scalar = 1.0f;
+        on.all_reduce(scalar);
+        EXPECT_EQ(scalar, static_cast<float>(world.size()));
+        auto array = std::array<int, 3>{1, 2, 3};
+        on.all_reduce(array, rankmesh::max);
+        on.all_reduce(std::span(array).subspan(1), rankmesh::sum);
+        EXPECT_EQ(array, (std::array<int, 3>{1, 2 * world.size(), 3 * world.size()}));
+        const auto rank = static_cast<std::int64_t>(world.rank());
+        auto all = std::vector<std::int64_t>(static_cast<std::size_t>(world.size()));
+        on.all_gather(rank, all);
+        for (int r = 0; r < world.size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], r);
+    });
+}
+
+TEST(Conformance, AWrongLengthIsRefusedBeforeAnythingIsSent) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}});
+        auto on = me.on("dp");
+        const auto n = world.size();
+        auto three = std::vector<float>(3);
+        auto many = std::vector<float>(static_cast<std::size_t>(3 * n + 1));
+        const auto where = detail::cat("'dp' of mesh dp=", n, " (", n, " ranks)");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_gather(three, many); }),
+                  detail::cat("all_gather on ", where, " was given 3 elements in and ", 3 * n + 1,
+                              " out; out must hold ", 3 * n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.reduce_scatter(many, three); }),
+                  detail::cat("reduce_scatter on ", where, " was given ", 3 * n + 1,
+                              " elements in and 3 out; in must hold ", 3 * n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.shift(three, many); }),
+                  detail::cat("shift on ", where, " was given 3 elements in and ", 3 * n + 1,
+                              " out; both must be equal"));
+        EXPECT_EQ(text_of<Misuse>([&] { on.broadcast(three, n); }),
+                  detail::cat("broadcast on 'dp' of mesh dp=", n, " from position ", n, "; positions are 0..",
+                              n - 1));
+        EXPECT_EQ(
+            text_of<Misuse>([&] { on.all_reduce(std::span(many).first(2), std::span(many).subspan(1, 2)); }),
+            detail::cat("all_reduce on 'dp' of mesh dp=", n,
+                        " was given buffers that overlap; use two, or one in place"));
+        operations::check_all<float>(on, world.rank(), 3);  // and all is well afterwards
+    });
+}
+
+TEST(Conformance, AMovedFromCommunicatorSaysSo) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}});
+        auto first = me.on("dp");
+        auto second = std::move(first);
+        EXPECT_EQ(text_of<Misuse>([&] { first.barrier(); }),
+                  "this communicator was moved from; ask the member for another with on(...)");
+        second.barrier();
+    });
+}
+
+TEST(Conformance, APlanThatIsWrongInItselfIsMisuseOnEveryRankAndTheWorldGoesOn) {
+    on_every_rank([](World& world) {
+        const auto n = world.size();
+        EXPECT_EQ(text_of<Misuse>([&] {
+                      world.join({{"dp", n + 1}});
+                  }),
+                  detail::cat("mesh dp=", n + 1, " needs ", n + 1, " ranks; the world has ", n));
+        if (n > 1) {
+            EXPECT_EQ(text_of<Misuse>([&] {
+                          world.join({{"dp", n - 1}});
+                      }),
+                      detail::cat("mesh dp=", n - 1, " covers ", n - 1, " of the world's ", n,
+                                  " ranks; make a size '*', or say .partial = true to leave ranks out"));
+        }
+        EXPECT_EQ(text_of<Misuse>([&] { world.join(Plan{}); }),
+                  "a plan without meshes; declare at least one");
+        EXPECT_EQ(text_of<Misuse>([&] {
+                      world.join({{"dp", rest}}, {.picks = {{.of = "dp", .at = {n}, .as = "last"}}});
+                  }),
+                  detail::cat("pick 'last' asks for index ", n, " of axis 'dp'; it has ", -n, "..", n - 1));
+        EXPECT_EQ(text_of<Misuse>([&] {
+                      world.join({{"dp", rest}}, {.over = {{"dpp"}}});
+                  }),
+                  detail::cat("mesh dp=", n, " has no axis 'dpp'; did you mean 'dp'?"));
+        EXPECT_EQ(text_of<Misuse>([&] {
+                      world.join(Mesh{{"dp", n}}.shifted(1));
+                  }),
+                  detail::cat("mesh dp=", n, " @1 reaches rank ", n, "; the world has ranks 0..", n - 1));
+        world.join({{"dp", rest}}).on("dp").barrier();
+    });
+}
+
+TEST(Conformance, RanksThatJoinDifferentPlansAllHearWhoDiffersAndInWhat) {
+    on_every_rank([](World& world) {
+        const auto n = world.size();
+        if (n == 1) return;
+        const auto odd = world.rank() == n - 1;
+        const auto rests = detail::cat("{0..", n - 2, "}");
+        const auto most = n == 2 ? "rank {0}" : n == 3 ? "ranks {0, 1}" : "ranks " + rests;
+        try {
+            world.join(MeshSpec{{odd ? "tp" : "dp", rest}});
+            ADD_FAILURE() << "different plans were joined";
+        } catch (const Disagreement& error) {
+            EXPECT_EQ(error.what(),
+                      detail::cat("the ranks join different plans; every rank must declare the same:\n  ",
+                                  most, ": dp=", n, ", over dp\n  rank {", n - 1, "}: tp=", n, ", over tp"));
+            EXPECT_EQ(error.ranks, std::vector<int>{n - 1});
+        }
+        world.join({{"dp", rest}}).on("dp").barrier();
+    });
+}
+
+TEST(Conformance, ManyDifferentPlansAreAllReportedInBoundedText) {
+    on_every_rank([](World& world) {
+        if (world.size() == 1) return;
+        try {
+            const auto name = detail::cat("axis", world.rank());
+            world.join(MeshSpec{{name, rest}});
+            ADD_FAILURE() << "different plans were joined";
+        } catch (const Disagreement& error) {
+            for (int r = 0; r < world.size(); ++r)
+                EXPECT_NE(std::string(error.what()).find(detail::cat("axis", r, "=")), std::string::npos)
+                    << error.what();
+            EXPECT_EQ(error.ranks.size(), static_cast<std::size_t>(world.size() - 1));
+        }
+    });
+}
+
+TEST(Conformance, TheOrderOfDeclarationsAndOfNamesDoesNotMatter) {
+    on_every_rank([](World& world) {
+        auto plan = Plan{{.name = "a", .mesh = {{"x", rest}, {"y", 1}}, .over = {{"x", "y"}}},
+                         {.name = "b", .mesh = {{"z", rest}}}};
+        if (world.rank() % 2 == 1) {
+            std::swap(plan[0], plan[1]);
+            plan[1].over = {{"y", "x"}, {"x"}, {"y", "x"}};
+        }
+        auto me = world.join(plan);
+        for (auto* names : {"x", "y"}) EXPECT_TRUE(me["a"].find(names));
+        auto both = me["a"].on("y", "x");
+        operations::check_all<float>(both, world.rank(), 4);
+        auto z = me["b"].on("z");
+        operations::check_all<float>(z, world.rank(), 4);
+    });
+}
+
+TEST(Conformance, EqualGroupsShareOneChannelAndSeparateOnesDoNot) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{.name = "a",
+                               .mesh = {{"x", rest}, {"y", 1}},
+                               .over = {{"x", "y"}, Axes("x").separate("gather")},
+                               .picks = {{.of = "x", .at = {0, -1}, .as = "ends"}}},
+                              {.name = "b", .mesh = {{"z", rest}}}});
+        const auto n = world.size();
+        const auto at_an_end = world.rank() == 0 || world.rank() == n - 1;
+        // x, (x,y) and z are one channel, gather its own; the ends are another unless they are all.
+        EXPECT_EQ(me.channel_count(), n == 1 ? 0 : 2 + (at_an_end && n > 2 ? 1 : 0));
+        auto gather = me["a"].on("gather");
+        operations::check_all<float>(gather, world.rank(), 4);
+        EXPECT_EQ(me["a"].find("ends").has_value(), at_an_end);
+        if (auto ends = me["a"].find("ends")) operations::check_all<float>(*ends, world.rank(), 4);
+        if (!at_an_end) {
+            EXPECT_EQ(text_of<Misuse>([&] { me["a"].on("ends"); }),
+                      detail::cat("rank ", world.rank(), " is not in pick 'ends', which is {0, ", n - 1,
+                                  "} here; use find(\"ends\")"));
+        }
+    });
+}
+
+TEST(Conformance, RanksOutsideAMeshJoinAndAreNotInside) {
+    on_every_rank([](World& world) {
+        const auto n = world.size();
+        if (n < 2) return;
+        auto me = world.join({{.name = "most", .mesh = {{"dp", n - 1}}, .partial = true},
+                              {.name = "last", .mesh = Mesh{{"tp", 1}}.shifted(n - 1), .partial = true}});
+        const auto last = world.rank() == n - 1;
+        EXPECT_EQ(me["most"].inside(), !last);
+        EXPECT_EQ(me["last"].inside(), last);
+        if (last) {
+            EXPECT_FALSE(me["most"].find("dp"));
+            EXPECT_EQ(text_of<Misuse>([&] { me["most"].on("dp"); }),
+                      detail::cat("rank ", n - 1, " is outside mesh dp=", n - 1, "; ask inside() first"));
+            return;
+        }
+        auto on = me["most"].on("dp");
+        operations::check_all<double>(on, world.rank(), 4);
+    });
+}
+
+TEST(Conformance, APlacementDecidesWhoStandsWhere) {
+    on_every_rank([](World& world) {
+        const auto n = world.size();
+        auto reversed = std::vector<int>{};
+        for (int r = n - 1; r >= 0; --r) reversed.push_back(r);
+        auto me = world.join({{"pp", rest}}, {.placed = reversed});
+        EXPECT_EQ(me.at("pp"), n - 1 - world.rank());
+        EXPECT_EQ(me.is_first("pp"), world.rank() == n - 1);
+        EXPECT_EQ(me.neighbor("pp", 1), world.rank() == 0 ? std::nullopt : std::optional(world.rank() - 1));
+        auto on = me.on("pp");
+        EXPECT_EQ(on.world_ranks(), reversed);
+        operations::check_all<float>(on, world.rank(), 4);
+        EXPECT_EQ(
+            text_of<Misuse>([&] {
+                world.join({{"pp", rest}}, {.placed = std::vector<int>(static_cast<std::size_t>(n), n)});
+            }).substr(0, 18),
+            n == 1 ? "the placement of m" : "a placement lists ");
+    });
+}
+
+TEST(Conformance, ALazyMeshConnectsAtPrepareAndSaysSoBefore) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}}, {.lazy = true});
+        EXPECT_EQ(me.channel_count(), 0);
+        if (world.size() > 1) {
+            EXPECT_EQ(text_of<Misuse>([&] { me.on("dp"); }),
+                      detail::cat(
+                          "'dp' of mesh dp=", world.size(),
+                          " is lazy and not connected; every rank of the mesh calls prepare(\"dp\") first"));
+        }
+        me.prepare("dp");
+        me.prepare("dp");
+        EXPECT_EQ(me.channel_count(), world.size() > 1 ? 1 : 0);
+        auto on = me.on("dp");
+        operations::check_all<float>(on, world.rank(), 4);
+    });
+}
+
+TEST(Conformance, WhatWasNotDeclaredIsAnErrorThatNamesTheDeclaration) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}, {"tp", 1}}, {.axes = std::vector<std::string>{"dp"}});
+        const auto mesh = detail::cat("mesh dp=", world.size(), " tp=1");
+        EXPECT_EQ(text_of<Misuse>([&] { me.on("tp", "dp"); }),
+                  detail::cat("'tp,dp' of ", mesh,
+                              R"( was not declared; add .over = {{"tp", "dp"}} to the declaration)"));
+        EXPECT_EQ(
+            text_of<Misuse>([&] { me.on("tp"); }),
+            detail::cat("axis 'tp' of ", mesh, " was left out of .axes; add it there, or leave .axes away"));
+        EXPECT_FALSE(me.find("tp", "dp"));
+        EXPECT_EQ(text_of<Misuse>([&] { me.on("ttp"); }),
+                  detail::cat(mesh, " has no axis, pick or separate channel 'ttp'; did you mean 'tp'?"));
+        EXPECT_EQ(text_of<Misuse>([&] { me["moe"]; }), "the plan has no mesh 'moe'");
+    });
+}
+
+TEST(Conformance, CommunicatorsOutliveTheirMemberAndTheirWorldHandle) {
+    on_every_rank([](World& world) {
+        auto kept = [&] { return world.join({{"dp", rest}}).on("dp"); }();
+        operations::check_all<float>(kept, world.rank(), 4);
+    });
+}
+
+TEST(Conformance, APendingThatIsDroppedIsWaitedFor) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto x = std::vector<float>(100, 1.0f);
+        { const auto dropped = on.start_all_reduce(x); }
+        EXPECT_EQ(x, std::vector<float>(100, static_cast<float>(world.size())));
+        auto first = on.start_all_reduce(x);
+        auto moved = std::move(first);
+        first.wait();  // nothing is pending there any more
+        while (!moved.done()) on.size();
+        moved.wait();
+        moved.wait();
+        EXPECT_TRUE(moved.done());
+    });
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/join/join.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include <rankmesh/core/text.hpp>
+
+using namespace rankmesh;
+using namespace rankmesh::detail;
+
+namespace {
+
+/// A channel that only stands for having been made.
+class Made final : public Channel {
+public:
+    void run(const Call&, const Label&, Duration) override {}
+    std::uint64_t start(const Call&, const Label&) override { return 0; }
+    void wait(std::uint64_t, const Label&, Duration) override {}
+    bool done(std::uint64_t) override { return true; }
+    void leave(std::uint64_t, const Label&) noexcept override {}
+    void leave() noexcept override {}
+};
+
+/// One rank of a world in which all others agree: counts what the protocol does.
+class Counting final : public Exchange {
+public:
+    Counting(int rank, int size) : rank_(rank), size_(size) {}
+    int rank() const override { return rank_; }
+    int size() const override { return size_; }
+    void max(std::array<std::int64_t, 4>&) override { ++reductions; }
+    void send(int, const std::string&) override { ++messages; }
+    std::string receive(int) override { return ++messages, std::string{}; }
+    std::shared_ptr<Channel> create(const ChannelRequest& request) override {
+        created.push_back({request.key, request.label->ranks.list()});
+        return std::make_shared<Made>();
+    }
+
+    int reductions = 0;
+    int messages = 0;
+    std::vector<std::pair<std::string, std::vector<int>>> created;
+
+private:
+    int rank_;
+    int size_;
+};
+
+std::vector<Place> join_as(Counting& exchange, const Plan& plan) {
+    auto channels = std::vector<std::shared_ptr<Channel>>{};
+    return join(plan, exchange, "join 1", std::chrono::seconds(1), nullptr, channels);
+}
+
+const auto big = Plan{{.mesh = {{"pp", 16}, {"dp", rest}, {"cp", 2}, {"tp", 8}}}};
+
+}  // namespace
+
+TEST(Join, TakesOneReductionAndOneCreationAGroupHoweverLargeTheWorld) {
+    for (auto size : {16 * 2 * 8, 16384, 1 << 20, 1 << 30}) {
+        auto exchange = Counting(size - 1, size);
+        auto plan = big;
+        // One rank of 2^30 would list the 4,194,304 ranks of its dp group; leave that axis out there.
+        if (size == 1 << 30) plan[0].axes = std::vector<std::string>{"pp", "cp", "tp"};
+        join_as(exchange, plan);
+        EXPECT_EQ(exchange.reductions, 1);
+        EXPECT_EQ(exchange.messages, 0);
+        // In the smallest world dp has one rank, and a group of one costs nothing.
+        EXPECT_EQ(exchange.created.size(), size == 16384 || size == 1 << 20 ? 4U : 3U) << size;
+    }
+}
+
+TEST(Join, AllMembersOfAGroupMakeItUnderOneKeyAndInOneOrder) {
+    const auto plan =
+        Plan{{.name = "dense",
+              .mesh = {{"pp", 2}, {"dp", rest}, {"tp", 3}},
+              .over = {{"dp", "tp"}, {"pp", "dp"}, Axes("dp").separate("grads")},
+              .picks = {{.of = "pp", .at = {0, -1}, .as = "ends"}, {.of = "tp", .at = {1, 2}, .as = "tail"}}},
+             {.name = "expert", .mesh = {{"pp", 2}, {"edp", rest}, {"ep", 6}}},
+             {.name = "part", .mesh = {{"x", 4}}, .partial = true}};
+    constexpr auto size = 24;
+    auto made = std::map<std::string, std::map<std::vector<int>, int>>{};  // key -> group -> how many made it
+    auto orders = std::vector<std::vector<std::pair<std::string, std::vector<int>>>>{};
+    for (int rank = 0; rank < size; ++rank) {
+        auto exchange = Counting(rank, size);
+        auto own = plan;
+        if (rank % 2 == 1) std::swap(own[0], own[2]);
+        join_as(exchange, own);
+        for (const auto& [key, ranks] : exchange.created) {
+            EXPECT_TRUE(std::ranges::find(ranks, rank) != ranks.end());
+            ++made[key][ranks];
+        }
+        orders.push_back(exchange.created);
+    }
+    for (const auto& [key, groups] : made)
+        for (const auto& [ranks, count] : groups)
+            EXPECT_EQ(count, static_cast<int>(ranks.size())) << key << " " << ranks_to_string(ranks);
+    // Two ranks meet their common groups in the same order, else they would wait for each other.
+    for (const auto& a : orders)
+        for (const auto& b : orders) {
+            auto of_a = a;
+            auto of_b = b;
+            std::erase_if(of_a, [&](auto& entry) { return std::ranges::find(b, entry) == b.end(); });
+            std::erase_if(of_b, [&](auto& entry) { return std::ranges::find(a, entry) == a.end(); });
+            EXPECT_EQ(of_a, of_b);
+        }
+}
+
+TEST(Join, ARankHoldsKilobytesInAWorldOfAMillion) {
+    auto exchange = Counting(12345, 1 << 20);
+    const auto places = join_as(exchange, big);
+    ASSERT_EQ(places.size(), 1U);
+    EXPECT_EQ(places[0].seats.size(), 4U);
+    // A label holds its group in closed form, no table.
+    EXPECT_LT(sizeof(Place) + 4 * (sizeof(Place::Seat) + sizeof(Label) + sizeof(Line)), 8192U);
+}
+
+TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
+    const auto wrong = [](Declaration declaration) {
+        try {
+            make_blueprint({std::move(declaration)}, 8, std::chrono::seconds(1));
+        } catch (const Misuse& error) {
+            return std::string(error.what());
+        }
+        return std::string("no error");
+    };
+    EXPECT_EQ(wrong({.mesh = {{"dp", 4}, {"tp", 4}}}), "mesh dp=4 tp=4 needs 16 ranks; the world has 8");
+    EXPECT_EQ(wrong({.mesh = {{"dp", rest}, {"tp", 3}}}),
+              "mesh dp=* tp=3 does not fit a world of 8: the known sizes make 3, which does not divide 8");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 4}}}),
+              "mesh dp=4 covers 4 of the world's 8 ranks; make a size '*', or say .partial = true to leave "
+              "ranks out");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .over = {Axes({})}}),
+              "a set of axes of mesh dp=8 is empty; name at least one axis");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {}, .as = "none"}}}),
+              "pick 'none' of axis 'dp' lists no index");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {0}, .as = "dp"}}}),
+              "the name 'dp' of a pick or separate channel is an axis of mesh dp=8");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}},
+                     .over = {Axes("dp").separate("x")},
+                     .picks = {{.of = "dp", .at = {0}, .as = "x"}}}),
+              "two picks or separate channels are named 'x'");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 6}}),
+              "a placement lists rank 6 at positions 6 and 7; every rank has one place");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 9}}),
+              "the placement of mesh dp=8 lists rank 9; the world has ranks 0..7");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .deadline = std::chrono::seconds(0)}),
+              "a deadline must be longer than nothing");
+}
+
+TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {
+    const auto said = [](const Plan& plan) {
+        return description(make_blueprint(plan, 8, std::chrono::seconds(1)));
+    };
+    const auto base =
+        Declaration{.name = "m", .mesh = {{"dp", rest}, {"tp", 2}}, .over = {{"dp", "tp"}, {"tp", "dp"}}};
+    EXPECT_EQ(said({base}), "m: dp=4 tp=2, over dp; tp; dp,tp");
+    auto same = base;
+    same.mesh = {{"dp", 4}, {"tp", 2}};
+    same.over = {{"tp", "dp"}, {"tp"}};
+    same.deadline = std::chrono::seconds(9);
+    EXPECT_EQ(said({same}), said({base}));
+
+    auto seen = std::set<std::string>{said({base})};
+    auto lazy = base;
+    lazy.lazy = true;
+    auto fewer = base;
+    fewer.axes = std::vector<std::string>{"dp"};
+    auto picks = base;
+    picks.picks = {{.of = "dp", .at = {0, -1}, .as = "ends"}};
+    auto named = picks;
+    named.picks[0].as = "edges";
+    auto separate = base;
+    separate.over.push_back(Axes("dp").separate("ends"));
+    auto placed = base;
+    placed.placed = {7, 6, 5, 4, 3, 2, 1, 0};
+    for (const auto& other : {lazy, fewer, picks, named, separate, placed})
+        EXPECT_TRUE(seen.insert(said({other})).second) << said({other});
+    EXPECT_EQ(said({lazy}), "m: dp=4 tp=2, over dp; tp; dp,tp, lazy");
+    EXPECT_EQ(said({picks}), "m: dp=4 tp=2, over dp; tp; dp,tp; dp[0,3] as ends");
+}

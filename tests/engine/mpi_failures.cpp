@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an MPI job ends when something goes wrong: soon, with the reason in its output, and never by hanging.
+#include <gtest/gtest.h>
+
+#include "support/command.hpp"
+
+namespace {
+
+/// Runs the program on four ranks; a job that hangs ends with code 124.
+support::Outcome job(const std::string& mode, const std::string& environment = {}) {
+    return support::run(
+        environment + " timeout -k 5 50 " RANKMESH_MPIRUN " -n 4 --oversubscribe " RANKMESH_MPI_PROGRAM " " +
+        mode);
+}
+
+support::Outcome alone(const std::string& environment) {
+    return support::run(environment + " timeout -k 5 50 " RANKMESH_MPI_PROGRAM);
+}
+
+int count(const std::string& text, const std::string& part) {
+    auto found = 0;
+    for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+}
+
+#define EXPECT_HAS(outcome, part) EXPECT_GE(count((outcome).output, part), 1) << (outcome).output
+
+void expect_failed(const support::Outcome& outcome) {
+    EXPECT_NE(outcome.exit_code, 0) << outcome.output;
+    EXPECT_NE(outcome.exit_code, 124) << "the job hung\n" << outcome.output;
+    EXPECT_NE(outcome.exit_code, 137) << "the job hung\n" << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 0) << outcome.output;
+}
+
+}  // namespace
+
+TEST(MpiFailures, AWellBehavedProgramEndsWell) {
+    const auto outcome = job("well");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+}
+
+TEST(MpiFailures, ARankThatThrowsEndsTheJobAndItsTextIsPrinted) {
+    const auto outcome = job("throw");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "rank 1 left by an exception; peers may wait for it, the job is ended");
+    EXPECT_HAS(outcome, "main caught: boom");
+}
+
+TEST(MpiFailures, AnExceptionThatNobodyCatchesEndsTheJobWithItsText) {
+    const auto outcome = support::run("timeout -k 5 50 " RANKMESH_MPIRUN
+                                      " -n 4 --oversubscribe " RANKMESH_MPI_PROGRAM " throw-uncaught");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "boom");
+}
+
+TEST(MpiFailures, AnOperationThatIsPendingWhenAnExceptionUnwindsEndsTheJobAtOnce) {
+    const auto outcome = job("throw-pending");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        "rank 1 [dp=0 tp=1] left by an exception with a pending all_reduce of 1000 f32 by sum on 'dp,tp' of "
+        "mesh dp=2 tp=2; the job is ended");
+}
+
+TEST(MpiFailures, AMemberLeftByAnExceptionEndsTheJobEvenIfTheProcessWouldGoOn) {
+    const auto outcome = job("throw-inside");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "rank 1 left by an exception");
+    EXPECT_HAS(outcome, "caught boom");
+}
+
+TEST(MpiFailures, APassedDeadlineIsReportedAndEndsTheJob) {
+    const auto outcome = job("deadline");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "rankmesh: the deadline of 1 s passed on rank ");
+    EXPECT_HAS(
+        outcome,
+        "in all_reduce of 1000 f32 by sum (4000 bytes), blocking call number 2 on 'dp,tp' of mesh dp=2 tp=2, "
+        "group {0..3}; the job is ended");
+}
+
+TEST(MpiFailures, AStartedOperationHasTheSameDeadlineInWait) {
+    const auto outcome = job("deadline-wait");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "in all_reduce of 1000 f32 by sum (4000 bytes)");
+}
+
+TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheDeadline) {
+    const auto outcome = job("deadline-join");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "in join, comparing the plans of all ranks; the job is ended");
+}
+
+TEST(MpiFailures, AKilledRankEndsTheJob) {
+    const auto outcome = job("kill");
+    EXPECT_EQ(outcome.exit_code, 137) << "mpirun hands on how the rank ended";
+    EXPECT_HAS(outcome, "exited on signal 9");
+    EXPECT_EQ(count(outcome.output, "ended well"), 0) << outcome.output;
+}
+
+TEST(MpiFailures, ADisagreementIsHeardOnEveryRankAndTheProgramGoesOn) {
+    const auto outcome = job("disagree");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ranks {0, 2, 3}: dp=4, over dp\n  rank {1}: ep=4, over ep"), 4)
+        << outcome.output;
+}
+
+TEST(MpiFailures, AnMpiThatTheUserHasFinalisedIsLeftAlone) {
+    const auto outcome = job("finalized-early");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+}
+
+TEST(MpiFailures, AnMpiThatTheUserHasInitialisedIsTheUsersToFinalise) {
+    const auto outcome = job("user-owns-mpi");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+}
+
+TEST(MpiFailures, AnotherThreadIsRefusedUnlessTheWorldWasMadeForIt) {
+    auto outcome = job("other-thread");
+    EXPECT_EQ(count(outcome.output,
+                    "MPI was called from another thread than the world's; make the world with "
+                    ".multithreaded = true"),
+              4)
+        << outcome.output;
+    outcome = job("two-threads");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+}
+
+TEST(Launcher, AWorldOfAnotherSizeThanAnnouncedIsRefused) {
+    auto outcome = alone("WORLD_SIZE=8");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.output,
+              "main caught: the launcher announced 8 processes (WORLD_SIZE), but the engine 'threads' sees a "
+              "world of 1; "
+              "start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "
+              "RANKMESH_WORLD_SIZE=1 "
+              "if a world of 1 is meant\n");
+    outcome = alone("OMPI_COMM_WORLD_SIZE=8 WORLD_SIZE=1");
+    EXPECT_HAS(
+        outcome,
+        "the launcher announced 8 processes (OMPI_COMM_WORLD_SIZE), but the engine 'mpi' sees a world of 1");
+    outcome = job("well", "RANKMESH_WORLD_SIZE=3");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        "the launcher announced 3 processes (RANKMESH_WORLD_SIZE), but the engine 'mpi' sees a world of 4");
+}
+
+TEST(Launcher, TheEngineIsTheEnvironmentsChoice) {
+    // The mesh of the program needs two ranks: a world of one says so, and in which world it was.
+    auto outcome = alone("RANKMESH_WORLD_SIZE=1 WORLD_SIZE=8");
+    EXPECT_HAS(outcome, "does not fit a world of 1");
+    outcome = alone("RANKMESH_ENGINE=thread");
+    EXPECT_EQ(
+        outcome.output,
+        "main caught: no engine is named 'thread'; did you mean 'threads'?; there are 'threads' and 'mpi'\n");
+    outcome = alone("WORLD_SIZE=many");
+    EXPECT_EQ(outcome.output,
+              "main caught: WORLD_SIZE='many' is no whole number of 1 or more; set it to one, or unset it\n");
+}
