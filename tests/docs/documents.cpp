@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Documents tell the truth: every command they show prints what they show, and every snippet is part of a
+// program that is compiled and run.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/command.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Lines = std::vector<std::string>;
+
+Lines lines_of(const std::string& text) {
+    auto lines = Lines{};
+    auto stream = std::istringstream(text);
+    for (auto line = std::string{}; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+}
+
+std::string content_of(const fs::path& path) {
+    auto stream = std::ifstream(path);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+struct Block {
+    std::string kind;  // what stands behind the opening fence
+    Lines lines;
+    std::string where;
+};
+
+std::vector<Block> blocks_of(const fs::path& path) {
+    auto blocks = std::vector<Block>{};
+    auto inside = false;
+    auto number = 0;
+    for (const auto& line : lines_of(content_of(path))) {
+        ++number;
+        if (line.starts_with("```")) {
+            if (!inside)
+                blocks.push_back(
+                    {line.substr(3), {}, path.filename().string() + ":" + std::to_string(number)});
+            inside = !inside;
+        } else if (inside) {
+            blocks.back().lines.push_back(line);
+        }
+    }
+    return blocks;
+}
+
+std::vector<Block> all_blocks(const std::string& kind) {
+    auto paths = std::vector<fs::path>{RANKMESH_SOURCE "/README.md"};
+    for (const auto& entry : fs::recursive_directory_iterator(RANKMESH_SOURCE "/docs"))
+        if (entry.path().extension() == ".md") paths.push_back(entry.path());
+    auto blocks = std::vector<Block>{};
+    for (const auto& path : paths)
+        for (const auto& block : blocks_of(path))
+            if (block.kind == kind) blocks.push_back(block);
+    return blocks;
+}
+
+/// True if `actual` is `expected`, where a line `...` stands for any lines.
+bool matches(const Lines& expected, const Lines& actual, std::size_t e = 0, std::size_t a = 0) {
+    for (; e < expected.size(); ++e, ++a) {
+        if (expected[e] == "...") {
+            for (auto next = a; next <= actual.size(); ++next)
+                if (matches(expected, actual, e + 1, next)) return true;
+            return false;
+        }
+        if (a == actual.size() || expected[e] != actual[a]) return false;
+    }
+    return a == actual.size();
+}
+
+std::string joined(const Lines& lines) {
+    auto text = std::string{};
+    for (const auto& line : lines) text += line + "\n";
+    return text;
+}
+
+/// The lines without blanks at the ends: what two pieces of code are compared by.
+std::string bare(const Lines& lines) {
+    auto text = std::string{};
+    for (const auto& line : lines) {
+        const auto begin = line.find_first_not_of(' ');
+        if (begin != std::string::npos) text += line.substr(begin) + "\n";
+    }
+    return text;
+}
+
+}  // namespace
+
+TEST(Documents, ACommandPrintsWhatTheDocumentShows) {
+    auto count = 0;
+    for (const auto& block : all_blocks("console")) {
+        for (std::size_t i = 0; i < block.lines.size();) {
+            ASSERT_TRUE(block.lines[i].starts_with("$ ")) << block.where;
+            const auto command = block.lines[i].substr(2);
+            auto expected = Lines{};
+            for (++i; i < block.lines.size() && !block.lines[i].starts_with("$ "); ++i)
+                expected.push_back(block.lines[i]);
+            const auto outcome = support::run(
+                "PATH=\"" RANKMESH_BIN ":$PATH\"; cd \"" RANKMESH_SOURCE "\"; unset COLUMNS; " + command);
+            EXPECT_TRUE(matches(expected, lines_of(outcome.output)))
+                << block.where << ": " << command << "\nshows\n"
+                << joined(expected) << "prints\n"
+                << outcome.output;
+            ++count;
+        }
+    }
+    EXPECT_GT(count, 5);
+}
+
+TEST(Documents, ASnippetIsPartOfAProgramThatIsCompiledAndRun) {
+    auto programs = std::vector<std::string>{};
+    for (const auto& entry : fs::directory_iterator(RANKMESH_SOURCE "/examples"))
+        if (entry.path().extension() == ".cpp") programs.push_back(bare(lines_of(content_of(entry.path()))));
+    auto count = 0;
+    for (const auto& block : all_blocks("cpp")) {
+        auto found = false;
+        for (const auto& program : programs)
+            found = found || program.find(bare(block.lines)) != std::string::npos;
+        EXPECT_TRUE(found) << block.where << " is in no program of examples/:\n" << joined(block.lines);
+        ++count;
+    }
+    EXPECT_GT(count, 3);
+}
+
+TEST(Documents, TheWildcardStandsForAnyLinesAndForNothingElse) {
+    EXPECT_TRUE(matches({"a", "...", "c"}, {"a", "b", "b", "c"}));
+    EXPECT_TRUE(matches({"a", "..."}, {"a"}));
+    EXPECT_FALSE(matches({"a", "...", "c"}, {"a", "b"}));
+    EXPECT_FALSE(matches({"a"}, {"a", "b"}));
+}
