@@ -73,7 +73,7 @@ private:
 };
 
 /// What lies beyond the ends of an axis: nothing, or its other end.
-enum class Edge { open, wrap };
+enum class Edge : std::uint8_t { open, wrap };
 
 namespace detail {
 

@@ -107,10 +107,12 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
     auto entries = std::array<Entry, max_axes + 1>{};
     auto count = std::size_t{0};
     auto layouts = false;
-    auto offset = std::optional<int>{};
+    auto offset = 0;
+    auto has_offset = false;  // g++ 12 believes an optional here uninitialised
     for (reader.blanks(); !reader.done(); reader.separator()) {
         if (reader.accept("@")) {
             offset = reader.number();
+            has_offset = true;
             break;
         }
         if (count == entries.size()) break;  // Mesh says that these are too many
@@ -140,10 +142,10 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
     const auto listed = std::span<const Axis>(axes.data(), count);
     if (!layouts) {
         const auto spec = MeshSpec(listed);
-        if (!offset) return spec;
+        if (!has_offset) return spec;
         if (spec.has_rest())
             throw Misuse(detail::cat("mesh ", text, " gives an offset beside a size '*'; give all sizes"));
-        return spec.mesh_.shifted(*offset);
+        return spec.mesh_.shifted(offset);
     }
     detail::checked_product(listed);
     auto mesh = Mesh(Mesh::Unfinished{});
@@ -161,7 +163,7 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
         }
         mesh.push_axis(entry.name, digits);
     }
-    return mesh.finish(offset.value_or(0));
+    return mesh.finish(offset);
 }
 
 constexpr Mesh Mesh::parse(std::string_view text) { return MeshSpec::parse(text).resolve(); }

@@ -10,21 +10,12 @@
 
 namespace rankmesh::detail {
 
-std::uint64_t Flight::pack(const Call& call) {
-    return static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
-           static_cast<std::uint64_t>(call.reduction) << 16 | static_cast<std::uint64_t>(call.edge) << 24 |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.argument)) << 32;
-}
-
 std::string Flight::text() const {
     if (const auto* phrase = phrase_.load(std::memory_order_relaxed)) return phrase;
     const auto what = what_.load(std::memory_order_relaxed);
-    auto call = Call{.operation = static_cast<Operation>(what & 0xff),
-                     .dtype = static_cast<DType>(what >> 8 & 0xff),
-                     .reduction = static_cast<Reduction>(what >> 16 & 0xff),
-                     .edge = static_cast<Edge>(what >> 24 & 0xff),
-                     .argument = static_cast<int>(static_cast<std::uint32_t>(what >> 32)),
-                     .in_count = count_.load(std::memory_order_relaxed)};
+    auto call = Call{};
+    std::memcpy(static_cast<void*>(&call), &what, sizeof what);
+    call.in_count = count_.load(std::memory_order_relaxed);
     const auto& label = *label_.load(std::memory_order_relaxed);
     return cat(to_string(call), " (", call.in_bytes(), " bytes), blocking call number ",
                active_.load(std::memory_order_relaxed), " on ", label.text(), ", group ",
