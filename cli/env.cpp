@@ -110,7 +110,7 @@ int run(const Arguments& arguments, Output& output) {
         },
         topology);
     if (!arguments.json)
-        for (const auto& [name, value] : variables.values()) output.print("{}={}\n", name, value);
+        for (const auto& [name, value] : variables.values()) output.print("export {}={}\n", name, value);
     return inside ? 0 : 1;
 }
 

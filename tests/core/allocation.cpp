@@ -2,22 +2,9 @@
 // Queries of a mesh allocate nothing: every operator new of this program counts.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
 #include <rankmesh/core/mesh.hpp>
 
-namespace {
-auto allocations = 0;
-}
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    ++allocations;
-    if (auto* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "support/allocations.hpp"
 
 namespace rankmesh::tests {
 namespace {
@@ -53,13 +40,13 @@ int ask_everything(std::string_view text, std::span<int> room) {
 TEST(Allocation, IsNeverNeededByAQuery) {
     auto room = std::vector<int>(4096);
     for (auto text : {"a=2 b=3", "a=1 b=7", "a=8:1 b=40:8", "a=(2,2):(8,1) b=4:2", "a=3:7 b=3:2 @9"}) {
-        const auto before = allocations;
+        const auto before = support::allocations();
         EXPECT_NE(ask_everything(text, room), 0);
-        EXPECT_EQ(allocations, before) << text;
+        EXPECT_EQ(support::allocations(), before) << text;
     }
-    const auto before = allocations;
+    const auto before = support::allocations();
     auto some = std::vector<int>(3);
-    EXPECT_EQ(allocations, before + 1) << "the counter counts";
+    EXPECT_EQ(support::allocations(), before + 1) << "the counter counts";
 }
 
 }  // namespace

@@ -103,8 +103,9 @@ TEST(Documents, ACommandPrintsWhatTheDocumentShows) {
             auto expected = Lines{};
             for (++i; i < block.lines.size() && !block.lines[i].starts_with("$ "); ++i)
                 expected.push_back(block.lines[i]);
-            const auto outcome = support::run(
-                "PATH=\"" RANKMESH_BIN ":$PATH\"; cd \"" RANKMESH_SOURCE "\"; unset COLUMNS; " + command);
+            const auto outcome = support::run("PATH=\"" RANKMESH_BIN ":$PATH\"; cd \"" RANKMESH_SOURCE
+                                              "\"; unset COLUMNS; export " RANKMESH_ENVIRONMENT "; " +
+                                              command);
             EXPECT_TRUE(matches(expected, lines_of(outcome.output)))
                 << block.where << ": " << command << "\nshows\n"
                 << joined(expected) << "prints\n"

@@ -1,32 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <limits>
-#include <new>
 
 #include <rankmesh/engine/mpi.hpp>
 
 #include "conformance.hpp"
 #include "engine/mpi/limits.hpp"
 #include "operations.hpp"
+#include "support/allocations.hpp"
 
 namespace {
 
 rankmesh::World* the_world = nullptr;
-std::size_t allocations = 0;
 
 }  // namespace
-
-void* operator new(std::size_t size) {
-    ++allocations;
-    if (auto* memory = std::malloc(size)) return memory;
-    throw std::bad_alloc();
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 void on_every_rank(const std::function<void(rankmesh::World&)>& program) { program(*the_world); }
 
@@ -57,9 +45,9 @@ TEST(MpiConformance, ACallAllocatesNothingOnceTheProgramRunsEvenly) {
         first.wait();
     };
     step();
-    const auto before = allocations;
+    const auto before = support::allocations();
     for (int i = 0; i < 10; ++i) step();
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(support::allocations(), before);
 }
 
 int main(int argc, char** argv) {
