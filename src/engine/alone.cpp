@@ -3,12 +3,17 @@
 
 #include <cstring>
 
+#include "engine/arithmetic.hpp"
+
 namespace rankmesh::detail {
 
 void Alone::run(const Call& call, const Label&, Duration) {
     // An open shift has nobody before it, unless it goes nowhere.
     if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0) return;
     if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
+    // The truth of one number is 0 or 1, as that of several is.
+    if (call.reduction >= Reduction::logical_and)
+        reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }
 
 std::uint64_t Alone::start(const Call& call, const Label& label) {

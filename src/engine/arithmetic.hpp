@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <type_traits>
 
@@ -11,45 +12,129 @@
 
 namespace rankmesh::detail {
 
-/// Calls `body` with a null pointer to the C++ type of `dtype`.
+/// Calls `body` with a null pointer to the C++ type that is reduced as `dtype`; throws nothing, calls nothing
+/// for types that are only moved.
 template <class Body>
 void with_type(DType dtype, Body&& body) {
     switch (dtype) {
+        case DType::i8:
+            return body(static_cast<std::int8_t*>(nullptr));
+        case DType::i16:
+            return body(static_cast<std::int16_t*>(nullptr));
         case DType::i32:
             return body(static_cast<std::int32_t*>(nullptr));
         case DType::i64:
             return body(static_cast<std::int64_t*>(nullptr));
+        case DType::u8:
+            return body(static_cast<std::uint8_t*>(nullptr));
+        case DType::u16:
+            return body(static_cast<std::uint16_t*>(nullptr));
+        case DType::u32:
+            return body(static_cast<std::uint32_t*>(nullptr));
+        case DType::u64:
+            return body(static_cast<std::uint64_t*>(nullptr));
+        case DType::boolean:
+            return body(static_cast<bool*>(nullptr));
+        case DType::byte:
+            return body(static_cast<std::byte*>(nullptr));
+        case DType::f16:
+            return body(static_cast<f16*>(nullptr));
+        case DType::bf16:
+            return body(static_cast<bf16*>(nullptr));
         case DType::f32:
             return body(static_cast<float*>(nullptr));
         case DType::f64:
             return body(static_cast<double*>(nullptr));
+        case DType::f8e4m3:
+        case DType::f8e5m2:
+            return;
     }
 }
 
-/// Combines two elements; integer sums wrap around, as the engines' do. A mean is a sum until it is scaled.
 template <class T>
-T combine(Reduction reduction, T a, T b) {
-    switch (reduction) {
-        case Reduction::min:
-            return std::min(a, b);
-        case Reduction::max:
-            return std::max(a, b);
-        case Reduction::sum:
-        case Reduction::mean:
-            break;
+concept Half = std::same_as<T, f16> || std::same_as<T, bf16>;
+
+/// Combines two elements; integer results wrap around, as the engines' do. A mean is a sum until it is
+/// divided.
+template <Reduction R, class T>
+T combine(T a, T b) {
+    if constexpr (Half<T>) {
+        return T(combine<R>(static_cast<float>(a), static_cast<float>(b)));
+    } else if constexpr (R == Reduction::min) {
+        return std::min(a, b);
+    } else if constexpr (R == Reduction::max) {
+        return std::max(a, b);
+    } else if constexpr (R == Reduction::logical_and) {
+        return static_cast<T>(a && b);
+    } else if constexpr (R == Reduction::logical_or) {
+        return static_cast<T>(a || b);
+    } else if constexpr (R == Reduction::logical_xor) {
+        return static_cast<T>(!a != !b);
+    } else if constexpr (R == Reduction::bit_and) {
+        return static_cast<T>(a & b);
+    } else if constexpr (R == Reduction::bit_or) {
+        return static_cast<T>(a | b);
+    } else if constexpr (R == Reduction::bit_xor) {
+        return static_cast<T>(a ^ b);
+    } else if constexpr (std::integral<T>) {
+        using Wide = std::make_unsigned_t<std::common_type_t<T, int>>;
+        const auto x = static_cast<Wide>(a);
+        const auto y = static_cast<Wide>(b);
+        return static_cast<T>(R == Reduction::prod ? x * y : x + y);
+    } else {
+        return R == Reduction::prod ? a * b : a + b;
     }
-    if constexpr (std::is_integral_v<T>)
-        return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
-                              static_cast<std::make_unsigned_t<T>>(b));
-    else
-        return a + b;
 }
 
-/// Divides `count` elements by `divisor`: what turns a sum into a mean.
+/// Replaces each of `count` elements of `into` by its combination with that of `from`.
+template <Reduction R>
+void reduce_into(DType dtype, const void* from, void* into, std::size_t count) {
+    with_type(dtype, [&]<class T>(T*) {
+        if constexpr (reduces(R, dtype_of<T>::value)) {
+            const auto* a = static_cast<const T*>(from);
+            auto* b = static_cast<T*>(into);
+            for (std::size_t i = 0; i < count; ++i) b[i] = combine<R>(b[i], a[i]);
+        }
+    });
+}
+
+/// The same for a reduction known at run time.
+inline void reduce_into(Reduction reduction, DType dtype, const void* from, void* into, std::size_t count) {
+    switch (reduction) {
+        case Reduction::mean:
+        case Reduction::sum:
+            return reduce_into<Reduction::sum>(dtype, from, into, count);
+        case Reduction::prod:
+            return reduce_into<Reduction::prod>(dtype, from, into, count);
+        case Reduction::min:
+            return reduce_into<Reduction::min>(dtype, from, into, count);
+        case Reduction::max:
+            return reduce_into<Reduction::max>(dtype, from, into, count);
+        case Reduction::bit_and:
+            return reduce_into<Reduction::bit_and>(dtype, from, into, count);
+        case Reduction::bit_or:
+            return reduce_into<Reduction::bit_or>(dtype, from, into, count);
+        case Reduction::bit_xor:
+            return reduce_into<Reduction::bit_xor>(dtype, from, into, count);
+        case Reduction::logical_and:
+            return reduce_into<Reduction::logical_and>(dtype, from, into, count);
+        case Reduction::logical_or:
+            return reduce_into<Reduction::logical_or>(dtype, from, into, count);
+        case Reduction::logical_xor:
+            return reduce_into<Reduction::logical_xor>(dtype, from, into, count);
+    }
+}
+
+/// Divides `count` floating elements by `divisor`: what turns a sum into a mean.
 inline void divide(DType dtype, void* data, std::size_t count, int divisor) {
     with_type(dtype, [&]<class T>(T*) {
-        const auto values = static_cast<T*>(data);
-        for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<T>(divisor);
+        auto* values = static_cast<T*>(data);
+        for (std::size_t i = 0; i < count; ++i) {
+            if constexpr (Half<T>)
+                values[i] = T(static_cast<float>(values[i]) / static_cast<float>(divisor));
+            else if constexpr (std::floating_point<T>)
+                values[i] /= static_cast<T>(divisor);
+        }
     });
 }
 

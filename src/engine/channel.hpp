@@ -60,8 +60,9 @@ public:
 
     /// Marks the channel as in use by this thread while it lives; throws Misuse if another thread uses it.
     ///
-    /// A load and a store, not an exchange, whose locked instruction would be half of all that a call costs here: two
-    /// threads that come within the same few nanoseconds are not seen, one that blocks while another comes is.
+    /// A load and a store, not an exchange, whose locked instruction would be half of all that a call costs
+    /// here: two threads that come within the same few nanoseconds are not seen, one that blocks while
+    /// another comes is.
     class Use {
     public:
         Use(Channel& channel, const Label& label) : channel_(channel) {

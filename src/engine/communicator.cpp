@@ -39,8 +39,9 @@ std::string Label::text() const {
 }
 
 void Channel::Use::throw_in_use(const Label& label) {
-    throw Misuse(cat("two threads use ", label.text(),
-                     " at once; one thread at a time may, declare another channel with .separate(\"name\") to overlap"));
+    throw Misuse(cat(
+        "two threads use ", label.text(),
+        " at once; one thread at a time may, declare another channel with .separate(\"name\") to overlap"));
 }
 
 namespace {

@@ -30,7 +30,8 @@ World World::from_environment(int argc, char** argv, const WorldOptions& options
 
     if (engine == "mpi") return mpi::World(argc, argv, options);
     if (engine != "threads")
-        throw Misuse(detail::cat("no engine is named '", engine, "'", did_you_mean(engine, {"threads", "mpi"}),
+        throw Misuse(detail::cat("no engine is named '", engine, "'",
+                                 did_you_mean(engine, {"threads", "mpi"}),
                                  "; there are 'threads' and 'mpi'"));
     check_announced(engine, 1);
     return AloneWorld(options);

@@ -22,7 +22,8 @@ std::optional<Announced> first_of(std::initializer_list<const char*> variables, 
         auto value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc{} || end != text.data() + text.size() || value < least)
-            throw Misuse(cat(variable, "='", text, "' is no whole number of ", least, " or more; set it to one, or unset it"));
+            throw Misuse(cat(variable, "='", text, "' is no whole number of ", least,
+                             " or more; set it to one, or unset it"));
         return Announced{value, variable};
     }
     return std::nullopt;
@@ -31,7 +32,8 @@ std::optional<Announced> first_of(std::initializer_list<const char*> variables, 
 }  // namespace
 
 std::optional<Announced> announced_size() {
-    return first_of({"RANKMESH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"}, 1);
+    return first_of(
+        {"RANKMESH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"}, 1);
 }
 
 std::optional<Announced> announced_rank() {
@@ -41,8 +43,9 @@ std::optional<Announced> announced_rank() {
 void check_announced(const std::string& engine, int seen) {
     const auto announced = announced_size();
     if (!announced || announced->value == seen) return;
-    throw Misuse(cat("the launcher announced ", announced->value, announced->value == 1 ? " process (" : " processes (",
-                     announced->variable, "), but the engine '", engine, "' sees a world of ", seen,
+    throw Misuse(cat("the launcher announced ", announced->value,
+                     announced->value == 1 ? " process (" : " processes (", announced->variable,
+                     "), but the engine '", engine, "' sees a world of ", seen,
                      "; start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "
                      "RANKMESH_WORLD_SIZE=",
                      seen, " if a world of ", seen, " is meant"));

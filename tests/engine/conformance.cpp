@@ -85,16 +85,23 @@ TEST(Conformance, RandomSequencesOverSeveralCommunicatorsGiveWhatTheMeshSays) {
             auto flying = std::vector<operations::Running>{};
             for (int step = 0; step < 60; ++step) {
                 auto& communicator = on[random() % on.size()];
-                const auto which = static_cast<int>(random() % operations::Suite<float>::size);
+                const auto which = static_cast<int>(random() % 10);
                 const auto count = std::size_t{random() % 50};
                 const auto start = random() % 2 == 0;
-                const auto type = random() % 2;
-                if (type == 0)
-                    flying.push_back(
-                        operations::Suite<std::int64_t>(communicator, world.rank(), count).run(which, start));
+                const auto draw = [&]<class T>(T) {
+                    auto suite = operations::Suite<T>(communicator, world.rank(), count);
+                    if (which < operations::Suite<T>::moves) {
+                        flying.push_back(suite.move(which, start));
+                        return;
+                    }
+                    auto reductions = which % 2 == 0 ? suite.reduce_by(rankmesh::sum, start)
+                                                     : suite.reduce_by(rankmesh::max, start);
+                    for (auto& running : reductions) flying.push_back(std::move(running));
+                };
+                if (random() % 2 == 0)
+                    draw(std::int64_t{});
                 else
-                    flying.push_back(
-                        operations::Suite<float>(communicator, world.rank(), count).run(which, start));
+                    draw(float{});
                 if (random() % 8 == 0) {
                     for (auto& running : flying) running.finish();
                     flying.clear();
@@ -102,6 +109,17 @@ TEST(Conformance, RandomSequencesOverSeveralCommunicatorsGiveWhatTheMeshSays) {
             }
             for (auto& running : flying) running.finish();
         }
+    });
+}
+
+TEST(Conformance, EveryTypeMovesAndReducesAsItSays) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto check = [&]<class... T>(operations::Types<T...>) {
+            for (auto count : {std::size_t{1}, std::size_t{37}})
+                (operations::check_all<T>(on, world.rank(), count), ...);
+        };
+        check(operations::AllTypes{});
     });
 }
 

@@ -7,44 +7,124 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <typeinfo>
 #include <vector>
 
 #include <rankmesh/engine/communicator.hpp>
 
 namespace operations {
 
+using rankmesh::bf16;
 using rankmesh::Communicator;
 using rankmesh::Edge;
+using rankmesh::f16;
+using rankmesh::f8e4m3;
+using rankmesh::f8e5m2;
 using rankmesh::Pending;
+using rankmesh::Reduction;
 
-/// Element i of what world rank `rank` contributes: small whole numbers, whose sums are exact in any order.
+/// A type of the user's own, which engines move as bytes.
+struct Token {
+    std::int32_t id = 0;
+    float weight = 0;
+    friend bool operator==(const Token&, const Token&) = default;
+};
+
+/// The number `n` as a T: wrapped, rounded, or its truth.
+template <class T>
+T make(long long n) {
+    if constexpr (std::same_as<T, f16> || std::same_as<T, bf16>)
+        return T(static_cast<float>(n));
+    else if constexpr (std::same_as<T, bool>)
+        return n % 2 != 0;
+    else if constexpr (std::same_as<T, Token>)
+        return {static_cast<std::int32_t>(n), static_cast<float>(n) / 2};
+    else if constexpr (std::same_as<T, f8e4m3> || std::same_as<T, f8e5m2>)
+        return {static_cast<std::uint8_t>(n)};
+    else
+        return static_cast<T>(n);
+}
+
+/// Element i of what world rank `rank` contributes: small whole numbers, whose sums fit and are exact in any
+/// order.
+template <class T>
+long long number(int rank, std::size_t i) {
+    return (rank * 7 + static_cast<int>(i) * 3) % 11 - (std::unsigned_integral<T> ? 0 : 3);
+}
+/// The same for products: ones and twos, so that those of eight ranks are exact too.
+inline long long factor(int rank, std::size_t i) {
+    return (static_cast<std::size_t>(rank) + i) % 3 == 0 ? 2 : 1;
+}
+
 template <class T>
 T value(int rank, std::size_t i) {
-    return static_cast<T>((rank * 7 + static_cast<int>(i) * 3) % 11 - 3);
+    return make<T>(number<T>(rank, i));
+}
+template <class T>
+T payload(Reduction reduction, int rank, std::size_t i) {
+    return reduction == Reduction::prod ? make<T>(factor(rank, i)) : value<T>(rank, i);
 }
 
+/// Element i of the reduction over `ranks`, from the numbers rather than by the engine's arithmetic.
 template <class T>
-std::vector<T> contribution(int rank, std::size_t count) {
-    auto values = std::vector<T>(count);
-    for (std::size_t i = 0; i < count; ++i) values[i] = value<T>(rank, i);
-    return values;
-}
-
-/// Element i of the reduction over `ranks`.
-template <class T>
-T reduced(const std::vector<int>& ranks, std::size_t i, rankmesh::Reduction reduction) {
-    auto result = value<T>(ranks.front(), i);
-    for (std::size_t p = 1; p < ranks.size(); ++p) {
-        const auto next = value<T>(ranks[p], i);
-        if (reduction == rankmesh::Reduction::min)
-            result = std::min(result, next);
-        else if (reduction == rankmesh::Reduction::max)
-            result = std::max(result, next);
-        else
-            result = static_cast<T>(result + next);
+T reduced(const std::vector<int>& ranks, std::size_t i, Reduction reduction) {
+    auto sum = 0LL;
+    auto product = 1LL;
+    for (auto rank : ranks) {
+        sum += number<T>(rank, i);
+        product *= factor(rank, i);
     }
-    return reduction == rankmesh::Reduction::mean ? result / static_cast<T>(ranks.size()) : result;
+    if (reduction == Reduction::sum) return make<T>(sum);
+    if (reduction == Reduction::prod) return make<T>(product);
+    if constexpr (std::integral<T> || std::same_as<T, std::byte>) {
+        auto all = ~0ULL;
+        auto any = 0ULL;
+        auto odd = 0ULL;
+        auto truths = std::size_t{0};
+        for (auto rank : ranks) {
+            const auto bits = static_cast<unsigned long long>(value<T>(rank, i));
+            all &= bits;
+            any |= bits;
+            odd ^= bits;
+            truths += bits != 0 ? 1 : 0;
+        }
+        if (reduction == Reduction::bit_and) return static_cast<T>(all);
+        if (reduction == Reduction::bit_or) return static_cast<T>(any);
+        if (reduction == Reduction::bit_xor) return static_cast<T>(odd);
+        if (reduction == Reduction::logical_and) return static_cast<T>(truths == ranks.size());
+        if (reduction == Reduction::logical_or) return static_cast<T>(truths > 0);
+        if (reduction == Reduction::logical_xor) return static_cast<T>(truths % 2 == 1);
+    }
+    if constexpr (rankmesh::reduces(Reduction::sum, rankmesh::dtype_of<T>::value)) {
+        const auto less = [](T a, T b) {
+            if constexpr (std::integral<T>)
+                return a < b;
+            else
+                return static_cast<double>(static_cast<float>(a)) <
+                       static_cast<double>(static_cast<float>(b));
+        };
+        auto least = value<T>(ranks.front(), i);
+        auto most = least;
+        for (auto rank : ranks) {
+            least = std::min(least, value<T>(rank, i), less);
+            most = std::max(most, value<T>(rank, i), less);
+        }
+        if (reduction == Reduction::min) return least;
+        if (reduction == Reduction::max) return most;
+        if constexpr (std::same_as<T, double>)
+            return static_cast<double>(sum) / static_cast<double>(ranks.size());
+        else
+            return T(static_cast<float>(make<T>(sum)) / static_cast<float>(ranks.size()));
+    }
+    return {};
 }
+
+template <class...>
+struct Types {};
+/// Every type that engines know, and one that they do not.
+using AllTypes =
+    Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,
+          std::uint64_t, bool, std::byte, f8e4m3, f8e5m2, f16, bf16, float, double, Token>;
 
 /// One operation in flight or done: what to wait for, and how to tell that the result is right.
 struct Running {
@@ -57,104 +137,137 @@ struct Running {
     }
 };
 
-/// Runs, or starts, operation number `which` of all with `count` elements of type T.
+/// Elements of any type, bool too, whose std::vector is no buffer.
+template <class T>
+class Values {
+public:
+    explicit Values(std::size_t count) : data_(std::make_unique<T[]>(count)), count_(count) {}
+    T* begin() const { return data_.get(); }
+    T* end() const { return data_.get() + count_; }
+    std::size_t size() const { return count_; }
+    T& operator[](std::size_t i) const { return data_[i]; }
+
+private:
+    std::unique_ptr<T[]> data_;
+    std::size_t count_;
+};
+
+/// Runs, or starts, operations with `count` elements of type T.
 template <class T>
 class Suite {
 public:
-    static constexpr int size = 14;
+    static constexpr int moves = 7;  ///< operations that only move, or do neither
 
     Suite(Communicator& on, int me, std::size_t count)
         : on_(on), ranks_(on.world_ranks()), n_(ranks_.size()), me_(me), count_(count) {}
 
-    Running run(int which, bool start) {
+    /// Operation number `which` of those that move.
+    Running move(int which, bool start) {
         switch (which) {
             case 0:
-                return all_reduce(rankmesh::sum, start);
-            case 1:
-                return all_reduce(rankmesh::min, start);
-            case 2:
-                return all_reduce(rankmesh::max, start);
-            case 3:
-                return reduce_scatter(rankmesh::sum, start);
-            case 4:
-                return reduce_scatter(rankmesh::max, start);
-            case 5:
                 return all_gather(start);
-            case 6:
+            case 1:
                 return broadcast(static_cast<int>(n_) - 1, start);
-            case 7:
+            case 2:
                 return all_to_all(start);
-            case 8:
+            case 3:
                 return shift(1, Edge::wrap, start);
-            case 9:
+            case 4:
                 return shift(-2, Edge::wrap, start);
-            case 10:
+            case 5:
                 return shift(1, Edge::open, start);
-            case 11:
-                return barrier(start);
-            case 12:
-                return all_reduce_in_place(start);
             default:
-                return mean(start);
+                return barrier(start);
         }
+    }
+
+    /// Every operation with the reduction R, if R makes sense on T.
+    template <class R>
+    std::vector<Running> reduce_by(R reduction, bool start) {
+        auto running = std::vector<Running>{};
+        if constexpr (rankmesh::Reduces<R, T>) {
+            running.push_back(all_reduce(reduction, start));
+            running.push_back(all_reduce_in_place(reduction, start));
+            running.push_back(reduce_scatter(reduction, start));
+        }
+        return running;
+    }
+
+    /// Every operation, one after the other.
+    std::vector<Running> all(bool start) {
+        auto running = std::vector<Running>{};
+        const auto add = [&](auto reduction) {
+            for (auto& each : reduce_by(reduction, start)) running.push_back(std::move(each));
+        };
+        add(rankmesh::sum), add(rankmesh::prod), add(rankmesh::min), add(rankmesh::max), add(rankmesh::mean);
+        add(rankmesh::bit_and), add(rankmesh::bit_or), add(rankmesh::bit_xor);
+        add(rankmesh::logical_and), add(rankmesh::logical_or), add(rankmesh::logical_xor);
+        for (int which = 0; which < moves; ++which) running.push_back(move(which, start));
+        return running;
     }
 
 private:
     struct Buffers {
-        std::vector<T> in;
-        std::vector<T> out;
+        Values<T> in;
+        Values<T> out;
     };
     using Shared = std::shared_ptr<Buffers>;
 
-    Shared buffers(std::size_t in, std::size_t out) const {
-        return std::make_shared<Buffers>(Buffers{contribution<T>(me_, in), std::vector<T>(out, T{77})});
+    /// What this rank contributes, and room that holds nothing right.
+    Shared buffers(std::size_t in, std::size_t out, Reduction reduction = Reduction::sum) const {
+        auto made = std::make_shared<Buffers>(Buffers{Values<T>(in), Values<T>(out)});
+        for (std::size_t i = 0; i < in; ++i) made->in[i] = payload<T>(reduction, me_, i);
+        std::ranges::fill(made->out, make<T>(77));
+        return made;
+    }
+    template <class Expected>
+    static std::function<void()> comparison(const std::string& what, Shared b, bool in_place,
+                                            Expected expected) {
+        return [=] {
+            const auto& got = in_place ? b->in : b->out;
+            for (std::size_t i = 0; i < got.size(); ++i)
+                ASSERT_TRUE(got[i] == expected(i)) << what << " of " << typeid(T).name() << ", element " << i;
+        };
     }
 
     template <class R>
     Running all_reduce(R reduction, bool start) {
-        auto b = buffers(count_, count_);
+        auto b = buffers(count_, count_, R::value);
         auto running = Running{};
         if (start)
             running.pending = on_.start_all_reduce(b->in, b->out, reduction);
         else
             on_.all_reduce(b->in, b->out, reduction);
-        running.verify = [ranks = ranks_, b] {
-            for (std::size_t i = 0; i < b->out.size(); ++i)
-                ASSERT_EQ(b->out[i], reduced<T>(ranks, i, R::value)) << i;
-        };
+        running.verify =
+            comparison("all_reduce " + std::string(to_string(R::value)), b, false,
+                       [ranks = ranks_](std::size_t i) { return reduced<T>(ranks, i, R::value); });
         return running;
     }
-    Running all_reduce_in_place(bool start) {
-        auto b = buffers(count_, 0);
+    template <class R>
+    Running all_reduce_in_place(R reduction, bool start) {
+        auto b = buffers(count_, 0, R::value);
         auto running = Running{};
         if (start)
-            running.pending = on_.start_all_reduce(b->in);
+            running.pending = on_.start_all_reduce(b->in, reduction);
         else
-            on_.all_reduce(b->in);
-        running.verify = [ranks = ranks_, b] {
-            for (std::size_t i = 0; i < b->in.size(); ++i)
-                ASSERT_EQ(b->in[i], reduced<T>(ranks, i, rankmesh::Reduction::sum)) << i;
-        };
+            on_.all_reduce(b->in, reduction);
+        running.verify =
+            comparison("all_reduce_in_place " + std::string(to_string(R::value)), b, true,
+                       [ranks = ranks_](std::size_t i) { return reduced<T>(ranks, i, R::value); });
         return running;
-    }
-    Running mean(bool start) {
-        if constexpr (std::is_floating_point_v<T>)
-            return all_reduce(rankmesh::mean, start);
-        else
-            return all_reduce(rankmesh::sum, start);
     }
     template <class R>
     Running reduce_scatter(R reduction, bool start) {
-        auto b = buffers(count_ * n_, count_);
+        auto b = buffers(count_ * n_, count_, R::value);
         auto running = Running{};
         if (start)
             running.pending = on_.start_reduce_scatter(b->in, b->out, reduction);
         else
             on_.reduce_scatter(b->in, b->out, reduction);
-        running.verify = [ranks = ranks_, b, first = static_cast<std::size_t>(on_.rank()) * count_] {
-            for (std::size_t i = 0; i < b->out.size(); ++i)
-                ASSERT_EQ(b->out[i], reduced<T>(ranks, first + i, R::value)) << i;
-        };
+        const auto first = static_cast<std::size_t>(on_.rank()) * count_;
+        running.verify = comparison(
+            "reduce_scatter " + std::string(to_string(R::value)), b, false,
+            [ranks = ranks_, first](std::size_t i) { return reduced<T>(ranks, first + i, R::value); });
         return running;
     }
     Running all_gather(bool start) {
@@ -164,11 +277,9 @@ private:
             running.pending = on_.start_all_gather(b->in, b->out);
         else
             on_.all_gather(b->in, b->out);
-        running.verify = [ranks = ranks_, b, count = count_] {
-            for (std::size_t p = 0; p < ranks.size(); ++p)
-                for (std::size_t i = 0; i < count; ++i)
-                    ASSERT_EQ(b->out[p * count + i], value<T>(ranks[p], i)) << p << ", " << i;
-        };
+        running.verify = comparison("all_gather", b, false, [ranks = ranks_, count = count_](std::size_t i) {
+            return value<T>(ranks[i / count], i % count);
+        });
         return running;
     }
     Running broadcast(int root, bool start) {
@@ -178,9 +289,8 @@ private:
             running.pending = on_.start_broadcast(b->in, root);
         else
             on_.broadcast(b->in, root);
-        running.verify = [b, from = on_.world_rank(root)] {
-            for (std::size_t i = 0; i < b->in.size(); ++i) ASSERT_EQ(b->in[i], value<T>(from, i)) << i;
-        };
+        running.verify = comparison(
+            "broadcast", b, true, [from = on_.world_rank(root)](std::size_t i) { return value<T>(from, i); });
         return running;
     }
     Running all_to_all(bool start) {
@@ -190,11 +300,11 @@ private:
             running.pending = on_.start_all_to_all(b->in, b->out);
         else
             on_.all_to_all(b->in, b->out);
-        running.verify = [ranks = ranks_, b, count = count_, mine = static_cast<std::size_t>(on_.rank())] {
-            for (std::size_t p = 0; p < ranks.size(); ++p)
-                for (std::size_t i = 0; i < count; ++i)
-                    ASSERT_EQ(b->out[p * count + i], value<T>(ranks[p], mine * count + i)) << p << ", " << i;
-        };
+        const auto mine = static_cast<std::size_t>(on_.rank()) * count_;
+        running.verify =
+            comparison("all_to_all", b, false, [ranks = ranks_, count = count_, mine](std::size_t i) {
+                return value<T>(ranks[i / count], mine + i % count);
+            });
         return running;
     }
     Running shift(int by, Edge edge, bool start) {
@@ -208,10 +318,9 @@ private:
         auto from = on_.rank() - by;
         if (edge == Edge::wrap) from = (from % n + n) % n;
         const auto source = from >= 0 && from < n ? on_.world_rank(from) : -1;
-        running.verify = [b, source] {
-            for (std::size_t i = 0; i < b->out.size(); ++i)
-                ASSERT_EQ(b->out[i], source < 0 ? T{77} : value<T>(source, i)) << i;
-        };
+        running.verify = comparison("shift", b, false, [source](std::size_t i) {
+            return source < 0 ? make<T>(77) : value<T>(source, i);
+        });
         return running;
     }
     Running barrier(bool start) {
@@ -236,9 +345,8 @@ template <class T>
 void check_all(Communicator& on, int me, std::size_t count) {
     SCOPED_TRACE(on.label() + ", rank " + std::to_string(me) + ", " + std::to_string(count) + " elements");
     auto suite = Suite<T>(on, me, count);
-    for (int which = 0; which < Suite<T>::size; ++which) suite.run(which, false).finish();
-    auto flying = std::vector<Running>{};
-    for (int which = 0; which < Suite<T>::size; ++which) flying.push_back(suite.run(which, true));
+    for (auto& done : suite.all(false)) done.finish();
+    auto flying = suite.all(true);
     for (auto it = flying.rbegin(); it != flying.rend(); ++it) it->finish();
 }
 

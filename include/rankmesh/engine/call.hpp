@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <rankmesh/core/axis.hpp>
-#include <rankmesh/engine/dtype.hpp>
+#include <rankmesh/engine/buffer.hpp>
 #include <rankmesh/engine/reduction.hpp>
 
 namespace rankmesh::detail {

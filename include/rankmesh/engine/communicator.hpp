@@ -126,10 +126,12 @@ private:
     template <class In, class Out>
     static detail::Call call(detail::Operation operation, In& in, Out& out, int argument = 0,
                              Edge edge = {}) {
-        static_assert(dtype_of<element_t<In>>::value == dtype_of<element_t<Out>>::value,
+        using detail::dtype_for;
+        static_assert(dtype_for<element_t<In>>() == dtype_for<element_t<Out>>() &&
+                          sizeof(element_t<In>) == sizeof(element_t<Out>),
                       "both buffers hold the same type of element");
         return {.operation = operation,
-                .dtype = dtype_of<element_t<In>>::value,
+                .dtype = dtype_for<element_t<In>>(),
                 .edge = edge,
                 .argument = argument,
                 .in = detail::data_of(in),

@@ -4,100 +4,91 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <string_view>
-#include <type_traits>
+
+#include <rankmesh/engine/half.hpp>
 
 namespace rankmesh {
 
 /// What one element of a buffer is, as engines know it.
-enum class DType : std::uint8_t { i32, i64, f32, f64 };
+enum class DType : std::uint8_t {
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    boolean,
+    byte,
+    f8e4m3,
+    f8e5m2,
+    f16,
+    bf16,
+    f32,
+    f64
+};
 
-constexpr std::size_t size_of(DType dtype) { return dtype == DType::i32 || dtype == DType::f32 ? 4 : 8; }
+constexpr std::size_t size_of(DType dtype) {
+    constexpr std::uint8_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 2, 2, 4, 8};
+    return sizes[static_cast<std::size_t>(dtype)];
+}
 
 constexpr std::string_view to_string(DType dtype) {
-    constexpr std::string_view names[] = {"i32", "i64", "f32", "f64"};
+    constexpr std::string_view names[] = {"i8",   "i16",  "i32",    "i64",    "u8",  "u16",  "u32", "u64",
+                                          "bool", "byte", "f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"};
     return names[static_cast<std::size_t>(dtype)];
 }
 
+/// True for types whose mean makes sense.
+constexpr bool is_floating(DType dtype) { return dtype >= DType::f16; }
+/// True for signed and unsigned integers.
+constexpr bool is_integer(DType dtype) { return dtype <= DType::u64; }
+
 /// The DType of T, as `dtype_of<T>::value`: specialise it for a type of your own with the same bytes.
+///
+/// A trivially copyable type without one can still be moved, as bytes, but not reduced.
 template <class T>
 struct dtype_of {};
-template <class T>
-requires std::signed_integral<T> &&(sizeof(T) == 4) struct dtype_of<T> {
-    static constexpr auto value = DType::i32;
-};
-template <class T>
-requires std::signed_integral<T> &&(sizeof(T) == 8) struct dtype_of<T> {
-    static constexpr auto value = DType::i64;
-};
-template <>
-struct dtype_of<float> {
-    static constexpr auto value = DType::f32;
-};
-template <>
-struct dtype_of<double> {
-    static constexpr auto value = DType::f64;
-};
-
-/// A type that collectives can carry.
-template <class T>
-concept Element = requires {
-    dtype_of<std::remove_cv_t<T>>::value;
-};
-
-/// What a collective reads: a contiguous range of elements, or one element.
-template <class B>
-concept Buffer = Element<std::remove_cvref_t<B>> ||
-    (std::ranges::contiguous_range<B>&& std::ranges::sized_range<B>&& Element<std::ranges::range_value_t<B>>);
 
 namespace detail {
-
-template <class B>
-struct element_of {
-    using type = std::ranges::range_value_t<B>;
-};
-template <class B>
-requires Element<std::remove_cvref_t<B>>
-struct element_of<B> {
-    using type = std::remove_cvref_t<B>;
+template <DType D>
+struct Constant {
+    static constexpr auto value = D;
 };
 
+/// The integer of that sign and size; `long` and `long long` are the same to an engine.
+template <class T>
+constexpr DType integer_dtype() {
+    constexpr auto first = std::signed_integral<T> ? DType::i8 : DType::u8;
+    return static_cast<DType>(static_cast<int>(first) + std::countr_zero(sizeof(T)));
+}
 }  // namespace detail
 
-/// The type of a buffer's elements.
-template <Buffer B>
-using element_t = typename detail::element_of<B>::type;
+template <std::integral T>
+struct dtype_of<T> : detail::Constant<detail::integer_dtype<T>()> {};
+template <>
+struct dtype_of<bool> : detail::Constant<DType::boolean> {};
+template <>
+struct dtype_of<std::byte> : detail::Constant<DType::byte> {};
+template <>
+struct dtype_of<f8e4m3> : detail::Constant<DType::f8e4m3> {};
+template <>
+struct dtype_of<f8e5m2> : detail::Constant<DType::f8e5m2> {};
+template <>
+struct dtype_of<f16> : detail::Constant<DType::f16> {};
+template <>
+struct dtype_of<bf16> : detail::Constant<DType::bf16> {};
+template <>
+struct dtype_of<float> : detail::Constant<DType::f32> {};
+template <>
+struct dtype_of<double> : detail::Constant<DType::f64> {};
 
-namespace detail {
-
-template <Buffer B>
-constexpr auto data_of(B&& buffer) {
-    if constexpr (Element<std::remove_cvref_t<B>>)
-        return &buffer;
-    else
-        return std::ranges::data(buffer);
-}
-
-template <Buffer B>
-constexpr std::size_t count_of(B&& buffer) {
-    if constexpr (Element<std::remove_cvref_t<B>>)
-        return 1;
-    else
-        return std::ranges::size(buffer);
-}
-
-}  // namespace detail
-
-/// What a collective writes: a buffer whose elements are not const.
-template <class B>
-concept OutBuffer = Buffer<B> && requires(B&& buffer) {
-    requires !std::is_const_v<std::remove_pointer_t<decltype(detail::data_of(buffer))>>;
+/// A type that an engine knows, and so can reduce.
+template <class T>
+concept Known = requires {
+    dtype_of<T>::value;
 };
-
-/// A buffer that outlives the call: a named one, or a span. What `start_` demands, since it returns before
-/// the end.
-template <class B>
-concept Outlives = std::is_lvalue_reference_v<B> || std::ranges::borrowed_range<B>;
 
 }  // namespace rankmesh

@@ -5,14 +5,42 @@
 #include <cstdint>
 #include <string_view>
 
+#include <rankmesh/engine/dtype.hpp>
+
 namespace rankmesh {
 
-/// How a reduction combines elements.
-enum class Reduction : std::uint8_t { sum, min, max, mean };
+/// How a reduction combines elements; floating results round as the engine does.
+///
+/// Integer sums and products that do not fit are the engine's own: they wrap around on threads, while Open
+/// MPI 4.1 saturates sums of u8 and u16 where the processor has vectors for it.
+enum class Reduction : std::uint8_t {
+    sum,
+    prod,
+    min,
+    max,
+    mean,
+    bit_and,
+    bit_or,
+    bit_xor,
+    logical_and,
+    logical_or,
+    logical_xor
+};
 
 constexpr std::string_view to_string(Reduction reduction) {
-    constexpr std::string_view names[] = {"sum", "min", "max", "mean"};
+    constexpr std::string_view names[] = {"sum",         "prod",       "min",        "max",
+                                          "mean",        "bit_and",    "bit_or",     "bit_xor",
+                                          "logical_and", "logical_or", "logical_xor"};
     return names[static_cast<std::size_t>(reduction)];
+}
+
+/// True if `reduction` makes sense on `dtype`: a mean of floating types only, bits of integers and bytes,
+/// truth of integers and bools, the rest of all numbers.
+constexpr bool reduces(Reduction reduction, DType dtype) {
+    if (reduction == Reduction::mean) return is_floating(dtype);
+    if (reduction >= Reduction::logical_and) return is_integer(dtype) || dtype == DType::boolean;
+    if (reduction >= Reduction::bit_and) return is_integer(dtype) || dtype == DType::byte;
+    return is_integer(dtype) || is_floating(dtype);
 }
 
 namespace detail {
@@ -23,15 +51,21 @@ struct ReductionTag {
 }  // namespace detail
 
 inline constexpr detail::ReductionTag<Reduction::sum> sum{};
+inline constexpr detail::ReductionTag<Reduction::prod> prod{};
 inline constexpr detail::ReductionTag<Reduction::min> min{};
 inline constexpr detail::ReductionTag<Reduction::max> max{};
 inline constexpr detail::ReductionTag<Reduction::mean> mean{};  ///< sum, then divided by the group's size
+inline constexpr detail::ReductionTag<Reduction::bit_and> bit_and{};
+inline constexpr detail::ReductionTag<Reduction::bit_or> bit_or{};
+inline constexpr detail::ReductionTag<Reduction::bit_xor> bit_xor{};
+inline constexpr detail::ReductionTag<Reduction::logical_and> logical_and{};
+inline constexpr detail::ReductionTag<Reduction::logical_or> logical_or{};
+inline constexpr detail::ReductionTag<Reduction::logical_xor> logical_xor{};
 
-/// True for sum, min and max of any element, and for mean of floating ones.
+/// True if R is a reduction tag that makes sense on T: a mean of integers does not compile.
 template <class R, class T>
-concept Reduces = requires {
+concept Reduces = Known<T> && requires {
     requires std::same_as<decltype(R::value), const Reduction>;
-}
-&&(R::value != Reduction::mean || std::floating_point<T>);
+} && reduces(R::value, dtype_of<T>::value);
 
 }  // namespace rankmesh

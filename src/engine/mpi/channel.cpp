@@ -4,39 +4,12 @@
 #include <algorithm>
 
 #include "engine/arithmetic.hpp"
+#include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
 constexpr int shift_tag = 0;
-
-MPI_Datatype type_of(DType dtype) {
-    switch (dtype) {
-        case DType::i32:
-            return MPI_INT32_T;
-        case DType::i64:
-            return MPI_INT64_T;
-        case DType::f32:
-            return MPI_FLOAT;
-        case DType::f64:
-            return MPI_DOUBLE;
-    }
-    return MPI_DATATYPE_NULL;
-}
-
-/// A mean is a sum that `finish` divides: MPI-3.1 has none.
-MPI_Op op_of(Reduction reduction) {
-    switch (reduction) {
-        case Reduction::min:
-            return MPI_MIN;
-        case Reduction::max:
-            return MPI_MAX;
-        case Reduction::sum:
-        case Reduction::mean:
-            break;
-    }
-    return MPI_SUM;
-}
 
 const void* in_or_in_place(const Call& call) { return call.in == call.out ? MPI_IN_PLACE : call.in; }
 
@@ -111,13 +84,13 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
     const auto type = type_of(call.dtype);
     switch (call.operation) {
         case Operation::all_reduce:
-            MPI_Allreduce(in_or_in_place(call), call.out, count, type, op_of(call.reduction), comm_);
+            MPI_Allreduce(in_or_in_place(call), call.out, count, type, op_of(call.reduction, call.dtype), comm_);
             break;
         case Operation::all_gather:
             MPI_Allgather(call.in, count, type, call.out, count, type, comm_);
             break;
         case Operation::reduce_scatter:
-            MPI_Reduce_scatter_block(call.in, call.out, count, type, op_of(call.reduction), comm_);
+            MPI_Reduce_scatter_block(call.in, call.out, count, type, op_of(call.reduction, call.dtype), comm_);
             break;
         case Operation::broadcast:
             MPI_Bcast(call.out, count, type, call.argument, comm_);
@@ -141,7 +114,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
 void MpiChannel::run_large(const Call& call) {
     const auto part = part_of(call, size_);
     const auto type = type_of(call.dtype);
-    const auto op = op_of(call.reduction);
+    const auto op = op_of(call.reduction, call.dtype);
     switch (call.operation) {
         case Operation::all_reduce:
             in_pieces(part, [&](std::size_t at, int count) {
@@ -195,7 +168,7 @@ std::uint64_t MpiChannel::start(const Call& call, const Label&) {
     requests.clear();
     const auto next = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
     const auto part = part_of(call, size_);
-    const auto op = op_of(call.reduction);
+    const auto op = op_of(call.reduction, call.dtype);
     const auto element = type_of(call.dtype);
     // Moving operations take one element of a large type where a count does not fit.
     const auto moves = [&](auto&& body) {

@@ -10,6 +10,8 @@
 #include <iostream>
 #include <mutex>
 
+#include "engine/mpi/types.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -73,6 +75,7 @@ Runtime::~Runtime() {
     watchdog_->add(flight);
     {
         const auto watched = InFlight(flight, "MPI_Finalize", label, deadline_);
+        free_ops();
         MPI_Finalize();
     }
     watchdog_->remove(flight);

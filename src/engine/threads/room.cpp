@@ -131,14 +131,9 @@ void Room::perform(Round& round) {
     // The reduction over all members of the elements begin..begin+count of their inputs, in member order.
     const auto reduced = [&](std::size_t begin, std::size_t count) {
         auto result = std::vector<char>(count * width);
-        with_type(first.dtype, [&]<class T>(T*) {
-            const auto out = reinterpret_cast<T*>(result.data());
-            for (std::size_t i = 0; i < count; ++i) {
-                out[i] = static_cast<const T*>(calls[0]->in)[begin + i];
-                for (std::size_t p = 1; p < n; ++p)
-                    out[i] = combine(first.reduction, out[i], static_cast<const T*>(calls[p]->in)[begin + i]);
-            }
-        });
+        copy(result.data(), 0, bytes(calls[0]->in, begin * width), result.size());
+        for (std::size_t p = 1; p < n; ++p)
+            reduce_into(first.reduction, first.dtype, bytes(calls[p]->in, begin * width), result.data(), count);
         if (first.reduction == Reduction::mean)
             divide(first.dtype, result.data(), count, static_cast<int>(n));
         return result;
