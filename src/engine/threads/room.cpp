@@ -55,10 +55,14 @@ void Room::wait(int position, std::uint64_t number, const Label& label, Duration
     if (!own.done) throw_poison(label);
     const auto disagreement = own.disagreement;
     const auto odd_ranks = own.odd_ranks;
-    if (++own.collected == static_cast<int>(ranks_.size()))
-        for (; !rounds_.empty() && rounds_.front().collected == static_cast<int>(ranks_.size()); ++first_)
-            rounds_.pop_front();
+    collect(own);
     if (!disagreement.empty()) throw Disagreement(disagreement, odd_ranks);
+}
+
+void Room::collect(Round& round) {
+    const auto members = static_cast<int>(ranks_.size());
+    if (++round.collected < members) return;
+    for (; !rounds_.empty() && rounds_.front().collected == members; ++first_) rounds_.pop_front();
 }
 
 bool Room::done(std::uint64_t number) {
@@ -68,7 +72,8 @@ bool Room::done(std::uint64_t number) {
 
 void Room::withdraw(int position, std::uint64_t number, const Label& label) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    if (poison_ || round(number).done) return;  // nobody will touch the buffers: work is done under the lock
+    if (poison_) return;  // nobody will touch the buffers: work is done under the lock
+    if (round(number).done) return collect(round(number));
     const auto rank = ranks_[static_cast<std::size_t>(position)];
     poison_ = {
         .why = cat("rank ", rank, " left by an exception with a pending ",

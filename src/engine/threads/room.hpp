@@ -50,6 +50,8 @@ private:
 
     Round& round(std::uint64_t number) { return rounds_[static_cast<std::size_t>(number - first_)]; }
     void perform(Round& round);
+    /// One member more has its result; rounds that all members have are forgotten.
+    void collect(Round& round);
     void compare(Round& round, const Label& label);
     [[noreturn]] void throw_poison(const Label& label) const;
 
