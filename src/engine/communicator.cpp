@@ -7,6 +7,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/channel.hpp"
+#include "engine/words.hpp"
 
 namespace rankmesh {
 
@@ -114,6 +115,7 @@ int Communicator::world_rank(int position) const {
 }
 
 Communicator Communicator::within(std::chrono::nanoseconds deadline) const {
+    detail::check_deadline(deadline);
     auto own = std::make_shared<detail::Line>(line());
     own->deadline = deadline;
     return Communicator(std::move(own));

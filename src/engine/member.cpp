@@ -22,6 +22,13 @@ std::string listed(std::span<const std::string_view> names) {
     return text;
 }
 
+/// `"a", "b"`: as the names stand in code.
+std::string quoted(std::span<const std::string_view> names) {
+    auto text = std::string{};
+    for (auto name : names) detail::append(text, cat(text.empty() ? "\"" : ", \"", name, "\""));
+    return text;
+}
+
 /// The place that a question is about; throws Misuse where the plan has several.
 Place& place_of(const std::shared_ptr<MemberState>& state, int mesh) {
     if (!state) throw Misuse("this member was moved from");
@@ -67,24 +74,27 @@ Place::Seat& declared(Place& place, std::span<const std::string_view> names) {
         throw Misuse(cat("axis '", names[0], "' of mesh ", to_string(place.mesh.mesh),
                          " was left out of .axes; add it "
                          "there, or leave .axes away"));
-    auto braces = std::string{};
-    for (auto name : names) detail::append(braces, cat(braces.empty() ? "\"" : ", \"", name, "\""));
     throw Misuse(cat("'", listed(names), "' of mesh ", to_string(place.mesh.mesh),
-                     " was not declared; add .over = {{", braces, "}} to the declaration"));
+                     " was not declared; add .over = {{", quoted(names), "}} to the declaration"));
 }
 
 }  // namespace
 
 Member::Member(std::shared_ptr<MemberState> state, int mesh, bool owner)
     : state_(std::move(state)), mesh_(mesh), owner_(owner), exceptions_(std::uncaught_exceptions()) {}
-Member::Member(Member&& other) noexcept = default;
+Member::Member(Member&& other) noexcept
+    : state_(std::move(other.state_)),
+      mesh_(other.mesh_),
+      owner_(other.owner_),
+      exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())) {}
 
 Member& Member::operator=(Member&& other) noexcept {
+    auto taken = std::move(other);
     auto old = std::move(*this);  // leaves as a destroyed member does
-    state_ = std::move(other.state_);
-    mesh_ = other.mesh_;
-    owner_ = other.owner_;
-    exceptions_ = other.exceptions_;
+    state_ = std::move(taken.state_);
+    mesh_ = taken.mesh_;
+    owner_ = taken.owner_;
+    exceptions_ = taken.exceptions_;
     return *this;
 }
 
@@ -92,13 +102,26 @@ Member::~Member() {
     // A member from operator[] is a view: it comes and goes with every call, also with one that throws.
     if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_) return;
     for (const auto& channel : state_->channels) channel->leave();
+    // Peers may wait in prepare, too, where there is no channel yet to tell them by.
+    const auto deferred = [](const Place& place) {
+        return std::ranges::any_of(place.seats, [](const auto& seat) { return seat.label && !seat.line; });
+    };
+    if (std::ranges::any_of(state_->places, deferred))
+        state_->world->leave(cat("rank ", state_->world->rank(), " left by an exception"));
 }
 
-Member Member::operator[](std::string_view mesh) const {
+Member Member::operator[](std::string_view mesh) const& { return Member(state_, index_of(mesh), false); }
+
+Member Member::operator[](std::string_view mesh) && {
+    const auto index = index_of(mesh);
+    return Member(std::move(state_), index, owner_);
+}
+
+int Member::index_of(std::string_view mesh) const {
     if (!state_) throw Misuse("this member was moved from");
     auto known = std::vector<std::string_view>{};
     for (std::size_t i = 0; i < state_->places.size(); ++i) {
-        if (state_->places[i].mesh.name == mesh) return Member(state_, static_cast<int>(i), false);
+        if (state_->places[i].mesh.name == mesh) return static_cast<int>(i);
         known.push_back(state_->places[i].mesh.name);
     }
     throw Misuse(cat("the plan has no mesh '", mesh, "'", did_you_mean(mesh, known)));
@@ -142,14 +165,16 @@ Communicator Member::on(std::span<const std::string_view> names) const {
     auto& place = place_of(state_, mesh_);
     const auto& seat = declared(place, names);
     const auto position = inside_of(state_, place);
-    if (!seat.label)
+    if (!seat.label) {
+        const auto group = place.mesh.mesh.group(position, seat.item.axes).pick(seat.item.picked);
         throw Misuse(cat("rank ", rank(), " is not in pick '", seat.item.name, "', which is ",
-                         to_string(place.mesh.mesh.group(position, seat.item.axes).pick(seat.item.picked)),
-                         " here; use find(\"", seat.item.name, "\")"));
+                         to_string(detail::Ranks{group, place.mesh.placed}), " here; use find(\"",
+                         seat.item.name, "\")"));
+    }
     if (!seat.line)
         throw Misuse(cat(seat.label->text(),
-                         " is lazy and not connected; every rank of the mesh calls prepare(\"", listed(names),
-                         "\") first"));
+                         " is lazy and not connected; every rank of the mesh calls prepare(", quoted(names),
+                         ") first"));
     return Communicator(seat.line);
 }
 
@@ -163,6 +188,7 @@ void Member::prepare(std::span<const std::string_view> names) const {
     auto& place = place_of(state_, mesh_);
     auto& seat = declared(place, names);
     if (!seat.label || seat.line) return;
+    const auto use = detail::WorldState::Use(*state_->world);
     detail::connect(place, seat, state_->world->exchange(), state_->key, state_->world, state_->places,
                     state_->channels);
 }

@@ -2,6 +2,7 @@
 // Durations and lists in the words of error texts.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -12,10 +13,22 @@ namespace rankmesh::detail {
 /// `250 ms`, `2 s`, `30 min`: the largest unit that is exact.
 inline std::string to_text(std::chrono::nanoseconds duration) {
     const auto count = duration.count();
-    if (count % 60'000'000'000 == 0) return cat(count / 60'000'000'000, " min");
+    if (count != 0 && count % 60'000'000'000 == 0) return cat(count / 60'000'000'000, " min");
     if (count % 1'000'000'000 == 0) return cat(count / 1'000'000'000, " s");
     if (count % 1'000'000 == 0) return cat(count / 1'000'000, " ms");
     return cat(count, " ns");
+}
+
+/// Throws Misuse for a deadline that is not longer than nothing.
+inline void check_deadline(std::chrono::nanoseconds deadline) {
+    if (deadline <= std::chrono::nanoseconds::zero())
+        throw Misuse(cat("a deadline of ", to_text(deadline), "; it must be longer than nothing"));
+}
+
+/// When a deadline that begins now passes; one of more than ten years passes in ten.
+inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds deadline) {
+    return std::chrono::steady_clock::now() +
+           std::min<std::chrono::nanoseconds>(deadline, std::chrono::hours(87660));
 }
 
 }  // namespace rankmesh::detail

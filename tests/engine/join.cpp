@@ -49,7 +49,7 @@ private:
 
 std::vector<Place> join_as(Counting& exchange, const Plan& plan) {
     auto channels = std::vector<std::shared_ptr<Channel>>{};
-    return join(plan, exchange, "join 1", std::chrono::seconds(1), nullptr, channels);
+    return join(plan, std::nullopt, exchange, "join 1", std::chrono::seconds(1), nullptr, channels);
 }
 
 const auto big = Plan{{.mesh = {{"pp", 16}, {"dp", rest}, {"cp", 2}, {"tp", 8}}}};
@@ -145,7 +145,7 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 9}}),
               "the placement of mesh dp=8 lists rank 9; the world has ranks 0..7");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .deadline = std::chrono::seconds(0)}),
-              "a deadline must be longer than nothing");
+              "a deadline of 0 s; it must be longer than nothing");
 }
 
 TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {

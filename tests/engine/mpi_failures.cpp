@@ -93,6 +93,27 @@ TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheDeadline) {
     EXPECT_HAS(outcome, "in join, comparing the plans of all ranks; the job is ended");
 }
 
+TEST(MpiFailures, AHandleThatIsAllThatIsLeftDoesNotWaitEither) {
+    const auto outcome = job("throw-with-a-handle");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "main caught: boom");
+}
+
+TEST(MpiFailures, AThreadThatBlocksOnInputDoesNotKeepTheWatchdogFromEndingTheJob) {
+    const auto outcome =
+        support::run("sleep 8 | env " RANKMESH_ENVIRONMENT " timeout -k 5 6 " RANKMESH_MPIRUN
+                     " -n 2 --oversubscribe " RANKMESH_MPI_PROGRAM " deadline-stdin");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "the deadline of 1 s passed");
+}
+
+TEST(MpiFailures, AnExceptionAfterTheUserHasFinalisedMpiIsTheUsers) {
+    const auto outcome = job("finalized-early-throw");
+    expect_failed(outcome);
+    EXPECT_EQ(count(outcome.output, "main caught: boom"), 4) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "MPI_FINALIZE"), 0) << outcome.output;
+}
+
 TEST(MpiFailures, AKilledRankEndsTheJob) {
     const auto outcome = job("kill");
     EXPECT_EQ(outcome.exit_code, 137) << "mpirun hands on how the rank ended";

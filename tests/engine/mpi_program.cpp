@@ -60,6 +60,26 @@ int program(const std::string& mode, int argc, char** argv) {
         if (odd) std::this_thread::sleep_for(std::chrono::minutes(1));
         all.start_all_reduce(x).wait();
     }
+    if (mode == "throw-with-a-handle") {
+        auto kept = me.on("dp");
+        {
+            const auto gone = std::move(me);
+            const auto ended = std::move(world);
+        }
+        if (odd) throw std::runtime_error("boom");
+        kept.barrier();
+        kept.barrier();
+        return 0;
+    }
+    if (mode == "deadline-stdin" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (mode == "deadline-stdin") {
+        auto reader = std::thread([] { std::getchar(); });
+        reader.detach();
+    }
+    if (mode == "finalized-early-throw") {
+        MPI_Finalize();
+        throw std::runtime_error("boom");
+    }
     if (mode == "kill" && odd) raise(SIGKILL);
     if (mode == "disagree") {
         try {

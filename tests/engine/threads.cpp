@@ -273,3 +273,122 @@ TEST(Threads, EveryOrderOfDestructionIsWell) {
             }
         });
 }
+
+TEST(Threads, APendingThatMayNotBeWaitedForIsStillPending) {
+    threads::run(2, [](World& world) {
+        auto me = world.join({{"dp", rest}});
+        auto on = me.on("dp");
+        if (world.rank() == 1) {
+            std::this_thread::sleep_for(300ms);
+            on.barrier();
+            auto x = 1.0f;
+            on.all_reduce(x);
+            return;
+        }
+        auto waiting = std::thread([&] { on.barrier(); });
+        std::this_thread::sleep_for(100ms);
+        auto again = me.on("dp");
+        auto x = 1.0f;
+        EXPECT_THROW(again.start_all_reduce(x).wait(), Misuse) << "another thread is in the channel";
+        waiting.join();
+        auto pending = again.start_all_reduce(x);
+        pending.wait();
+        EXPECT_EQ(x, 2.0f);
+    });
+}
+
+TEST(Threads, ALazyMemberLeftByAnExceptionDoesNotLeaveItsPeersInPrepare) {
+    auto lost = std::atomic<int>{0};
+    threads::run(2, [&](World& world) {
+        try {
+            auto me = world.join({{"dp", rest}}, {.lazy = true});
+            if (world.rank() == 1) throw std::runtime_error("boom");
+            me.prepare("dp");
+            me.on("dp").barrier();
+        } catch (const Lost&) {
+            ++lost;
+        } catch (const std::runtime_error&) {
+        }
+    });
+    EXPECT_EQ(lost, 1);
+}
+
+TEST(Threads, AMeshTakenFromATemporaryMemberPoisonsLikeTheMember) {
+    auto lost = std::atomic<int>{0};
+    threads::run(2, [&](World& world) {
+        try {
+            auto a = world.join(
+                {{.name = "a", .mesh = {{"dp", rest}}}, {.name = "b", .mesh = {{"ep", rest}}}})["a"];
+            if (world.rank() == 1) throw std::runtime_error("boom");
+            a.on("dp").barrier();
+        } catch (const Lost&) {
+            ++lost;
+        } catch (const std::runtime_error&) {
+        }
+    });
+    EXPECT_EQ(lost, 1);
+}
+
+TEST(Threads, TheRankThatLeftFirstIsTheCauseHoweverLongItUnwinds) {
+    struct Slow {
+        ~Slow() { std::this_thread::sleep_for(100ms); }
+    };
+    const auto error = error_of<std::runtime_error>(2, [](World& world) {
+        const auto slow = Slow{};
+        auto me = world.join({{"dp", rest}});
+        if (world.rank() == 1) throw std::runtime_error("disk full");
+        try {
+            me.on("dp").barrier();
+        } catch (const Lost&) {
+            throw std::runtime_error("step 7 failed");
+        }
+    });
+    EXPECT_STREQ(error.what(), "disk full");
+}
+
+TEST(Threads, DeadlinesAreLongerThanNothingAndMayBeForEver) {
+    EXPECT_STREQ(error_of<Misuse>(1, [](World&) {}, {.deadline = 0s}).what(),
+                 "a deadline of 0 s; it must be longer than nothing");
+    threads::run(2,
+                 [](World& world) {
+                     auto on = world.join({{"dp", rest}}).on("dp");
+                     EXPECT_THROW(on.within(-5ms), Misuse);
+                     on.within(std::chrono::nanoseconds::max()).barrier();
+                 },
+                 {.deadline = std::chrono::nanoseconds::max()});
+}
+
+TEST(Threads, TheLargestClassOfManyPlansIsNamedFirst) {
+    const auto error = error_of<Disagreement>(20, [](World& world) {
+        const auto odd = world.rank() < 12;
+        world.join(MeshSpec{{odd ? detail::cat("axis", world.rank()) : std::string("dp"), rest}});
+    });
+    EXPECT_NE(std::string(error.what()).find("the same:\n  ranks {12..19}: dp=20, over dp\n"),
+              std::string::npos)
+        << error.what();
+    EXPECT_EQ(error.ranks, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+}
+
+TEST(Threads, AMemberSurvivesBeingMovedOntoItself) {
+    threads::run(1, [](World& world) {
+        auto me = world.join({{"dp", rest}});
+        auto& same = me;
+        me = std::move(same);
+        EXPECT_EQ(me.at("dp"), 0);
+    });
+}
+
+TEST(Threads, APlacedPickNamesRanks) {
+    threads::run(3, [](World& world) {
+        auto me = world.join({{"pp", rest}},
+                             {.picks = {{.of = "pp", .at = {0, 1}, .as = "front"}}, .placed = {2, 1, 0}});
+        if (world.rank() != 0) return;
+        try {
+            me.on("front");
+            ADD_FAILURE() << "rank 0 stands last";
+        } catch (const Misuse& error) {
+            EXPECT_STREQ(error.what(),
+                         "rank 0 is not in pick 'front', which is {2, 1} here; use find(\"front\")");
+        }
+    });
+}

@@ -40,12 +40,12 @@ inline std::string ranks_to_string(std::ranges::random_access_range auto const& 
 inline constexpr std::size_t max_parsed_ranks = std::size_t{1} << 20;
 
 /// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`; throws Misuse, also for negative or repeated ranks and for
-/// more than 2^20.
+/// more than `most`.
 ///
 /// Law: `parse_ranks(ranks_to_string(ranks)) == ranks` for different ranks of 0 or more.
 ///
 ///     parse_ranks("{0..2, 9, 7, ..., 3}") == std::vector{0, 1, 2, 9, 7, 5, 3}
-inline std::vector<int> parse_ranks(std::string_view text) {
+inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = max_parsed_ranks) {
     auto reader = detail::Reader("group", text);
     auto ranks = std::vector<int>{};
     auto fresh = 0;  // terms since the last run or progression: two of them give a step
@@ -60,8 +60,8 @@ inline std::vector<int> parse_ranks(std::string_view text) {
         if (steps < 1 || from + steps * step != to)
             throw Misuse(detail::cat("the group '", text, "' goes on from ", from, " to ", to,
                                      " in steps of ", step, ", which do not lead there"));
-        if (ranks.size() + static_cast<std::size_t>(steps) >= max_parsed_ranks)
-            throw Misuse(detail::cat("the group '", text, "' lists more than ", max_parsed_ranks, " ranks"));
+        if (ranks.size() + static_cast<std::size_t>(steps) >= most)
+            throw Misuse(detail::cat("the group '", text, "' lists more than ", most, " ranks"));
         for (auto next = from; next != to + step; next += step) ranks.push_back(static_cast<int>(next));
         fresh = 0;
     };

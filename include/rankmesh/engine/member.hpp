@@ -28,7 +28,8 @@ public:
     ~Member();
 
     /// The place in the mesh of that name; throws Misuse that names the nearest spelling.
-    Member operator[](std::string_view mesh) const;
+    Member operator[](std::string_view mesh) const&;
+    Member operator[](std::string_view mesh) &&;
     /// The names of the plan's meshes, in the order of the plan.
     std::vector<std::string> meshes() const;
 
@@ -77,6 +78,7 @@ public:
 private:
     friend class World;
     Member(std::shared_ptr<detail::MemberState> state, int mesh, bool owner);
+    int index_of(std::string_view mesh) const;
     std::string_view name_of(AxisId axis) const { return mesh().name(axis); }
     std::string_view name_of(std::string_view axis) const { return axis; }
 

@@ -65,6 +65,8 @@ protected:
     explicit World(std::shared_ptr<detail::WorldState> state);
 
 private:
+    Member join(const Plan& plan, std::optional<Misuse> wrong);
+
     std::shared_ptr<detail::WorldState> state_;  // null: moved from
     int exceptions_ = 0;                         // in flight when it was made
 };

@@ -2,6 +2,7 @@
 #include "engine/join/agree.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include <rankmesh/core/text.hpp>
 
@@ -26,17 +27,30 @@ struct Class {
 
 /// Adds the ranks of `added` to the class of the same description.
 void merge(std::vector<Class>& classes, Class added) {
-    auto found = std::ranges::find(classes, added.description, &Class::description);
-    if (found == classes.end() && classes.size() >= most_classes) {
-        added.description.clear();
-        found = std::ranges::find(classes, added.description, &Class::description);
-    }
+    const auto found = std::ranges::find(classes, added.description, &Class::description);
     if (found == classes.end()) {
         classes.push_back(std::move(added));
         return;
     }
     found->ranks.insert(found->ranks.end(), added.ranks.begin(), added.ranks.end());
     std::ranges::sort(found->ranks);
+}
+
+/// Brings the classes into the order of a report: largest first, and last, as one, what is more than it can
+/// hold.
+void fold(std::vector<Class>& classes) {
+    std::ranges::stable_sort(classes, [](const Class& a, const Class& b) {
+        if (a.description.empty() != b.description.empty()) return b.description.empty();
+        return a.ranks.size() > b.ranks.size();
+    });
+    auto further = Class{};
+    while (classes.size() > most_classes) {
+        further.ranks.insert(further.ranks.end(), classes[most_classes].ranks.begin(),
+                             classes[most_classes].ranks.end());
+        classes.erase(classes.begin() + static_cast<std::ptrdiff_t>(most_classes));
+    }
+    std::ranges::sort(further.ranks);
+    if (!further.ranks.empty()) classes.push_back(std::move(further));
 }
 
 /// Ranks travel in the notation of groups, which is short however many there are.
@@ -60,7 +74,8 @@ std::vector<Class> unpack(const std::string& bytes) {
         };
         const auto ranks = length();
         const auto text = length();
-        classes.push_back({bytes.substr(at + ranks, text), parse_ranks(bytes.substr(at, ranks))});
+        classes.push_back({bytes.substr(at + ranks, text),
+                           parse_ranks(bytes.substr(at, ranks), std::numeric_limits<int>::max())});
         at += ranks + text;
     }
     return classes;
@@ -75,6 +90,7 @@ std::vector<Class> gather(Exchange& exchange, const std::string& description) {
     for (; step < size && (rank & step) == 0; step *= 2)
         if (rank + step < size)
             for (auto& each : unpack(exchange.receive(rank + step))) merge(classes, std::move(each));
+    fold(classes);
     if (rank != 0) {
         exchange.send(rank - step, pack(classes));
         classes = unpack(exchange.receive(rank - step));
@@ -97,8 +113,6 @@ void agree(Exchange& exchange, const std::string& description) {
     if (extremes[0] == ~extremes[1] && extremes[2] == ~extremes[3]) return;
 
     auto classes = gather(exchange, description);
-    std::ranges::stable_sort(classes,
-                             [](const Class& x, const Class& y) { return x.ranks.size() > y.ranks.size(); });
     auto text = cat("the ranks join different plans; every rank must declare the same:");
     auto odd = std::vector<int>{};
     for (std::size_t i = 0; i < classes.size(); ++i) {

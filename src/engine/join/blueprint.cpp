@@ -6,6 +6,8 @@
 
 #include <rankmesh/core/placement.hpp>
 
+#include "engine/words.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -106,8 +108,16 @@ std::string MeshBlueprint::axes_text(const Item& item) const {
 std::string MeshBlueprint::description() const {
     auto text = cat(name.empty() ? "" : name + ": ", to_string(mesh));
     if (placed) {
+        // A long table is told apart by its hash: what every rank sends stays short.
+        constexpr auto most = std::size_t{16};
         append(text, " @[");
-        for (std::size_t i = 0; i < placed->size(); ++i) append(text, cat(i > 0 ? "," : "", (*placed)[i]));
+        for (std::size_t i = 0; i < std::min(placed->size(), most); ++i)
+            append(text, cat(i > 0 ? "," : "", (*placed)[i]));
+        if (placed->size() > most) {
+            auto hash = std::uint64_t{0xcbf29ce484222325U};
+            for (auto rank : *placed) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 0x100000001b3U;
+            append(text, cat(",... #", hash));
+        }
         append(text, "]");
     }
     auto separator = std::string_view(", over ");
@@ -135,7 +145,7 @@ std::vector<MeshBlueprint> make_blueprint(const Plan& plan, int world, Duration 
                                  "'; give each a name of its own"));
         const auto mesh = fit(declaration, world);
         const auto own = declaration.deadline.value_or(deadline);
-        if (own <= Duration::zero()) throw Misuse("a deadline must be longer than nothing");
+        check_deadline(own);
         meshes.push_back({.name = declaration.name,
                           .mesh = mesh,
                           .placed = declaration.placed.empty()

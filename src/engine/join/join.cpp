@@ -74,12 +74,13 @@ void connect(Place& place, Place::Seat& seat, Exchange& exchange, const std::str
                                             .world = world});
 }
 
-std::vector<Place> join(const Plan& plan, Exchange& exchange, const std::string& key, Duration deadline,
-                        const std::shared_ptr<void>& world, std::vector<std::shared_ptr<Channel>>& channels) {
+std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Exchange& exchange,
+                        const std::string& key, Duration deadline, const std::shared_ptr<void>& world,
+                        std::vector<std::shared_ptr<Channel>>& channels) {
     auto meshes = std::vector<MeshBlueprint>{};
     auto said = std::string{};
-    auto wrong = std::optional<Misuse>{};
     try {
+        if (wrong) throw Misuse(*wrong);
         meshes = make_blueprint(plan, exchange.size(), deadline);
         said = description(meshes);
     } catch (const Misuse& misuse) {

@@ -34,8 +34,11 @@ struct Place {
 /// Costs one comparison of the plan, then one creation for each distinct group of two or more ranks that this
 /// rank belongs to: none for groups of one, none for groups of other ranks. `channels` gets each channel
 /// once.
-std::vector<Place> join(const Plan& plan, Exchange& exchange, const std::string& key, Duration deadline,
-                        const std::shared_ptr<void>& world, std::vector<std::shared_ptr<Channel>>& channels);
+/// `wrong`, if any, is what the caller has found wrong already: it is compared and thrown like all that is
+/// found here.
+std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Exchange& exchange,
+                        const std::string& key, Duration deadline, const std::shared_ptr<void>& world,
+                        std::vector<std::shared_ptr<Channel>>& channels);
 
 /// Connects one seat: over a channel in `channels` with the same ranks and separate name, else over a new
 /// one.

@@ -84,13 +84,15 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
     const auto type = type_of(call.dtype);
     switch (call.operation) {
         case Operation::all_reduce:
-            MPI_Allreduce(in_or_in_place(call), call.out, count, type, op_of(call.reduction, call.dtype), comm_);
+            MPI_Allreduce(in_or_in_place(call), call.out, count, type, op_of(call.reduction, call.dtype),
+                          comm_);
             break;
         case Operation::all_gather:
             MPI_Allgather(call.in, count, type, call.out, count, type, comm_);
             break;
         case Operation::reduce_scatter:
-            MPI_Reduce_scatter_block(call.in, call.out, count, type, op_of(call.reduction, call.dtype), comm_);
+            MPI_Reduce_scatter_block(call.in, call.out, count, type, op_of(call.reduction, call.dtype),
+                                     comm_);
             break;
         case Operation::broadcast:
             MPI_Bcast(call.out, count, type, call.argument, comm_);
@@ -250,11 +252,7 @@ void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
                         to_string(slots_[static_cast<std::size_t>(ticket)].call), " on ", label.text()));
 }
 
-void MpiChannel::leave() noexcept {
-    auto world_rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    runtime_->leave(cat("rank ", world_rank, " left by an exception"));
-}
+void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }
 
 int MpiChannel::target_of(const Call& call) const {
     const auto to = std::int64_t{rank_} + call.argument;

@@ -24,6 +24,8 @@ public:
         runtime_->watchdog().add(flight_);
         const auto watched = InFlight(flight_, "the start of the world", label_, options.deadline);
         MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
+        // A host program may have asked for return codes; a mismatch under those corrupts the heap.
+        MPI_Comm_set_errhandler(comm_, MPI_ERRORS_ARE_FATAL);
         MPI_Comm_group(comm_, &group_);
     }
     ~MpiWorld() override {
@@ -73,6 +75,7 @@ private:
         // Members only: the tag keeps apart groups that are made at the same time.
         MPI_Comm_create_group(comm_, group, request.item, &made);
         MPI_Group_free(&group);
+        MPI_Comm_set_errhandler(made, MPI_ERRORS_ARE_FATAL);
         return std::make_shared<MpiChannel>(runtime_, made);
     }
 

@@ -2,6 +2,7 @@
 #include "engine/mpi/runtime.hpp"
 
 #include <mpi.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,10 +16,17 @@
 namespace rankmesh::detail {
 namespace {
 
+int process_rank = 0;
+
+/// Ends the job. Several ranks may come here at once, and mpirun does not bear many aborts well: the others
+/// leave the first word to rank 0.
 [[noreturn]] void end_job() {
+    signal(SIGALRM, SIG_DFL);
+    alarm(5);  // should anything below hang, the signal ends this process, and the launcher the others
     std::cout.flush();
-    std::fflush(nullptr);
-    alarm(5);  // should MPI_Abort itself hang, the signal ends this process, and the launcher the others
+    std::fflush(stdout);
+    std::fflush(stderr);
+    if (process_rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     MPI_Abort(MPI_COMM_WORLD, 1);
     _exit(1);
 }
@@ -43,7 +51,7 @@ std::shared_ptr<Runtime> Runtime::acquire(int argc, char** argv, bool multithrea
 }
 
 Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration deadline)
-    : thread_(std::this_thread::get_id()), deadline_(deadline) {
+    : thread_(std::this_thread::get_id()), deadline_(deadline), exceptions_(std::uncaught_exceptions()) {
     auto flag = 0;
     MPI_Finalized(&flag);
     if (flag)
@@ -58,12 +66,14 @@ Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration deadline)
         finalises_ = true;
     }
     multithreaded_ = multithreaded && level == MPI_THREAD_MULTIPLE;
-    auto rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    watchdog_ = std::make_unique<Watchdog>(rank, end_job);
+    MPI_Comm_rank(MPI_COMM_WORLD, &process_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    watchdog_ = std::make_unique<Watchdog>(process_rank, end_job);
 }
 
 Runtime::~Runtime() {
+    // The last user goes while an exception unwinds: peers may be anywhere.
+    if (std::uncaught_exceptions() > exceptions_ && size_ > 1) leave_by_exception();
     if (left_) {
         // Peers may be inside a collective: neither wait for them in MPI_Finalize nor stop the watchdog.
         static_cast<void>(watchdog_.release());
@@ -94,6 +104,8 @@ void Runtime::leave(const std::string& what) noexcept {
     std::atexit(end_job);
     watchdog_->end_after(std::min<Duration>(deadline_, std::chrono::seconds(2)));
 }
+
+void Runtime::leave_by_exception() noexcept { leave(cat("rank ", process_rank, " left by an exception")); }
 
 void Runtime::abort(const std::string& what) noexcept {
     std::fprintf(stderr, "rankmesh: %s; the job is ended\n", what.c_str());

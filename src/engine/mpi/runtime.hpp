@@ -25,6 +25,7 @@ public:
     /// Says why and ends the job: when the process exits, or after a short grace in which the program can
     /// still say what happened.
     void leave(const std::string& what) noexcept;
+    void leave_by_exception() noexcept;
     /// Says why and ends the job now.
     [[noreturn]] void abort(const std::string& what) noexcept;
 
@@ -39,6 +40,8 @@ private:
     bool left_ = false;
     std::thread::id thread_;
     Duration deadline_;
+    int size_ = 1;        // of MPI_COMM_WORLD
+    int exceptions_ = 0;  // in flight when it was made
     std::unique_ptr<Watchdog> watchdog_;
 };
 

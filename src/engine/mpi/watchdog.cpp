@@ -71,6 +71,9 @@ void Watchdog::watch() {
             }
             const auto deadline = Duration(flight->deadline_.load(std::memory_order_relaxed));
             if (active == 0 || now - flight->since_ < deadline) continue;
+            // The deadline may have been the next call's already.
+            std::atomic_thread_fence(std::memory_order_acquire);
+            if (flight->active_.load(std::memory_order_relaxed) != active) continue;
             const auto member = flight->label_.load(std::memory_order_relaxed)->member;
             std::fprintf(stderr,
                          "rankmesh: the deadline of %s passed on rank %d%s%s%s in %s; the job is ended\n",

@@ -31,6 +31,8 @@ public:
     }
     /// The same for what is no operation, in words that live for ever.
     void begin(const char* phrase, const Label& label, Duration deadline) {
+        // The end of the last call is seen before anything of this one.
+        std::atomic_thread_fence(std::memory_order_release);
         phrase_.store(phrase, std::memory_order_relaxed);
         label_.store(&label, std::memory_order_relaxed);
         deadline_.store(deadline.count(), std::memory_order_relaxed);

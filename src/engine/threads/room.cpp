@@ -34,7 +34,7 @@ std::uint64_t Room::post(int position, const Call& call, const Label& label) {
 void Room::wait(int position, std::uint64_t number, const Label& label, Duration deadline) {
     auto lock = std::unique_lock(mutex_);
     const auto ended = [&] { return round(number).done || poison_; };
-    const auto until = std::chrono::steady_clock::now() + deadline;
+    const auto until = from_now(deadline);
     if (!changed_.wait_until(lock, until, ended)) {
         auto arrived = std::vector<int>{};
         auto missing = std::vector<int>{};
@@ -138,7 +138,8 @@ void Room::perform(Round& round) {
         auto result = std::vector<char>(count * width);
         copy(result.data(), 0, bytes(calls[0]->in, begin * width), result.size());
         for (std::size_t p = 1; p < n; ++p)
-            reduce_into(first.reduction, first.dtype, bytes(calls[p]->in, begin * width), result.data(), count);
+            reduce_into(first.reduction, first.dtype, bytes(calls[p]->in, begin * width), result.data(),
+                        count);
         if (first.reduction == Reduction::mean)
             divide(first.dtype, result.data(), count, static_cast<int>(n));
         return result;

@@ -27,7 +27,8 @@ std::vector<int> first_ranks(int size) {
 /// One member's view of a room.
 class Seat final : public Channel {
 public:
-    Seat(std::shared_ptr<Room> room, int position) : room_(std::move(room)), position_(position) {}
+    Seat(std::shared_ptr<Job> job, std::shared_ptr<Room> room, int position)
+        : job_(std::move(job)), room_(std::move(room)), position_(position) {}
 
     void run(const Call& call, const Label& label, Duration deadline) override {
         room_->wait(position_, room_->post(position_, call, label), label, deadline);
@@ -40,14 +41,18 @@ public:
     }
     bool done(std::uint64_t ticket) override { return room_->done(ticket); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
+        job_->left(rank());
         room_->withdraw(position_, ticket, label);
     }
     void leave() noexcept override {
-        const auto rank = room_->ranks()[static_cast<std::size_t>(position_)];
-        room_->poison(rank, cat("rank ", rank, " left by an exception"));
+        job_->left(rank());
+        room_->poison(rank(), cat("rank ", rank(), " left by an exception"));
     }
 
 private:
+    int rank() const { return room_->ranks()[static_cast<std::size_t>(position_)]; }
+
+    std::shared_ptr<Job> job_;
     std::shared_ptr<Room> room_;
     int position_;
 };
@@ -88,6 +93,11 @@ void Job::poison(int rank, const std::string& why) noexcept {
     for (auto& box : letters) box.poison(why, rank);
 }
 
+void Job::left(int rank) noexcept {
+    auto nobody = -1;
+    first_left_.compare_exchange_strong(nobody, rank);
+}
+
 void Letters::put(int from, const std::string& letter) {
     const auto lock = std::lock_guard(mutex_);
     letters_.emplace_back(from, letter);
@@ -97,7 +107,7 @@ void Letters::put(int from, const std::string& letter) {
 std::string Letters::take(int from, Duration deadline) {
     auto lock = std::unique_lock(mutex_);
     const auto next = [&] { return std::ranges::find(letters_, from, &std::pair<int, std::string>::first); };
-    const auto until = std::chrono::steady_clock::now() + deadline;
+    const auto until = from_now(deadline);
     if (!arrived_.wait_until(lock, until, [&] { return poison_ || next() != letters_.end(); }))
         throw Deadline(cat("the deadline of ", to_text(deadline), " passed in join, waiting for rank ", from),
                        {}, {from});
@@ -140,7 +150,8 @@ std::string ThreadsWorld::receive(int from) {
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
-    return std::make_shared<Seat>(job_->room(request.key, request.label->ranks.list()), request.position);
+    return std::make_shared<Seat>(job_, job_->room(request.key, request.label->ranks.list()),
+                                  request.position);
 }
 
 }  // namespace detail
@@ -159,15 +170,16 @@ public:
 void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
     if (size < 1)
         throw Misuse(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
+    detail::check_deadline(options.deadline);
     const auto job = std::make_shared<detail::Job>(size);
-    // The first error that is not the echo of another rank's, and the first of all.
-    auto cause = std::exception_ptr{};
+    auto errors = std::map<int, std::exception_ptr>{};
     auto first = std::exception_ptr{};
     auto mutex = std::mutex{};
-    const auto failed = [&](int rank, bool echo, std::string_view what) {
+    const auto failed = [&](int rank, std::string_view what) {
         const auto lock = std::lock_guard(mutex);
-        if (!first) first = std::current_exception();
-        if (!cause && !echo) cause = std::current_exception();
+        errors[rank] = std::current_exception();
+        if (!first) first = errors[rank];
+        job->left(rank);
         job->poison(rank, detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what));
     };
     auto started = std::latch(1);
@@ -176,15 +188,13 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     const auto rank_main = [&](int rank) {
         started.wait();
         if (!all_started) return;
+        auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, options));
         try {
-            auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, options));
             program(world);
-        } catch (const Lost& lost) {
-            failed(rank, true, lost.what());
         } catch (const std::exception& error) {
-            failed(rank, false, error.what());
+            failed(rank, error.what());
         } catch (...) {
-            failed(rank, false, {});
+            failed(rank, {});
         }
     };
     auto failure = std::string{};
@@ -198,7 +208,9 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     for (auto& rank : ranks) rank.join();
     if (!all_started) throw EngineFailure(failure);
 
-    if (cause) std::rethrow_exception(cause);
+    // Of the rank that left first: what others threw after that may only be its echo.
+    if (const auto cause = errors.find(job->first_left()); cause != errors.end())
+        std::rethrow_exception(cause->second);
     if (first) std::rethrow_exception(first);
 }
 

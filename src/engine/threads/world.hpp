@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -38,6 +39,11 @@ public:
     /// Poisons every room, now and later; the first call decides what they say.
     void poison(int rank, const std::string& why) noexcept;
 
+    /// Notes that a rank leaves by an exception, before its peers can hear of it.
+    void left(int rank) noexcept;
+    /// The rank that left first, -1 if none has.
+    int first_left() const { return first_left_; }
+
     const int size;
     const std::shared_ptr<Room> world;
     std::vector<Letters> letters;  // by rank
@@ -47,6 +53,7 @@ private:
         std::shared_ptr<Room> room;
         int taken = 0;
     };
+    std::atomic<int> first_left_ = -1;
     std::mutex mutex_;
     std::map<std::pair<std::string, int>, Entry> rooms_;  // by key and first rank, until every member has it
     std::vector<std::weak_ptr<Room>> alive_;
@@ -64,7 +71,10 @@ public:
 
     std::string engine() const override { return "threads"; }
     Exchange& exchange() override { return *this; }
-    void leave(const std::string& what) noexcept override { job_->poison(rank_, what); }
+    void leave(const std::string& what) noexcept override {
+        job_->left(rank_);
+        job_->poison(rank_, what);
+    }
 
 private:
     int rank() const override { return rank_; }
