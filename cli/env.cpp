@@ -79,7 +79,7 @@ Own own(const Arguments& arguments, const Topology& topology) {
 int run(const Arguments& arguments, Output& output) {
     const auto topology = arguments.topology();
     const auto [rank, world] = own(arguments, topology);
-    if (world) check_within(topology, world->value, world->variable);
+    if (world) check_within(topology, world->value, world->variable + " says");
     const auto inside = std::visit([&](const auto& known) { return known.contains(rank); }, topology);
     // In a world that is known to be larger, a rank outside the mesh is an answer; otherwise it is a mistake.
     if (!inside && !(world && rank < world->value)) check_rank(topology, rank);
@@ -124,7 +124,7 @@ Verb add_env(CLI::App& command) {
     app.footer(
         "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0).\n\n"
         "Example, in a script that mpirun or srun starts:\n"
-        "  export $(rankmesh env 'pp=2 dp=* tp=2')\n"
+        "  eval \"$(rankmesh env 'pp=2 dp=* tp=2')\"\n"
         "  echo \"stage $RANKMESH_PP of $RANKMESH_PP_SIZE\"");
     return {&app, [arguments](Output& output) { return run(*arguments, output); }};
 }

@@ -107,6 +107,7 @@ int run(int argc, char** argv, Output& output) {
     }
     for (const auto& verb : verbs)
         if (verb.app->parsed()) {
+            check_words(command, command.remaining());
             check_words(*verb.app, verb.app->remaining());
             return verb.run(output);
         }

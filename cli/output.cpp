@@ -11,6 +11,7 @@
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/engine/launcher.hpp>
 
 namespace rankmesh::cli {
 
@@ -48,6 +49,8 @@ bool wants_color(std::string_view choice) {
     if (choice != "auto")
         throw Misuse(detail::cat("--color is auto, always or never, not '", choice, "'",
                                  did_you_mean(choice, {"auto", "always", "never"})));
+    // A launcher may give its ranks a terminal of its own, whatever stands behind it.
+    if (announced_size()) return false;
     const auto* no_color = std::getenv("NO_COLOR");
     const auto* terminal = std::getenv("TERM");
     return ::isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color != '\0') &&

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <new>
 
 #include <nlohmann/json.hpp>
 
@@ -108,6 +110,13 @@ std::vector<Row> verify_all(World& world, const Arguments& arguments, const Topo
     const auto sets = sets_of(mesh);
     auto member = world.join(plan_for(topology, sets));
     auto all = member["world"].on("world");
+    // Ranks that were started with other words would bring buffers of other lengths.
+    auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes),
+                                                   -static_cast<std::int64_t>(arguments.bytes)};
+    all.all_reduce(bytes_range, rankmesh::max);
+    if (bytes_range[0] != -bytes_range[1])
+        throw Misuse(fmt::format("the ranks were given different --bytes, from {} to {}; give all the same",
+                                 -bytes_range[1], bytes_range[0]));
     const auto place = member["mesh"];
     const auto operations = operation_names().size();
     auto progress = Progress(world.rank() == 0, sets.size() * operations);
@@ -122,7 +131,13 @@ std::vector<Row> verify_all(World& world, const Arguments& arguments, const Topo
             const auto label = fmt::format("{}", fmt::join(set, ","));
             progress.at(rows.size(), operation_names()[which], label);
             auto verified = Verified{.operation = operation_names()[which]};
-            if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes);
+            try {
+                if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes);
+            } catch (const std::bad_alloc&) {
+                throw EngineFailure(
+                    fmt::format("buffers of {} bytes for every rank could not be had; give fewer --bytes",
+                                arguments.bytes));
+            }
             // The slowest rank's time, everyone's errors; ranks outside the mesh have neither.
             all.all_reduce(verified.seconds, rankmesh::max);
             all.all_reduce(verified.wrong);
@@ -172,8 +187,11 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
                                    {"wrong", row.verified.wrong}});
         output.print("{}\n", out.dump());
     } else {
-        output.print("{} on {}: {} {}\n\n", text, world.engine(), world.size(),
-                     world.engine() == "threads" ? "threads" : "processes");
+        output.print("{} on {}: {} {}{}\n\n", text, world.engine(), world.size(),
+                     world.engine() == "threads" ? "thread" : "process",
+                     world.size() == 1             ? ""
+                     : world.engine() == "threads" ? "s"
+                                                   : "es");
         print_table(rows, output);
         if (failed == 0)
             output.print("\nall {} ok in {}: every element on every rank is what the mesh says\n",
@@ -190,6 +208,7 @@ int run_in(World& world, Arguments arguments, Output& output) {
         throw Misuse(fmt::format("--world {} was given, but the launcher started {} processes",
                                  *arguments.world, world.size()));
     arguments.world = world.size();
+    arguments.world_source = world.engine() == "threads" ? "there are" : "the launcher started";
     const auto topology = arguments.topology();
     const auto begin = Clock::now();
     const auto rows = verify_all(world, arguments, topology);
@@ -215,6 +234,9 @@ int run_launched(const Arguments& arguments, Output& output) {
         return run_in(world, arguments, output);
     } catch (const Misuse& misuse) {
         if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", misuse.what());
+        return 2;
+    } catch (const Disagreement& disagreement) {
+        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", disagreement.what());
         return 2;
     }
 }
@@ -252,7 +274,7 @@ int run(const Arguments& arguments, Output& output) {
 
 Verb add_run(CLI::App& command) {
     auto& app = *command.add_subcommand(
-        "run", "Bring a mesh up, run every operation on every axis, verify every element.");
+        "run", "Bring a mesh up, run every operation on every axis and pair of axes, verify every element.");
     const auto arguments = std::make_shared<Arguments>();
     arguments->add_to(app);
     app.add_option("--engine", arguments->engine,

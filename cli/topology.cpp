@@ -40,7 +40,7 @@ void Common::add_to(CLI::App& app) {
 
 Topology Common::topology() const {
     auto parsed = parse(mesh, world);
-    if (world) check_within(parsed, *world, "--world");
+    if (world) check_within(parsed, *world, world_source);
     return parsed;
 }
 
@@ -76,7 +76,7 @@ void check_within(const Topology& topology, int world, const std::string& source
         [&](const auto& known) {
             if (last_rank(known) >= world)
                 throw Misuse(detail::cat("mesh ", to_string(known), " reaches rank ", last_rank(known),
-                                         ", but ", source, " says ", world, world == 1 ? " rank" : " ranks"));
+                                         ", but ", source, " ", world, world == 1 ? " rank" : " ranks"));
         },
         topology);
 }

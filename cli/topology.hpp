@@ -22,6 +22,7 @@ struct Common {
     std::string mesh;
     std::optional<int> world;
     bool json = false;
+    std::string world_source = "--world says";  ///< who gave `world`, for error texts
 
     void add_to(CLI::App& app);
     /// Reads MESH; a size `*` takes --world, else what the launcher announced. Throws Misuse if neither is

@@ -179,7 +179,7 @@ Note note_of(const Topology& topology, AxisId axis, int focus) {
     const auto digits = mesh.layout(axis);
     auto note = Note{.name = std::string(mesh.name(axis)),
                      .size = mesh.size(axis),
-                     .stride = digits.digit_count() == 0   ? ""
+                     .stride = std::same_as<Topology, Placement> || digits.digit_count() == 0 ? ""
                                : digits.digit_count() == 1 ? std::to_string(digits.digit(0).stride)
                                                            : to_string(digits),
                      .terms = {}};

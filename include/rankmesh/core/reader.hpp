@@ -75,11 +75,21 @@ public:
 
     [[noreturn]] void fail(std::string_view expected) const {
         throw Misuse(cat("the ", what_, " '", text_, "' can not be read: at character ", at_ + 1, " comes ",
-                         done() ? std::string("the end") : cat("'", text_[at_], "'"), ", expected ",
+                         done() ? std::string("the end") : cat("'", character(), "'"), ", expected ",
                          is_name_character(expected[0]) ? std::string(expected) : cat("'", expected, "'")));
     }
 
 private:
+    /// The character that comes next, whole: up to four bytes where it is UTF-8.
+    std::string_view character() const {
+        auto length = std::size_t{1};
+        if (static_cast<unsigned char>(text_[at_]) >= 0xc0)
+            while (length < 4 && at_ + length < text_.size() &&
+                   (static_cast<unsigned char>(text_[at_ + length]) & 0xc0U) == 0x80)
+                ++length;
+        return text_.substr(at_, length);
+    }
+
     std::string_view what_;
     std::string_view text_;
     std::size_t at_;

@@ -46,7 +46,7 @@ struct Row {
 struct Note {
     std::string name;
     int size = 1;
-    std::string stride;       ///< `8`, `(2,2):(8,1)` for several digits, empty for size 1
+    std::string stride;       ///< `8`, `(2,2):(8,1)` for several digits, empty for size 1 and where a table places ranks
     std::vector<Term> terms;  ///< the first few of the group of the focus
 };
 
