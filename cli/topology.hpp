@@ -44,7 +44,8 @@ int rank_of(const Topology& topology, const std::string& text);
 
 /// Throws Misuse if the topology does not contain `rank`.
 void check_rank(const Topology& topology, int rank);
-/// Throws Misuse if the topology reaches beyond the `world` ranks that `source` announced.
+/// Throws Misuse if the topology reaches beyond the `world` ranks that `source` announces; `source` is a
+/// clause such as "--world says".
 void check_within(const Topology& topology, int world, const std::string& source);
 
 }  // namespace rankmesh::cli
