@@ -17,11 +17,13 @@ support::Outcome ended(const std::string& command) {
     return outcome;
 }
 
-/// Runs the program on four ranks; a job that hangs ends with code 124 or 137.
+/// The command line that runs the program on four ranks; a job that hangs ends with code 124 or 137.
+std::string four_ranks(const std::string& mode, const std::string& environment = {}) {
+    return "env " RANKMESH_ENVIRONMENT " " + environment +
+           " timeout -k 5 30 " RANKMESH_MPIRUN " -n 4 --oversubscribe " RANKMESH_MPI_PROGRAM " " + mode;
+}
 support::Outcome job(const std::string& mode, const std::string& environment = {}) {
-    return ended("env " RANKMESH_ENVIRONMENT " " + environment +
-                 " timeout -k 5 30 " RANKMESH_MPIRUN " -n 4 --oversubscribe " RANKMESH_MPI_PROGRAM " " +
-                 mode);
+    return ended(four_ranks(mode, environment));
 }
 
 support::Outcome alone(const std::string& environment) {
@@ -124,7 +126,7 @@ TEST(MpiFailures, AnExceptionAfterTheUserHasFinalisedMpiIsTheUsers) {
 }
 
 TEST(MpiFailures, AKilledRankEndsTheJob) {
-    const auto outcome = job("kill");
+    const auto outcome = support::run(four_ranks("kill"));
     EXPECT_EQ(outcome.exit_code, 137) << "mpirun hands on how the rank ended";
     EXPECT_HAS(outcome, "exited on signal 9");
     EXPECT_EQ(count(outcome.output, "ended well"), 0) << outcome.output;
