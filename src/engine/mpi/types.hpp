@@ -3,16 +3,34 @@
 
 #include <mpi.h>
 
+#include <iterator>
+
 #include <rankmesh/engine/dtype.hpp>
 #include <rankmesh/engine/reduction.hpp>
 
 namespace rankmesh::detail {
 
 /// MPI's type of the same bytes; sixteen-bit floats, which MPI-3.1 lacks, travel as sixteen-bit integers.
-MPI_Datatype type_of(DType dtype);
+inline MPI_Datatype type_of(DType dtype) {
+    static const MPI_Datatype types[] = {MPI_INT8_T,   MPI_INT16_T,  MPI_INT32_T,  MPI_INT64_T,
+                                         MPI_UINT8_T,  MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T,
+                                         MPI_C_BOOL,   MPI_BYTE,     MPI_UINT8_T,  MPI_UINT8_T,
+                                         MPI_UINT16_T, MPI_UINT16_T, MPI_FLOAT,    MPI_DOUBLE};
+    static_assert(std::size(types) == static_cast<std::size_t>(DType::f64) + 1);
+    return types[static_cast<std::size_t>(dtype)];
+}
+
+/// An operation of our own for sixteen-bit floats, made when it is first asked for.
+MPI_Op own_op(Reduction reduction, DType dtype);
 
 /// MPI's operation, or one of our own for sixteen-bit floats. A mean is a sum that is divided afterwards.
-MPI_Op op_of(Reduction reduction, DType dtype);
+inline MPI_Op op_of(Reduction reduction, DType dtype) {
+    static const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_SUM, MPI_BAND,
+                                 MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+    static_assert(std::size(ops) == static_cast<std::size_t>(Reduction::logical_xor) + 1);
+    if (dtype == DType::f16 || dtype == DType::bf16) return own_op(reduction, dtype);
+    return ops[static_cast<std::size_t>(reduction)];
+}
 
 /// Frees our own operations: before MPI is finalised.
 void free_ops();
