@@ -1,6 +1,10 @@
 include(CMakePackageConfigHelpers)
 
-install(TARGETS rankmesh_core rankmesh EXPORT rankmeshTargets)
+set(targets rankmesh_core rankmesh)
+if(TARGET rankmesh_mpi)
+    list(APPEND targets rankmesh_mpi)
+endif()
+install(TARGETS ${targets} EXPORT rankmeshTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT rankmeshTargets NAMESPACE rankmesh:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rankmesh)
 

@@ -10,14 +10,17 @@ namespace rankmesh::detail {
 void Alone::run(const Call& call, const Label&, Duration) {
     // An open shift has nobody before it, unless it goes nowhere.
     if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0) return;
+    if (call.operation == Operation::send_recv && call.in_count != call.out_count)
+        throw Misuse(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
+                         " from oneself; both must be equal"));
     if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
     // The truth of one number is 0 or 1, as that of several is.
     if (call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }
 
-std::uint64_t Alone::start(const Call& call, const Label& label) {
-    run(call, label, {});
+std::uint64_t Alone::start(std::span<const Call> calls, const Label& label) {
+    for (const auto& call : calls) run(call, label, {});
     return 0;
 }
 

@@ -9,7 +9,7 @@ namespace rankmesh::detail {
 class Alone final : public Channel {
 public:
     void run(const Call& call, const Label& label, Duration deadline) override;
-    std::uint64_t start(const Call& call, const Label& label) override;
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t, const Label&, Duration) override {}
     bool done(std::uint64_t) override { return true; }
     void leave(std::uint64_t, const Label&) noexcept override {}

@@ -5,8 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <rankmesh/core/group.hpp>
@@ -41,24 +44,35 @@ struct Label {
 
 /// One live group on one engine, shared by all handles with the same ordered ranks.
 ///
-/// A call was checked for lengths before it comes here. Every call names its label and deadline, since
-/// handles of several meshes share a channel.
+/// A call was checked for lengths before it comes here, and no send or recv names its own rank. Every call
+/// names its label and deadline, since handles of several meshes share a channel.
 class Channel {
 public:
     virtual ~Channel() = default;
 
-    /// Runs one operation to its end.
+    /// Runs one operation to its end; on a device, puts it on the call's stream.
     virtual void run(const Call& call, const Label& label, Duration deadline) = 0;
-    /// Starts one; the ticket stands for it until `wait` or `leave`.
-    virtual std::uint64_t start(const Call& call, const Label& label) = 0;
+    /// Starts one or several as one; the ticket stands for them until `wait` or `leave`. What the calls point
+    /// to beside their buffers is copied.
+    virtual std::uint64_t start(std::span<const Call> calls, const Label& label) = 0;
+    /// Returns once all are complete; on a device, orders their stream after them.
     virtual void wait(std::uint64_t ticket, const Label& label, Duration deadline) = 0;
+    /// The same, and on a device blocks the host.
+    virtual void synchronize(std::uint64_t ticket, const Label& label, Duration deadline) {
+        wait(ticket, label, deadline);
+    }
     virtual bool done(std::uint64_t ticket) = 0;
     /// Gives up a started operation while an exception unwinds: its buffers are about to go.
     virtual void leave(std::uint64_t ticket, const Label& label) noexcept = 0;
     /// This member is gone and will call nothing more.
     virtual void leave() noexcept = 0;
 
-    /// Marks the channel as in use by this thread while it lives; throws Misuse if another thread uses it.
+    /// What the channel is in now; a thread that finds it other than idle may not call.
+    enum class State : std::uint8_t { idle, used, collecting, failed };
+    State state() const { return state_.load(std::memory_order_acquire); }
+
+    /// Marks the channel as in use by this thread while it lives; throws Misuse if another thread uses it,
+    /// and again what it failed with if it has.
     ///
     /// A load and a store, not an exchange, whose locked instruction would be half of all that a call costs
     /// here: two threads that come within the same few nanoseconds are not seen, one that blocks while
@@ -66,25 +80,44 @@ public:
     class Use {
     public:
         Use(Channel& channel, const Label& label) : channel_(channel) {
-            if (channel_.in_use_.load(std::memory_order_acquire)) throw_in_use(label);
-            channel_.in_use_.store(true, std::memory_order_relaxed);
+            if (channel_.state() != State::idle) channel_.throw_not_idle(label);
+            channel_.state_.store(State::used, std::memory_order_relaxed);
         }
-        ~Use() { channel_.in_use_.store(false, std::memory_order_release); }
+        ~Use() {
+            channel_.state_.store(channel_.failure_ ? State::failed : State::idle, std::memory_order_release);
+        }
         Use(const Use&) = delete;
         Use& operator=(const Use&) = delete;
 
     private:
-        [[noreturn]] static void throw_in_use(const Label& label);
         Channel& channel_;
     };
+
+    /// Begins to collect the calls of a batch; throws as Use does.
+    void begin_batch(const Label& label);
+    /// Adds a call to the batch that this thread collects; throws Misuse for what no batch can hold.
+    void add_to_batch(const Call& call, const Label& label);
+    /// Ends it and hands its calls over.
+    std::vector<Call> end_batch();
 
     /// Keeps a label alive as long as the channel: a report may read it at any time.
     void keep(std::shared_ptr<const Label> label) { labels_.push_back(std::move(label)); }
 
+protected:
+    /// Makes every later use of the channel throw `error` again; called inside a use.
+    void fail(std::exception_ptr error) { failure_ = std::move(error); }
+
 private:
-    std::atomic<bool> in_use_ = false;
+    [[noreturn]] void throw_not_idle(const Label& label) const;
+
+    std::atomic<State> state_ = State::idle;
+    std::exception_ptr failure_;
+    std::thread::id collector_;
+    std::vector<Call> batch_;
     std::vector<std::shared_ptr<const Label>> labels_;
 };
+
+class WorldState;
 
 /// What stands behind a Communicator.
 struct Line {
@@ -93,10 +126,20 @@ struct Line {
     Duration deadline;
     int rank = 0;  // this process's position in the group
     int size = 1;
-    std::shared_ptr<void> world;  // keeps the engine alive
+    std::shared_ptr<WorldState> world;  // keeps the engine alive
+    Space space = Space::host;
+    std::shared_ptr<Line> host = nullptr;  // on a device: the same group on the host's engine
+    Stream stream = {};                    // on a device: what calls are ordered on
 };
 
 /// Throws Misuse unless the buffers of `call` have the lengths that the operation asks for.
-void check(const Call& call, int size, const Label& label);
+void check(const Call& call, const Line& line);
+
+/// The position that sends to, or receives from, `rank` in a shift; -1 past an open edge.
+inline int shifted(int rank, std::int64_t by, int size, Edge edge) {
+    const auto at = rank + by;
+    if (edge == Edge::wrap) return static_cast<int>((at % size + size) % size);
+    return at < 0 || at >= size ? -1 : static_cast<int>(at);
+}
 
 }  // namespace rankmesh::detail

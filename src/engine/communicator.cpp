@@ -1,102 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/communicator.hpp>
 
-#include <exception>
+#include <algorithm>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/channel.hpp"
+#include "engine/packed.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh {
 
-namespace detail {
-
-std::string to_string(const Call& call) {
-    auto text = std::string(to_string(call.operation));
-    if (call.operation == Operation::barrier) return text;
-    append(text, cat(" of ", call.in_count, " ", to_string(call.dtype)));
-    if (call.operation == Operation::all_reduce || call.operation == Operation::reduce_scatter)
-        append(text, cat(" by ", to_string(call.reduction)));
-    if (call.operation == Operation::broadcast) append(text, cat(" from ", call.argument));
-    if (call.operation == Operation::shift)
-        append(text, cat(" by ", call.argument, call.edge == Edge::open ? " with open edges" : ""));
-    return text;
-}
-
-std::vector<int> Ranks::list() const {
-    auto list = std::vector<int>(static_cast<std::size_t>(size()));
-    for (int i = 0; i < size(); ++i) list[static_cast<std::size_t>(i)] = (*this)[i];
-    return list;
-}
-
-std::string to_string(const Ranks& ranks) {
-    return ranks.placed ? ranks_to_string(ranks.list()) : to_string(ranks.group);
-}
-
-std::string Label::text() const {
-    return name.empty() ? cat("'", axes, "' of mesh ", mesh) : cat("'", axes, "' of mesh '", name, "'");
-}
-
-void Channel::Use::throw_in_use(const Label& label) {
-    throw Misuse(cat(
-        "two threads use ", label.text(),
-        " at once; one thread at a time may, declare another channel with .separate(\"name\") to overlap"));
-}
+using detail::cat;
+using Op = detail::Operation;
 
 namespace {
 
-[[noreturn]] void wrong_length(const Call& call, int size, const Label& label, std::string_view rule) {
-    throw Misuse(cat(to_string(call.operation), " on ", label.text(), " (", size, " ranks) was given ",
-                     call.in_count, " elements in and ", call.out_count, " out; ", rule));
+/// Throws Misuse for a message to oneself that nobody can be receiving.
+void check_not_self(const detail::Call& call, const detail::Line& line) {
+    if (!detail::is_point_to_point(call.operation)) return;
+    const auto to_self = call.argument == line.rank;
+    if (call.operation == Op::send_recv ? to_self == (call.source == line.rank) : !to_self) return;
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " between position ", line.rank,
+                     " and itself would wait for ever; call both sides as one, by send_recv or in a batch"));
 }
 
-bool overlap(const Call& call) {
-    const auto in = reinterpret_cast<std::uintptr_t>(call.in);
-    const auto out = reinterpret_cast<std::uintptr_t>(call.out);
-    return in < out + call.out_bytes() && out < in + call.in_bytes();
+/// The calls of a batch, each send to oneself made one with the recv that it meets.
+std::vector<detail::Call> without_self(std::vector<detail::Call> calls, const detail::Line& line) {
+    auto rest = std::vector<detail::Call>{};
+    auto sends = std::vector<detail::Call>{};
+    auto receives = std::vector<detail::Call>{};
+    for (const auto& call : calls) {
+        const auto self = call.operation != Op::send_recv && call.argument == line.rank;
+        (!self ? rest : call.operation == Op::send ? sends : receives).push_back(call);
+    }
+    if (sends.size() != receives.size())
+        throw Misuse(cat("a batch on ", line.label->text(), " has ", sends.size(), " sends to position ",
+                         line.rank, " itself and ", receives.size(), " recvs from it; they must meet"));
+    for (std::size_t i = 0; i < sends.size(); ++i) {
+        auto call = sends[i];
+        if (call.dtype != receives[i].dtype || call.in_count != receives[i].out_count)
+            throw Misuse(cat("a batch on ", line.label->text(), " sends ", call.in_count, " ",
+                             to_string(call.dtype), " to itself and receives ", receives[i].out_count, " ",
+                             to_string(receives[i].dtype)));
+        call.operation = Op::send_recv;
+        call.source = line.rank;
+        call.out = receives[i].out;
+        call.out_count = receives[i].out_count;
+        rest.push_back(call);
+    }
+    return rest;
 }
 
 }  // namespace
-
-void check(const Call& call, int size, const Label& label) {
-    const auto n = static_cast<std::size_t>(size);
-    switch (call.operation) {
-        case Operation::all_reduce:
-            if (call.in_count != call.out_count) wrong_length(call, size, label, "both must be equal");
-            break;
-        case Operation::all_gather:
-            if (call.out_count != call.in_count * n)
-                wrong_length(call, size, label, cat("out must hold ", call.in_count * n));
-            break;
-        case Operation::reduce_scatter:
-            if (call.in_count != call.out_count * n)
-                wrong_length(call, size, label, cat("in must hold ", call.out_count * n));
-            break;
-        case Operation::broadcast:
-            if (call.argument < 0 || call.argument >= size)
-                throw Misuse(cat("broadcast on ", label.text(), " from position ", call.argument,
-                                 "; positions are 0..", size - 1));
-            return;
-        case Operation::all_to_all:
-            if (call.in_count != call.out_count || call.in_count % n != 0)
-                wrong_length(call, size, label, cat("both must be equal, and a multiple of ", size));
-            break;
-        case Operation::shift:
-            if (call.in_count != call.out_count) wrong_length(call, size, label, "both must be equal");
-            break;
-        case Operation::barrier:
-            return;
-    }
-    const auto in_place = call.operation == Operation::all_reduce && call.in == call.out;
-    if (!in_place && overlap(call))
-        throw Misuse(cat(to_string(call.operation), " on ", label.text(),
-                         " was given buffers that overlap; use two",
-                         call.operation == Operation::all_reduce ? ", or one in place" : ""));
-}
-
-}  // namespace detail
 
 detail::Line& Communicator::line() const {
     if (!line_) throw Misuse("this communicator was moved from; ask the member for another with on(...)");
@@ -107,32 +62,141 @@ int Communicator::rank() const { return line().rank; }
 int Communicator::size() const { return line().size; }
 std::string Communicator::label() const { return line().label->text(); }
 std::vector<int> Communicator::world_ranks() const { return line().label->ranks.list(); }
+Space Communicator::space() const { return line().space; }
 
 int Communicator::world_rank(int position) const {
     if (position < 0 || position >= size())
-        throw Misuse(detail::cat("position ", position, " of ", label(), "; positions are 0..", size() - 1));
+        throw Misuse(cat("position ", position, " of ", label(), "; positions are 0..", size() - 1));
     return line().label->ranks[position];
+}
+
+std::optional<int> Communicator::position_of(int world_rank) const {
+    const auto& ranks = line().label->ranks;
+    if (!ranks.placed) return ranks.group.position(world_rank);
+    for (int i = 0; i < ranks.size(); ++i)
+        if (ranks[i] == world_rank) return i;
+    return std::nullopt;
 }
 
 Communicator Communicator::within(std::chrono::nanoseconds deadline) const {
     detail::check_deadline(deadline);
     auto own = std::make_shared<detail::Line>(line());
     own->deadline = deadline;
+    if (own->host) {
+        own->host = std::make_shared<detail::Line>(*own->host);
+        own->host->deadline = deadline;
+    }
     return Communicator(std::move(own));
 }
 
-void Communicator::run(const detail::Call& call) {
+Communicator Communicator::host() const { return Communicator(line().host ? line().host : line_); }
+
+Communicator Communicator::on(Stream stream) const {
+    if (line().space != Space::device)
+        throw Misuse(cat(label(), " works on host memory, where no streams are; join a world with a device"));
+    auto own = std::make_shared<detail::Line>(line());
+    own->stream = stream;
+    return Communicator(std::move(own));
+}
+
+detail::Call Communicator::counted(detail::Call call, std::span<const std::size_t> in_counts,
+                                   std::span<const std::size_t> out_counts, std::size_t unit) const {
+    for (const auto& counts : {in_counts, out_counts})
+        if (counts.size() != static_cast<std::size_t>(size()))
+            throw Misuse(cat(to_string(call.operation), " on ", label(), " was given ", counts.size(),
+                             " counts; it takes one a member, ", size()));
+    call.in_counts = in_counts.data();
+    call.out_counts = out_counts.data();
+    call.unit = unit;
+    return call;
+}
+
+detail::Call Communicator::own_part_in(detail::Call call) const {
+    const auto n = static_cast<std::size_t>(size());
+    if (call.out_count % n != 0)
+        throw Misuse(cat(to_string(call.operation), " on ", label(), " in place was given ", call.out_count,
+                         " elements; it takes a multiple of ", n));
+    call.in_count = call.out_count / n;
+    call.in = static_cast<const char*>(call.in) + static_cast<std::size_t>(rank()) * call.in_bytes();
+    return call;
+}
+
+detail::Call Communicator::own_part_out(detail::Call call) const {
+    const auto n = static_cast<std::size_t>(size());
+    if (call.in_count % n != 0)
+        throw Misuse(cat(to_string(call.operation), " on ", label(), " in place was given ", call.in_count,
+                         " elements; it takes a multiple of ", n));
+    call.out_count = call.in_count / n;
+    call.out = static_cast<char*>(call.out) + static_cast<std::size_t>(rank()) * call.out_bytes();
+    return call;
+}
+
+void Communicator::run(const detail::Call& given) {
     auto& line = this->line();
-    detail::check(call, line.size, *line.label);
+    detail::check(given, line);
+    if (line.channel->state() == detail::Channel::State::collecting)
+        return line.channel->add_to_batch(given, *line.label);
+    check_not_self(given, line);
     const auto use = detail::Channel::Use(*line.channel, *line.label);
+    if (line.space == Space::host) return line.channel->run(given, *line.label, line.deadline);
+    auto call = given;
+    call.stream = line.stream;
     line.channel->run(call, *line.label, line.deadline);
 }
 
-Pending Communicator::start(const detail::Call& call) {
+Pending Communicator::start(const detail::Call& given) {
     auto& line = this->line();
-    detail::check(call, line.size, *line.label);
+    detail::check(given, line);
+    check_not_self(given, line);
     const auto use = detail::Channel::Use(*line.channel, *line.label);
-    return Pending(line_, line.channel->start(call, *line.label));
+    auto call = given;
+    call.stream = line.stream;
+    return Pending(line_, line.channel->start({&call, 1}, *line.label));
+}
+
+void Communicator::begin_batch() { line().channel->begin_batch(*line().label); }
+void Communicator::drop_batch() noexcept { line_->channel->end_batch(); }
+void Communicator::run_batch() { start_batch().wait(); }
+
+Pending Communicator::start_batch() {
+    auto& line = this->line();
+    auto calls = without_self(line.channel->end_batch(), line);
+    if (calls.empty()) return {};
+    for (auto& call : calls) {
+        check_not_self(call, line);
+        call.stream = line.stream;
+    }
+    const auto use = detail::Channel::Use(*line.channel, *line.label);
+    return Pending(line_, line.channel->start(calls, *line.label));
+}
+
+Pending Communicator::start_list(Op operation, const ConstBuffers& ins, const Buffers& outs,
+                                 Reduction reduction, int root, const ListOptions& options) {
+    auto& line = this->line();
+    auto like = detail::Call{};
+    like.operation = operation;
+    like.reduction = reduction;
+    like.argument = root;
+    like.stream = line.stream;
+    auto packed = std::make_unique<detail::Packed>(like, ins, outs, options, line);
+    if (packed->calls().empty()) return {};
+    const auto use = detail::Channel::Use(*line.channel, *line.label);
+    const auto ticket = line.channel->start(packed->calls(), *line.label);
+    return Pending(line_, ticket, std::move(packed));
+}
+
+void Communicator::run_list(Op operation, const ConstBuffers& ins, const Buffers& outs, Reduction reduction,
+                            int root, const ListOptions& options) {
+    auto& line = this->line();
+    if (line.space == Space::device) return start_list(operation, ins, outs, reduction, root, options).wait();
+    auto like = detail::Call{};
+    like.operation = operation;
+    like.reduction = reduction;
+    like.argument = root;
+    const auto packed = detail::Packed(like, ins, outs, options, line);
+    const auto use = detail::Channel::Use(*line.channel, *line.label);
+    for (const auto& call : packed.calls()) line.channel->run(call, *line.label, line.deadline);
+    packed.unpack();
 }
 
 }  // namespace rankmesh

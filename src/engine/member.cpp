@@ -57,13 +57,20 @@ Place::Seat* seat_of(Place& place, std::span<const std::string_view> names) {
         for (int a = 0; a < mesh.axis_count(); ++a) known.push_back(mesh.name(AxisId{a}));
         for (const auto& seat : place.seats)
             if (!seat.item.name.empty()) known.push_back(seat.item.name);
-        throw Misuse(cat("mesh ", to_string(mesh), " has no axis, pick or separate channel '", names[0], "'",
-                         did_you_mean(names[0], known)));
+        throw Misuse(cat("mesh ", to_string(mesh), " has no axis, pick, separate channel or local ranks '",
+                         names[0], "'", did_you_mean(names[0], known)));
     }
     auto axes = AxisSet{};
     for (auto name : names) axes.insert(mesh.axis(name));
     for (auto& seat : place.seats)
         if (seat.item.axes == axes && seat.item.name.empty()) return &seat;
+    return nullptr;
+}
+
+/// The seat of the ranks on one host, if that is what the name stands for; null otherwise.
+const Place::Seat* local_seat(const Place& place, std::string_view name) {
+    for (const auto& seat : place.seats)
+        if (seat.item.local && seat.item.name == name) return &seat;
     return nullptr;
 }
 
@@ -101,7 +108,8 @@ Member& Member::operator=(Member&& other) noexcept {
 Member::~Member() {
     // A member from operator[] is a view: it comes and goes with every call, also with one that throws.
     if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_) return;
-    for (const auto& channel : state_->channels) channel->leave();
+    state_->world->log(cat("rank ", state_->world->rank()), "left its member by an exception");
+    for (const auto& channel : state_->joining.channels) channel->leave();
     // Peers may wait in prepare, too, where there is no channel yet to tell them by.
     const auto deferred = [](const Place& place) {
         return std::ranges::any_of(place.seats, [](const auto& seat) { return seat.label && !seat.line; });
@@ -149,13 +157,22 @@ Coordinate Member::coord() const {
 
 int Member::at(std::string_view axis) const {
     const auto& place = place_of(state_, mesh_);
+    if (const auto* seat = local_seat(place, axis); seat && inside()) return seat->position;
     return place.mesh.mesh.index(inside_of(state_, place), axis);
 }
 
-bool Member::is_last(std::string_view axis) const { return at(axis) == mesh().size(axis) - 1; }
+bool Member::is_last(std::string_view axis) const {
+    const auto* seat = local_seat(place_of(state_, mesh_), axis);
+    return at(axis) == (seat && inside() ? seat->label->ranks.size() : mesh().size(axis)) - 1;
+}
 
 std::optional<int> Member::neighbor(std::string_view axis, int by, Edge edge) const {
     const auto& place = place_of(state_, mesh_);
+    if (const auto* seat = local_seat(place, axis); seat && inside()) {
+        const auto& ranks = seat->label->ranks;
+        const auto next = detail::shifted(seat->position, by, ranks.size(), edge);
+        return next < 0 ? std::nullopt : std::optional(ranks[next]);
+    }
     const auto found = place.mesh.mesh.neighbor(inside_of(state_, place), axis, by, edge);
     if (!found || !place.mesh.placed) return found;
     return (*place.mesh.placed)[static_cast<std::size_t>(*found)];
@@ -189,13 +206,37 @@ void Member::prepare(std::span<const std::string_view> names) const {
     auto& seat = declared(place, names);
     if (!seat.label || seat.line) return;
     const auto use = detail::WorldState::Use(*state_->world);
-    detail::connect(place, seat, state_->world->exchange(), state_->key, state_->world, state_->places,
-                    state_->channels);
+    detail::connect_later(place, seat, state_->joining, state_->places);
+    state_->world->log(seat.label->member, cat("prepared ", seat.label->text()));
+}
+
+int Member::rank_at(const Coordinate& coordinate) const {
+    const auto& place = place_of(state_, mesh_);
+    const auto position = place.mesh.mesh.rank(coordinate);
+    return place.mesh.placed ? (*place.mesh.placed)[static_cast<std::size_t>(position)] : position;
+}
+
+std::string Member::prefix() const {
+    if (!state_) throw Misuse("this member was moved from");
+    for (const auto& place : state_->places)
+        if (place.position && (mesh_ < 0 || &place == &state_->places[static_cast<std::size_t>(mesh_)]))
+            return cat("[", to_string(place.mesh.mesh.coord(*place.position)), "]");
+    return cat("[rank ", rank(), "]");
+}
+
+std::string Member::host() const {
+    return state_ ? state_->world->host() : throw Misuse("this member was moved from");
+}
+int Member::local_rank() const {
+    return state_ ? state_->world->local_rank() : throw Misuse("this member was moved from");
+}
+int Member::local_size() const {
+    return state_ ? state_->world->local_size() : throw Misuse("this member was moved from");
 }
 
 int Member::channel_count() const {
     if (!state_) throw Misuse("this member was moved from");
-    return static_cast<int>(state_->channels.size());
+    return static_cast<int>(state_->joining.channels.size());
 }
 
 }  // namespace rankmesh

@@ -9,9 +9,8 @@ namespace rankmesh::detail {
 /// What a Member and its views share.
 struct MemberState {
     std::shared_ptr<WorldState> world;
-    std::string key;  // of this join
-    std::vector<Place> places;
-    std::vector<std::shared_ptr<Channel>> channels;  // each once
+    Joining joining;
+    std::vector<Place> places = {};
 };
 
 }  // namespace rankmesh::detail

@@ -7,15 +7,24 @@
 #include <utility>
 
 #include "engine/channel.hpp"
+#include "engine/packed.hpp"
 
 namespace rankmesh {
 
+Pending::Pending() = default;
 Pending::Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket)
     : line_(std::move(line)), ticket_(ticket), exceptions_(std::uncaught_exceptions()) {}
+Pending::Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket,
+                 std::unique_ptr<detail::Packed> packed)
+    : line_(std::move(line)),
+      ticket_(ticket),
+      packed_(std::move(packed)),
+      exceptions_(std::uncaught_exceptions()) {}
 
 Pending::Pending(Pending&& other) noexcept
     : line_(std::move(other.line_)),
       ticket_(other.ticket_),
+      packed_(std::move(other.packed_)),
       exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())) {}
 
 Pending& Pending::operator=(Pending&& other) noexcept {
@@ -23,6 +32,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
         leave();
         line_ = std::move(other.line_);
         ticket_ = other.ticket_;
+        packed_ = std::move(other.packed_);
         exceptions_ = std::min(other.exceptions_, std::uncaught_exceptions());
     }
     return *this;
@@ -30,12 +40,18 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 
 Pending::~Pending() { leave(); }
 
-void Pending::wait() {
+void Pending::wait() { finish(false); }
+void Pending::synchronize() { finish(true); }
+
+void Pending::finish(bool synchronize) {
     if (!line_) return;
     const auto line = line_;
     const auto use = detail::Channel::Use(*line->channel, *line->label);
     try {
-        line->channel->wait(ticket_, *line->label, line->deadline);
+        if (synchronize)
+            line->channel->synchronize(ticket_, *line->label, line->deadline);
+        else
+            line->channel->wait(ticket_, *line->label, line->deadline);
     } catch (const Misuse&) {
         throw;  // it was not even tried: the operation still has the buffers
     } catch (...) {
@@ -43,6 +59,8 @@ void Pending::wait() {
         throw;
     }
     line_ = nullptr;
+    if (packed_) packed_->unpack();
+    packed_ = nullptr;
 }
 
 bool Pending::done() {
@@ -64,6 +82,7 @@ void Pending::leave() noexcept {
     // them.
     if (line_) line_->channel->leave(ticket_, *line_->label);
     line_ = nullptr;
+    packed_ = nullptr;
 }
 
 }  // namespace rankmesh

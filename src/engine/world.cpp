@@ -2,15 +2,23 @@
 #include <rankmesh/engine/world.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
+
+#include <rankmesh/core/text.hpp>
 
 #include "engine/member_state.hpp"
 
 namespace rankmesh {
 
 World::World(std::shared_ptr<detail::WorldState> state)
-    : state_(std::move(state)), exceptions_(std::uncaught_exceptions()) {}
+    : state_(std::move(state)), exceptions_(std::uncaught_exceptions()) {
+    if (state_)
+        state_->log(detail::cat("rank ", state_->rank()),
+                    detail::cat("of ", state_->size(), " on ", state_->engine(), ", on host ", state_->host(),
+                                " as ", state_->local_rank(), " of ", state_->local_size()));
+}
 World::World(World&& other) noexcept
     : state_(std::move(other.state_)), exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())) {}
 
@@ -53,15 +61,54 @@ Member World::join(const MeshSpec& mesh, const Declaration& options) {
     return join(Plan{declaration}, wrong);
 }
 
+std::string World::host() const { return checked(state_).host(); }
+int World::local_rank() const { return checked(state_).local_rank(); }
+int World::local_size() const { return checked(state_).local_size(); }
+
+World World::sub(const std::vector<int>& ranks) {
+    auto& world = checked(state_);
+    auto sorted = ranks;
+    std::ranges::sort(sorted);
+    const auto listed = detail::cat("a world of the ranks ", ranks_to_string(ranks));
+    if (ranks.empty()) throw Misuse("a world of no ranks was asked for; list at least this one");
+    if (sorted.front() < 0 || sorted.back() >= world.size())
+        throw Misuse(detail::cat(listed, " was asked for; the world has ranks 0..", world.size() - 1));
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+        throw Misuse(detail::cat(listed, " was asked for, which lists ", *twice, " twice"));
+    if (!std::ranges::binary_search(sorted, world.rank()))
+        throw Misuse(detail::cat(listed, " was asked for by rank ", world.rank(),
+                                 ", which it leaves out; only its ranks call sub"));
+    const auto use = detail::WorldState::Use(world);
+    auto sub = World(world.sub(ranks));
+    world.log(detail::cat("rank ", world.rank()), detail::cat("is rank ", sub.rank(), " of ", listed));
+    return sub;
+}
+
 Member World::join(const Plan& plan, std::optional<Misuse> wrong) {
     auto& world = checked(state_);
     const auto use = detail::WorldState::Use(world);
-    auto member = std::make_shared<detail::MemberState>();
-    member->world = state_;
-    member->key = detail::cat("join ", ++world.joins);
-    member->places = detail::join(plan, std::move(wrong), world.exchange(), member->key,
-                                  world.options.deadline, state_, member->channels);
-    return Member(member, member->places.size() == 1 ? 0 : -1, true);
+    const auto begin = std::chrono::steady_clock::now();
+    auto state = std::make_shared<detail::MemberState>(
+        detail::MemberState{.world = state_,
+                            .joining = {.exchange = world.exchange(),
+                                        .key = detail::cat("join ", ++world.joins),
+                                        .deadline = world.options.deadline,
+                                        .world = state_,
+                                        .device = world.device()}});
+    state->places = detail::join(plan, std::move(wrong), state->joining);
+    auto member = Member(state, state->places.size() == 1 ? 0 : -1, true);
+    if (world.options.log) {
+        auto meshes = std::string{};
+        for (const auto& place : state->places)
+            detail::append(meshes, detail::cat(meshes.empty() ? "" : ", ", to_string(place.mesh.mesh)));
+        const auto prefix = member.prefix();
+        const auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
+        world.log(prefix.substr(1, prefix.size() - 2),
+                  detail::cat("joined ", meshes, " as rank ", world.rank(), " of ", world.size(), " on ",
+                              world.engine(), ": ", state->joining.channels.size(), " channels in ",
+                              std::to_string(took.count()), " ms"));
+    }
+    return member;
 }
 
 }  // namespace rankmesh

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
 
 #include <rankmesh/engine/world.hpp>
 
+#include "engine/device_engine.hpp"
 #include "engine/join/exchange.hpp"
 #include "engine/words.hpp"
 
@@ -25,9 +27,29 @@ public:
     virtual Exchange& exchange() = 0;
     /// This rank leaves by an exception, and peers may wait for it. Never waits, never throws.
     virtual void leave(const std::string& what) noexcept = 0;
+    /// A world of these ranks, which are valid and hold this one; called by them only.
+    virtual std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) = 0;
+    /// The name of this rank's host.
+    virtual std::string host() = 0;
+    /// The engine for devices beside this one, null without one.
+    virtual DeviceEngine* device() { return nullptr; }
+
+    /// Hands `prefix line` to the program's log, if it has one.
+    void log(const std::string& prefix, const std::string& line) const noexcept {
+        if (!options.log) return;
+        try {
+            options.log(cat("[", prefix, "] ", line));
+        } catch (...) {  // a log that fails must not change what is logged
+        }
+    }
 
     int rank() { return exchange().rank(); }
     int size() { return exchange().size(); }
+    int local_size() { return static_cast<int>(exchange().local_ranks().size()); }
+    int local_rank() {
+        const auto& ranks = exchange().local_ranks();
+        return static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    }
 
     /// Marks the world as in use by one thread for a collective of its own; throws Misuse if another thread
     /// is in one.

@@ -358,7 +358,7 @@ TEST(Conformance, WhatWasNotDeclaredIsAnErrorThatNamesTheDeclaration) {
             detail::cat("axis 'tp' of ", mesh, " was left out of .axes; add it there, or leave .axes away"));
         EXPECT_FALSE(me.find("tp", "dp"));
         EXPECT_EQ(text_of<Misuse>([&] { me.on("ttp"); }),
-                  detail::cat(mesh, " has no axis, pick or separate channel 'ttp'; did you mean 'tp'?"));
+                  detail::cat(mesh, " has no axis, pick, separate channel or local ranks 'ttp'; did you mean 'tp'?"));
         EXPECT_EQ(text_of<Misuse>([&] { me["moe"]; }), "the plan has no mesh 'moe'");
     });
 }

@@ -17,7 +17,7 @@ namespace {
 class Made final : public Channel {
 public:
     void run(const Call&, const Label&, Duration) override {}
-    std::uint64_t start(const Call&, const Label&) override { return 0; }
+    std::uint64_t start(std::span<const Call>, const Label&) override { return 0; }
     void wait(std::uint64_t, const Label&, Duration) override {}
     bool done(std::uint64_t) override { return true; }
     void leave(std::uint64_t, const Label&) noexcept override {}
@@ -30,6 +30,7 @@ public:
     Counting(int rank, int size) : rank_(rank), size_(size) {}
     int rank() const override { return rank_; }
     int size() const override { return size_; }
+    const std::vector<int>& local_ranks() const override { return local; }
     void max(std::array<std::int64_t, 4>&) override { ++reductions; }
     void send(int, const std::string&) override { ++messages; }
     std::string receive(int) override { return ++messages, std::string{}; }
@@ -38,6 +39,7 @@ public:
         return std::make_shared<Made>();
     }
 
+    std::vector<int> local;
     int reductions = 0;
     int messages = 0;
     std::vector<std::pair<std::string, std::vector<int>>> created;
@@ -48,8 +50,8 @@ private:
 };
 
 std::vector<Place> join_as(Counting& exchange, const Plan& plan) {
-    auto channels = std::vector<std::shared_ptr<Channel>>{};
-    return join(plan, std::nullopt, exchange, "join 1", std::chrono::seconds(1), nullptr, channels);
+    auto joining = Joining{.exchange = exchange, .key = "join 1", .deadline = std::chrono::seconds(1)};
+    return join(plan, std::nullopt, joining);
 }
 
 const auto big = Plan{{.mesh = {{"pp", 16}, {"dp", rest}, {"cp", 2}, {"tp", 8}}}};
@@ -135,11 +137,11 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {}, .as = "none"}}}),
               "pick 'none' of axis 'dp' lists no index");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {0}, .as = "dp"}}}),
-              "the name 'dp' of a pick or separate channel is an axis of mesh dp=8");
+              "the name 'dp' of a pick, separate channel or local ranks is an axis of mesh dp=8");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}},
                      .over = {Axes("dp").separate("x")},
                      .picks = {{.of = "dp", .at = {0}, .as = "x"}}}),
-              "two picks or separate channels are named 'x'");
+              "two picks, separate channels or local ranks are named 'x'");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 6}}),
               "a placement lists rank 6 at positions 6 and 7; every rank has one place");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 9}}),

@@ -86,7 +86,7 @@ TEST(Threads, APassedDeadlineNamesTheOperationTheGroupAndWhoIsMissing) {
         soon);
     EXPECT_STREQ(
         error.what(),
-        "the deadline of 200 ms passed on rank 1 in all_reduce of 1 f32 by max, call number 0 on 'dp' of "
+        "the deadline of 200 ms passed on rank 1 in all_reduce of 1 f32 by max, call number 1 on 'dp' of "
         "mesh "
         "dp=2 tp=2, group {1, 3}: arrived {1}, missing {3}; 'dp' of mesh dp=2 tp=2 can not be used any more");
     EXPECT_EQ(error.arrived, std::vector<int>{1});

@@ -4,14 +4,22 @@
 #include <ranges>
 #include <type_traits>
 
+#include <rankmesh/engine/device.hpp>
 #include <rankmesh/engine/dtype.hpp>
 
 namespace rankmesh {
 
+namespace detail {
+template <class T>
+inline constexpr bool is_memory = false;
+template <class T>
+inline constexpr bool is_memory<Memory<T>> = true;
+}  // namespace detail
+
 /// A type that collectives can carry: one that an engine knows, or any other whose bytes are its value.
 template <class T>
-concept Element = Known<T> ||
-    (std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_empty_v<T>);
+concept Element = Known<T> ||(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                              !std::is_empty_v<T> && !detail::is_memory<T>);
 
 namespace detail {
 
@@ -20,12 +28,15 @@ concept ElementRange =
     std::ranges::contiguous_range<B> && std::ranges::sized_range<B> && Element<std::ranges::range_value_t<B>>;
 template <class B>
 concept OneElement = !std::ranges::range<B> && Element<std::remove_cvref_t<B>>;
+template <class B>
+concept ElementMemory = is_memory<std::remove_cvref_t<B>> &&
+    Element<std::remove_const_t<typename std::remove_cvref_t<B>::value_type>>;
 
 }  // namespace detail
 
-/// What a collective reads: a contiguous range of elements, or one element.
+/// What a collective reads: a contiguous range of elements, memory of a device, or one element.
 template <class B>
-concept Buffer = detail::ElementRange<B> || detail::OneElement<B>;
+concept Buffer = detail::ElementRange<B> || detail::ElementMemory<B> || detail::OneElement<B>;
 
 namespace detail {
 
@@ -36,6 +47,10 @@ struct element_of {
 template <ElementRange B>
 struct element_of<B> {
     using type = std::ranges::range_value_t<B>;
+};
+template <ElementMemory B>
+struct element_of<B> {
+    using type = std::remove_const_t<typename std::remove_cvref_t<B>::value_type>;
 };
 
 }  // namespace detail
@@ -59,18 +74,33 @@ template <Buffer B>
 constexpr auto data_of(B&& buffer) {
     if constexpr (ElementRange<B>)
         return std::ranges::data(buffer);
+    else if constexpr (ElementMemory<B>)
+        return buffer.data();
     else
         return &buffer;
 }
 
+/// The elements of `dtype_for` that one element of T is.
+template <class T>
+inline constexpr std::size_t unit_of = Known<T> ? 1 : sizeof(T);
+
 /// The length in elements of `dtype_for`.
 template <Buffer B>
 constexpr std::size_t count_of(B&& buffer) {
-    constexpr auto width = Known<element_t<B>> ? 1 : sizeof(element_t<B>);
     if constexpr (ElementRange<B>)
-        return std::ranges::size(buffer) * width;
+        return std::ranges::size(buffer) * unit_of<element_t<B>>;
+    else if constexpr (ElementMemory<B>)
+        return buffer.size() * unit_of<element_t<B>>;
     else
-        return width;
+        return unit_of<element_t<B>>;
+}
+
+template <Buffer B>
+constexpr Space space_of(B&& buffer) {
+    if constexpr (ElementMemory<B>)
+        return buffer.space();
+    else
+        return Space::host;
 }
 
 }  // namespace detail
@@ -84,6 +114,7 @@ concept OutBuffer = Buffer<B> && requires(B&& buffer) {
 /// A buffer that outlives the call: a named one, or a span. What `start_` demands, since it returns before
 /// the end.
 template <class B>
-concept Outlives = std::is_lvalue_reference_v<B> || std::ranges::borrowed_range<B>;
+concept Outlives = std::is_lvalue_reference_v<B> || std::ranges::borrowed_range<B> ||
+    detail::is_memory<std::remove_cvref_t<B>>;
 
 }  // namespace rankmesh

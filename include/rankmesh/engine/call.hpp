@@ -14,31 +14,59 @@ namespace rankmesh::detail {
 
 enum class Operation : std::uint8_t {
     all_reduce,
-    all_gather,
+    reduce,
+    scan,
     reduce_scatter,
     broadcast,
+    all_gather,
+    all_gather_v,
+    gather,
+    scatter,
     all_to_all,
+    all_to_all_v,
     shift,
-    barrier
+    barrier,
+    monitored_barrier,
+    send,
+    recv,
+    send_recv
 };
 
 constexpr std::string_view to_string(Operation operation) {
-    constexpr std::string_view names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                          "all_to_all", "shift",      "barrier"};
+    constexpr std::string_view names[] = {
+        "all_reduce",   "reduce",       "scan",    "reduce_scatter",    "broadcast",
+        "all_gather",   "all_gather_v", "gather",  "scatter",           "all_to_all",
+        "all_to_all_v", "shift",        "barrier", "monitored_barrier", "send",
+        "recv",         "send_recv"};
     return names[static_cast<std::size_t>(operation)];
 }
 
-/// Counts are elements of `dtype`; an operation in place has in == out.
+constexpr bool reduces(Operation operation) { return operation <= Operation::reduce_scatter; }
+/// True for what only two members call, in an order of their own.
+constexpr bool is_point_to_point(Operation operation) { return operation >= Operation::send; }
+constexpr bool has_root(Operation operation) {
+    return operation == Operation::reduce || operation == Operation::broadcast ||
+           operation == Operation::gather || operation == Operation::scatter;
+}
+
+/// Counts are elements of `dtype`; an operation in place has in == out, or its own part of the longer one.
 struct Call {
     Operation operation = Operation::barrier;
     DType dtype = DType::i32;
     Reduction reduction = Reduction::sum;
     Edge edge = Edge::wrap;
-    int argument = 0;  ///< the root of a broadcast, the distance of a shift
+    int argument = 0;  ///< the root, the distance of a shift, the peer of a send, recv or send_recv
     const void* in = nullptr;
     void* out = nullptr;
     std::size_t in_count = 0;
     std::size_t out_count = 0;
+    int source = 0;  ///< the peer that a send_recv receives from
+    Space in_space = Space::host;
+    Space out_space = Space::host;
+    std::size_t unit = 1;                     ///< elements of `dtype` in one of the counts below
+    const std::size_t* in_counts = nullptr;   ///< all_to_all_v: by member
+    const std::size_t* out_counts = nullptr;  ///< all_gather_v, all_to_all_v: by member
+    Stream stream = {};                       ///< what the call is ordered on, on a device
 
     std::size_t in_bytes() const { return in_count * size_of(dtype); }
     std::size_t out_bytes() const { return out_count * size_of(dtype); }

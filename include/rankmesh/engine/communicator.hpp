@@ -2,26 +2,41 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/buffers.hpp>
+#include <rankmesh/engine/make_call.hpp>
 #include <rankmesh/engine/pending.hpp>
 
 namespace rankmesh {
 
+namespace detail {
+struct Access;
+}
+
 /// A live group: what collectives run on.
 ///
 /// A communicator is a light handle; several may stand for one channel. Every member of the group calls the
-/// same operations in the same order. One thread at a time uses a channel; a second one throws Misuse.
+/// same collectives in the same order; messages between two members arrive in the order in which they were
+/// sent. One thread at a time uses a channel; a second one throws Misuse.
 ///
 /// Every blocking call throws Misuse for buffers of the wrong length, Deadline when the deadline passes, and
 /// Lost when a peer has left; after Deadline and Lost the channel stays unusable. On MPI a passed deadline is
-/// reported and ends the job.
+/// reported and ends the job. On a device, calls are ordered on a stream and do not block this thread.
+///
+/// Each call has a `start_` twin that returns at once; the buffers belong to its Pending until that is waited
+/// for.
 ///
 ///     void step(Communicator& tp, std::vector<float>& partial) { tp.all_reduce(partial, sum); }
 class Communicator {
+    template <class B>
+    using element = element_t<B>;
+
 public:
     Communicator(Communicator&&) noexcept = default;
     Communicator& operator=(Communicator&&) noexcept = default;
@@ -35,119 +50,352 @@ public:
     int world_rank(int position) const;
     /// The world ranks of all members, in order.
     std::vector<int> world_ranks() const;
+    /// The position of a world rank, nothing if it is no member.
+    std::optional<int> position_of(int world_rank) const;
     /// What this is, in words: `'dp,cp' of mesh 'dense'`.
     std::string label() const;
+
     /// The same channel with another deadline for its blocking calls.
     Communicator within(std::chrono::nanoseconds deadline) const;
+    /// Where the buffers of its calls must lie: on a device if the world has an engine for one.
+    Space space() const;
+    /// The same group on the host's engine; itself if it is there already.
+    Communicator host() const;
+    /// The same channel with its calls ordered on `stream`; throws Misuse on a host engine, which has none.
+    Communicator on(Stream stream) const;
 
-    /// Every member's buffer becomes the reduction of all members' buffers, element by element.
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element_t<B>>
-    void all_reduce(B&& buffer, R reduction = {}) {
-        run(reduce_call(detail::Operation::all_reduce, buffer, buffer, reduction));
-    }
-    /// The same, read from `in` and written to `out`, which are of one length and do not overlap.
+    /// Every member's `out` becomes the reduction of all members' `in`, element by element.
     template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element_t<In>>
-    void all_reduce(const In& in, Out&& out, R reduction = {}) {
-        run(reduce_call(detail::Operation::all_reduce, in, out, reduction));
+    requires Reduces<R, element<In>>
+    void all_reduce(const In& in, Out&& out, R r = {}) { run(detail::reducing(Op::all_reduce, in, out, r)); }
+    /// The same in place.
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Reduces<R, element<B>>
+    void all_reduce(B&& buffer, R r = {}) { run(detail::reducing(Op::all_reduce, buffer, buffer, r)); }
+
+    /// The `out` of the member at position `root` becomes the reduction of all members' `in`; the others'
+    /// is ignored.
+    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
+    requires Reduces<R, element<In>>
+    void reduce(const In& in, Out&& out, R r = {}, int root = 0) {
+        run(detail::reducing(Op::reduce, in, out, r, root));
     }
-    /// `out` becomes the members' `in` one after the other; it is size() times as long.
-    template <Buffer In, OutBuffer Out>
-    void all_gather(const In& in, Out&& out) {
-        run(call(detail::Operation::all_gather, in, out));
+    /// The same in place: the root's buffer becomes the reduction, the others' stay.
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Reduces<R, element<B>>
+    void reduce(B&& buffer, R r = {}, int root = 0) {
+        run(detail::reducing(Op::reduce, buffer, buffer, r, root));
     }
+
+    /// The `out` of member i becomes the reduction of the `in` of members 0 to i.
+    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
+    requires Scans<R, element<In>>
+    void scan(const In& in, Out&& out, R r = {}) { run(detail::reducing(Op::scan, in, out, r)); }
+    /// The same in place.
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Scans<R, element<B>>
+    void scan(B&& buffer, R r = {}) { run(detail::reducing(Op::scan, buffer, buffer, r)); }
+
     /// `in`, size() times as long as `out`, is reduced over the members; member i gets its part i.
     template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element_t<In>>
-    void reduce_scatter(const In& in, Out&& out, R reduction = {}) {
-        run(reduce_call(detail::Operation::reduce_scatter, in, out, reduction));
+    requires Reduces<R, element<In>>
+    void reduce_scatter(const In& in, Out&& out, R r = {}) {
+        run(detail::reducing(Op::reduce_scatter, in, out, r));
     }
+    /// The same in place: part i of member i's buffer becomes the result, the other parts are left undefined.
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Reduces<R, element<B>>
+    void reduce_scatter(B&& buffer, R r = {}) {
+        run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, buffer, r)));
+    }
+
     /// Every member's buffer becomes the buffer of the member at position `root`.
     template <OutBuffer B>
     void broadcast(B&& buffer, int root = 0) {
-        run(call(detail::Operation::broadcast, buffer, buffer, root));
+        run(detail::moving(Op::broadcast, buffer, buffer, root));
     }
+
+    /// `out` becomes the members' `in` one after the other; it is size() times as long.
+    template <Buffer In, OutBuffer Out>
+    void all_gather(const In& in, Out&& out) {
+        run(detail::moving(Op::all_gather, in, out));
+    }
+    /// The same in place: every member gives its own part of the buffer.
+    template <OutBuffer B>
+    void all_gather(B&& buffer) {
+        run(own_part_in(detail::moving(Op::all_gather, buffer, buffer)));
+    }
+    /// The same with parts of different lengths: `counts[i]` is the length of member i's `in`.
+    template <Buffer In, OutBuffer Out>
+    void all_gather_v(const In& in, Out&& out, std::span<const std::size_t> counts) {
+        run(counted(detail::moving(Op::all_gather_v, in, out), counts, counts, detail::unit_of<element<In>>));
+    }
+    /// The `out` of the member at position `root` becomes the members' `in` one after the other; the others'
+    /// is ignored.
+    template <Buffer In, OutBuffer Out>
+    void gather(const In& in, Out&& out, int root = 0) {
+        run(detail::moving(Op::gather, in, out, root));
+    }
+    /// Member i's `out` becomes part i of the `in` of the member at position `root`; the others' is ignored.
+    template <Buffer In, OutBuffer Out>
+    void scatter(const In& in, Out&& out, int root = 0) {
+        run(detail::moving(Op::scatter, in, out, root));
+    }
+
     /// Part j of member i's `in` becomes part i of member j's `out`; both have the same length, a multiple of
     /// size().
     template <Buffer In, OutBuffer Out>
     void all_to_all(const In& in, Out&& out) {
-        run(call(detail::Operation::all_to_all, in, out));
+        run(detail::moving(Op::all_to_all, in, out));
     }
+    /// The same in place; host engines copy the buffer first.
+    template <OutBuffer B>
+    void all_to_all(B&& buffer) {
+        run(detail::moving(Op::all_to_all, buffer, buffer));
+    }
+    /// The same with parts of different lengths: `in_counts[j]` elements go to member j, `out_counts[i]` come
+    /// from i.
+    template <Buffer In, OutBuffer Out>
+    void all_to_all_v(const In& in, std::span<const std::size_t> in_counts, Out&& out,
+                      std::span<const std::size_t> out_counts) {
+        run(counted(detail::moving(Op::all_to_all_v, in, out), in_counts, out_counts,
+                    detail::unit_of<element<In>>));
+    }
+
     /// `out` becomes the `in` of the member `by` positions before; where an open edge leaves none, `out`
     /// stays.
     template <Buffer In, OutBuffer Out>
     void shift(const In& in, Out&& out, int by = 1, Edge edge = Edge::wrap) {
-        run(call(detail::Operation::shift, in, out, by, edge));
+        run(detail::moving(Op::shift, in, out, by, edge));
     }
+    /// The same with one buffer for both.
+    template <OutBuffer B>
+    void shift_in_place(B&& buffer, int by = 1, Edge edge = Edge::wrap) {
+        run(detail::moving(Op::shift, buffer, buffer, by, edge));
+    }
+
     /// Returns once every member has called it.
     void barrier() { run({}); }
+    /// The same, but a deadline that passes throws Deadline with who has arrived and who has not, on every
+    /// engine, where position 0 hears from everyone: for finding out, not for every step.
+    void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    // The same operations, started: they return at once, and the buffers belong to the Pending until it is
-    // waited for.
-
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element_t<B>> && Outlives<B> Pending start_all_reduce(B&& buffer, R reduction = {}) {
-        return start(reduce_call(detail::Operation::all_reduce, buffer, buffer, reduction));
-    }
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element_t<In>> && Outlives<In> && Outlives<Out> Pending
-    start_all_reduce(In&& in, Out&& out, R reduction = {}) {
-        return start(reduce_call(detail::Operation::all_reduce, in, out, reduction));
-    }
+    /// Sends to the member at position `to`, which calls recv with the same length; may return before it has.
+    template <Buffer In>
+    requires Outlives<In>
+    void send(In&& in, int to) { run(detail::moving(Op::send, in, in, to)); }
+    /// Receives what the member at position `from` sends.
+    template <OutBuffer Out>
+    requires Outlives<Out>
+    void recv(Out&& out, int from) { run(detail::moving(Op::recv, out, out, from)); }
+    /// Sends to one member while receiving from another, or the same.
     template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_all_gather(In&& in, Out&& out) {
-        return start(call(detail::Operation::all_gather, in, out));
+    requires Outlives<In> && Outlives<Out>
+    void send_recv(In&& in, int to, Out&& out, int from) { run(detail::exchanging(in, to, out, from)); }
+
+    /// Runs every send, recv and send_recv that `body` calls on this channel as one, so that no order among
+    /// them can deadlock; their buffers must live until it returns.
+    ///
+    /// A send to oneself meets the recv from oneself of the same batch. If `body` throws, nothing is sent.
+    ///
+    ///     void both_ways(Communicator& pp, std::vector<float>& activations, std::vector<float>& grads) {
+    ///         const auto last = pp.rank() == pp.size() - 1;
+    ///         pp.batch([&] {
+    ///             if (!last) pp.send(activations, pp.rank() + 1);
+    ///             if (!last) pp.recv(grads, pp.rank() + 1);
+    ///             if (pp.rank() > 0) pp.send(grads, pp.rank() - 1);
+    ///         });
+    ///     }
+    template <std::invocable Body>
+    void batch(Body&& body) {
+        begin_batch();
+        collect(body);
+        run_batch();
+    }
+
+    /// Every member's string or vector becomes that of the member at position `root`, which alone knows its
+    /// length: what a serialised object travels as. Its start_ twin waits for the length.
+    template <class Container>
+    requires Buffer<Container> && requires(Container& c) { c.resize(std::size_t{}); }
+    void broadcast_object(Container& object, int root = 0) { start_broadcast_object(object, root).wait(); }
+
+    /// All buffers of the list are reduced as by one all_reduce each, in few engine calls.
+    template <class R = decltype(sum)>
+    requires detail::IsReduction<R>
+    void all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
+        run_list(Op::all_reduce, list, list, R::value, 0, options);
+    }
+    /// All buffers of the list become those of the member at position `root`.
+    void broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
+        run_list(Op::broadcast, list, list, {}, root, options);
+    }
+    /// Each buffer of `outs` becomes the members' buffer of the same number in `ins`, one after the other.
+    void all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
+        run_list(Op::all_gather, ins, outs, {}, 0, options);
+    }
+
+    // The same calls, started.
+
+    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
+    requires Reduces<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_all_reduce(In&& in,
+                                                                                               Out&& out,
+                                                                                               R r = {}) {
+        return start(detail::reducing(Op::all_reduce, in, out, r));
+    }
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Reduces<R, element<B>> && Outlives<B> Pending start_all_reduce(B&& buffer, R r = {}) {
+        return start(detail::reducing(Op::all_reduce, buffer, buffer, r));
     }
     template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element_t<In>> && Outlives<In> && Outlives<Out> Pending
-    start_reduce_scatter(In&& in, Out&& out, R reduction = {}) {
-        return start(reduce_call(detail::Operation::reduce_scatter, in, out, reduction));
+    requires Reduces<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_reduce(In&& in, Out&& out,
+                                                                                           R r = {},
+                                                                                           int root = 0) {
+        return start(detail::reducing(Op::reduce, in, out, r, root));
+    }
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Reduces<R, element<B>> && Outlives<B> Pending start_reduce(B&& buffer, R r = {}, int root = 0) {
+        return start(detail::reducing(Op::reduce, buffer, buffer, r, root));
+    }
+    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
+    requires Scans<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_scan(In&& in, Out&& out,
+                                                                                       R r = {}) {
+        return start(detail::reducing(Op::scan, in, out, r));
+    }
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Scans<R, element<B>> && Outlives<B> Pending start_scan(B&& buffer, R r = {}) {
+        return start(detail::reducing(Op::scan, buffer, buffer, r));
+    }
+    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
+    requires Reduces<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_reduce_scatter(In&& in,
+                                                                                                   Out&& out,
+                                                                                                   R r = {}) {
+        return start(detail::reducing(Op::reduce_scatter, in, out, r));
+    }
+    template <OutBuffer B, class R = decltype(sum)>
+    requires Reduces<R, element<B>> && Outlives<B> Pending start_reduce_scatter(B&& buffer, R r = {}) {
+        return start(own_part_out(detail::reducing(Op::reduce_scatter, buffer, buffer, r)));
     }
     template <OutBuffer B>
     requires Outlives<B> Pending start_broadcast(B&& buffer, int root = 0) {
-        return start(call(detail::Operation::broadcast, buffer, buffer, root));
+        return start(detail::moving(Op::broadcast, buffer, buffer, root));
+    }
+    template <Buffer In, OutBuffer Out>
+    requires Outlives<In> && Outlives<Out> Pending start_all_gather(In&& in, Out&& out) {
+        return start(detail::moving(Op::all_gather, in, out));
+    }
+    template <OutBuffer B>
+    requires Outlives<B> Pending start_all_gather(B&& buffer) {
+        return start(own_part_in(detail::moving(Op::all_gather, buffer, buffer)));
+    }
+    template <Buffer In, OutBuffer Out>
+    requires Outlives<In> && Outlives<Out> Pending start_all_gather_v(In&& in, Out&& out,
+                                                                      std::span<const std::size_t> counts) {
+        return start(
+            counted(detail::moving(Op::all_gather_v, in, out), counts, counts, detail::unit_of<element<In>>));
+    }
+    template <Buffer In, OutBuffer Out>
+    requires Outlives<In> && Outlives<Out> Pending start_gather(In&& in, Out&& out, int root = 0) {
+        return start(detail::moving(Op::gather, in, out, root));
+    }
+    template <Buffer In, OutBuffer Out>
+    requires Outlives<In> && Outlives<Out> Pending start_scatter(In&& in, Out&& out, int root = 0) {
+        return start(detail::moving(Op::scatter, in, out, root));
     }
     template <Buffer In, OutBuffer Out>
     requires Outlives<In> && Outlives<Out> Pending start_all_to_all(In&& in, Out&& out) {
-        return start(call(detail::Operation::all_to_all, in, out));
+        return start(detail::moving(Op::all_to_all, in, out));
+    }
+    template <OutBuffer B>
+    requires Outlives<B> Pending start_all_to_all(B&& buffer) {
+        return start(detail::moving(Op::all_to_all, buffer, buffer));
+    }
+    template <Buffer In, OutBuffer Out>
+    requires Outlives<In> && Outlives<Out> Pending start_all_to_all_v(
+        In&& in, std::span<const std::size_t> in_counts, Out&& out, std::span<const std::size_t> out_counts) {
+        return start(counted(detail::moving(Op::all_to_all_v, in, out), in_counts, out_counts,
+                             detail::unit_of<element<In>>));
     }
     template <Buffer In, OutBuffer Out>
     requires Outlives<In> && Outlives<Out> Pending start_shift(In&& in, Out&& out, int by = 1,
                                                                Edge edge = Edge::wrap) {
-        return start(call(detail::Operation::shift, in, out, by, edge));
+        return start(detail::moving(Op::shift, in, out, by, edge));
+    }
+    template <OutBuffer B>
+    requires Outlives<B> Pending start_shift_in_place(B&& buffer, int by = 1, Edge edge = Edge::wrap) {
+        return start(detail::moving(Op::shift, buffer, buffer, by, edge));
     }
     Pending start_barrier() { return start({}); }
+    Pending start_monitored_barrier() { return host().start({.operation = Op::monitored_barrier}); }
+    template <Buffer In>
+    requires Outlives<In> Pending start_send(In&& in, int to) {
+        return start(detail::moving(Op::send, in, in, to));
+    }
+    template <OutBuffer Out>
+    requires Outlives<Out> Pending start_recv(Out&& out, int from) {
+        return start(detail::moving(Op::recv, out, out, from));
+    }
+    template <Buffer In, OutBuffer Out>
+    requires Outlives<In> && Outlives<Out> Pending start_send_recv(In&& in, int to, Out&& out, int from) {
+        return start(detail::exchanging(in, to, out, from));
+    }
+    template <std::invocable Body>
+    Pending start_batch(Body&& body) {
+        begin_batch();
+        collect(body);
+        return start_batch();
+    }
+    template <class Container>
+    requires Buffer<Container> && requires(Container& c) { c.resize(std::size_t{}); }
+    Pending start_broadcast_object(Container& object, int root = 0) {
+        auto on_host = host();
+        auto length = static_cast<std::uint64_t>(object.size());
+        on_host.broadcast(length, root);
+        if (object.size() != length) object.resize(static_cast<std::size_t>(length));
+        return on_host.start_broadcast(object, root);
+    }
+    template <class R = decltype(sum)>
+    requires detail::IsReduction<R> Pending start_all_reduce(const Buffers& list, R = {},
+                                                             const ListOptions& options = {}) {
+        return start_list(Op::all_reduce, list, list, R::value, 0, options);
+    }
+    Pending start_broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
+        return start_list(Op::broadcast, list, list, {}, root, options);
+    }
+    Pending start_all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
+        return start_list(Op::all_gather, ins, outs, {}, 0, options);
+    }
 
 private:
     friend class Member;
+    friend struct detail::Access;
+    using Op = detail::Operation;
     explicit Communicator(std::shared_ptr<detail::Line> line) : line_(std::move(line)) {}
 
-    template <class In, class Out>
-    static detail::Call call(detail::Operation operation, In& in, Out& out, int argument = 0,
-                             Edge edge = {}) {
-        using detail::dtype_for;
-        static_assert(dtype_for<element_t<In>>() == dtype_for<element_t<Out>>() &&
-                          sizeof(element_t<In>) == sizeof(element_t<Out>),
-                      "both buffers hold the same type of element");
-        return {.operation = operation,
-                .dtype = dtype_for<element_t<In>>(),
-                .edge = edge,
-                .argument = argument,
-                .in = detail::data_of(in),
-                .out = detail::data_of(out),
-                .in_count = detail::count_of(in),
-                .out_count = detail::count_of(out)};
+    detail::Call counted(detail::Call call, std::span<const std::size_t> in_counts,
+                         std::span<const std::size_t> out_counts, std::size_t unit) const;
+    detail::Call own_part_in(detail::Call call) const;
+    detail::Call own_part_out(detail::Call call) const;
+
+    template <class Body>
+    void collect(Body&& body) {
+        try {
+            body();
+        } catch (...) {
+            drop_batch();
+            throw;
+        }
     }
-    template <class In, class Out, class R>
-    static detail::Call reduce_call(detail::Operation operation, In& in, Out& out, R) {
-        auto made = call(operation, in, out);
-        made.reduction = R::value;
-        return made;
-    }
+    void begin_batch();
+    void drop_batch() noexcept;
+    void run_batch();
+    Pending start_batch();
 
     void run(const detail::Call& call);
     Pending start(const detail::Call& call);
+    Pending start_list(Op operation, const ConstBuffers& ins, const Buffers& outs, Reduction reduction,
+                       int root, const ListOptions& options);
+    void run_list(Op operation, const ConstBuffers& ins, const Buffers& outs, Reduction reduction, int root,
+                  const ListOptions& options);
     detail::Line& line() const;
 
     std::shared_ptr<detail::Line> line_;  // null: moved from

@@ -35,20 +35,36 @@ public:
 
     /// This process's rank in the world.
     int rank() const;
+    /// The name of this process's host, its place among the ranks of the world there, and how many they are.
+    std::string host() const;
+    int local_rank() const;
+    int local_size() const;
     /// The mesh, its rest resolved; where the declaration placed ranks, over positions.
     const Mesh& mesh() const;
     /// True if this rank stands in the mesh; the calls below throw Misuse where it does not.
     bool inside() const;
     Coordinate coord() const;
-    /// This rank's index on an axis.
+    /// `[pp=1 dp=0 tp=3]`: what a line of this rank's log begins with; `[rank 5]` outside the mesh.
+    std::string prefix() const;
+    /// This rank's index on an axis, or among the declared local ranks.
     int at(std::string_view axis) const;
     bool is_first(std::string_view axis) const { return at(axis) == 0; }
     bool is_last(std::string_view axis) const;
     /// The world rank `by` steps along an axis; past an open edge nothing.
     std::optional<int> neighbor(std::string_view axis, int by, Edge edge = Edge::open) const;
 
-    /// The communicator of a single axis, a declared set in any order, or a declared pick or separate by its
-    /// name.
+    /// The world rank that stands at a coordinate of the mesh, also for ranks outside it: whom to send to
+    /// from another mesh.
+    ///
+    ///     void hand_over(Member& me, std::vector<float>& weights) {
+    ///         auto all = me["all"].on("world");
+    ///         const auto to = me["rollout"].rank_at({{"dp", 0}, {"tp", 1}});
+    ///         all.send(weights, *all.position_of(to));
+    ///     }
+    int rank_at(const Coordinate& coordinate) const;
+
+    /// The communicator of a single axis, a declared set in any order, or a declared pick, separate or
+    /// local ranks by their name.
     ///
     /// Throws Misuse that names the declaration to add where there is none, or the members of a pick to which
     /// this rank does not belong.

@@ -8,7 +8,8 @@ namespace rankmesh {
 
 namespace detail {
 struct Line;
-}
+class Packed;
+}  // namespace detail
 
 /// An operation that was started and has not been waited for; its buffers belong to it until then.
 ///
@@ -16,7 +17,7 @@ struct Line;
 /// job (MPI), or takes its buffers back and poisons the communicator, so that peers throw Lost (threads).
 class [[nodiscard]] Pending {
 public:
-    Pending() = default;
+    Pending();
     Pending(Pending&& other) noexcept;
     Pending& operator=(Pending&& other) noexcept;
     ~Pending();
@@ -25,18 +26,25 @@ public:
     /// nothing.
     ///
     /// Throws Deadline when the communicator's deadline passes, Lost when a peer has left.
+    ///
+    /// On a device it returns at once, and what the stream does next comes after the operation.
     void wait();
+    /// The same, and on a device blocks this thread until it is complete.
+    void synchronize();
     /// True if `wait()` would return at once.
     bool done();
 
 private:
     friend class Communicator;
     Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket);
+    Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket, std::unique_ptr<detail::Packed> packed);
+    void finish(bool synchronize);
     void leave() noexcept;
 
     std::shared_ptr<detail::Line> line_;  // null: nothing is pending
     std::uint64_t ticket_ = 0;
-    int exceptions_ = 0;  // in flight when this was started
+    std::unique_ptr<detail::Packed> packed_;  // of a list: what is copied back when it is complete
+    int exceptions_ = 0;                      // in flight when this was started
 };
 
 }  // namespace rankmesh

@@ -32,12 +32,21 @@ public:
         own.separate_ = std::move(name);
         return own;
     }
+    /// The same set with a deadline of its own for its blocking calls.
+    Axes within(std::chrono::nanoseconds deadline) const {
+        auto own = *this;
+        own.deadline_ = deadline;
+        return own;
+    }
     /// The name of the channel of its own, "" for the shared one.
     const std::string& separate_name() const { return separate_; }
+    /// Its own deadline; nothing: the mesh's.
+    std::optional<std::chrono::nanoseconds> deadline() const { return deadline_; }
 
 private:
     std::vector<std::string> names_;
     std::string separate_;
+    std::optional<std::chrono::nanoseconds> deadline_;
 };
 
 /// A part of each group along `of`, by index, negative ones counted from the end: found as `on(as)`.
@@ -52,9 +61,13 @@ struct Declaration {
     /// What `member[name]` asks for; may stay empty in a plan of one mesh.
     std::string name = {};
     MeshSpec mesh = {{"world", rest}};
-    /// Sets of axes that get a communicator besides the single axes.
+    /// Sets of axes that get a communicator besides the single axes; a single axis may stand here to get a
+    /// deadline, as in `Axes("pp").within(...)`.
     std::vector<Axes> over = {};
     std::vector<Pick> picks = {};
+    /// The name under which the ranks of this mesh on one host are found, like those of an axis:
+    /// `on("node")`, `at("node")`. Empty: they are not.
+    std::string local = {};
     /// The single axes that get a communicator; all of them unless said.
     std::optional<std::vector<std::string>> axes = std::nullopt;
     /// The rank at each position, where strides do not say it; empty: the mesh's own.

@@ -62,10 +62,18 @@ inline constexpr detail::ReductionTag<Reduction::logical_and> logical_and{};
 inline constexpr detail::ReductionTag<Reduction::logical_or> logical_or{};
 inline constexpr detail::ReductionTag<Reduction::logical_xor> logical_xor{};
 
+namespace detail {
+template <class R>
+concept IsReduction = requires {
+    requires std::same_as<decltype(R::value), const Reduction>;
+};
+}  // namespace detail
+
 /// True if R is a reduction tag that makes sense on T: a mean of integers does not compile.
 template <class R, class T>
-concept Reduces = Known<T> && requires {
-    requires std::same_as<decltype(R::value), const Reduction>;
-} && reduces(R::value, dtype_of<T>::value);
+concept Reduces = Known<T> && detail::IsReduction<R> && reduces(R::value, dtype_of<T>::value);
+/// The same for a scan, which has no mean.
+template <class R, class T>
+concept Scans = Reduces<R, T> && R::value != Reduction::mean;
 
 }  // namespace rankmesh

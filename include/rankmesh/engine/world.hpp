@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -13,7 +16,8 @@ namespace rankmesh {
 
 namespace detail {
 class WorldState;
-}
+struct Access;
+}  // namespace detail
 
 /// What a world is made with.
 struct WorldOptions {
@@ -24,6 +28,9 @@ struct WorldOptions {
     std::chrono::nanoseconds deadline = std::chrono::minutes(30);
     /// True if several threads of this process will communicate; on MPI this asks for MPI_THREAD_MULTIPLE.
     bool multithreaded = false;
+    /// What happens to the world and its members, a line each that begins with who says it, as in
+    /// `[pp=1 dp=0 tp=3] joined ...`; empty: nothing is said. Called on the thread that it happens on.
+    std::function<void(std::string_view)> log = {};
 };
 
 /// The processes of a job, and the object through which this process reaches them.
@@ -51,6 +58,20 @@ public:
     /// The name of the engine: "threads" or "mpi".
     std::string engine() const;
 
+    /// The name of this process's host: RANKMESH_HOST, else what the system says.
+    std::string host() const;
+    /// This rank's place among the ranks of the world on its host, and how many they are.
+    int local_rank() const;
+    int local_size() const;
+
+    /// A world of its own over some ranks, in that order; called by exactly those ranks.
+    ///
+    /// Throws Misuse for ranks that do not exist, repeat, or leave this one out. Ranks that list others wait
+    /// for each other until the deadline.
+    ///
+    ///     World trainers(World& world) { return world.sub({0, 1, 2, 3}); }
+    World sub(const std::vector<int>& ranks);
+
     /// Makes this process's communicators for a plan: the one visible collective, called by every rank of the
     /// world.
     ///
@@ -65,6 +86,7 @@ protected:
     explicit World(std::shared_ptr<detail::WorldState> state);
 
 private:
+    friend struct detail::Access;
     Member join(const Plan& plan, std::optional<Misuse> wrong);
 
     std::shared_ptr<detail::WorldState> state_;  // null: moved from

@@ -64,35 +64,52 @@ AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& names) {
 void check_name(const Mesh& mesh, const std::vector<Item>& items, const std::string& name) {
     checked_name(name);
     if (mesh.find(name))
-        throw Misuse(
-            cat("the name '", name, "' of a pick or separate channel is an axis of mesh ", to_string(mesh)));
+        throw Misuse(cat("the name '", name,
+                         "' of a pick, separate channel or local ranks is an axis of mesh ",
+                         to_string(mesh)));
     for (const auto& item : items)
-        if (item.name == name) throw Misuse(cat("two picks or separate channels are named '", name, "'"));
+        if (item.name == name)
+            throw Misuse(cat("two picks, separate channels or local ranks are named '", name, "'"));
 }
 
 std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
     auto items = std::vector<Item>{};
     if (declaration.axes)
-        for (const auto& name : *declaration.axes)
-            items.push_back({.axes = mesh.axes(name), .picked = {}, .name = {}});
+        for (const auto& name : *declaration.axes) items.push_back({.axes = mesh.axes(name)});
     else
-        for (int a = 0; a < mesh.axis_count(); ++a)
-            items.push_back({.axes = mesh.axes(AxisId{a}), .picked = {}, .name = {}});
+        for (int a = 0; a < mesh.axis_count(); ++a) items.push_back({.axes = mesh.axes(AxisId{a})});
     for (const auto& axes : declaration.over) {
         const auto set = set_of(mesh, axes.names());
         if (!axes.separate_name().empty()) check_name(mesh, items, axes.separate_name());
-        items.push_back({.axes = set, .picked = {}, .name = axes.separate_name()});
+        if (axes.deadline()) check_deadline(*axes.deadline());
+        items.push_back({.axes = set, .name = axes.separate_name(), .deadline = axes.deadline()});
     }
     for (const auto& pick : declaration.picks) {
         const auto axis = mesh.axes(pick.of);
         check_name(mesh, items, pick.as);
         items.push_back({.axes = axis, .picked = picked(mesh, pick), .name = pick.as});
     }
-    const auto order = [](const Item& item) { return std::tuple(item.picked, item.name, item.axes.bits()); };
-    std::ranges::sort(items, {}, order);
-    const auto repeats = std::ranges::unique(items);
-    items.erase(repeats.begin(), repeats.end());
-    return items;
+    if (!declaration.local.empty()) {
+        check_name(mesh, items, declaration.local);
+        items.push_back({.name = declaration.local, .local = true});
+    }
+    const auto order = [](const Item& item) {
+        return std::tuple(item.local, item.picked, item.name, item.axes.bits());
+    };
+    std::ranges::stable_sort(items, {}, order);
+    auto kept = std::vector<Item>{};
+    for (auto& item : items) {
+        if (kept.empty() || !kept.back().same(item)) {
+            kept.push_back(std::move(item));
+            continue;
+        }
+        auto& deadline = kept.back().deadline;
+        if (deadline && item.deadline && *deadline != *item.deadline)
+            throw Misuse(cat("one set of axes of mesh ", to_string(mesh), " was given two deadlines, ",
+                             to_text(*deadline), " and ", to_text(*item.deadline)));
+        if (item.deadline) deadline = item.deadline;
+    }
+    return kept;
 }
 
 }  // namespace
@@ -123,7 +140,7 @@ std::string MeshBlueprint::description() const {
     auto separator = std::string_view(", over ");
     for (const auto& item : items) {
         append(text, separator);
-        append(text, axes_text({.axes = item.axes, .picked = {}, .name = {}}));
+        append(text, item.local ? "local ranks" : axes_text({.axes = item.axes}));
         for (std::size_t i = 0; i < item.picked.size(); ++i)
             append(text, cat(i == 0 ? "[" : ",", item.picked[i]));
         if (!item.picked.empty()) append(text, "]");

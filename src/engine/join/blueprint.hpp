@@ -12,12 +12,19 @@
 
 namespace rankmesh::detail {
 
-/// One declared item: a set of axes, its own channel or not, or a part of each group along one axis.
+/// One declared item: a set of axes, its own channel or not, a part of each group along one axis, or the
+/// ranks of the mesh on one host.
 struct Item {
-    AxisSet axes;
-    std::vector<int> picked;  // empty: whole groups
-    std::string name;         // of a pick or a separate, else ""
-    bool operator==(const Item&) const = default;
+    AxisSet axes = {};
+    std::vector<int> picked = {};  // empty: whole groups
+    std::string name = {};         // of a pick, a separate or the local ranks, else ""
+    bool local = false;
+    std::optional<Duration> deadline = std::nullopt;  // the mesh's unless said; not compared across ranks
+
+    /// True if both are the same item.
+    bool same(const Item& other) const {
+        return axes == other.axes && picked == other.picked && name == other.name && local == other.local;
+    }
 };
 
 /// One mesh of a plan in a world of known size, its items in canonical order and without repeats.

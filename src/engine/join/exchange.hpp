@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/channel.hpp"
 
@@ -26,6 +27,8 @@ public:
     virtual ~Exchange() = default;
     virtual int rank() const = 0;
     virtual int size() const = 0;
+    /// The ranks of the world on this rank's host, this one among them, in order; asks nobody.
+    virtual const std::vector<int>& local_ranks() const = 0;
     /// Replaces each of the values by its maximum over all ranks.
     virtual void max(std::array<std::int64_t, 4>& values) = 0;
     /// From this rank to one other, in order.

@@ -18,21 +18,43 @@ std::optional<int> position_of(const MeshBlueprint& mesh, int rank) {
     return static_cast<int>(found - mesh.placed->begin());
 }
 
-/// What this rank is called in one item, null if it has no part in it.
-std::shared_ptr<const Label> label_of(const Place& place, const Item& item) {
-    if (!place.position) return nullptr;
-    const auto& mesh = place.mesh.mesh;
-    auto group = mesh.group(*place.position, item.axes);
-    if (!item.picked.empty()) group = group.pick(item.picked);
-    if (!group.contains(*place.position)) return nullptr;
-    return std::make_shared<const Label>(Label{.mesh = to_string(mesh),
-                                               .name = place.mesh.name,
-                                               .axes = place.mesh.axes_text(item),
-                                               .member = to_string(mesh.coord(*place.position)),
-                                               .ranks = {group, place.mesh.placed}});
+/// The ranks of a mesh that are on this host, in the order of their positions.
+Ranks local_ranks(const MeshBlueprint& mesh, const Exchange& exchange) {
+    auto found = std::vector<std::pair<int, int>>{};  // place in the mesh, rank
+    for (auto rank : exchange.local_ranks())
+        if (const auto position = position_of(mesh, rank))
+            found.emplace_back(*position, rank);
+    std::ranges::sort(found);
+    auto ranks = std::make_shared<std::vector<int>>();
+    for (const auto& [position, rank] : found) ranks->push_back(rank);
+    return {Mesh{{"local", static_cast<int>(ranks->size())}}.group(0, "local"), ranks};
 }
 
-bool is_separate(const Item& item) { return item.picked.empty() && !item.name.empty(); }
+/// What this rank is called in one item, and where it stands; nothing if it has no part in it.
+void sit_down(Place& place, Place::Seat& seat, const Exchange& exchange) {
+    if (!place.position) return;
+    const auto& mesh = place.mesh.mesh;
+    auto ranks = Ranks{};
+    if (seat.item.local) {
+        ranks = local_ranks(place.mesh, exchange);
+        seat.position =
+            static_cast<int>(std::ranges::find(*ranks.placed, exchange.rank()) - ranks.placed->begin());
+    } else {
+        auto group = mesh.group(*place.position, seat.item.axes);
+        if (!seat.item.picked.empty()) group = group.pick(seat.item.picked);
+        const auto position = group.position(*place.position);
+        if (!position) return;
+        seat.position = *position;
+        ranks = {group, place.mesh.placed};
+    }
+    seat.label = std::make_shared<const Label>(Label{.mesh = to_string(mesh),
+                                                     .name = place.mesh.name,
+                                                     .axes = place.mesh.axes_text(seat.item),
+                                                     .member = to_string(mesh.coord(*place.position)),
+                                                     .ranks = std::move(ranks)});
+}
+
+bool is_separate(const Item& item) { return item.picked.empty() && !item.name.empty() && !item.local; }
 
 /// True if both stand for one channel: the same ranks in the same order, and no separate channel asked for.
 bool share(const Place::Seat& a, const Place::Seat& b) {
@@ -46,42 +68,83 @@ bool share(const Place::Seat& a, const Place::Seat& b) {
     return true;
 }
 
-}  // namespace
-
-void connect(Place& place, Place::Seat& seat, Exchange& exchange, const std::string& key,
-             const std::shared_ptr<void>& world, const std::vector<Place>& places,
-             std::vector<std::shared_ptr<Channel>>& channels) {
-    auto channel = std::shared_ptr<Channel>{};
-    const auto& ranks = seat.label->ranks;
-    const auto position = ranks.group.position(*place.position).value();
-    if (ranks.size() == 1) channel = std::make_shared<Alone>();
+/// The line of a connected seat that stands for the same channel, null if there is none.
+std::shared_ptr<Line> shared_line(const Place::Seat& seat, const std::vector<Place>& places) {
     for (const auto& other : places)
         for (const auto& taken : other.seats)
-            if (!channel && taken.line && share(taken, seat)) channel = taken.line->channel;
-    if (!channel) {
-        channel = exchange.create({.label = seat.label,
-                                   .position = position,
-                                   .key = cat(key, " item ", seat.number),
-                                   .item = seat.number});
-        channels.push_back(channel);
-    }
-    channel->keep(seat.label);
-    seat.line = std::make_shared<Line>(Line{.channel = std::move(channel),
-                                            .label = seat.label,
-                                            .deadline = place.mesh.deadline,
-                                            .rank = position,
-                                            .size = ranks.size(),
-                                            .world = world});
+            if (taken.line && share(taken, seat)) return taken.line;
+    return nullptr;
 }
 
-std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Exchange& exchange,
-                        const std::string& key, Duration deadline, const std::shared_ptr<void>& world,
-                        std::vector<std::shared_ptr<Channel>>& channels) {
+/// True if every group of the item is one rank, on every rank of the world.
+bool is_alone_everywhere(const Mesh& mesh, const Item& item) {
+    if (item.local) return false;
+    if (!item.picked.empty()) return item.picked.size() == 1;
+    auto size = 1;
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (item.axes.contains({a})) size *= mesh.size(AxisId{a});
+    return size == 1;
+}
+
+/// Connects a seat, or takes part in what others connect where this rank has no part in it.
+void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places,
+             bool everyone) {
+    auto* device = joining.device;
+    const auto nobody = [&] {
+        if (device && everyone && !is_alone_everywhere(place.mesh.mesh, seat.item))
+            device->create(nullptr, nullptr, everyone);
+    };
+    if (!seat.label) return nobody();
+    const auto line = [&](std::shared_ptr<Channel> channel, Space space, std::shared_ptr<Line> host) {
+        channel->keep(seat.label);
+        return std::make_shared<Line>(Line{.channel = std::move(channel),
+                                           .label = seat.label,
+                                           .deadline = seat.item.deadline.value_or(place.mesh.deadline),
+                                           .rank = seat.position,
+                                           .size = seat.label->ranks.size(),
+                                           .world = joining.world,
+                                           .space = space,
+                                           .host = std::move(host)});
+    };
+    auto host = std::shared_ptr<Channel>{};
+    auto beside = std::shared_ptr<Channel>{};  // on the device
+    if (const auto shared = shared_line(seat, places)) {
+        host = shared->host ? shared->host->channel : shared->channel;
+        beside = shared->channel;
+        nobody();
+    } else if (seat.label->ranks.size() == 1) {
+        host = std::make_shared<Alone>();
+        if (device) beside = device->alone();
+        nobody();
+    } else {
+        const auto request = ChannelRequest{.label = seat.label,
+                                            .position = seat.position,
+                                            .key = cat(joining.key, " item ", seat.number),
+                                            .item = seat.number};
+        host = joining.exchange.create(request);
+        joining.channels.push_back(host);
+        if (device) {
+            beside = device->create(&request, host, everyone);
+            joining.channels.push_back(beside);
+        }
+    }
+    seat.line = line(std::move(host), Space::host, nullptr);
+    if (device) seat.line = line(std::move(beside), Space::device, seat.line);
+}
+
+}  // namespace
+
+void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places) {
+    connect(place, seat, joining, places, false);
+}
+
+std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Joining& joining) {
+    auto& exchange = joining.exchange;
     auto meshes = std::vector<MeshBlueprint>{};
     auto said = std::string{};
     try {
         if (wrong) throw Misuse(*wrong);
-        meshes = make_blueprint(plan, exchange.size(), deadline);
+        meshes = make_blueprint(plan, exchange.size(), joining.deadline);
         said = description(meshes);
     } catch (const Misuse& misuse) {
         // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has
@@ -93,8 +156,7 @@ std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Exchange&
     if (wrong) throw *wrong;
 
     auto places = std::vector<Place>{};
-    for (auto& mesh : meshes)
-        places.push_back({.mesh = std::move(mesh), .position = std::nullopt, .seats = {}});
+    for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
     // The order of creation must not depend on the order in which this rank lists its meshes.
     auto order = std::vector<Place*>{};
     for (auto& place : places) order.push_back(&place);
@@ -102,14 +164,15 @@ std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Exchange&
     auto number = 0;
     for (auto* place : order) {
         place->position = position_of(place->mesh, exchange.rank());
-        for (const auto& item : place->mesh.items)
-            place->seats.push_back(
-                {.item = item, .label = label_of(*place, item), .number = number++, .line = nullptr});
+        for (const auto& item : place->mesh.items) {
+            auto& seat = place->seats.emplace_back(Place::Seat{.item = item, .number = number++});
+            sit_down(*place, seat, exchange);
+        }
     }
     for (auto* place : order)
         for (auto& seat : place->seats)
-            if (seat.label && (!place->mesh.lazy || seat.label->ranks.size() == 1))
-                connect(*place, seat, exchange, key, world, places, channels);
+            if (!place->mesh.lazy || (seat.label && seat.label->ranks.size() == 1))
+                connect(*place, seat, joining, places, !place->mesh.lazy);
     return places;
 }
 

@@ -8,6 +8,7 @@
 
 #include <rankmesh/engine/plan.hpp>
 
+#include "engine/device_engine.hpp"
 #include "engine/join/blueprint.hpp"
 #include "engine/join/exchange.hpp"
 
@@ -19,31 +20,37 @@ struct Place {
     /// connected.
     struct Seat {
         Item item;
-        std::shared_ptr<const Label> label;  // null: this rank has no part in it
-        int number = 0;                      // among all items of the plan
-        std::shared_ptr<Line> line;
+        std::shared_ptr<const Label> label = nullptr;  // null: this rank has no part in it
+        int position = 0;                              // of this rank in the group
+        int number = 0;                                // among all items of the plan
+        std::shared_ptr<Line> line = nullptr;
     };
 
     MeshBlueprint mesh;
-    std::optional<int> position;  // in the mesh, nothing outside it
-    std::vector<Seat> seats;
+    std::optional<int> position = std::nullopt;  // in the mesh, nothing outside it
+    std::vector<Seat> seats = {};
+};
+
+/// What one join is made with.
+struct Joining {
+    Exchange& exchange;
+    std::string key;  // the same on all ranks, and of this join only
+    Duration deadline;
+    std::shared_ptr<WorldState> world = nullptr;
+    DeviceEngine* device = nullptr;
+    std::vector<std::shared_ptr<Channel>> channels = {};  // gets each channel once
 };
 
 /// The places of this process in a plan that all ranks agree on, every channel made that is not deferred.
 ///
 /// Costs one comparison of the plan, then one creation for each distinct group of two or more ranks that this
-/// rank belongs to: none for groups of one, none for groups of other ranks. `channels` gets each channel
-/// once.
+/// rank belongs to: none for groups of one, none for groups of other ranks.
 /// `wrong`, if any, is what the caller has found wrong already: it is compared and thrown like all that is
 /// found here.
-std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Exchange& exchange,
-                        const std::string& key, Duration deadline, const std::shared_ptr<void>& world,
-                        std::vector<std::shared_ptr<Channel>>& channels);
+std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Joining& joining);
 
-/// Connects one seat: over a channel in `channels` with the same ranks and separate name, else over a new
-/// one.
-void connect(Place& place, Place::Seat& seat, Exchange& exchange, const std::string& key,
-             const std::shared_ptr<void>& world, const std::vector<Place>& places,
-             std::vector<std::shared_ptr<Channel>>& channels);
+/// Connects one seat of this rank after join: over a channel with the same ranks and separate name, else over
+/// a new one.
+void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places);
 
 }  // namespace rankmesh::detail

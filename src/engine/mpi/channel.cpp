@@ -2,57 +2,19 @@
 #include "engine/mpi/channel.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/arithmetic.hpp"
+#include "engine/mpi/large_type.hpp"
+#include "engine/mpi/monitored_barrier.hpp"
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
+// Shifts and messages of one communicator do not meet.
 constexpr int shift_tag = 0;
-
-const void* in_or_in_place(const Call& call) { return call.in == call.out ? MPI_IN_PLACE : call.in; }
-
-/// The elements that go from one rank to one other in one call.
-std::size_t part_of(const Call& call, int size) {
-    if (call.operation == Operation::all_to_all) return call.in_count / static_cast<std::size_t>(size);
-    return call.operation == Operation::reduce_scatter || call.operation == Operation::broadcast
-               ? call.out_count
-               : call.in_count;
-}
-
-/// Calls `body(offset, count)` for pieces of at most the count limit.
-template <class Body>
-void in_pieces(std::size_t count, Body&& body) {
-    for (std::size_t done = 0; done < count; done += mpi_count_limit)
-        body(done, static_cast<int>(std::min(mpi_count_limit, count - done)));
-}
-
-/// A type that stands for `count` elements, however many: for moving, not for reducing.
-class LargeType {
-public:
-    LargeType(std::size_t count, MPI_Datatype element, std::size_t width) {
-        const auto limit = static_cast<int>(mpi_count_limit);
-        const auto whole = static_cast<int>(count / mpi_count_limit);
-        const auto rest = static_cast<int>(count % mpi_count_limit);
-        MPI_Datatype parts[2];
-        MPI_Type_vector(whole, limit, limit, element, &parts[0]);
-        MPI_Type_contiguous(rest, element, &parts[1]);
-        const int lengths[2] = {1, 1};
-        const MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(mpi_count_limit * width) * whole};
-        MPI_Type_create_struct(2, lengths, offsets, parts, &type_);
-        MPI_Type_commit(&type_);
-        MPI_Type_free(&parts[0]);
-        MPI_Type_free(&parts[1]);
-    }
-    ~LargeType() { MPI_Type_free(&type_); }  // operations in flight keep what they need of it
-    LargeType(const LargeType&) = delete;
-    LargeType& operator=(const LargeType&) = delete;
-    operator MPI_Datatype() const { return type_; }
-
-private:
-    MPI_Datatype type_ = MPI_DATATYPE_NULL;
-};
+constexpr int message_tag = 1;
 
 char* offset(void* data, std::size_t elements, DType dtype) {
     return static_cast<char*>(data) + elements * size_of(dtype);
@@ -61,10 +23,56 @@ const char* offset(const void* data, std::size_t elements, DType dtype) {
     return static_cast<const char*>(data) + elements * size_of(dtype);
 }
 
+/// The elements that go from one rank to one other in one call.
+std::size_t part_of(const Call& call, int size) {
+    switch (call.operation) {
+        case Operation::all_to_all:
+            return call.in_count / static_cast<std::size_t>(size);
+        case Operation::reduce_scatter:
+        case Operation::broadcast:
+        case Operation::scatter:
+        case Operation::recv:
+            return call.out_count;
+        case Operation::send_recv:
+            return std::max(call.in_count, call.out_count);
+        default:
+            return call.in_count;
+    }
+}
+
+/// Where an operation reads, in MPI's words for what is read and written in one place.
+const void* in_or_in_place(const Call& call, int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    switch (call.operation) {
+        case Operation::all_gather:
+            return call.in == offset(call.out, r * call.in_count, call.dtype) ? MPI_IN_PLACE : call.in;
+        case Operation::reduce:
+            return call.in == call.out && call.argument == rank ? MPI_IN_PLACE : call.in;
+        default:
+            return call.in == call.out ? MPI_IN_PLACE : call.in;
+    }
+}
+
+/// True if a reduce_scatter leaves its result in its own part of what it read.
+bool is_own_part(const Call& call, int rank) {
+    return call.out == offset(call.in, static_cast<std::size_t>(rank) * call.out_count, call.dtype);
+}
+
+/// MPI's reduce_scatter in place leaves every result in the first part of the buffer.
+void* whole(const Call& call) { return const_cast<void*>(call.in); }
+
+/// Calls `body(offset, count)` for pieces of at most the count limit.
+template <class Body>
+void in_pieces(std::size_t count, Body&& body) {
+    for (std::size_t done = 0; done < count; done += mpi_count_limit)
+        body(done, static_cast<int>(std::min(mpi_count_limit, count - done)));
+}
+
 }  // namespace
 
-MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, MPI_Comm comm)
-    : runtime_(std::move(runtime)), comm_(comm) {
+MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<RollCall> world, MPI_Comm comm,
+                       std::uint64_t key)
+    : runtime_(std::move(runtime)), comm_(comm), flight_(key, std::move(world)) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     runtime_->watchdog().add(flight_);
@@ -75,148 +83,228 @@ MpiChannel::~MpiChannel() {
     if (runtime_->is_usable()) MPI_Comm_free(&comm_);
 }
 
+/// True if every count and displacement of one call is an int.
+bool MpiChannel::fits(const Call& call) const {
+    const auto v = call.operation == Operation::all_gather_v || call.operation == Operation::all_to_all_v;
+    return (v ? std::max(call.in_count, call.out_count) : part_of(call, size_)) <= mpi_count_limit;
+}
+
+void MpiChannel::fill(const Call& call, Parts& parts) const {
+    const auto fill_one = [&](const std::size_t* from, std::vector<int>& counts, std::vector<int>& offsets) {
+        counts.clear();
+        offsets.clear();
+        auto at = 0;
+        for (int i = 0; i < size_ && from; ++i) {
+            counts.push_back(static_cast<int>(from[i] * call.unit));
+            offsets.push_back(at);
+            at += counts.back();
+        }
+    };
+    fill_one(call.in_counts, parts.in_counts, parts.in_offsets);
+    fill_one(call.out_counts, parts.out_counts, parts.out_offsets);
+}
+
 void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
+    // What MPI can not do in one blocking call is started and waited for.
+    if (!fits(call) || call.operation == Operation::monitored_barrier)
+        return wait(start({&call, 1}, label), label, deadline);
     runtime_->check_thread();
-    const auto watched = InFlight(flight_, call, label, deadline);
-    const auto part = part_of(call, size_);
-    if (part > mpi_count_limit) return run_large(call);
-    const auto count = static_cast<int>(part);
+    const auto watched = InFlight(flight_, call, label, deadline, number_of(call));
+    const auto count = static_cast<int>(part_of(call, size_));
     const auto type = type_of(call.dtype);
+    const auto op = [&] { return op_of(call.reduction, call.dtype); };
     switch (call.operation) {
         case Operation::all_reduce:
-            MPI_Allreduce(in_or_in_place(call), call.out, count, type, op_of(call.reduction, call.dtype),
-                          comm_);
+            MPI_Allreduce(in_or_in_place(call, rank_), call.out, count, type, op(), comm_);
             break;
-        case Operation::all_gather:
-            MPI_Allgather(call.in, count, type, call.out, count, type, comm_);
+        case Operation::reduce:
+            MPI_Reduce(in_or_in_place(call, rank_), call.out, count, type, op(), call.argument, comm_);
+            break;
+        case Operation::scan:
+            MPI_Scan(in_or_in_place(call, rank_), call.out, count, type, op(), comm_);
             break;
         case Operation::reduce_scatter:
-            MPI_Reduce_scatter_block(call.in, call.out, count, type, op_of(call.reduction, call.dtype),
-                                     comm_);
+            if (is_own_part(call, rank_))
+                MPI_Reduce_scatter_block(MPI_IN_PLACE, whole(call), count, type, op(), comm_);
+            else
+                MPI_Reduce_scatter_block(call.in, call.out, count, type, op(), comm_);
             break;
         case Operation::broadcast:
             MPI_Bcast(call.out, count, type, call.argument, comm_);
             break;
+        case Operation::all_gather:
+            MPI_Allgather(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_);
+            break;
+        case Operation::all_gather_v:
+            fill(call, parts_);
+            MPI_Allgatherv(call.in, count, type, call.out, parts_.out_counts.data(),
+                           parts_.out_offsets.data(), type, comm_);
+            break;
+        case Operation::gather:
+            MPI_Gather(call.in, count, type, call.out, count, type, call.argument, comm_);
+            break;
+        case Operation::scatter:
+            MPI_Scatter(call.in, count, type, call.out, count, type, call.argument, comm_);
+            break;
         case Operation::all_to_all:
-            MPI_Alltoall(call.in, count, type, call.out, count, type, comm_);
+            MPI_Alltoall(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_);
+            break;
+        case Operation::all_to_all_v:
+            fill(call, parts_);
+            MPI_Alltoallv(call.in, parts_.in_counts.data(), parts_.in_offsets.data(), type, call.out,
+                          parts_.out_counts.data(), parts_.out_offsets.data(), type, comm_);
             break;
         case Operation::shift:
-            MPI_Sendrecv(call.in, count, type, target_of(call), shift_tag, call.out, count, type,
-                         source_of(call), shift_tag, comm_, MPI_STATUS_IGNORE);
+            if (call.in == call.out)
+                MPI_Sendrecv_replace(call.out, count, type, target_of(call), shift_tag, source_of(call),
+                                     shift_tag, comm_, MPI_STATUS_IGNORE);
+            else
+                MPI_Sendrecv(call.in, count, type, target_of(call), shift_tag, call.out, count, type,
+                             source_of(call), shift_tag, comm_, MPI_STATUS_IGNORE);
             break;
         case Operation::barrier:
             MPI_Barrier(comm_);
             break;
-    }
-    finish(call);
-}
-
-/// The same for parts of more than an int of elements: reductions in pieces, the rest as one element of a
-/// large type.
-void MpiChannel::run_large(const Call& call) {
-    const auto part = part_of(call, size_);
-    const auto type = type_of(call.dtype);
-    const auto op = op_of(call.reduction, call.dtype);
-    switch (call.operation) {
-        case Operation::all_reduce:
-            in_pieces(part, [&](std::size_t at, int count) {
-                const auto* in = call.in == call.out ? MPI_IN_PLACE : offset(call.in, at, call.dtype);
-                MPI_Allreduce(in, offset(call.out, at, call.dtype), count, type, op, comm_);
-            });
+        case Operation::send:
+            MPI_Send(call.in, count, type, call.argument, message_tag, comm_);
             break;
-        case Operation::reduce_scatter:
-            // A piece of every part is not contiguous, so each part goes to its owner by itself.
-            for (int root = 0; root < size_; ++root)
-                in_pieces(part, [&](std::size_t at, int count) {
-                    MPI_Reduce(offset(call.in, static_cast<std::size_t>(root) * part + at, call.dtype),
-                               root == rank_ ? offset(call.out, at, call.dtype) : nullptr, count, type, op,
-                               root, comm_);
-                });
+        case Operation::recv:
+            MPI_Recv(call.out, count, type, call.argument, message_tag, comm_, MPI_STATUS_IGNORE);
             break;
-        case Operation::all_gather: {
-            const auto large = LargeType(part, type, size_of(call.dtype));
-            MPI_Allgather(call.in, 1, large, call.out, 1, large, comm_);
+        case Operation::send_recv:
+            MPI_Sendrecv(call.in, static_cast<int>(call.in_count), type, call.argument, message_tag, call.out,
+                         static_cast<int>(call.out_count), type, call.source, message_tag, comm_,
+                         MPI_STATUS_IGNORE);
             break;
-        }
-        case Operation::broadcast: {
-            const auto large = LargeType(part, type, size_of(call.dtype));
-            MPI_Bcast(call.out, 1, large, call.argument, comm_);
-            break;
-        }
-        case Operation::all_to_all: {
-            const auto large = LargeType(part, type, size_of(call.dtype));
-            MPI_Alltoall(call.in, 1, large, call.out, 1, large, comm_);
-            break;
-        }
-        case Operation::shift: {
-            const auto large = LargeType(part, type, size_of(call.dtype));
-            MPI_Sendrecv(call.in, 1, large, target_of(call), shift_tag, call.out, 1, large, source_of(call),
-                         shift_tag, comm_, MPI_STATUS_IGNORE);
-            break;
-        }
-        case Operation::barrier:
+        case Operation::monitored_barrier:
             break;
     }
     finish(call);
 }
 
-std::uint64_t MpiChannel::start(const Call& call, const Label&) {
-    runtime_->check_thread();
+MpiChannel::Slot& MpiChannel::free_slot() {
     auto slot = std::ranges::find(slots_, false, &Slot::taken);
-    if (slot == slots_.end()) slot = slots_.insert(slot, Slot{});
+    if (slot == slots_.end()) slot = slots_.emplace(slots_.end());
     slot->taken = true;
-    slot->call = call;
-    auto& requests = slot->requests;
-    requests.clear();
+    slot->requests.clear();
+    slot->calls = 0;
+    return *slot;
+}
+
+std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
+    runtime_->check_thread();
+    auto& slot = free_slot();
+    for (const auto& call : calls) {
+        if (slot.calls == slot.started.size()) slot.started.emplace_back();
+        auto& started = slot.started[slot.calls++];
+        started.call = call;
+        started.number = number_of(call);
+        post(started, slot.requests);
+    }
+    const auto found = std::ranges::find(slots_, &slot, [](const Slot& each) { return &each; });
+    return static_cast<std::uint64_t>(found - slots_.begin());
+}
+
+void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
+    auto& call = started.call;
     const auto next = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
-    const auto part = part_of(call, size_);
-    const auto op = op_of(call.reduction, call.dtype);
     const auto element = type_of(call.dtype);
+    const auto width = size_of(call.dtype);
+    const auto op = reduces(call.operation) ? op_of(call.reduction, call.dtype) : MPI_OP_NULL;
+    const auto in_place = call.in == call.out &&
+                          (call.operation == Operation::all_to_all || call.operation == Operation::shift);
+    if (in_place) {
+        started.held.assign(offset(call.in, 0, call.dtype), offset(call.in, call.in_count, call.dtype));
+        call.in = started.held.data();
+    }
+    const auto part = part_of(call, size_);
     // Moving operations take one element of a large type where a count does not fit.
-    const auto moves = [&](auto&& body) {
-        if (part > mpi_count_limit)
-            body(1, LargeType(part, element, size_of(call.dtype)));
+    const auto moves = [&](std::size_t count, auto&& body) {
+        if (count > mpi_count_limit)
+            body(1, LargeType(count, element, width));
         else
-            body(static_cast<int>(part), element);
+            body(static_cast<int>(count), element);
+    };
+    const auto reduce_piece = [&](std::size_t in, void* out, std::size_t at, int count, int root) {
+        auto* to = root == rank_ ? offset(out, at, call.dtype) : nullptr;
+        const void* from = offset(call.in, in + at, call.dtype);
+        MPI_Ireduce(from == to ? MPI_IN_PLACE : from, to, count, element, op, root, comm_, next());
     };
     switch (call.operation) {
         case Operation::all_reduce:
-            if (part == 0) break;
             in_pieces(part, [&](std::size_t at, int count) {
                 const auto* in = call.in == call.out ? MPI_IN_PLACE : offset(call.in, at, call.dtype);
                 MPI_Iallreduce(in, offset(call.out, at, call.dtype), count, element, op, comm_, next());
             });
             break;
-        case Operation::reduce_scatter:
-            if (part <= mpi_count_limit) {
-                MPI_Ireduce_scatter_block(call.in, call.out, static_cast<int>(part), element, op, comm_,
-                                          next());
-                break;
-            }
-            for (int root = 0; root < size_; ++root)
-                in_pieces(part, [&](std::size_t at, int count) {
-                    MPI_Ireduce(offset(call.in, static_cast<std::size_t>(root) * part + at, call.dtype),
-                                root == rank_ ? offset(call.out, at, call.dtype) : nullptr, count, element,
-                                op, root, comm_, next());
-                });
-            break;
-        case Operation::all_gather:
-            moves([&](int count, MPI_Datatype type) {
-                MPI_Iallgather(call.in, count, type, call.out, count, type, comm_, next());
+        case Operation::reduce:
+            in_pieces(part, [&](std::size_t at, int count) {
+                reduce_piece(0, call.out, at, count, call.argument);
             });
             break;
+        case Operation::scan:
+            in_pieces(part, [&](std::size_t at, int count) {
+                const auto* in = call.in == call.out ? MPI_IN_PLACE : offset(call.in, at, call.dtype);
+                MPI_Iscan(in, offset(call.out, at, call.dtype), count, element, op, comm_, next());
+            });
+            break;
+        case Operation::reduce_scatter:
+            if (part <= mpi_count_limit) {
+                const auto own = is_own_part(call, rank_);
+                MPI_Ireduce_scatter_block(own ? MPI_IN_PLACE : call.in, own ? whole(call) : call.out,
+                                          static_cast<int>(part), element, op, comm_, next());
+                break;
+            }
+            // A piece of every part is not contiguous, so each part goes to its owner by itself.
+            for (int root = 0; root < size_; ++root)
+                in_pieces(part, [&](std::size_t at, int count) {
+                    reduce_piece(static_cast<std::size_t>(root) * part, call.out, at, count, root);
+                });
+            break;
         case Operation::broadcast:
-            moves([&](int count, MPI_Datatype type) {
+            moves(part, [&](int count, MPI_Datatype type) {
                 MPI_Ibcast(call.out, count, type, call.argument, comm_, next());
             });
             break;
+        case Operation::all_gather:
+            moves(part, [&](int count, MPI_Datatype type) {
+                MPI_Iallgather(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_,
+                               next());
+            });
+            break;
+        case Operation::gather:
+            moves(part, [&](int count, MPI_Datatype type) {
+                MPI_Igather(call.in, count, type, call.out, count, type, call.argument, comm_, next());
+            });
+            break;
+        case Operation::scatter:
+            moves(part, [&](int count, MPI_Datatype type) {
+                MPI_Iscatter(call.in, count, type, call.out, count, type, call.argument, comm_, next());
+            });
+            break;
         case Operation::all_to_all:
-            moves([&](int count, MPI_Datatype type) {
+            moves(part, [&](int count, MPI_Datatype type) {
                 MPI_Ialltoall(call.in, count, type, call.out, count, type, comm_, next());
             });
             break;
+        case Operation::all_gather_v:
+        case Operation::all_to_all_v: {
+            if (!fits(call)) {
+                post_wide(started, requests);
+                break;
+            }
+            auto& parts = started.parts;
+            fill(call, parts);
+            if (call.operation == Operation::all_gather_v)
+                MPI_Iallgatherv(call.in, static_cast<int>(part), element, call.out, parts.out_counts.data(),
+                                parts.out_offsets.data(), element, comm_, next());
+            else
+                MPI_Ialltoallv(call.in, parts.in_counts.data(), parts.in_offsets.data(), element, call.out,
+                               parts.out_counts.data(), parts.out_offsets.data(), element, comm_, next());
+            break;
+        }
         case Operation::shift:
-            moves([&](int count, MPI_Datatype type) {
+            moves(part, [&](int count, MPI_Datatype type) {
                 MPI_Irecv(call.out, count, type, source_of(call), shift_tag, comm_, next());
                 MPI_Isend(call.in, count, type, target_of(call), shift_tag, comm_, next());
             });
@@ -224,22 +312,90 @@ std::uint64_t MpiChannel::start(const Call& call, const Label&) {
         case Operation::barrier:
             MPI_Ibarrier(comm_, next());
             break;
+        case Operation::send:
+        case Operation::recv:
+        case Operation::send_recv:
+            if (call.operation != Operation::send)
+                moves(call.out_count, [&](int count, MPI_Datatype type) {
+                    const auto from = call.operation == Operation::recv ? call.argument : call.source;
+                    MPI_Irecv(call.out, count, type, from, message_tag, comm_, next());
+                });
+            if (call.operation != Operation::recv)
+                moves(call.in_count, [&](int count, MPI_Datatype type) {
+                    MPI_Isend(call.in, count, type, call.argument, message_tag, comm_, next());
+                });
+            break;
+        case Operation::monitored_barrier:
+            post_arrival(comm_, requests);
+            break;
     }
-    return static_cast<std::uint64_t>(slot - slots_.begin());
+}
+
+/// A v-operation whose counts or displacements are no ints: every part is one element of a type of its own.
+void MpiChannel::post_wide(Started& started, std::vector<MPI_Request>& requests) {
+    const auto& call = started.call;
+    auto& wide = started.wide;
+    const auto n = static_cast<std::size_t>(size_);
+    wide.ones.assign(n, 1);
+    wide.zeros.assign(n, 0);
+    const auto types = [&](std::vector<MPI_Datatype>& made, auto&& count_of, bool advances) {
+        made.clear();
+        auto at = std::size_t{0};
+        for (std::size_t i = 0; i < n; ++i) {
+            const auto count = count_of(i) * call.unit;
+            made.push_back(
+                LargeType(count, type_of(call.dtype), size_of(call.dtype), at * size_of(call.dtype))
+                    .release());
+            if (advances) at += count;
+        }
+    };
+    const auto own = call.out_counts[rank_];
+    const auto gathers = call.operation == Operation::all_gather_v;
+    types(
+        wide.in_types, [&](std::size_t i) { return gathers ? own : call.in_counts[i]; }, !gathers);
+    types(
+        wide.out_types, [&](std::size_t i) { return call.out_counts[i]; }, true);
+    MPI_Ialltoallw(call.in, wide.ones.data(), wide.zeros.data(), wide.in_types.data(), call.out,
+                   wide.ones.data(), wide.zeros.data(), wide.out_types.data(), comm_,
+                   &requests.emplace_back(MPI_REQUEST_NULL));
 }
 
 void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration deadline) {
     runtime_->check_thread();
     auto& slot = slots_[static_cast<std::size_t>(ticket)];
-    const auto watched = InFlight(flight_, slot.call, label, deadline);
+    const auto& first = slot.started.front();
+    if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, deadline);
+    const auto watched = InFlight(flight_, first.call, label, deadline, first.number);
     MPI_Waitall(static_cast<int>(slot.requests.size()), slot.requests.data(), MPI_STATUSES_IGNORE);
-    finish(slot.call);
+    for (std::size_t i = 0; i < slot.calls; ++i) {
+        auto& started = slot.started[i];
+        finish(started.call);
+        for (auto& types : {&started.wide.in_types, &started.wide.out_types}) {
+            for (auto& type : *types) MPI_Type_free(&type);
+            types->clear();
+        }
+    }
     slot.taken = false;
+}
+
+void MpiChannel::monitor(Slot& slot, const Label& label, Duration deadline) {
+    // It keeps its own deadline; the watchdog only answers for it.
+    const auto watched =
+        InFlight(flight_, slot.started.front().call, label, Duration::max(), slot.started.front().number);
+    slot.taken = false;
+    try {
+        await_arrivals(comm_, slot.requests, label, deadline);
+    } catch (const Deadline&) {
+        fail(std::current_exception());
+        throw;
+    }
 }
 
 bool MpiChannel::done(std::uint64_t ticket) {
     runtime_->check_thread();
     auto& slot = slots_[static_cast<std::size_t>(ticket)];
+    if (slot.started.front().call.operation == Operation::monitored_barrier)
+        return all_arrived(comm_, slot.requests);
     auto flag = 0;
     MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, MPI_STATUSES_IGNORE);
     return flag != 0;
@@ -247,29 +403,20 @@ bool MpiChannel::done(std::uint64_t ticket) {
 
 void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
     // MPI may still write into buffers that are about to go, and can not take a collective back.
-    runtime_->abort(cat("rank ", label.ranks[rank_], " [", label.member,
-                        "] left by an exception with a pending ",
-                        to_string(slots_[static_cast<std::size_t>(ticket)].call), " on ", label.text()));
+    runtime_->abort(
+        cat("rank ", label.ranks[rank_], " [", label.member, "] left by an exception with a pending ",
+            to_string(slots_[static_cast<std::size_t>(ticket)].started.front().call), " on ", label.text()));
 }
 
 void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }
 
-int MpiChannel::target_of(const Call& call) const {
-    const auto to = std::int64_t{rank_} + call.argument;
-    if (call.edge == Edge::wrap) return static_cast<int>((to % size_ + size_) % size_);
-    return to < 0 || to >= size_ ? MPI_PROC_NULL : static_cast<int>(to);
-}
-
-int MpiChannel::source_of(const Call& call) const {
-    const auto from = std::int64_t{rank_} - call.argument;
-    if (call.edge == Edge::wrap) return static_cast<int>((from % size_ + size_) % size_);
-    return from < 0 || from >= size_ ? MPI_PROC_NULL : static_cast<int>(from);
-}
-
 void MpiChannel::finish(const Call& call) const {
-    const auto reduces =
-        call.operation == Operation::all_reduce || call.operation == Operation::reduce_scatter;
-    if (reduces && call.reduction == Reduction::mean) divide(call.dtype, call.out, call.out_count, size_);
+    if (!reduces(call.operation)) return;
+    if (call.operation == Operation::reduce_scatter && call.out_count <= mpi_count_limit &&
+        is_own_part(call, rank_) && call.out_count > 0 && rank_ > 0)
+        std::memmove(call.out, call.in, call.out_bytes());
+    if (call.reduction == Reduction::mean && (call.operation != Operation::reduce || call.argument == rank_))
+        divide(call.dtype, call.out, call.out_count, size_);
 }
 
 }  // namespace rankmesh::detail

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <deque>
 #include <vector>
 
 #include "engine/mpi/limits.hpp"
@@ -13,36 +14,77 @@ namespace rankmesh::detail {
 /// One MPI communicator.
 class MpiChannel final : public Channel {
 public:
-    /// Takes over `comm`, in which this process has the position of its rank.
-    MpiChannel(std::shared_ptr<Runtime> runtime, MPI_Comm comm);
+    /// Takes over `comm`, in which this process has the position of its rank. `key` is the same on all
+    /// members, and tells the channel apart from all others of the job.
+    MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<RollCall> world, MPI_Comm comm,
+               std::uint64_t key);
     ~MpiChannel() override;
 
     void run(const Call& call, const Label& label, Duration deadline) override;
-    std::uint64_t start(const Call& call, const Label& label) override;
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t ticket, const Label& label, Duration deadline) override;
     bool done(std::uint64_t ticket) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
 
+    MPI_Comm comm() const { return comm_; }
+
 private:
-    /// One started operation; slots are used again, so that nothing is allocated once a program runs evenly.
+    /// Counts and displacements of a v-operation as MPI takes them.
+    struct Parts {
+        std::vector<int> in_counts;
+        std::vector<int> in_offsets;
+        std::vector<int> out_counts;
+        std::vector<int> out_offsets;
+    };
+    /// The arrays of an MPI_Alltoallw, for v-operations beyond an int.
+    struct WideParts {
+        std::vector<int> ones;
+        std::vector<int> zeros;
+        std::vector<MPI_Datatype> in_types;
+        std::vector<MPI_Datatype> out_types;
+    };
+    struct Started {
+        Call call;
+        std::uint64_t number = 0;
+        std::vector<char> held;  // a copy of what an operation in place reads
+        Parts parts;
+        WideParts wide;
+    };
+    /// One ticket; slots and what they hold are used again, so that nothing is allocated once a program runs
+    /// evenly.
     struct Slot {
         std::vector<MPI_Request> requests;
-        Call call;
+        std::deque<Started> started;  // which do not move; the first `calls` are in use
+        std::size_t calls = 0;
         bool taken = false;
     };
 
-    void run_large(const Call& call);
-    int source_of(const Call& call) const;
-    int target_of(const Call& call) const;
+    Slot& free_slot();
+    void post(Started& started, std::vector<MPI_Request>& requests);
+    void post_wide(Started& started, std::vector<MPI_Request>& requests);
+    void monitor(Slot& slot, const Label& label, Duration deadline);
+    bool fits(const Call& call) const;
+    void fill(const Call& call, Parts& parts) const;
+    int peer(int position) const { return position < 0 ? MPI_PROC_NULL : position; }
+    int target_of(const Call& call) const { return peer(shifted(rank_, call.argument, size_, call.edge)); }
+    int source_of(const Call& call) const {
+        return peer(shifted(rank_, -std::int64_t{call.argument}, size_, call.edge));
+    }
     void finish(const Call& call) const;
+    std::uint64_t number_of(const Call& call) {
+        return ++(is_point_to_point(call.operation) ? messages_ : collectives_);
+    }
 
     std::shared_ptr<Runtime> runtime_;
     MPI_Comm comm_;
     int rank_ = 0;
     int size_ = 1;
+    std::uint64_t collectives_ = 0;  // how many this member has called
+    std::uint64_t messages_ = 0;
     Flight flight_;
-    std::vector<Slot> slots_;
+    std::deque<Slot> slots_;
+    Parts parts_;  // of the blocking call
 };
 
 }  // namespace rankmesh::detail

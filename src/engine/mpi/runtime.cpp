@@ -80,7 +80,7 @@ Runtime::~Runtime() {
         return;
     }
     if (!finalises_ || !is_usable()) return;
-    auto flight = Flight{};
+    auto flight = Flight(0, nullptr);
     const auto label = Label{};
     watchdog_->add(flight);
     {

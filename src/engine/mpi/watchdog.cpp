@@ -1,28 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/mpi/watchdog.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+
+#include <rankmesh/core/text.hpp>
 
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
 
-std::string Flight::text() const {
-    if (const auto* phrase = phrase_.load(std::memory_order_relaxed)) return phrase;
+Call Flight::call() const {
     const auto what = what_.load(std::memory_order_relaxed);
     auto call = Call{};
     std::memcpy(static_cast<void*>(&call), &what, sizeof what);
-    call.in_count = count_.load(std::memory_order_relaxed);
+    call.in_count = in_count_.load(std::memory_order_relaxed);
+    call.out_count = out_count_.load(std::memory_order_relaxed);
+    call.source = -1;  // is not kept
+    return call;
+}
+
+bool Flight::is_message() const {
+    return !phrase_.load(std::memory_order_relaxed) && is_point_to_point(call().operation);
+}
+
+std::string Flight::text() const {
+    if (const auto* phrase = phrase_.load(std::memory_order_relaxed)) return phrase;
+    const auto call = this->call();
     const auto& label = *label_.load(std::memory_order_relaxed);
-    return cat(to_string(call), " (", call.in_bytes(), " bytes), blocking call number ",
-               active_.load(std::memory_order_relaxed), " on ", label.text(), ", group ",
+    return cat(to_string(call), " (", std::max(call.in_bytes(), call.out_bytes()), " bytes), ",
+               is_point_to_point(call.operation) ? "message" : "call", " number ",
+               number_.load(std::memory_order_relaxed), " on ", label.text(), ", group ",
                to_string(label.ranks));
 }
 
 Watchdog::Watchdog(int rank, std::function<void()> end) : rank_(rank), end_(std::move(end)) {
+    // Without a pipe a sleep just lasts its period.
+    if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) wake_[0] = wake_[1] = -1;
     // Signals stay with the threads of the program.
     sigset_t all;
     sigset_t before;
@@ -37,8 +58,11 @@ Watchdog::~Watchdog() {
         const auto lock = std::lock_guard(mutex_);
         stopping_ = true;
     }
-    changed_.notify_all();
+    if (wake_[1] >= 0 && write(wake_[1], "", 1) < 0) {
+    }
     thread_.join();
+    for (auto descriptor : wake_)
+        if (descriptor >= 0) close(descriptor);
 }
 
 void Watchdog::add(Flight& flight) {
@@ -56,12 +80,27 @@ void Watchdog::end_after(Duration grace) {
     end_at_ = std::min(end_at_, std::chrono::steady_clock::now() + grace);
 }
 
+/// Until a question comes in, or the period is over.
+void Watchdog::sleep(std::unique_lock<std::mutex>& lock) {
+    auto wanted = std::vector<pollfd>{{wake_[0], POLLIN, 0}};
+    for (const auto* flight : flights_)
+        if (flight->world_ &&
+            std::ranges::find(wanted, flight->world_->descriptor(), &pollfd::fd) == wanted.end())
+            wanted.push_back({flight->world_->descriptor(), POLLIN, 0});
+    lock.unlock();
+    poll(wanted.data(), static_cast<nfds_t>(wanted.size()), static_cast<int>(period.count()));
+    lock.lock();
+}
+
 void Watchdog::watch() {
     auto lock = std::unique_lock(mutex_);
     while (!stopping_) {
-        changed_.wait_for(lock, period);
+        sleep(lock);
         const auto now = std::chrono::steady_clock::now();
         if (now >= end_at_) end_();
+        for (const auto* flight : flights_)
+            if (flight->world_)
+                flight->world_->answer([this](auto key, auto number) { return presence(key, number); });
         for (auto* flight : flights_) {
             const auto active = flight->active_.load(std::memory_order_acquire);
             if (active != flight->seen_) {
@@ -74,14 +113,78 @@ void Watchdog::watch() {
             // The deadline may have been the next call's already.
             std::atomic_thread_fence(std::memory_order_acquire);
             if (flight->active_.load(std::memory_order_relaxed) != active) continue;
-            const auto member = flight->label_.load(std::memory_order_relaxed)->member;
-            std::fprintf(stderr,
-                         "rankmesh: the deadline of %s passed on rank %d%s%s%s in %s; the job is ended\n",
-                         to_text(deadline).c_str(), rank_, member.empty() ? "" : " [", member.c_str(),
-                         member.empty() ? "" : "]", flight->text().c_str());
-            end_();
+            report(*flight, deadline, now - flight->since_);
         }
     }
+}
+
+Presence Watchdog::presence(std::uint64_t key, std::uint64_t number) const {
+    auto presence = Presence{.arrived = false, .text = "outside every call of rankmesh"};
+    for (const auto* flight : flights_) {
+        // A message is no collective: its numbers count something else.
+        if (flight->key_ == key && !flight->is_message())
+            presence.arrived = number > 0 && flight->number_.load(std::memory_order_relaxed) >= number;
+        if (flight->active_.load(std::memory_order_acquire) != 0) presence.text = "in " + flight->text();
+    }
+    return presence;
+}
+
+/// `: arrived {0, 2}, missing {1} (rank 1 is outside every call of rankmesh)`, as far as that can be told.
+std::string Watchdog::who_is_missing(const Flight& flight) const {
+    if (!flight.world_) return {};
+    const auto& ranks = flight.label_.load(std::memory_order_relaxed)->ranks;
+    const auto number = flight.number_.load(std::memory_order_relaxed);
+    const auto message = flight.is_message();
+    auto asked = std::vector<int>{};
+    constexpr auto most = 4096;  // the asking itself must end soon
+    if (message)
+        asked.push_back(ranks[flight.call().argument]);
+    else
+        for (int i = 0; i < std::min(ranks.size(), most); ++i) asked.push_back(ranks[i]);
+    const auto answers = flight.world_->ask(
+        asked, flight.key_, message ? 0 : number, [this](auto k, auto n) { return presence(k, n); },
+        std::chrono::milliseconds(300));
+    auto arrived = std::vector<int>{};
+    auto missing = std::vector<int>{};
+    auto silent = std::vector<int>{};
+    auto texts = std::string{};
+    for (auto rank : asked) {
+        const auto answer = answers.find(rank);
+        if (rank == flight.world_->rank() || (answer != answers.end() && answer->second.arrived)) {
+            arrived.push_back(rank);
+        } else if (answer == answers.end()) {
+            silent.push_back(rank);
+        } else {
+            missing.push_back(rank);
+            constexpr auto most_told = 8;
+            if (missing.size() <= most_told)
+                append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank, " is ", answer->second.text));
+        }
+    }
+    auto text = std::string{};
+    if (!message && number > 0) append(text, cat(": arrived ", ranks_to_string(arrived)));
+    if (!missing.empty())
+        append(text, cat(text.empty() ? ": " : ", ", "missing ", ranks_to_string(missing), texts, ")"));
+    if (!silent.empty())
+        append(text, cat(text.empty() ? ": " : ", ", "no answer from ", ranks_to_string(silent),
+                         ", on other hosts or gone"));
+    return text;
+}
+
+void Watchdog::report(const Flight& flight, Duration deadline, Duration waited) {
+    const auto began =
+        time(nullptr) - static_cast<time_t>(std::chrono::duration_cast<std::chrono::seconds>(waited).count());
+    auto parts = tm{};
+    localtime_r(&began, &parts);
+    char since[16] = {};
+    strftime(since, sizeof since, "%H:%M:%S", &parts);
+    const auto& member = flight.label_.load(std::memory_order_relaxed)->member;
+    const auto text = cat("rankmesh: the deadline of ", to_text(deadline), " passed on rank ", rank_,
+                          member.empty() ? "" : cat(" [", member, "]"), " in ", flight.text(), ", since ",
+                          since, who_is_missing(flight), "; the job is ended\n");
+    std::fputs(text.c_str(), stderr);
+    end_();
+    std::abort();
 }
 
 }  // namespace rankmesh::detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "engine/channel.hpp"
+#include "engine/mpi/roll_call.hpp"
 
 namespace rankmesh::detail {
 
@@ -21,21 +21,27 @@ namespace rankmesh::detail {
 /// its periods.
 class Flight {
 public:
-    void begin(const Call& call, const Label& label, Duration deadline) {
+    /// `key` is the same on all members, `world` what their watchdogs talk over; without one nobody is asked.
+    Flight(std::uint64_t key, std::shared_ptr<RollCall> world) : key_(key), world_(std::move(world)) {}
+
+    /// A call that is the `number`-th of its kind on this member.
+    void begin(const Call& call, const Label& label, Duration deadline, std::uint64_t number) {
         // The first eight bytes of a call say what it is: one word to write.
         auto what = std::uint64_t{};
         std::memcpy(&what, &call, sizeof what);
         what_.store(what, std::memory_order_relaxed);
-        count_.store(call.in_count, std::memory_order_relaxed);
-        begin(nullptr, label, deadline);
+        in_count_.store(call.in_count, std::memory_order_relaxed);
+        out_count_.store(call.out_count, std::memory_order_relaxed);
+        begin(nullptr, label, deadline, number);
     }
-    /// The same for what is no operation, in words that live for ever.
-    void begin(const char* phrase, const Label& label, Duration deadline) {
+    /// The same for what is no operation, in words that live for ever; number 0 says nothing of who is there.
+    void begin(const char* phrase, const Label& label, Duration deadline, std::uint64_t number) {
         // The end of the last call is seen before anything of this one.
         std::atomic_thread_fence(std::memory_order_release);
         phrase_.store(phrase, std::memory_order_relaxed);
         label_.store(&label, std::memory_order_relaxed);
         deadline_.store(deadline.count(), std::memory_order_relaxed);
+        number_.store(number, std::memory_order_relaxed);
         active_.store(++begun_, std::memory_order_release);
     }
     void end() { active_.store(0, std::memory_order_release); }
@@ -43,10 +49,16 @@ public:
 private:
     friend class Watchdog;
     std::string text() const;
+    Call call() const;
+    bool is_message() const;
 
-    std::atomic<std::uint64_t> active_ = 0;  // the number of the call in flight, 0 for none
+    const std::uint64_t key_;
+    const std::shared_ptr<RollCall> world_;
+    std::atomic<std::uint64_t> active_ = 0;  // counts what was begun, 0 while nothing is in flight
+    std::atomic<std::uint64_t> number_ = 0;
     std::atomic<std::uint64_t> what_ = 0;
-    std::atomic<std::size_t> count_ = 0;
+    std::atomic<std::size_t> in_count_ = 0;
+    std::atomic<std::size_t> out_count_ = 0;
     std::atomic<const char*> phrase_ = nullptr;
     std::atomic<const Label*> label_ = nullptr;
     std::atomic<std::int64_t> deadline_ = 0;
@@ -60,7 +72,7 @@ private:
 static_assert(offsetof(Call, argument) == 4 && sizeof(Call::argument) == 4);
 
 /// One thread that ends the process when a flight outlives its deadline: MPI's blocking calls can not be
-/// left.
+/// left. It asks the others' watchdogs who has arrived, and answers theirs.
 class Watchdog {
 public:
     /// `end` ends the job and does not return; `rank` is this process's, for the report.
@@ -74,16 +86,20 @@ public:
 
 private:
     void watch();
+    void sleep(std::unique_lock<std::mutex>& lock);
+    Presence presence(std::uint64_t key, std::uint64_t number) const;
+    std::string who_is_missing(const Flight& flight) const;
+    [[noreturn]] void report(const Flight& flight, Duration deadline, Duration waited);
 
     static constexpr auto period = std::chrono::milliseconds(50);
 
     const int rank_;
     const std::function<void()> end_;
     std::mutex mutex_;
-    std::condition_variable changed_;
     std::vector<Flight*> flights_;
     std::chrono::steady_clock::time_point end_at_ = std::chrono::steady_clock::time_point::max();
     bool stopping_ = false;
+    int wake_[2] = {-1, -1};  // a pipe that ends a sleep
     std::thread thread_;
 };
 
@@ -91,8 +107,10 @@ private:
 class InFlight {
 public:
     template <class What>
-    InFlight(Flight& flight, const What& what, const Label& label, Duration deadline) : flight_(flight) {
-        flight_.begin(what, label, deadline);
+    InFlight(Flight& flight, const What& what, const Label& label, Duration deadline,
+             std::uint64_t number = 0)
+        : flight_(flight) {
+        flight_.begin(what, label, deadline, number);
     }
     ~InFlight() { flight_.end(); }
     InFlight(const InFlight&) = delete;

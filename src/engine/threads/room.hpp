@@ -3,8 +3,11 @@
 
 #include <condition_variable>
 #include <deque>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +15,8 @@
 
 namespace rankmesh::detail {
 
-/// Where the ranks of one group meet: each posts its call, the last one does the work of all under the lock.
+/// Where the ranks of one group meet: each posts its calls, the last one of a collective does the work of
+/// all, the later one of a message copies it, all under the lock.
 ///
 /// Written to be read: the room is the reference that every other engine is compared with.
 class Room {
@@ -21,46 +25,75 @@ public:
 
     const std::vector<int>& ranks() const { return ranks_; }
 
-    /// Posts the next call of the member at `position`; the number counts that member's calls.
-    std::uint64_t post(int position, const Call& call, const Label& label);
-    /// Returns once call `number` is complete; throws Deadline, Lost, or Disagreement if the calls do not
-    /// match.
-    void wait(int position, std::uint64_t number, const Label& label, Duration deadline);
-    bool done(std::uint64_t number);
-    /// Takes the buffers of call `number` back, poisoning the room if the call was not complete.
-    void withdraw(int position, std::uint64_t number, const Label& label) noexcept;
-    /// Makes every present and later call of every member throw Lost.
+    /// Posts calls of the member at `position`; the ticket stands for all of them.
+    std::uint64_t post(int position, std::span<const Call> calls, const Label& label);
+    /// Returns once they are complete; throws Deadline, Lost, or Disagreement if calls do not match.
+    void wait(std::uint64_t ticket, const Label& label, Duration deadline);
+    bool done(std::uint64_t ticket);
+    /// Takes the buffers of a ticket back, poisoning the room if its calls were not complete.
+    void withdraw(std::uint64_t ticket, const Label& label) noexcept;
+    /// Makes every present and later call of every member throw Lost; rank -1: of one that is none of this
+    /// world.
     void poison(int rank, const std::string& why) noexcept;
 
 private:
-    struct Round {
-        std::vector<std::optional<Call>> calls;  // by position
-        int posted = 0;
-        int collected = 0;
-        bool done = false;
-        std::string disagreement;
+    struct Mismatch {
+        std::string text;
         std::vector<int> odd_ranks;
+    };
+    /// One call of one member.
+    struct Entry {
+        int position;
+        std::uint64_t number;  // from 1: among this member's collectives, or its messages
+        Call call;
+        std::vector<std::size_t> in_counts;  // what call.in_counts points to
+        std::vector<std::size_t> out_counts;
+        std::vector<char> held;  // a copy of what an operation in place reads
+        int open = 1;            // halves that have not met: two of a send_recv
+        std::shared_ptr<const Mismatch> mismatch;
+    };
+    struct Posted {
+        std::deque<Entry> entries;  // which do not move
+        bool done() const;
+    };
+    /// One collective, until all members have posted it.
+    struct Round {
+        std::vector<Entry*> entries;  // by position
+        int posted = 0;
+    };
+    /// Messages from one member to another that wait for their other half.
+    struct Lane {
+        std::deque<Entry*> sends;
+        std::deque<Entry*> receives;
     };
     struct Poison {
         std::string why;
-        std::vector<int> lost;     // left by exception, or
-        std::vector<int> arrived;  // a deadline passed
+        std::vector<int> lost;  // left by exception
+        bool deadline = false;  // or a deadline passed
+        std::vector<int> arrived;
         std::vector<int> missing;
     };
 
-    Round& round(std::uint64_t number) { return rounds_[static_cast<std::size_t>(number - first_)]; }
-    void perform(Round& round);
-    /// One member more has its result; rounds that all members have are forgotten.
-    void collect(Round& round);
-    void compare(Round& round, const Label& label);
+    void add(Entry& entry, const Label& label);
+    void meet(int from, int to, const Label& label);
+    /// Nothing if the calls of a complete round match.
+    std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
+    void perform(const Round& round) const;
+    /// The member that `entry` waits for is not there: who is, and who is not.
+    std::pair<std::vector<int>, std::vector<int>> absent(const Entry& entry) const;
     [[noreturn]] void throw_poison(const Label& label) const;
+    int rank(int position) const { return ranks_[static_cast<std::size_t>(position)]; }
 
     std::mutex mutex_;
     std::condition_variable changed_;
     const std::vector<int> ranks_;
-    std::vector<std::uint64_t> next_;  // by position: the number of its next call
+    std::map<std::uint64_t, Posted> posted_;  // by ticket, until waited for
+    std::uint64_t next_ticket_ = 0;
+    std::vector<std::uint64_t> collectives_;  // by position: how many it has called
+    std::vector<std::uint64_t> messages_;
     std::deque<Round> rounds_;
-    std::uint64_t first_ = 0;  // the number of rounds_.front()
+    std::uint64_t first_ = 1;  // the number of rounds_.front()
+    std::map<std::pair<int, int>, Lane> lanes_;
     std::optional<Poison> poison_;
 };
 

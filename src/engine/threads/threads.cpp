@@ -31,18 +31,18 @@ public:
         : job_(std::move(job)), room_(std::move(room)), position_(position) {}
 
     void run(const Call& call, const Label& label, Duration deadline) override {
-        room_->wait(position_, room_->post(position_, call, label), label, deadline);
+        room_->wait(room_->post(position_, {&call, 1}, label), label, deadline);
     }
-    std::uint64_t start(const Call& call, const Label& label) override {
-        return room_->post(position_, call, label);
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override {
+        return room_->post(position_, calls, label);
     }
     void wait(std::uint64_t ticket, const Label& label, Duration deadline) override {
-        room_->wait(position_, ticket, label, deadline);
+        room_->wait(ticket, label, deadline);
     }
     bool done(std::uint64_t ticket) override { return room_->done(ticket); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
         job_->left(rank());
-        room_->withdraw(position_, ticket, label);
+        room_->withdraw(ticket, label);
     }
     void leave() noexcept override {
         job_->left(rank());
@@ -59,8 +59,17 @@ private:
 
 }  // namespace
 
-Job::Job(int size)
-    : size(size), world(std::make_shared<Room>(first_ranks(size))), letters(static_cast<std::size_t>(size)) {}
+Job::Job(int size, std::shared_ptr<Job> parent, std::vector<int> members)
+    : size(size),
+      world(std::make_shared<Room>(first_ranks(size))),
+      letters(static_cast<std::size_t>(size)),
+      parent_(std::move(parent)),
+      members_(std::move(members)) {}
+
+int Job::number_of(int parents_rank) const {
+    const auto found = std::ranges::find(members_, parents_rank);
+    return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
+}
 
 std::shared_ptr<Room> Job::room(const std::string& key, const std::vector<int>& ranks) {
     const auto lock = std::lock_guard(mutex_);
@@ -71,8 +80,8 @@ std::shared_ptr<Room> Job::room(const std::string& key, const std::vector<int>& 
     }
     const auto name = std::pair(key, ranks.front());
     auto& entry = rooms_[name];
-    if (!entry.room) entry.room = std::make_shared<Room>(ranks);
-    auto room = entry.room;
+    if (!entry.object) entry.object = std::make_shared<Room>(ranks);
+    auto room = entry.object;
     // A room is kept until all members have it, so that one who leaves early still leaves a poisoned one.
     if (++entry.taken == static_cast<int>(ranks.size())) {
         std::erase_if(alive_, [](const auto& weak) { return weak.expired(); });
@@ -82,20 +91,38 @@ std::shared_ptr<Room> Job::room(const std::string& key, const std::vector<int>& 
     return room;
 }
 
+std::shared_ptr<Job> Job::sub(const std::vector<int>& ranks, int turn) {
+    const auto lock = std::lock_guard(mutex_);
+    const auto name = std::pair(ranks, turn);
+    auto& entry = making_[name];
+    if (!entry.object) {
+        entry.object = std::make_shared<Job>(static_cast<int>(ranks.size()), shared_from_this(), ranks);
+        std::erase_if(subs_, [](const auto& weak) { return weak.expired(); });
+        subs_.push_back(entry.object);
+        if (poisoned_) entry.object->poison(entry.object->number_of(poisoned_->first), poisoned_->second);
+    }
+    auto job = entry.object;
+    if (++entry.taken == static_cast<int>(ranks.size())) making_.erase(name);
+    return job;
+}
+
 void Job::poison(int rank, const std::string& why) noexcept {
     const auto lock = std::lock_guard(mutex_);
     if (poisoned_) return;
     poisoned_ = std::pair(rank, why);
     world->poison(rank, why);
-    for (auto& [name, entry] : rooms_) entry.room->poison(rank, why);
+    for (auto& [name, entry] : rooms_) entry.object->poison(rank, why);
     for (auto& weak : alive_)
         if (auto room = weak.lock()) room->poison(rank, why);
     for (auto& box : letters) box.poison(why, rank);
+    for (auto& weak : subs_)
+        if (auto sub = weak.lock()) sub->poison(sub->number_of(rank), why);
 }
 
 void Job::left(int rank) noexcept {
     auto nobody = -1;
     first_left_.compare_exchange_strong(nobody, rank);
+    if (parent_) parent_->left(members_[static_cast<std::size_t>(rank)]);
 }
 
 void Letters::put(int from, const std::string& letter) {
@@ -111,7 +138,7 @@ std::string Letters::take(int from, Duration deadline) {
     if (!arrived_.wait_until(lock, until, [&] { return poison_ || next() != letters_.end(); }))
         throw Deadline(cat("the deadline of ", to_text(deadline), " passed in join, waiting for rank ", from),
                        {}, {from});
-    if (next() == letters_.end()) throw Lost(poison_->second, {poison_->first});
+    if (next() == letters_.end()) throw Lost(poison_->first, poison_->second);
     auto letter = std::move(next()->second);
     letters_.erase(next());
     return letter;
@@ -119,7 +146,7 @@ std::string Letters::take(int from, Duration deadline) {
 
 void Letters::poison(const std::string& why, int rank) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    poison_ = std::pair(rank, why);
+    poison_ = std::pair(why, rank < 0 ? std::vector<int>{} : std::vector{rank});
     arrived_.notify_all();
 }
 
@@ -132,7 +159,7 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
                            .in_count = values.size(),
                            .out_count = values.size()};
     try {
-        job_->world->wait(rank_, job_->world->post(rank_, call, label_), label_, options.deadline);
+        job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.deadline);
     } catch (const Deadline& deadline) {
         throw Deadline(cat("the deadline of ", to_text(options.deadline), " passed in join on rank ", rank_,
                            ": arrived ", ranks_to_string(deadline.arrived), ", missing ",
@@ -147,6 +174,12 @@ void ThreadsWorld::send(int to, const std::string& bytes) {
 
 std::string ThreadsWorld::receive(int from) {
     return job_->letters[static_cast<std::size_t>(rank_)].take(from, options.deadline);
+}
+
+std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
+    const auto position = std::ranges::find(ranks, rank_) - ranks.begin();
+    return std::make_shared<ThreadsWorld>(job_->sub(ranks, turns_[ranks]++), static_cast<int>(position),
+                                          options);
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/host.hpp"
 #include "engine/threads/room.hpp"
 #include "engine/world_state.hpp"
 
@@ -26,16 +27,22 @@ private:
     std::mutex mutex_;
     std::condition_variable arrived_;
     std::deque<std::pair<int, std::string>> letters_;
-    std::optional<std::pair<int, std::string>> poison_;
+    std::optional<std::pair<std::string, std::vector<int>>> poison_;  // why, who was lost
 };
 
 /// What the ranks of one threads::run share.
-class Job {
+class Job : public std::enable_shared_from_this<Job> {
 public:
-    explicit Job(int size);
+    /// `members`: the ranks in the parent job of one that is a part of it.
+    explicit Job(int size, std::shared_ptr<Job> parent = nullptr, std::vector<int> members = {});
+
+    /// The rank here of a rank of the parent, -1 if it has none.
+    int number_of(int parents_rank) const;
 
     /// The room of the group with this key; every member asks once.
     std::shared_ptr<Room> room(const std::string& key, const std::vector<int>& ranks);
+    /// The job of these ranks, for the `turn`-th time that they ask for one; every one of them asks.
+    std::shared_ptr<Job> sub(const std::vector<int>& ranks, int turn);
     /// Poisons every room, now and later; the first call decides what they say.
     void poison(int rank, const std::string& why) noexcept;
 
@@ -49,14 +56,21 @@ public:
     std::vector<Letters> letters;  // by rank
 
 private:
-    struct Entry {
-        std::shared_ptr<Room> room;
+    template <class T>
+    struct Shared {
+        std::shared_ptr<T> object;
         int taken = 0;
     };
+    using Entry = Shared<Room>;
+    const std::shared_ptr<Job> parent_;
+    const std::vector<int> members_;
     std::atomic<int> first_left_ = -1;
     std::mutex mutex_;
     std::map<std::pair<std::string, int>, Entry> rooms_;  // by key and first rank, until every member has it
     std::vector<std::weak_ptr<Room>> alive_;
+    std::map<std::pair<std::vector<int>, int>, Shared<Job>>
+        making_;  // sub-jobs, until every member has its own
+    std::vector<std::weak_ptr<Job>> subs_;
     std::optional<std::pair<int, std::string>> poisoned_;
 };
 
@@ -67,6 +81,7 @@ public:
         : WorldState(options), job_(std::move(job)), rank_(rank) {
         label_.mesh = "world";
         label_.axes = "join";
+        for (int r = 0; r < job_->size; ++r) local_ranks_.push_back(r);
     }
 
     std::string engine() const override { return "threads"; }
@@ -75,10 +90,13 @@ public:
         job_->left(rank_);
         job_->poison(rank_, what);
     }
+    std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
+    std::string host() override { return host_name(); }
 
 private:
     int rank() const override { return rank_; }
     int size() const override { return job_->size; }
+    const std::vector<int>& local_ranks() const override { return local_ranks_; }
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override;
     std::string receive(int from) override;
@@ -86,7 +104,9 @@ private:
 
     std::shared_ptr<Job> job_;
     int rank_;
-    Label label_;  // what a deadline in join is reported with
+    std::vector<int> local_ranks_;           // all
+    std::map<std::vector<int>, int> turns_;  // how often this rank has asked for a world of some ranks
+    Label label_;                            // what a deadline in join is reported with
 };
 
 }  // namespace rankmesh::detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <rankmesh/engine/buffer.hpp>
+
+namespace rankmesh {
+
+namespace detail {
+
+/// One buffer of a list, its type erased.
+template <class Void>
+struct Piece {
+    Void* data;
+    std::size_t count;  // of dtype
+    DType dtype;
+    Space space;
+};
+
+}  // namespace detail
+
+/// A list of buffers of any sizes and types, for operations that pack them into few engine calls.
+///
+///     void average(Communicator& dp, std::vector<float>& weight, std::vector<float>& bias) {
+///         dp.all_reduce(Buffers(weight, bias), mean);
+///     }
+template <class Void>
+class BufferList {
+public:
+    BufferList() = default;
+    /// Of named buffers, one after the other.
+    template <Buffer First, Buffer... Rest>
+    requires Outlives<First> &&(Outlives<Rest>&&...) explicit BufferList(First&& first, Rest&&... rest) {
+        add(first);
+        (add(rest), ...);
+    }
+    /// Of a range of buffers.
+    template <std::ranges::input_range Range>
+    requires(!Buffer<Range> &&
+             Buffer<std::ranges::range_reference_t<Range>>) explicit BufferList(Range&& range) {
+        for (auto&& buffer : range) add(std::forward<decltype(buffer)>(buffer));
+    }
+    /// Writable buffers may be read as well.
+    BufferList(const BufferList<void>& writable) requires std::is_const_v<Void> {
+        for (const auto& piece : writable.pieces())
+            pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space});
+    }
+
+    /// Adds a buffer, which must outlive the operation.
+    template <Buffer B>
+    requires Outlives<B> &&(std::is_const_v<Void> || OutBuffer<B>)void add(B&& buffer) {
+        pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer),
+                           detail::dtype_for<element_t<B>>(), detail::space_of(buffer)});
+    }
+    std::size_t size() const { return pieces_.size(); }
+    std::span<const detail::Piece<Void>> pieces() const { return pieces_; }
+
+private:
+    std::vector<detail::Piece<Void>> pieces_;
+};
+
+/// What a list operation writes, or reads and writes.
+using Buffers = BufferList<void>;
+/// What a list operation only reads.
+using ConstBuffers = BufferList<const void>;
+
+/// How a list of buffers is packed.
+struct ListOptions {
+    /// The most bytes that are copied together into one engine call; a larger buffer travels by itself,
+    /// uncopied.
+    std::size_t bucket_bytes = std::size_t{25} << 20;
+};
+
+}  // namespace rankmesh

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between rankmesh and MPI's own types: link rankmesh::mpi.
+#pragma once
+
+#include <mpi.h>
+
+#include <rankmesh/engine/mpi.hpp>
+
+namespace rankmesh::mpi {
+
+/// The members of a communicator of the user's as a world, in its order; all of them call it.
+///
+/// MPI must be initialised; `comm` stays the user's, who may free it at once. Throws Misuse for
+/// MPI_COMM_NULL, an intercommunicator, or an MPI that does not run.
+///
+///     rankmesh::World trainers(MPI_Comm comm) { return rankmesh::mpi::adopt(comm); }
+rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options = {});
+
+/// The MPI communicator behind a communicator, to call MPI on; MPI_COMM_SELF for a group of one.
+///
+/// It stays rankmesh's, and lives as long as any handle of its group; operations on it must come in the same
+/// order on all members, those of rankmesh among them. Throws Misuse on another engine.
+///
+///     MPI_Comm native_of(rankmesh::Member& me) { return rankmesh::mpi::native(me.on("tp")); }
+MPI_Comm native(const Communicator& communicator);
+
+}  // namespace rankmesh::mpi

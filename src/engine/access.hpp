@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <rankmesh/engine/communicator.hpp>
+#include <rankmesh/engine/world.hpp>
+
+#include "engine/channel.hpp"
+#include "engine/world_state.hpp"
+
+namespace rankmesh::detail {
+
+/// What stands behind public objects, for engines that build on others and for native handles.
+struct Access {
+    static const std::shared_ptr<WorldState>& state(const World& world) { return world.state_; }
+    static Line& line(const Communicator& communicator) { return communicator.line(); }
+};
+
+}  // namespace rankmesh::detail

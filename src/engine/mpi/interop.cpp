@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/interop/mpi.hpp>
+
+#include "engine/access.hpp"
+#include "engine/mpi/channel.hpp"
+#include "engine/mpi/world.hpp"
+
+namespace rankmesh::mpi {
+namespace {
+
+class AdoptedWorld : public rankmesh::World {
+public:
+    explicit AdoptedWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
+};
+
+void check_adoptable(MPI_Comm comm) {
+    auto initialised = 0;
+    auto finalised = 0;
+    MPI_Initialized(&initialised);
+    MPI_Finalized(&finalised);
+    if (!initialised || finalised)
+        throw Misuse(
+            "a communicator was given to adopt, but MPI does not run; call MPI_Init before, and "
+            "MPI_Finalize after the world has gone");
+    if (comm == MPI_COMM_NULL)
+        throw Misuse("MPI_COMM_NULL was given to adopt; only members of a communicator call it");
+    auto between = 0;
+    MPI_Comm_test_inter(comm, &between);
+    if (between)
+        throw Misuse(
+            "an intercommunicator was given to adopt; give an intracommunicator, as MPI_Intercomm_merge "
+            "makes");
+}
+
+}  // namespace
+
+rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options) {
+    check_adoptable(comm);
+    auto runtime = detail::Runtime::acquire(0, nullptr, options.multithreaded, options.deadline);
+    return AdoptedWorld(detail::MpiWorld::over(std::move(runtime), comm, options));
+}
+
+MPI_Comm native(const Communicator& communicator) {
+    const auto on_host = communicator.host();
+    const auto& line = detail::Access::line(on_host);
+    if (const auto* channel = dynamic_cast<const detail::MpiChannel*>(line.channel.get()))
+        return channel->comm();
+    if (line.world->engine() == "mpi") return MPI_COMM_SELF;
+    throw Misuse(detail::cat(communicator.label(), " is made of ", line.world->engine(),
+                             ", which has no MPI communicator"));
+}
+
+}  // namespace rankmesh::mpi

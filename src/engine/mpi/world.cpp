@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/mpi/world.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include <rankmesh/core/mesh.hpp>
+
+#include "engine/host.hpp"
+#include "engine/mpi/channel.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr int sub_tag = 0x4000;  // no declared item has this number
+
+/// FNV-1a: equal on all members, since the text is.
+std::uint64_t hash(const std::string& text) {
+    auto value = std::uint64_t{0xcbf29ce484222325U};
+    for (auto c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    return value;
+}
+
+void name(MPI_Comm comm, const std::string& text) {
+    MPI_Comm_set_name(comm, text.substr(0, MPI_MAX_OBJECT_NAME - 1).c_str());
+}
+
+}  // namespace
+
+std::shared_ptr<MpiWorld> MpiWorld::over(std::shared_ptr<Runtime> runtime, MPI_Comm comm,
+                                         const WorldOptions& options) {
+    auto flight = Flight(0, nullptr);
+    const auto label = Label{};
+    auto own = MPI_COMM_NULL;
+    runtime->watchdog().add(flight);
+    {
+        const auto watched = InFlight(flight, "the start of the world", label, options.deadline);
+        MPI_Comm_dup(comm, &own);
+    }
+    runtime->watchdog().remove(flight);
+    return std::make_shared<MpiWorld>(std::move(runtime), own, options);
+}
+
+MpiWorld::MpiWorld(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const WorldOptions& options)
+    : WorldState(options), runtime_(std::move(runtime)), comm_(comm) {
+    // A host program may have asked for return codes; a mismatch under those corrupts the heap.
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+    MPI_Comm_group(comm_, &group_);
+    name(comm_, "rankmesh world");
+    auto flight = Flight(0, nullptr);
+    runtime_->watchdog().add(flight);
+    auto number = std::uint64_t{0};
+    {
+        const auto watched = InFlight(flight, "the start of the world", label_, options.deadline);
+        if (rank_ == 0) number = (std::uint64_t{std::random_device{}()} << 32) + std::random_device{}();
+        MPI_Bcast(&number, 1, MPI_UINT64_T, 0, comm_);
+        find_host();
+    }
+    runtime_->watchdog().remove(flight);
+    roll_call_ = std::make_shared<RollCall>(number, rank_);
+    flight_ = std::make_unique<Flight>(hash("world"), roll_call_);
+    label_.ranks.group = Mesh{{"world", size_}}.group(0, "world");
+    runtime_->watchdog().add(*flight_);
+}
+
+MpiWorld::~MpiWorld() {
+    runtime_->watchdog().remove(*flight_);
+    if (!runtime_->is_usable()) return;
+    MPI_Group_free(&group_);
+    MPI_Comm_free(&comm_);
+}
+
+/// The ranks that share this host's memory; RANKMESH_HOST tells those apart that stand for several hosts.
+void MpiWorld::find_host() {
+    auto here = MPI_COMM_NULL;
+    MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
+    auto local = 0;
+    MPI_Comm_size(here, &local);
+    struct Named {
+        char host[128];
+        int rank;
+    };
+    auto own = Named{{}, rank_};
+    host_ = host_name().substr(0, sizeof own.host - 1);
+    std::ranges::copy(host_, own.host);
+    auto all = std::vector<Named>(static_cast<std::size_t>(local));
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, here);
+    MPI_Comm_free(&here);
+    for (const auto& each : all)
+        if (host_ == each.host) local_ranks_.push_back(each.rank);
+}
+
+void MpiWorld::max(std::array<std::int64_t, 4>& values) {
+    runtime_->check_thread();
+    const auto watched =
+        InFlight(*flight_, "join, comparing the plans of all ranks", label_, options.deadline, ++joins_);
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, comm_);
+}
+
+void MpiWorld::send(int to, const std::string& bytes) {
+    const auto watched =
+        InFlight(*flight_, "join, telling how plans differ", label_, options.deadline, joins_);
+    MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, 0, comm_);
+}
+
+std::string MpiWorld::receive(int from) {
+    const auto watched =
+        InFlight(*flight_, "join, hearing how plans differ", label_, options.deadline, joins_);
+    auto status = MPI_Status{};
+    MPI_Probe(from, 0, comm_, &status);
+    auto count = 0;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    auto bytes = std::string(static_cast<std::size_t>(count), '\0');
+    MPI_Recv(bytes.data(), count, MPI_BYTE, from, 0, comm_, MPI_STATUS_IGNORE);
+    return bytes;
+}
+
+/// Members only: the tag keeps apart groups that are made at the same time.
+MPI_Comm MpiWorld::create(const std::vector<int>& ranks, int tag) const {
+    auto group = MPI_Group{};
+    auto made = MPI_COMM_NULL;
+    MPI_Group_incl(group_, static_cast<int>(ranks.size()), ranks.data(), &group);
+    MPI_Comm_create_group(comm_, group, tag, &made);
+    MPI_Group_free(&group);
+    MPI_Comm_set_errhandler(made, MPI_ERRORS_ARE_FATAL);
+    return made;
+}
+
+std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
+    runtime_->check_thread();
+    const auto watched = InFlight(*flight_, "join, making a communicator", *request.label, options.deadline);
+    const auto made = create(request.label->ranks.list(), request.item);
+    name(made, "rankmesh " + request.label->text());
+    return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key));
+}
+
+std::shared_ptr<WorldState> MpiWorld::sub(const std::vector<int>& ranks) {
+    runtime_->check_thread();
+    auto made = MPI_COMM_NULL;
+    {
+        const auto watched =
+            InFlight(*flight_, "sub, making a world of some ranks", label_, options.deadline);
+        made = create(ranks, sub_tag);
+    }
+    return std::make_shared<MpiWorld>(runtime_, made, options);
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include "engine/join/exchange.hpp"
+#include "engine/mpi/runtime.hpp"
+#include "engine/world_state.hpp"
+
+namespace rankmesh::detail {
+
+/// One rank of an MPI communicator, on a duplicate of its own.
+class MpiWorld final : public WorldState, private Exchange {
+public:
+    /// Takes over `comm`, which all its members do at once.
+    MpiWorld(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const WorldOptions& options);
+    /// Of a duplicate of `comm`, which stays its owner's.
+    static std::shared_ptr<MpiWorld> over(std::shared_ptr<Runtime> runtime, MPI_Comm comm,
+                                          const WorldOptions& options);
+    ~MpiWorld() override;
+
+    std::string engine() const override { return "mpi"; }
+    Exchange& exchange() override { return *this; }
+    void leave(const std::string& what) noexcept override { runtime_->leave(what); }
+    std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
+    std::string host() override { return host_; }
+
+private:
+    int rank() const override { return rank_; }
+    int size() const override { return size_; }
+    const std::vector<int>& local_ranks() const override { return local_ranks_; }
+    void max(std::array<std::int64_t, 4>& values) override;
+    void send(int to, const std::string& bytes) override;
+    std::string receive(int from) override;
+    std::shared_ptr<Channel> create(const ChannelRequest& request) override;
+
+    void find_host();
+    MPI_Comm create(const std::vector<int>& ranks, int tag) const;
+
+    std::shared_ptr<Runtime> runtime_;
+    MPI_Comm comm_;
+    MPI_Group group_ = MPI_GROUP_NULL;
+    int rank_ = 0;
+    int size_ = 1;
+    std::string host_;
+    std::vector<int> local_ranks_;
+    std::uint64_t joins_ = 0;  // how many plans were compared
+    Label label_;              // what a deadline in join is reported with
+    std::shared_ptr<RollCall> roll_call_;
+    std::unique_ptr<Flight> flight_;
+};
+
+}  // namespace rankmesh::detail
