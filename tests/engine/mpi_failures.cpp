@@ -91,8 +91,9 @@ TEST(MpiFailures, APassedDeadlineIsReportedAndEndsTheJob) {
         outcome,
         "in all_reduce of 1000 f32 by sum (4000 bytes), call number 2 on 'dp,tp' of mesh dp=2 tp=2, group "
         "{0..3}, since ");
-    EXPECT_HAS(outcome,
-               ": arrived {0, 2, 3}, missing {1} (rank 1 is outside every call of rankmesh); the job is ended");
+    EXPECT_HAS(
+        outcome,
+        ": arrived {0, 2, 3}, missing {1} (rank 1 is outside every call of rankmesh); the job is ended");
 }
 
 TEST(MpiFailures, AStartedOperationHasTheSameDeadlineInWait) {
@@ -106,6 +107,80 @@ TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheDeadline) {
     expect_failed(outcome);
     EXPECT_HAS(outcome, "in join, comparing the plans of all ranks, since ");
     EXPECT_HAS(outcome, ": arrived {0, 2, 3}, missing {1} (rank 1 is outside every call of rankmesh)");
+}
+
+TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
+    const auto outcome = job("deadline-recv");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from 1 (4000 bytes), message number 1 on 'dp,tp' of "
+        "mesh dp=2 tp=2, group {0..3}, since ");
+    EXPECT_HAS(
+        outcome,
+        ": missing {1} (rank 1 is in barrier (0 bytes), call number 1 on 'tp' of mesh dp=2 tp=2, group "
+        "{0, 1}); the job is ended");
+}
+
+TEST(MpiFailures, WhereverARankThrowsTheJobEndsAndItsTextIsPrinted) {
+    for (int point = 0; point < 8; ++point) {
+        SCOPED_TRACE("point " + std::to_string(point));
+        const auto outcome = job("throw-at-" + std::to_string(point));
+        expect_failed(outcome);
+        // With an operation pending nothing may wait for the text of the exception.
+        const auto pending = point >= 3 && point <= 6;
+        EXPECT_HAS(outcome, pending ? "left by an exception with a pending" : "main caught: boom");
+    }
+}
+
+TEST(MpiFailures, AWorldOfSomeRanksThatIsLeftByAnExceptionEndsTheJob) {
+    const auto outcome = job("sub-throw");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "main caught: boom");
+}
+
+TEST(MpiLifetimes, EveryOrderOfDestructionEndsWellAndFinalisesAfterTheLast) {
+    for (int order = 0; order < 6; ++order) {
+        const auto outcome = job("destroy-" + std::to_string(order));
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+        EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+    }
+}
+
+TEST(MpiInterop, ACommunicatorOfTheUsersIsAWorldAndOursIsHandedOut) {
+    const auto outcome = job("adopt");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    for (const auto* text : {"MPI_COMM_NULL was given to adopt; only members of a communicator call it",
+                             "'tp' of mesh tp=1 is made of threads, which has no MPI communicator",
+                             "a communicator was given to adopt, but MPI does not run; call MPI_Init before, "
+                             "and MPI_Finalize after "
+                             "the world has gone",
+                             "ended well"})
+        EXPECT_EQ(count(outcome.output, text), 4) << outcome.output;
+}
+
+TEST(MpiHosts, RanksOfOneHostFindEachOther) {
+    const auto some = [](const std::string& host) {
+        return std::string(" -n 2 --oversubscribe env RANKMESH_HOST=") + host +
+               " " RANKMESH_MPI_PROGRAM " hosts";
+    };
+    const auto outcome = support::run("env " RANKMESH_ENVIRONMENT " timeout -k 5 30 " RANKMESH_MPIRUN +
+                                      some("a") + " :" + some("b"));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    for (const auto* line : {"rank 0 on a is 0 of 2, group {0, 1}, greatest 1, last 0",
+                             "rank 1 on a is 1 of 2, group {0, 1}, greatest 1, last 1",
+                             "rank 2 on b is 0 of 2, group {2, 3}, greatest 3, last 0",
+                             "rank 3 on b is 1 of 2, group {2, 3}, greatest 3, last 1"})
+        EXPECT_EQ(count(outcome.output, line), 1) << outcome.output;
+}
+
+TEST(MpiLog, WhatHappensIsSaidToTheHookWithWhoSaysIt) {
+    const auto outcome = job("log");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "[rank 2] of 4 on mpi, on host "), 1) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "[dp=1 tp=0] joined dp=2 tp=2 as rank 2 of 4 on mpi: 4 channels in "), 1)
+        << outcome.output;
+    EXPECT_EQ(count(job("well").output, "joined"), 0) << "nothing is said unless asked";
 }
 
 TEST(MpiFailures, AHandleThatIsAllThatIsLeftDoesNotWaitEither) {

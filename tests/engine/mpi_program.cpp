@@ -6,18 +6,149 @@
 
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <rankmesh/engine/mpi.hpp>
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/threads.hpp>
+#include <rankmesh/interop/mpi.hpp>
 
 using namespace rankmesh;
 
 namespace {
 
+void expect(bool truth, const char* what) {
+    if (!truth) throw std::logic_error(what);
+}
+
+/// Ranks 0 and 1, then 2 and 3, as worlds of their own over a communicator of the user's.
+int adopt(int argc, char** argv) {
+    MPI_Init(&argc, &argv);
+    auto rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    auto half = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, -rank, &half);  // the higher rank first
+    {
+        auto world = mpi::adopt(half);
+        MPI_Comm_free(&half);
+        expect(world.size() == 2 && world.rank() == 1 - rank % 2, "the world is the communicator's");
+        auto me = world.join({{"dp", rest}, {"tp", 1}});
+        auto dp = me.on("dp");
+        auto x = rank;
+        dp.all_reduce(x);
+        expect(x == (rank / 2) * 4 + 1, "the sum is that of this half");
+
+        const auto native = mpi::native(dp);
+        auto y = rank;
+        MPI_Allreduce(MPI_IN_PLACE, &y, 1, MPI_INT, MPI_SUM, native);
+        expect(y == x, "MPI gives the same on the native communicator");
+        char name[MPI_MAX_OBJECT_NAME] = {};
+        auto length = 0;
+        MPI_Comm_get_name(native, name, &length);
+        expect(std::string(name) == "rankmesh 'dp' of mesh dp=2 tp=1", "tools see what it is");
+        auto same = 0;
+        MPI_Comm_compare(mpi::native(me.on("tp")), MPI_COMM_SELF, &same);
+        expect(same == MPI_IDENT, "a group of one is MPI_COMM_SELF");
+    }
+    try {
+        mpi::adopt(MPI_COMM_NULL);
+    } catch (const Misuse& error) {
+        std::puts(error.what());
+    }
+    threads::run(1, [](World& world) {
+        auto tp = world.join({{"tp", 1}}).on("tp");
+        try {
+            mpi::native(tp);
+        } catch (const Misuse& error) {
+            std::puts(error.what());
+        }
+    });
+    MPI_Finalize();
+    try {
+        mpi::adopt(MPI_COMM_WORLD);
+    } catch (const Misuse& error) {
+        std::puts(error.what());
+    }
+    std::puts("ended well");
+    return 0;
+}
+
+/// Who is on whose host, and that their group works.
+int hosts(int argc, char** argv) {
+    auto world = World::from_environment(argc, argv);
+    auto me = world.join({{"dp", rest}, {"tp", 2}}, {.local = "node"});
+    auto node = me.on("node");
+    auto x = world.rank();
+    node.all_reduce(x, rankmesh::max);
+    std::printf("rank %d on %s is %d of %d, group %s, greatest %d, last %d\n", me.rank(), me.host().c_str(),
+                me.local_rank(), me.local_size(), ranks_to_string(node.world_ranks()).c_str(), x,
+                me.is_last("node") ? 1 : 0);
+    std::puts("ended well");
+    return 0;
+}
+
+/// Throws on rank 1 at one of eight points; the others may be anywhere.
+int throw_at(int point, int argc, char** argv) {
+    auto world = World::from_environment(argc, argv);
+    const auto at = [&](int now) {
+        if (world.rank() == 1 && now == point) throw std::runtime_error("boom");
+    };
+    at(0);
+    auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
+    at(1);
+    auto x = std::vector<float>(100, 1);
+    me.on("dp").all_reduce(x);
+    at(2);
+    auto pending = me.on("tp").start_all_reduce(x);
+    at(3);
+    auto other = me.on("dp", "tp").start_barrier();
+    at(4);
+    pending.wait();
+    at(5);
+    auto tp = me.on("tp");
+    tp.batch([&] {
+        tp.send(x, 1 - tp.rank());
+        at(6);
+        tp.recv(x, 1 - tp.rank());
+    });
+    other.wait();
+    auto half = world.sub(world.rank() % 2 == 0 ? std::vector{0, 2} : std::vector{1, 3});
+    at(7);
+    half.join({{"dp", rest}}).on("dp").barrier();
+    me.on("dp", "tp").barrier();
+    std::puts("ended well");
+    return 0;
+}
+
+/// Destroys world, member and communicator in one of six orders, the others in use between.
+int destroy_in_order(int order, int argc, char** argv) {
+    auto world = std::make_unique<World>(World::from_environment(argc, argv));
+    auto me = std::make_unique<Member>(world->join({{"dp", rest}}));
+    auto on = std::make_unique<Communicator>(me->on("dp"));
+    auto sub = std::make_unique<World>(world->sub({0, 1, 2, 3}));
+    const std::function<void()> drop[] = {[&] { world.reset(); }, [&] { me.reset(); }, [&] { on.reset(); }};
+    const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (auto which : orders[order]) {
+        drop[which]();
+        if (on) on->barrier();
+    }
+    sub->join({{"dp", rest}}).on("dp").barrier();
+    sub.reset();
+    auto finalised = 0;
+    MPI_Finalized(&finalised);
+    std::puts(finalised ? "ended well" : "MPI still runs");
+    return 0;
+}
+
 int program(const std::string& mode, int argc, char** argv) {
+    if (mode == "adopt") return adopt(argc, argv);
+    if (mode == "hosts") return hosts(argc, argv);
+    if (mode.starts_with("throw-at-")) return throw_at(std::stoi(mode.substr(9)), argc, argv);
+    if (mode.starts_with("destroy-")) return destroy_in_order(std::stoi(mode.substr(8)), argc, argv);
     if (mode == "user-owns-mpi") {
         MPI_Init(&argc, &argv);
         {
@@ -30,8 +161,10 @@ int program(const std::string& mode, int argc, char** argv) {
         return 0;
     }
     const auto deadline = mode.starts_with("deadline") ? std::chrono::seconds(1) : std::chrono::seconds(60);
-    auto world = World::from_environment(
-        argc, argv, {.deadline = deadline, .multithreaded = mode.starts_with("two-threads")});
+    auto options = WorldOptions{.deadline = deadline, .multithreaded = mode.starts_with("two-threads")};
+    if (mode == "log")
+        options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
+    auto world = World::from_environment(argc, argv, options);
     auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}, Axes("tp").separate("other")}});
     auto all = me.on("dp", "tp");
     auto x = std::vector<float>(1000, 1);
@@ -56,6 +189,16 @@ int program(const std::string& mode, int argc, char** argv) {
     if (mode == "deadline" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (mode == "deadline-join" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (mode == "deadline-join") world.join({{"dp", rest}});
+    if (mode == "deadline-recv") {
+        if (odd) me.on("tp").within(std::chrono::minutes(1)).barrier();  // rank 0 never comes
+        if (world.rank() == 0) all.recv(x, 1);
+        all.within(std::chrono::minutes(1)).barrier();
+    }
+    if (mode == "sub-throw") {
+        auto pair = world.sub(world.rank() < 2 ? std::vector{0, 1} : std::vector{2, 3});
+        if (odd) throw std::runtime_error("boom");
+        pair.join({{"dp", rest}}).on("dp").barrier();
+    }
     if (mode == "deadline-wait") {
         if (odd) std::this_thread::sleep_for(std::chrono::minutes(1));
         all.start_all_reduce(x).wait();
