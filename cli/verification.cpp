@@ -39,13 +39,28 @@ enum Which {
     all_reduce_min,
     all_reduce_max,
     all_reduce_mean,
-    all_gather,
+    reduce,
+    scan,
     reduce_scatter,
     broadcast,
+    all_gather,
+    all_gather_v,
+    gather,
+    scatter,
     all_to_all,
+    all_to_all_v,
     shift,
+    send_recv,
     barrier
 };
+
+bool is_wide_in(Which which) {
+    return which == reduce_scatter || which == scatter || which == all_to_all || which == all_to_all_v;
+}
+bool is_wide_out(Which which) {
+    return which == all_gather || which == all_gather_v || which == gather || which == all_to_all ||
+           which == all_to_all_v;
+}
 
 /// One operation with buffers of one type.
 template <class T>
@@ -54,80 +69,15 @@ public:
     Trial(Communicator& on, const Facts& facts, Which which, std::size_t count)
         : on_(on), facts_(facts), which_(which), count_(count) {
         const auto n = static_cast<std::size_t>(facts.size);
-        const auto wide_in = which == reduce_scatter || which == all_to_all;
-        const auto wide_out = which == all_gather || which == all_to_all;
-        in_.resize(count * (wide_in ? n : 1));
-        out_.resize(count * (wide_out ? n : 1));
+        in_.resize(count * (is_wide_in(which) ? n : 1));
+        out_.resize(count * (is_wide_out(which) ? n : 1));
+        counts_.assign(n, count);
         for (std::size_t i = 0; i < in_.size(); ++i)
             in_[i] = static_cast<T>(facts.from(facts.me) + Facts::at(i));
     }
 
-    void run() {
-        prepare();
-        switch (which_) {
-            case all_reduce_sum:
-                on_.all_reduce(in_, out_);
-                break;
-            case all_reduce_min:
-                on_.all_reduce(in_, out_, rankmesh::min);
-                break;
-            case all_reduce_max:
-                on_.all_reduce(in_, out_, rankmesh::max);
-                break;
-            case all_reduce_mean:
-                if constexpr (std::is_floating_point_v<T>) on_.all_reduce(in_, out_, rankmesh::mean);
-                break;
-            case all_gather:
-                on_.all_gather(in_, out_);
-                break;
-            case reduce_scatter:
-                on_.reduce_scatter(in_, out_);
-                break;
-            case broadcast:
-                on_.broadcast(out_, facts_.size - 1);
-                break;
-            case all_to_all:
-                on_.all_to_all(in_, out_);
-                break;
-            case shift:
-                on_.shift(in_, out_);
-                break;
-            case barrier:
-                on_.barrier();
-                break;
-        }
-    }
-    void start_and_wait() {
-        prepare();
-        auto pending = [&]() -> Pending {
-            switch (which_) {
-                case all_reduce_sum:
-                    return on_.start_all_reduce(in_, out_);
-                case all_reduce_min:
-                    return on_.start_all_reduce(in_, out_, rankmesh::min);
-                case all_reduce_max:
-                    return on_.start_all_reduce(in_, out_, rankmesh::max);
-                case all_reduce_mean:
-                    if constexpr (std::is_floating_point_v<T>)
-                        return on_.start_all_reduce(in_, out_, rankmesh::mean);
-                    return {};
-                case all_gather:
-                    return on_.start_all_gather(in_, out_);
-                case reduce_scatter:
-                    return on_.start_reduce_scatter(in_, out_);
-                case broadcast:
-                    return on_.start_broadcast(out_, facts_.size - 1);
-                case all_to_all:
-                    return on_.start_all_to_all(in_, out_);
-                case shift:
-                    return on_.start_shift(in_, out_);
-                case barrier:
-                    return on_.start_barrier();
-            }
-            return {};
-        }();
-        pending.wait();
-    }
+    void run() { perform(false).wait(); }
+    void start_and_wait() { perform(true).wait(); }
     /// How many elements are wrong.
     std::int64_t wrong() const {
         if (which_ == barrier || (which_ == all_reduce_mean && !std::is_floating_point_v<T>)) return 0;
@@ -140,20 +90,103 @@ public:
     }
 
 private:
-    void prepare() {
+    Pending perform(bool start) {
         // A broadcast is in place; everywhere else no right value is there before the call.
         if (which_ == broadcast)
             out_ = in_;
         else
             std::ranges::fill(out_, static_cast<T>(-1));
+        switch (which_) {
+            case all_reduce_sum:
+                return reduced(rankmesh::sum, start);
+            case all_reduce_min:
+                return reduced(rankmesh::min, start);
+            case all_reduce_max:
+                return reduced(rankmesh::max, start);
+            case all_reduce_mean:
+                if constexpr (std::is_floating_point_v<T>) return reduced(rankmesh::mean, start);
+                break;
+            case reduce:
+                if (start) return on_.start_reduce(in_, out_, rankmesh::sum, last());
+                on_.reduce(in_, out_, rankmesh::sum, last());
+                break;
+            case scan:
+                if (start) return on_.start_scan(in_, out_);
+                on_.scan(in_, out_);
+                break;
+            case reduce_scatter:
+                if (start) return on_.start_reduce_scatter(in_, out_);
+                on_.reduce_scatter(in_, out_);
+                break;
+            case broadcast:
+                if (start) return on_.start_broadcast(out_, last());
+                on_.broadcast(out_, last());
+                break;
+            case all_gather:
+                if (start) return on_.start_all_gather(in_, out_);
+                on_.all_gather(in_, out_);
+                break;
+            case all_gather_v:
+                if (start) return on_.start_all_gather_v(in_, out_, counts_);
+                on_.all_gather_v(in_, out_, counts_);
+                break;
+            case gather:
+                if (start) return on_.start_gather(in_, out_, last());
+                on_.gather(in_, out_, last());
+                break;
+            case scatter:
+                if (start) return on_.start_scatter(in_, out_, last());
+                on_.scatter(in_, out_, last());
+                break;
+            case all_to_all:
+                if (start) return on_.start_all_to_all(in_, out_);
+                on_.all_to_all(in_, out_);
+                break;
+            case all_to_all_v:
+                if (start) return on_.start_all_to_all_v(in_, counts_, out_, counts_);
+                on_.all_to_all_v(in_, counts_, out_, counts_);
+                break;
+            case shift:
+                if (start) return on_.start_shift(in_, out_);
+                on_.shift(in_, out_);
+                break;
+            case send_recv:
+                if (start) return on_.start_send_recv(in_, before(), out_, after());
+                on_.send_recv(in_, before(), out_, after());
+                break;
+            case barrier:
+                if (start) return on_.start_barrier();
+                on_.barrier();
+                break;
+        }
+        return {};
     }
+    template <class R>
+    Pending reduced(R reduction, bool start) {
+        if (start) return on_.start_all_reduce(in_, out_, reduction);
+        on_.all_reduce(in_, out_, reduction);
+        return {};
+    }
+    int last() const { return facts_.size - 1; }
+    int before() const { return (facts_.me + facts_.size - 1) % facts_.size; }
+    int after() const { return (facts_.me + 1) % facts_.size; }
+    /// True for the buffers that an operation with a root leaves as they were.
+    bool is_untouched() const { return (which_ == reduce || which_ == gather) && facts_.me != last(); }
+
     T expected(std::size_t i) const {
         const auto n = static_cast<std::int64_t>(facts_.size);
         const auto mine = static_cast<std::size_t>(facts_.me) * count_;
         const auto at = Facts::at(i);
+        if (is_untouched()) return static_cast<T>(-1);
         switch (which_) {
             case all_reduce_sum:
+            case reduce:
                 return static_cast<T>(facts_.total + n * at);
+            case scan: {
+                auto sum = std::int64_t{0};
+                for (int p = 0; p <= facts_.me; ++p) sum += facts_.from(p) + at;
+                return static_cast<T>(sum);
+            }
             case all_reduce_min:
                 return static_cast<T>(facts_.low + at);
             case all_reduce_max:
@@ -161,16 +194,23 @@ private:
             case all_reduce_mean:
                 return static_cast<T>(facts_.total + n * at) / static_cast<T>(n);
             case all_gather:
+            case all_gather_v:
+            case gather:
                 return static_cast<T>(facts_.from(static_cast<int>(i / count_)) + Facts::at(i % count_));
             case reduce_scatter:
                 return static_cast<T>(facts_.total + n * Facts::at(mine + i));
             case broadcast:
                 return static_cast<T>(facts_.from(facts_.size - 1) + at);
+            case scatter:
+                return static_cast<T>(facts_.from(last()) + Facts::at(mine + i));
             case all_to_all:
+            case all_to_all_v:
                 return static_cast<T>(facts_.from(static_cast<int>(i / count_)) +
                                       Facts::at(mine + i % count_));
             case shift:
-                return static_cast<T>(facts_.from((facts_.me + facts_.size - 1) % facts_.size) + at);
+                return static_cast<T>(facts_.from(before()) + at);
+            case send_recv:
+                return static_cast<T>(facts_.from(after()) + at);
             case barrier:
                 break;
         }
@@ -183,6 +223,7 @@ private:
     std::size_t count_;
     std::vector<T> in_;
     std::vector<T> out_;
+    std::vector<std::size_t> counts_;
 };
 
 template <class T>
@@ -198,8 +239,9 @@ std::int64_t check(Communicator& on, const Facts& facts, Which which) {
 
 const std::vector<std::string_view>& operation_names() {
     static const auto names = std::vector<std::string_view>{
-        "all_reduce sum", "all_reduce min", "all_reduce max", "all_reduce mean", "all_gather",
-        "reduce_scatter", "broadcast",      "all_to_all",     "shift",           "barrier"};
+        "all_reduce sum", "all_reduce min", "all_reduce max", "all_reduce mean", "reduce", "scan",
+        "reduce_scatter", "broadcast",      "all_gather",     "all_gather_v",    "gather", "scatter",
+        "all_to_all",     "all_to_all_v",   "shift",          "send_recv",       "barrier"};
     return names;
 }
 
@@ -209,7 +251,7 @@ Verified verify(Communicator& on, int which, std::size_t bytes) {
     auto wrong = check<std::int32_t>(on, facts, operation) + check<std::int64_t>(on, facts, operation) +
                  check<float>(on, facts, operation) + check<double>(on, facts, operation);
 
-    const auto wide = operation == all_gather || operation == reduce_scatter || operation == all_to_all;
+    const auto wide = is_wide_in(operation) || is_wide_out(operation);
     const auto parts = wide ? static_cast<std::size_t>(facts.size) : 1;
     auto trial = Trial<float>(on, facts, operation, std::max<std::size_t>(1, bytes / sizeof(float) / parts));
     trial.run();  // the first call pays for connecting
