@@ -69,7 +69,10 @@ public:
     /// Throws Misuse for ranks that do not exist, repeat, or leave this one out. Ranks that list others wait
     /// for each other until the deadline.
     ///
-    ///     World trainers(World& world) { return world.sub({0, 1, 2, 3}); }
+    ///     void train(World& world) {
+    ///         auto trainers = world.sub({0, 1, 2, 3});
+    ///         trainers.join({{"dp", 2}, {"tp", 2}}).on("dp").barrier();
+    ///     }
     World sub(const std::vector<int>& ranks);
 
     /// Makes this process's communicators for a plan: the one visible collective, called by every rank of the

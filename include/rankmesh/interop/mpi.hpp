@@ -13,7 +13,10 @@ namespace rankmesh::mpi {
 /// MPI must be initialised; `comm` stays the user's, who may free it at once. Throws Misuse for
 /// MPI_COMM_NULL, an intercommunicator, or an MPI that does not run.
 ///
-///     rankmesh::World trainers(MPI_Comm comm) { return rankmesh::mpi::adopt(comm); }
+///     void train(MPI_Comm comm) {
+///         auto trainers = rankmesh::mpi::adopt(comm);
+///         trainers.join({{"dp", rankmesh::rest}}).on("dp").barrier();
+///     }
 rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options = {});
 
 /// The MPI communicator behind a communicator, to call MPI on; MPI_COMM_SELF for a group of one.
@@ -21,7 +24,7 @@ rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options = {});
 /// It stays rankmesh's, and lives as long as any handle of its group; operations on it must come in the same
 /// order on all members, those of rankmesh among them. Throws Misuse on another engine.
 ///
-///     MPI_Comm native_of(rankmesh::Member& me) { return rankmesh::mpi::native(me.on("tp")); }
+///     void meet(const rankmesh::Member& me) { MPI_Barrier(rankmesh::mpi::native(me.on("tp"))); }
 MPI_Comm native(const Communicator& communicator);
 
 }  // namespace rankmesh::mpi
