@@ -55,13 +55,17 @@ public:
     /// Starts one or several as one; the ticket stands for them until `wait` or `leave`. What the calls point
     /// to beside their buffers is copied.
     virtual std::uint64_t start(std::span<const Call> calls, const Label& label) = 0;
-    /// Returns once all are complete; on a device, orders their stream after them.
+    /// Returns once all are complete, and spends the ticket; on a device, orders their stream after them, and
+    /// the ticket stays until `synchronize` or `forget`. One that throws has spent it and let go of buffers.
     virtual void wait(std::uint64_t ticket, const Label& label, Duration deadline) = 0;
-    /// The same, and on a device blocks the host.
+    /// The same, and on a device blocks the host and spends the ticket.
     virtual void synchronize(std::uint64_t ticket, const Label& label, Duration deadline) {
         wait(ticket, label, deadline);
     }
+    /// True if all are complete, or have failed.
     virtual bool done(std::uint64_t ticket) = 0;
+    /// On a device: nobody will ask again for a ticket that was waited for; its buffers stay the stream's.
+    virtual void forget(std::uint64_t) noexcept {}
     /// Gives up a started operation while an exception unwinds: its buffers are about to go.
     virtual void leave(std::uint64_t ticket, const Label& label) noexcept = 0;
     /// This member is gone and will call nothing more.
@@ -99,6 +103,8 @@ public:
     void add_to_batch(const Call& call, const Label& label);
     /// Ends it and hands its calls over.
     std::vector<Call> end_batch();
+    /// Takes back what held them, for the next batch; called inside a use.
+    void reuse(std::vector<Call>&& calls) { batch_ = std::move(calls); }
 
     /// Keeps a label alive as long as the channel: a report may read it at any time.
     void keep(std::shared_ptr<const Label> label) { labels_.push_back(std::move(label)); }
@@ -121,12 +127,12 @@ class WorldState;
 
 /// What stands behind a Communicator.
 struct Line {
+    std::shared_ptr<WorldState> world;  // keeps the engine alive until the channel is gone
     std::shared_ptr<Channel> channel;
     std::shared_ptr<const Label> label;
     Duration deadline;
     int rank = 0;  // this process's position in the group
     int size = 1;
-    std::shared_ptr<WorldState> world;  // keeps the engine alive
     Space space = Space::host;
     std::shared_ptr<Line> host = nullptr;  // on a device: the same group on the host's engine
     Stream stream = {};                    // on a device: what calls are ordered on

@@ -7,10 +7,14 @@
 namespace rankmesh::detail {
 namespace {
 
-[[noreturn]] void wrong_length(const Call& call, const Line& line, std::string_view rule) {
+// The texts stand apart from the tests, which then are small enough to be inlined.
+
+/// `number`, if given, ends the rule.
+[[noreturn]] void wrong_length(const Call& call, const Line& line, std::string_view rule,
+                               std::optional<std::size_t> number = std::nullopt) {
     throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " (", line.size,
-                     " ranks) was given ", call.in_count, " elements in and ", call.out_count, " out; ",
-                     rule));
+                     " ranks) was given ", call.in_count, " elements in and ", call.out_count, " out; ", rule,
+                     number ? std::to_string(*number) : ""));
 }
 
 bool overlap(const Call& call) {
@@ -19,29 +23,40 @@ bool overlap(const Call& call) {
     return in < out + call.out_bytes() && out < in + call.in_bytes();
 }
 
+[[noreturn]] void wrong_position(const Call& call, const Line& line, int position,
+                                 std::string_view preposition) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " ", preposition, " position ",
+                     position, "; positions are 0..", line.size - 1));
+}
+
+[[noreturn]] void wrong_space(const Call& call, const Line& line) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ",
+                     to_string(call.in_space != line.space ? call.in_space : call.out_space),
+                     " memory; this communicator works on ", to_string(line.space), " memory",
+                     line.space == Space::device ? ", its host() on the host's"
+                                                 : ": copy it there, or join a world with a device"));
+}
+
+[[noreturn]] void wrong_overlap(const Call& call, const Line& line, bool may_be_in_place) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(),
+                     " was given buffers that overlap; use two", may_be_in_place ? ", or one in place" : ""));
+}
+
 void check_position(const Call& call, const Line& line, int position, std::string_view preposition) {
-    if (position < 0 || position >= line.size)
-        throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " ", preposition,
-                         " position ", position, "; positions are 0..", line.size - 1));
+    if (position < 0 || position >= line.size) wrong_position(call, line, position, preposition);
 }
 
 void check_space(const Call& call, const Line& line) {
-    for (auto space : {call.in_space, call.out_space})
-        if (space != line.space)
-            throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ",
-                             to_string(space), " memory; this communicator works on ", to_string(line.space),
-                             " memory",
-                             line.space == Space::device ? ", its host() on the host's"
-                                                         : ": copy it there, or join a world with a device"));
+    if (call.in_space != line.space || call.out_space != line.space) wrong_space(call, line);
 }
 
 /// The sum of the counts in elements of dtype; nothing if it does not fit.
 std::optional<std::size_t> sum_of(const std::size_t* counts, int size, std::size_t unit) {
     auto sum = std::size_t{0};
     for (int i = 0; i < size; ++i) {
-        const auto more = counts[i] * unit;
-        if (more / unit != counts[i] || sum + more < sum) return std::nullopt;
-        sum += more;
+        auto more = std::size_t{0};
+        if (__builtin_mul_overflow(counts[i], unit, &more) || __builtin_add_overflow(sum, more, &sum))
+            return std::nullopt;
     }
     return sum;
 }
@@ -53,20 +68,28 @@ std::string listed(const std::size_t* counts, int size) {
     return cat(text, size > most ? ", ..." : "", "}");
 }
 
+[[noreturn]] void wrong_sum(const Call& call, const Line& line, std::string_view which,
+                            const std::size_t* counts, std::size_t given) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ", given / call.unit,
+                     " elements ", which, "; the counts ", listed(counts, line.size), " ask for their sum"));
+}
+
+[[noreturn]] void wrong_own_count(const Call& call, const Line& line, std::size_t own) {
+    throw Misuse(cat("all_gather_v on ", line.label->text(), " was given ", call.in_count / call.unit,
+                     " elements in; the counts ", listed(call.out_counts, line.size), " ask position ",
+                     line.rank, " for ", own));
+}
+
 void check_counts(const Call& call, const Line& line) {
-    const auto wrong = [&](std::string_view which, const std::size_t* counts, std::size_t given) {
-        if (sum_of(counts, line.size, call.unit) == given) return;
-        throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ",
-                         given / call.unit, " elements ", which, "; the counts ", listed(counts, line.size),
-                         " ask for their sum"));
-    };
-    wrong("out", call.out_counts, call.out_count);
-    if (call.operation == Operation::all_to_all_v) return wrong("in", call.in_counts, call.in_count);
+    if (sum_of(call.out_counts, line.size, call.unit) != call.out_count)
+        wrong_sum(call, line, "out", call.out_counts, call.out_count);
+    if (call.operation == Operation::all_to_all_v) {
+        if (sum_of(call.in_counts, line.size, call.unit) != call.in_count)
+            wrong_sum(call, line, "in", call.in_counts, call.in_count);
+        return;
+    }
     const auto own = call.out_counts[line.rank];
-    if (call.in_count != own * call.unit)
-        throw Misuse(cat("all_gather_v on ", line.label->text(), " was given ", call.in_count / call.unit,
-                         " elements in; the counts ", listed(call.out_counts, line.size), " ask position ",
-                         line.rank, " for ", own));
+    if (call.in_count != own * call.unit) wrong_own_count(call, line, own);
 }
 
 /// True if the shorter buffer is this member's part of the longer one.
@@ -111,25 +134,25 @@ void check(const Call& call, const Line& line) {
             check_position(call, line, call.argument, "to");
             if (!is_root) return;
             if (call.out_count != call.in_count * n)
-                wrong_length(call, line, cat("at the root out must hold ", call.in_count * n));
+                wrong_length(call, line, "at the root out must hold ", call.in_count * n);
             break;
         case Operation::scatter:
             check_position(call, line, call.argument, "from");
             if (!is_root) return;
             if (call.in_count != call.out_count * n)
-                wrong_length(call, line, cat("at the root in must hold ", call.out_count * n));
+                wrong_length(call, line, "at the root in must hold ", call.out_count * n);
             break;
         case Operation::all_gather:
             if (call.out_count != call.in_count * n)
-                wrong_length(call, line, cat("out must hold ", call.in_count * n));
+                wrong_length(call, line, "out must hold ", call.in_count * n);
             break;
         case Operation::reduce_scatter:
             if (call.in_count != call.out_count * n)
-                wrong_length(call, line, cat("in must hold ", call.out_count * n));
+                wrong_length(call, line, "in must hold ", call.out_count * n);
             break;
         case Operation::all_to_all:
             if (call.in_count != call.out_count || call.in_count % n != 0)
-                wrong_length(call, line, cat("both must be equal, and a multiple of ", line.size));
+                wrong_length(call, line, "both must be equal, and a multiple of ", n);
             break;
         case Operation::all_gather_v:
         case Operation::all_to_all_v:
@@ -139,10 +162,9 @@ void check(const Call& call, const Line& line) {
             if (call.in_count != call.out_count) wrong_length(call, line, "both must be equal");
     }
     if (!overlap(call)) return;
-    if ((may_be_in_place(call.operation) && call.in == call.out) || is_own_part(call, line.rank)) return;
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(),
-                     " was given buffers that overlap; use two",
-                     may_be_in_place(call.operation) ? ", or one in place" : ""));
+    const auto in_place = may_be_in_place(call.operation);
+    if ((in_place && call.in == call.out) || is_own_part(call, line.rank)) return;
+    wrong_overlap(call, line, in_place);
 }
 
 }  // namespace rankmesh::detail

@@ -15,24 +15,46 @@ using Op = detail::Operation;
 
 namespace {
 
+// What throws stands apart from what is run every time.
+
+[[noreturn]] void throw_moved_from() {
+    throw Misuse("this communicator was moved from; ask the member for another with on(...)");
+}
+
+[[noreturn]] void throw_self(const detail::Call& call, const detail::Line& line) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " between position ", line.rank,
+                     " and itself would wait for ever; call both sides as one, by send_recv or in a batch"));
+}
+
+[[noreturn]] void throw_counts(const detail::Call& call, const detail::Line& line, std::size_t given) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ", given,
+                     " counts; it takes one a member, ", line.size));
+}
+
+[[noreturn]] void throw_no_multiple(const detail::Call& call, const detail::Line& line, std::size_t given) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " in place was given ", given,
+                     " elements; it takes a multiple of ", line.size));
+}
+
 /// Throws Misuse for a message to oneself that nobody can be receiving.
 void check_not_self(const detail::Call& call, const detail::Line& line) {
     if (!detail::is_point_to_point(call.operation)) return;
     const auto to_self = call.argument == line.rank;
     if (call.operation == Op::send_recv ? to_self == (call.source == line.rank) : !to_self) return;
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " between position ", line.rank,
-                     " and itself would wait for ever; call both sides as one, by send_recv or in a batch"));
+    throw_self(call, line);
 }
 
-/// The calls of a batch, each send to oneself made one with the recv that it meets.
-std::vector<detail::Call> without_self(std::vector<detail::Call> calls, const detail::Line& line) {
+/// Makes each send to oneself in a batch one with the recv that it meets.
+void join_with_self(std::vector<detail::Call>& calls, const detail::Line& line) {
+    const auto is_self = [&](const detail::Call& call) {
+        return call.operation != Op::send_recv && call.argument == line.rank;
+    };
+    if (std::ranges::none_of(calls, is_self)) return;
     auto rest = std::vector<detail::Call>{};
     auto sends = std::vector<detail::Call>{};
     auto receives = std::vector<detail::Call>{};
-    for (const auto& call : calls) {
-        const auto self = call.operation != Op::send_recv && call.argument == line.rank;
-        (!self ? rest : call.operation == Op::send ? sends : receives).push_back(call);
-    }
+    for (const auto& call : calls)
+        (!is_self(call) ? rest : call.operation == Op::send ? sends : receives).push_back(call);
     if (sends.size() != receives.size())
         throw Misuse(cat("a batch on ", line.label->text(), " has ", sends.size(), " sends to position ",
                          line.rank, " itself and ", receives.size(), " recvs from it; they must meet"));
@@ -48,13 +70,13 @@ std::vector<detail::Call> without_self(std::vector<detail::Call> calls, const de
         call.out_count = receives[i].out_count;
         rest.push_back(call);
     }
-    return rest;
+    calls = std::move(rest);
 }
 
 }  // namespace
 
 detail::Line& Communicator::line() const {
-    if (!line_) throw Misuse("this communicator was moved from; ask the member for another with on(...)");
+    if (!line_) throw_moved_from();
     return *line_;
 }
 
@@ -99,35 +121,33 @@ Communicator Communicator::on(Stream stream) const {
     return Communicator(std::move(own));
 }
 
-detail::Call Communicator::counted(detail::Call call, std::span<const std::size_t> in_counts,
-                                   std::span<const std::size_t> out_counts, std::size_t unit) const {
-    for (const auto& counts : {in_counts, out_counts})
-        if (counts.size() != static_cast<std::size_t>(size()))
-            throw Misuse(cat(to_string(call.operation), " on ", label(), " was given ", counts.size(),
-                             " counts; it takes one a member, ", size()));
+const detail::Call& Communicator::counted(detail::Call&& call, std::span<const std::size_t> in_counts,
+                                          std::span<const std::size_t> out_counts, std::size_t unit) const {
+    const auto& line = this->line();
+    const auto n = static_cast<std::size_t>(line.size);
+    if (in_counts.size() != n) throw_counts(call, line, in_counts.size());
+    if (out_counts.size() != n) throw_counts(call, line, out_counts.size());
     call.in_counts = in_counts.data();
     call.out_counts = out_counts.data();
     call.unit = unit;
     return call;
 }
 
-detail::Call Communicator::own_part_in(detail::Call call) const {
-    const auto n = static_cast<std::size_t>(size());
-    if (call.out_count % n != 0)
-        throw Misuse(cat(to_string(call.operation), " on ", label(), " in place was given ", call.out_count,
-                         " elements; it takes a multiple of ", n));
+const detail::Call& Communicator::own_part_in(detail::Call&& call) const {
+    const auto& line = this->line();
+    const auto n = static_cast<std::size_t>(line.size);
+    if (call.out_count % n != 0) throw_no_multiple(call, line, call.out_count);
     call.in_count = call.out_count / n;
-    call.in = static_cast<const char*>(call.in) + static_cast<std::size_t>(rank()) * call.in_bytes();
+    call.in = static_cast<const char*>(call.in) + static_cast<std::size_t>(line.rank) * call.in_bytes();
     return call;
 }
 
-detail::Call Communicator::own_part_out(detail::Call call) const {
-    const auto n = static_cast<std::size_t>(size());
-    if (call.in_count % n != 0)
-        throw Misuse(cat(to_string(call.operation), " on ", label(), " in place was given ", call.in_count,
-                         " elements; it takes a multiple of ", n));
+const detail::Call& Communicator::own_part_out(detail::Call&& call) const {
+    const auto& line = this->line();
+    const auto n = static_cast<std::size_t>(line.size);
+    if (call.in_count % n != 0) throw_no_multiple(call, line, call.in_count);
     call.out_count = call.in_count / n;
-    call.out = static_cast<char*>(call.out) + static_cast<std::size_t>(rank()) * call.out_bytes();
+    call.out = static_cast<char*>(call.out) + static_cast<std::size_t>(line.rank) * call.out_bytes();
     return call;
 }
 
@@ -149,6 +169,7 @@ Pending Communicator::start(const detail::Call& given) {
     detail::check(given, line);
     check_not_self(given, line);
     const auto use = detail::Channel::Use(*line.channel, *line.label);
+    if (line.space == Space::host) return Pending(line_, line.channel->start({&given, 1}, *line.label));
     auto call = given;
     call.stream = line.stream;
     return Pending(line_, line.channel->start({&call, 1}, *line.label));
@@ -160,14 +181,17 @@ void Communicator::run_batch() { start_batch().wait(); }
 
 Pending Communicator::start_batch() {
     auto& line = this->line();
-    auto calls = without_self(line.channel->end_batch(), line);
+    auto calls = line.channel->end_batch();
     if (calls.empty()) return {};
+    join_with_self(calls, line);
     for (auto& call : calls) {
         check_not_self(call, line);
         call.stream = line.stream;
     }
     const auto use = detail::Channel::Use(*line.channel, *line.label);
-    return Pending(line_, line.channel->start(calls, *line.label));
+    const auto ticket = line.channel->start(calls, *line.label);
+    line.channel->reuse(std::move(calls));
+    return Pending(line_, ticket);
 }
 
 Pending Communicator::start_list(Op operation, const ConstBuffers& ins, const Buffers& outs,

@@ -25,6 +25,7 @@ Pending::Pending(Pending&& other) noexcept
     : line_(std::move(other.line_)),
       ticket_(other.ticket_),
       packed_(std::move(other.packed_)),
+      ordered_(other.ordered_),
       exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())) {}
 
 Pending& Pending::operator=(Pending&& other) noexcept {
@@ -33,6 +34,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
         line_ = std::move(other.line_);
         ticket_ = other.ticket_;
         packed_ = std::move(other.packed_);
+        ordered_ = other.ordered_;
         exceptions_ = std::min(other.exceptions_, std::uncaught_exceptions());
     }
     return *this;
@@ -44,21 +46,22 @@ void Pending::wait() { finish(false); }
 void Pending::synchronize() { finish(true); }
 
 void Pending::finish(bool synchronize) {
-    if (!line_) return;
-    const auto line = line_;
-    const auto use = detail::Channel::Use(*line->channel, *line->label);
+    if (!line_ || (ordered_ && !synchronize)) return;
+    auto line = std::shared_ptr<detail::Line>{};  // which the use must not outlive
+    const auto use = detail::Channel::Use(*line_->channel, *line_->label);
+    line = std::move(line_);
     try {
         if (synchronize)
             line->channel->synchronize(ticket_, *line->label, line->deadline);
         else
             line->channel->wait(ticket_, *line->label, line->deadline);
     } catch (const Misuse&) {
-        throw;  // it was not even tried: the operation still has the buffers
-    } catch (...) {
-        line_ = nullptr;  // it failed, and has let go of them
+        line_ = line;  // it was not even tried: the operation still has the buffers
         throw;
     }
-    line_ = nullptr;
+    // What fails otherwise has let go of them.
+    ordered_ = !synchronize && line->space == Space::device;
+    if (ordered_) line_ = line;
     if (packed_) packed_->unpack();
     packed_ = nullptr;
 }
@@ -71,16 +74,19 @@ bool Pending::done() {
 
 void Pending::leave() noexcept {
     if (!line_) return;
-    if (std::uncaught_exceptions() <= exceptions_) {
+    if (!ordered_ && std::uncaught_exceptions() <= exceptions_) {
         try {
             wait();
         } catch (const std::exception& error) {
             std::fprintf(stderr, "rankmesh: an operation that nobody waited for failed: %s\n", error.what());
         }
     }
-    // Unwinding, or on a thread that may not wait: what still has buffers that are about to go must let go of
-    // them.
-    if (line_) line_->channel->leave(ticket_, *line_->label);
+    // Waited for on a device, the buffers are the stream's. Unwinding, or on a thread that may not wait: what
+    // still has buffers that are about to go must let go of them.
+    if (line_ && ordered_)
+        line_->channel->forget(ticket_);
+    else if (line_)
+        line_->channel->leave(ticket_, *line_->label);
     line_ = nullptr;
     packed_ = nullptr;
 }

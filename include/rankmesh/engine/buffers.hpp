@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <ranges>
 #include <span>
@@ -47,7 +48,8 @@ public:
         for (auto&& buffer : range) add(std::forward<decltype(buffer)>(buffer));
     }
     /// Writable buffers may be read as well.
-    BufferList(const BufferList<void>& writable) requires std::is_const_v<Void> {
+    template <std::same_as<void> Writable>
+    requires std::is_const_v<Void> BufferList(const BufferList<Writable>& writable) {
         for (const auto& piece : writable.pieces())
             pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space});
     }

@@ -27,7 +27,11 @@ struct Access;
 ///
 /// Every blocking call throws Misuse for buffers of the wrong length, Deadline when the deadline passes, and
 /// Lost when a peer has left; after Deadline and Lost the channel stays unusable. On MPI a passed deadline is
-/// reported and ends the job. On a device, calls are ordered on a stream and do not block this thread.
+/// reported and ends the job.
+///
+/// On a device, calls do not block this thread: each runs once its stream has come to it and the calls before
+/// it on this channel are complete, so that messages that must meet go in one batch or send_recv. What fails
+/// there is thrown by Pending::synchronize(), or by the next call.
 ///
 /// Each call has a `start_` twin that returns at once; the buffers belong to its Pending until that is waited
 /// for.
@@ -371,10 +375,11 @@ private:
     using Op = detail::Operation;
     explicit Communicator(std::shared_ptr<detail::Line> line) : line_(std::move(line)) {}
 
-    detail::Call counted(detail::Call call, std::span<const std::size_t> in_counts,
-                         std::span<const std::size_t> out_counts, std::size_t unit) const;
-    detail::Call own_part_in(detail::Call call) const;
-    detail::Call own_part_out(detail::Call call) const;
+    // They complete a call that its caller holds, and hand it on.
+    const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
+                                std::span<const std::size_t> out_counts, std::size_t unit) const;
+    const detail::Call& own_part_in(detail::Call&& call) const;
+    const detail::Call& own_part_out(detail::Call&& call) const;
 
     template <class Body>
     void collect(Body&& body) {

@@ -30,10 +30,12 @@ enum class DType : std::uint8_t {
     f64
 };
 
-constexpr std::size_t size_of(DType dtype) {
-    constexpr std::uint8_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 2, 2, 4, 8};
-    return sizes[static_cast<std::size_t>(dtype)];
-}
+namespace detail {
+/// At namespace scope, so that no call builds it on its stack.
+inline constexpr std::uint8_t dtype_sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 2, 2, 4, 8};
+}  // namespace detail
+
+constexpr std::size_t size_of(DType dtype) { return detail::dtype_sizes[static_cast<std::size_t>(dtype)]; }
 
 constexpr std::string_view to_string(DType dtype) {
     constexpr std::string_view names[] = {"i8",   "i16",  "i32",    "i64",    "u8",  "u16",  "u32", "u64",

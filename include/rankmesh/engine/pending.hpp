@@ -29,9 +29,9 @@ public:
     ///
     /// On a device it returns at once, and what the stream does next comes after the operation.
     void wait();
-    /// The same, and on a device blocks this thread until it is complete.
+    /// The same, and on a device blocks this thread until it is complete, also after `wait()`.
     void synchronize();
-    /// True if `wait()` would return at once.
+    /// True if `synchronize()` would return at once.
     bool done();
 
 private:
@@ -44,6 +44,7 @@ private:
     std::shared_ptr<detail::Line> line_;  // null: nothing is pending
     std::uint64_t ticket_ = 0;
     std::unique_ptr<detail::Packed> packed_;  // of a list: what is copied back when it is complete
+    bool ordered_ = false;                    // on a device: waited for, and not known to be complete
     int exceptions_ = 0;                      // in flight when this was started
 };
 

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,7 @@ public:
     template <std::convertible_to<std::string_view>... Names>
     requires(sizeof...(Names) > 0) explicit Axes(const Names&... names)
         : names_{std::string(std::string_view(names))...} {}
+    explicit Axes(std::span<const std::string> names) : names_(names.begin(), names.end()) {}
 
     const std::vector<std::string>& names() const { return names_; }
 

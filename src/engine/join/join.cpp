@@ -97,12 +97,12 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
     if (!seat.label) return nobody();
     const auto line = [&](std::shared_ptr<Channel> channel, Space space, std::shared_ptr<Line> host) {
         channel->keep(seat.label);
-        return std::make_shared<Line>(Line{.channel = std::move(channel),
+        return std::make_shared<Line>(Line{.world = joining.world,
+                                           .channel = std::move(channel),
                                            .label = seat.label,
                                            .deadline = seat.item.deadline.value_or(place.mesh.deadline),
                                            .rank = seat.position,
                                            .size = seat.label->ranks.size(),
-                                           .world = joining.world,
                                            .space = space,
                                            .host = std::move(host)});
     };
@@ -125,7 +125,7 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
         joining.channels.push_back(host);
         if (device) {
             beside = device->create(&request, host, everyone);
-            joining.channels.push_back(beside);
+            joining.on_device.push_back(beside);
         }
     }
     seat.line = line(std::move(host), Space::host, nullptr);

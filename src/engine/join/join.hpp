@@ -38,7 +38,8 @@ struct Joining {
     Duration deadline;
     std::shared_ptr<WorldState> world = nullptr;
     DeviceEngine* device = nullptr;
-    std::vector<std::shared_ptr<Channel>> channels = {};  // gets each channel once
+    std::vector<std::shared_ptr<Channel>> channels = {};   // gets each channel once
+    std::vector<std::shared_ptr<Channel>> on_device = {};  // and each that stands beside one
 };
 
 /// The places of this process in a plan that all ranks agree on, every channel made that is not deferred.

@@ -84,33 +84,49 @@ MpiChannel::~MpiChannel() {
 }
 
 /// True if every count and displacement of one call is an int.
-bool MpiChannel::fits(const Call& call) const {
+bool MpiChannel::fits(const Call& call, std::size_t part) const {
     const auto v = call.operation == Operation::all_gather_v || call.operation == Operation::all_to_all_v;
-    return (v ? std::max(call.in_count, call.out_count) : part_of(call, size_)) <= mpi_count_limit;
+    return (v ? std::max(call.in_count, call.out_count) : part) <= mpi_count_limit;
 }
 
 void MpiChannel::fill(const Call& call, Parts& parts) const {
+    const auto n = static_cast<std::size_t>(size_);
     const auto fill_one = [&](const std::size_t* from, std::vector<int>& counts, std::vector<int>& offsets) {
-        counts.clear();
-        offsets.clear();
+        counts.resize(n);
+        offsets.resize(n);
         auto at = 0;
-        for (int i = 0; i < size_ && from; ++i) {
-            counts.push_back(static_cast<int>(from[i] * call.unit));
-            offsets.push_back(at);
-            at += counts.back();
+        for (std::size_t i = 0; i < n; ++i) {
+            offsets[i] = at;
+            at += counts[i] = static_cast<int>(from[i] * call.unit);
         }
     };
-    fill_one(call.in_counts, parts.in_counts, parts.in_offsets);
+    if (call.operation == Operation::all_to_all_v)
+        fill_one(call.in_counts, parts.in_counts, parts.in_offsets);
     fill_one(call.out_counts, parts.out_counts, parts.out_offsets);
+}
+
+/// Where a blocking reduce reads: a copy at a root in place that is not the first rank of MPICH, whose
+/// MPI_Reduce crashes there (its issue 6540, in 4.0.2 and 4.1.1).
+const void* MpiChannel::in_of_reduce(const Call& call) {
+    const auto* in = in_or_in_place(call, rank_);
+#ifdef MPICH_VERSION
+    if (in == MPI_IN_PLACE && rank_ != 0) {
+        const auto* data = static_cast<const char*>(call.in);
+        held_.assign(data, data + call.in_bytes());
+        in = held_.data();
+    }
+#endif
+    return in;
 }
 
 void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
     // What MPI can not do in one blocking call is started and waited for.
-    if (!fits(call) || call.operation == Operation::monitored_barrier)
+    const auto part = part_of(call, size_);
+    if (!fits(call, part) || call.operation == Operation::monitored_barrier)
         return wait(start({&call, 1}, label), label, deadline);
     runtime_->check_thread();
     const auto watched = InFlight(flight_, call, label, deadline, number_of(call));
-    const auto count = static_cast<int>(part_of(call, size_));
+    const auto count = static_cast<int>(part);
     const auto type = type_of(call.dtype);
     const auto op = [&] { return op_of(call.reduction, call.dtype); };
     switch (call.operation) {
@@ -118,7 +134,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
             MPI_Allreduce(in_or_in_place(call, rank_), call.out, count, type, op(), comm_);
             break;
         case Operation::reduce:
-            MPI_Reduce(in_or_in_place(call, rank_), call.out, count, type, op(), call.argument, comm_);
+            MPI_Reduce(in_of_reduce(call), call.out, count, type, op(), call.argument, comm_);
             break;
         case Operation::scan:
             MPI_Scan(in_or_in_place(call, rank_), call.out, count, type, op(), comm_);
@@ -179,21 +195,24 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
         case Operation::monitored_barrier:
             break;
     }
-    finish(call);
+    if (reduces(call.operation)) finish(call);
 }
 
-MpiChannel::Slot& MpiChannel::free_slot() {
-    auto slot = std::ranges::find(slots_, false, &Slot::taken);
-    if (slot == slots_.end()) slot = slots_.emplace(slots_.end());
-    slot->taken = true;
-    slot->requests.clear();
-    slot->calls = 0;
-    return *slot;
+std::size_t MpiChannel::free_slot() {
+    auto ticket = std::size_t{0};
+    while (ticket < slots_.size() && slots_[ticket].taken) ++ticket;
+    if (ticket == slots_.size()) slots_.emplace_back();
+    auto& slot = slots_[ticket];
+    slot.taken = true;
+    slot.requests.clear();
+    slot.calls = 0;
+    return ticket;
 }
 
 std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
     runtime_->check_thread();
-    auto& slot = free_slot();
+    const auto ticket = free_slot();
+    auto& slot = slots_[ticket];
     for (const auto& call : calls) {
         if (slot.calls == slot.started.size()) slot.started.emplace_back();
         auto& started = slot.started[slot.calls++];
@@ -201,8 +220,7 @@ std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
         started.number = number_of(call);
         post(started, slot.requests);
     }
-    const auto found = std::ranges::find(slots_, &slot, [](const Slot& each) { return &each; });
-    return static_cast<std::uint64_t>(found - slots_.begin());
+    return ticket;
 }
 
 void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
@@ -289,7 +307,7 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
             break;
         case Operation::all_gather_v:
         case Operation::all_to_all_v: {
-            if (!fits(call)) {
+            if (!fits(call, part)) {
                 post_wide(started, requests);
                 break;
             }
@@ -366,10 +384,13 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration deadlin
     const auto& first = slot.started.front();
     if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, deadline);
     const auto watched = InFlight(flight_, first.call, label, deadline, first.number);
-    MPI_Waitall(static_cast<int>(slot.requests.size()), slot.requests.data(), MPI_STATUSES_IGNORE);
+    if (slot.requests.size() == 1)  // which is cheaper by itself
+        MPI_Wait(slot.requests.data(), MPI_STATUS_IGNORE);
+    else
+        MPI_Waitall(static_cast<int>(slot.requests.size()), slot.requests.data(), MPI_STATUSES_IGNORE);
     for (std::size_t i = 0; i < slot.calls; ++i) {
         auto& started = slot.started[i];
-        finish(started.call);
+        if (reduces(started.call.operation)) finish(started.call);
         for (auto& types : {&started.wide.in_types, &started.wide.out_types}) {
             for (auto& type : *types) MPI_Type_free(&type);
             types->clear();
@@ -410,11 +431,14 @@ void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
 
 void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }
 
+/// What a reduction leaves to be done here.
 void MpiChannel::finish(const Call& call) const {
-    if (!reduces(call.operation)) return;
     if (call.operation == Operation::reduce_scatter && call.out_count <= mpi_count_limit &&
         is_own_part(call, rank_) && call.out_count > 0 && rank_ > 0)
         std::memmove(call.out, call.in, call.out_bytes());
+    // The truth of one number is 0 or 1, as that of several is.
+    if (call.operation == Operation::scan && rank_ == 0 && call.reduction >= Reduction::logical_and)
+        reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
     if (call.reduction == Reduction::mean && (call.operation != Operation::reduce || call.argument == rank_))
         divide(call.dtype, call.out, call.out_count, size_);
 }

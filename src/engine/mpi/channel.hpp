@@ -60,17 +60,18 @@ private:
         bool taken = false;
     };
 
-    Slot& free_slot();
+    std::size_t free_slot();
     void post(Started& started, std::vector<MPI_Request>& requests);
     void post_wide(Started& started, std::vector<MPI_Request>& requests);
     void monitor(Slot& slot, const Label& label, Duration deadline);
-    bool fits(const Call& call) const;
+    bool fits(const Call& call, std::size_t part) const;
     void fill(const Call& call, Parts& parts) const;
     int peer(int position) const { return position < 0 ? MPI_PROC_NULL : position; }
     int target_of(const Call& call) const { return peer(shifted(rank_, call.argument, size_, call.edge)); }
     int source_of(const Call& call) const {
         return peer(shifted(rank_, -std::int64_t{call.argument}, size_, call.edge));
     }
+    const void* in_of_reduce(const Call& call);
     void finish(const Call& call) const;
     std::uint64_t number_of(const Call& call) {
         return ++(is_point_to_point(call.operation) ? messages_ : collectives_);
@@ -84,7 +85,8 @@ private:
     std::uint64_t messages_ = 0;
     Flight flight_;
     std::deque<Slot> slots_;
-    Parts parts_;  // of the blocking call
+    Parts parts_;             // of the blocking call
+    std::vector<char> held_;  // and a copy of what it reads
 };
 
 }  // namespace rankmesh::detail

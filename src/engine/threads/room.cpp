@@ -290,6 +290,9 @@ void Room::perform(const Round& round) const {
         case Operation::scan: {
             auto result = std::vector<char>(first.in_bytes());
             copy(result.data(), first.in, result.size());
+            // The truth of one number is 0 or 1, as that of several is.
+            if (first.reduction >= Reduction::logical_and)
+                reduce_into(Reduction::logical_or, first.dtype, result.data(), result.data(), first.in_count);
             copy(first.out, result.data(), result.size());
             for (std::size_t p = 1; p < n; ++p) {
                 reduce_into(first.reduction, first.dtype, call(p).in, result.data(), first.in_count);
