@@ -80,7 +80,16 @@ MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<RollCal
 
 MpiChannel::~MpiChannel() {
     runtime_->watchdog().remove(flight_);
-    if (runtime_->is_usable()) MPI_Comm_free(&comm_);
+    if (!runtime_->is_usable() || is_littered()) return;
+    MPI_Comm_free(&comm_);
+}
+
+/// True if messages that nobody received may lie on the communicator: then it is never freed, since MPICH
+/// hands them to the next one that gets the same number.
+bool MpiChannel::is_littered() const {
+    auto flag = 0;
+    if (!abandoned_) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+    return abandoned_ || flag != 0;
 }
 
 /// True if every count and displacement of one call is an int.
@@ -407,6 +416,7 @@ void MpiChannel::monitor(Slot& slot, const Label& label, Duration deadline) {
     try {
         await_arrivals(comm_, slot.requests, label, deadline);
     } catch (const Deadline&) {
+        abandoned_ = true;
         fail(std::current_exception());
         throw;
     }

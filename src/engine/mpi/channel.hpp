@@ -72,6 +72,7 @@ private:
         return peer(shifted(rank_, -std::int64_t{call.argument}, size_, call.edge));
     }
     const void* in_of_reduce(const Call& call);
+    bool is_littered() const;
     void finish(const Call& call) const;
     std::uint64_t number_of(const Call& call) {
         return ++(is_point_to_point(call.operation) ? messages_ : collectives_);
@@ -87,6 +88,7 @@ private:
     std::deque<Slot> slots_;
     Parts parts_;             // of the blocking call
     std::vector<char> held_;  // and a copy of what it reads
+    bool abandoned_ = false;  // a monitored barrier ended early
 };
 
 }  // namespace rankmesh::detail
