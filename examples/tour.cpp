@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What docs/tour.md quotes, compiled and run.
+#include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <rankmesh/core/mesh.hpp>
@@ -62,6 +66,114 @@ void several_meshes(rankmesh::World& world) {
     if (auto embedding = me["dense"].find("embedding")) embedding->all_reduce(tokens);
 }
 
+void operations(rankmesh::World& world) {
+    auto me = world.join({{"dp", rankmesh::rest}});
+    auto dp = me.on("dp");
+
+    auto grads = std::vector<float>(2 * static_cast<std::size_t>(dp.size()), 1.0f);
+    auto own = std::vector<float>(2);
+    dp.reduce_scatter(grads, own, rankmesh::mean);  // this rank's part, of the mean over all
+    for (auto& x : own) x *= 0.5f;                  // its share of the optimizer's work
+    dp.all_gather(own, grads);                      // the parts of all
+    expect(grads == std::vector<float>(grads.size(), 0.5f), "reduce_scatter and all_gather");
+
+    auto config = std::string(dp.rank() == 0 ? "layers=32" : "");
+    dp.broadcast_object(config);  // the others need not know its length
+    expect(config == "layers=32", "broadcast_object");
+}
+
+void messages(rankmesh::World& world) {
+    auto me = world.join({{"cp", rankmesh::rest}});
+    auto cp = me.on("cp");
+    const auto before = (cp.rank() + cp.size() - 1) % cp.size();
+    const auto after = (cp.rank() + 1) % cp.size();
+    const auto edge = static_cast<float>(cp.rank());
+    auto halo = std::array<float, 2>();
+
+    cp.batch([&] {
+        cp.send(edge, before);
+        cp.send(edge, after);
+        cp.recv(halo[0], before);
+        cp.recv(halo[1], after);
+    });
+    expect(halo[0] == static_cast<float>(before) && halo[1] == static_cast<float>(after), "batch");
+}
+
+void lists(rankmesh::World& world) {
+    auto me = world.join({{"dp", rankmesh::rest}});
+    auto dp = me.on("dp");
+
+    auto weight = std::vector<float>(1000, static_cast<float>(dp.rank()));
+    auto bias = std::vector<rankmesh::bf16>(10, rankmesh::bf16(1.0f));
+    dp.all_reduce(rankmesh::Buffers(weight, bias), rankmesh::max);
+    expect(weight.back() == static_cast<float>(dp.size() - 1), "lists");
+}
+
+void local_ranks(rankmesh::World& world) {
+    auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}}, {.local = "node"});
+    auto node = me.on("node");                   // the ranks of this mesh on this host
+    const auto device = me.local_rank();         // which of the host's devices is this rank's
+    const auto downloads = me.is_first("node");  // one rank on each host
+    expect(node.size() == world.size() && device == world.rank() && downloads == (device == 0),
+           "local ranks");
+}
+
+void two_meshes(rankmesh::World& world) {
+    auto me = world.join({{.name = "train", .mesh = {{"dp", 2}, {"tp", 2}}, .partial = true},
+                          {.name = "rollout", .mesh = rankmesh::Mesh{{"tp", 4}}.shifted(4), .partial = true},
+                          {.name = "all", .mesh = {{"world", rankmesh::rest}}}});
+
+    auto weights = std::vector<float>(4, static_cast<float>(me.rank()));
+    if (me["train"].inside()) me["train"].on("tp").all_reduce(weights);
+
+    auto all = me["all"].on("world");
+    const auto from = me["train"].rank_at({{"dp", 1}, {"tp", 0}});
+    const auto to = me["rollout"].rank_at({{"tp", 3}});
+    if (me.rank() == from) all.send(weights, *all.position_of(to));
+    if (me.rank() == to) all.recv(weights, *all.position_of(from));
+    expect(me.rank() != to || weights.front() == 2 + 3, "two meshes");
+}
+
+void sub_worlds(rankmesh::World& world) {
+    const auto trains = world.rank() < 6;
+    auto own = world.sub(trains ? std::vector{0, 1, 2, 3, 4, 5} : std::vector{6, 7});
+    auto me = own.join({{trains ? "dp" : "tp", rankmesh::rest}});
+    expect(me.mesh().size() == (trains ? 6 : 2) && me.rank() == world.rank() % 6, "sub-worlds");
+}
+
+void deadlines(rankmesh::World& world) {
+    auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}},
+                         {.over = {rankmesh::Axes("tp").within(std::chrono::seconds(5))},  // of one axis
+                          .deadline = std::chrono::minutes(1)});                           // of this mesh
+    auto dp = me.on("dp").within(std::chrono::milliseconds(100));                          // of this handle
+    try {
+        if (me.rank() == 1) dp.barrier();  // rank 3 does not come
+        expect(me.rank() != 1, "a passed deadline");
+    } catch (const rankmesh::Deadline& error) {
+        std::printf("%s\n", error.what());
+        expect(error.missing == std::vector{3}, "who is missing");
+    }
+}
+
+void log_lines() {
+    const auto say = [](std::string_view line) {
+        std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+    };
+    auto world = rankmesh::World::from_environment({.log = say});
+    world.join({{"dp", rankmesh::rest}});
+}
+
+void devices(rankmesh::World& world) {
+    auto me = world.join({{"dp", rankmesh::rest}});
+    auto x = 0.0f;
+    try {
+        me.on("dp").all_reduce(rankmesh::Memory(&x, 1));
+        expect(false, "a host engine takes no device memory");
+    } catch (const rankmesh::Misuse& error) {
+        std::printf("%s\n", error.what());
+    }
+}
+
 void disagree() {
     try {
         rankmesh::threads::run(4, [](rankmesh::World& world) {
@@ -77,6 +189,15 @@ void disagree() {
 int main() {
     ask();
     rearrange();
-    rankmesh::threads::run(8, [](rankmesh::World& world) { several_meshes(world); });
+    rankmesh::threads::run(8, several_meshes);
+    rankmesh::threads::run(4, operations);
+    rankmesh::threads::run(4, messages);
+    rankmesh::threads::run(4, lists);
+    rankmesh::threads::run(4, local_ranks);
+    rankmesh::threads::run(8, two_meshes);
+    rankmesh::threads::run(8, sub_worlds);
+    rankmesh::threads::run(4, deadlines);
+    rankmesh::threads::run(2, devices);
+    log_lines();
     disagree();
 }
