@@ -1,0 +1,700 @@
+// SPDX-License-Identifier: Apache-2.0
+// That the interface has room for an engine of devices, proved by one that is pretended.
+#include <rankmesh/engine/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <numeric>
+#include <thread>
+
+#include <rankmesh/engine/threads.hpp>
+
+#include "support/pretend_device.hpp"
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+using pretend::Array;
+using pretend::Queue;
+
+namespace {
+
+const auto patient = WorldOptions{.deadline = 20s};
+
+/// Runs `program` on ranks that have a device each, and holds it to have used it well.
+void on_devices(int size, const std::function<void(pretend::World&)>& program,
+                const WorldOptions& options = patient) {
+    threads::run(
+        size,
+        [&](World& host) {
+            auto world = pretend::World(host);
+            program(world);
+        },
+        options);
+    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+}
+void on_devices(const std::function<void(pretend::World&)>& program) {
+    for (auto size : {1, 2, 4}) {
+        SCOPED_TRACE(size);
+        on_devices(size, program);
+    }
+}
+
+template <class E, class Body>
+std::string text_of(Body&& body) {
+    try {
+        body();
+    } catch (const E& error) {
+        return error.what();
+    }
+    return {};
+}
+
+/// What one operation is given, wherever that lies.
+struct Buffers {
+    Memory<float> in;
+    Memory<float> out;
+};
+/// An operation on two buffers of a length that every size of group divides, the second of which it may
+/// change.
+struct Operation {
+    std::string name;
+    std::function<void(Communicator&, Buffers)> run;
+};
+
+constexpr auto length = std::size_t{24};
+
+/// The first `size` elements.
+Memory<float> first(Memory<float> memory, std::size_t size) { return {memory.data(), size, memory.space()}; }
+Memory<float> part(Memory<float> memory, std::size_t begin, std::size_t size) {
+    return {memory.data() + begin, size, memory.space()};
+}
+
+/// Counts whose sum is `length`, where element i of rank r's is what rank i has of r.
+std::vector<std::size_t> counts_of(int size, int rank) {
+    auto counts =
+        std::vector<std::size_t>(static_cast<std::size_t>(size), length / static_cast<std::size_t>(size));
+    // Even ones keep one less for themselves and send it to the next, which sends it back.
+    if (size > 1) {
+        const auto r = static_cast<std::size_t>(rank);
+        --counts[r];
+        ++counts[r ^ 1];
+    }
+    return counts;
+}
+
+std::vector<Operation> operations() {
+    return {
+        {"all_reduce", [](auto& on, auto b) { on.all_reduce(b.in, b.out); }},
+        {"all_reduce in place", [](auto& on, auto b) { on.all_reduce(b.out, rankmesh::mean); }},
+        {"start_all_reduce", [](auto& on, auto b) { on.start_all_reduce(b.in, b.out, prod).wait(); }},
+        {"reduce", [](auto& on, auto b) { on.reduce(b.in, b.out, rankmesh::max, on.size() - 1); }},
+        {"scan", [](auto& on, auto b) { on.scan(b.in, b.out); }},
+        {"reduce_scatter",
+         [](auto& on, auto b) {
+             on.reduce_scatter(b.in, first(b.out, length / static_cast<std::size_t>(on.size())));
+         }},
+        {"broadcast", [](auto& on, auto b) { on.broadcast(b.out, on.size() - 1); }},
+        {"all_gather",
+         [](auto& on, auto b) {
+             on.all_gather(first(b.in, length / static_cast<std::size_t>(on.size())), b.out);
+         }},
+        {"all_gather in place", [](auto& on, auto b) { on.all_gather(b.out); }},
+        {"all_gather_v",
+         [](auto& on, auto b) {
+             const auto counts = counts_of(on.size(), 0);
+             on.all_gather_v(first(b.in, counts[static_cast<std::size_t>(on.rank())]), b.out, counts);
+         }},
+        {"gather",
+         [](auto& on, auto b) {
+             on.gather(first(b.in, length / static_cast<std::size_t>(on.size())), b.out, on.size() - 1);
+         }},
+        {"scatter",
+         [](auto& on, auto b) {
+             on.scatter(b.in, first(b.out, length / static_cast<std::size_t>(on.size())), on.size() - 1);
+         }},
+        {"all_to_all", [](auto& on, auto b) { on.all_to_all(b.in, b.out); }},
+        {"all_to_all in place", [](auto& on, auto b) { on.all_to_all(b.out); }},
+        {"all_to_all_v",
+         [](auto& on, auto b) {
+             const auto counts = counts_of(on.size(), on.rank());
+             on.all_to_all_v(b.in, counts, b.out, counts);
+         }},
+        {"start_all_to_all_v, whose counts go at once",
+         [](auto& on, auto b) {
+             const auto start = [&] {
+                 const auto counts = counts_of(on.size(), on.rank());
+                 return on.start_all_to_all_v(b.in, counts, b.out, counts);
+             };
+             start().wait();
+         }},
+        {"shift", [](auto& on, auto b) { on.shift(b.in, b.out); }},
+        {"shift with open edges", [](auto& on, auto b) { on.shift(b.in, b.out, -1, Edge::open); }},
+        {"shift in place", [](auto& on, auto b) { on.shift_in_place(b.out, 3); }},
+        {"send_recv",
+         [](auto& on, auto b) {
+             on.send_recv(b.in, (on.rank() + 1) % on.size(), b.out, (on.rank() + on.size() - 1) % on.size());
+         }},
+        {"send and recv",
+         [](auto& on, auto b) {
+             if (on.size() == 1) return;
+             if (on.rank() == 0) on.send(Memory<const float>(b.in.data(), length, b.in.space()), 1);
+             if (on.rank() == 1) on.recv(b.out, 0);
+         }},
+        {"batch",
+         [](auto& on, auto b) {
+             const auto next = (on.rank() + 1) % on.size();
+             const auto before = (on.rank() + on.size() - 1) % on.size();
+             on.batch([&] {
+                 on.send(first(b.in, 7), next);
+                 on.recv(first(b.out, 7), before);
+                 on.recv(part(b.out, 7, 5), next);
+                 on.send(part(b.in, 7, 5), before);
+             });
+         }},
+        {"a list reduced",
+         [](auto& on, auto b) {
+             auto list = rankmesh::Buffers{};
+             list.add(first(b.out, 5));
+             list.add(part(b.out, 5, 0));
+             list.add(part(b.out, 7, 11));
+             on.all_reduce(list);
+         }},
+        {"a list gathered",
+         [](auto& on, auto b) {
+             const auto n = static_cast<std::size_t>(on.size());
+             auto ins = ConstBuffers{};
+             auto outs = rankmesh::Buffers{};
+             for (std::size_t i = 0; i < 3; ++i) {
+                 ins.add(part(b.in, i, 2));
+                 outs.add(part(b.out, 2 * i * n, 2 * n));
+             }
+             on.start_all_gather(ins, outs).wait();
+         }},
+        {"barrier", [](auto& on, auto) { on.barrier(); }},
+    };
+}
+
+std::vector<float> numbers(int rank, int from) {
+    auto numbers = std::vector<float>(length);
+    for (std::size_t i = 0; i < length; ++i)
+        numbers[i] = static_cast<float>((rank * 7 + static_cast<int>(i) * 3) % 11 + from);
+    return numbers;
+}
+
+}  // namespace
+
+TEST(Device, EveryOperationGivesThereWhatItGivesOnTheHost) {
+    on_devices([](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto host = on.host();
+        for (const auto& operation : operations()) {
+            SCOPED_TRACE(operation.name);
+            auto in = numbers(world.rank(), 0);
+            auto out = numbers(world.rank(), 100);
+            const auto there_in = Array<float>(in);
+            const auto there_out = Array<float>(out);
+            operation.run(on, {*there_in, *there_out});
+            operation.run(host, {{in.data(), length, Space::host}, {out.data(), length, Space::host}});
+            world.queue().synchronize();
+            EXPECT_EQ(there_in.values(), in);
+            EXPECT_EQ(there_out.values(), out);
+        }
+    });
+}
+
+TEST(Device, ItsMemoryCanNotBeReadByTheHost) {
+    const auto x = Array<float>(1, 1.0f);
+    EXPECT_DEATH((void)*static_cast<volatile float*>((*x).data()), "");
+}
+
+TEST(Device, MemoryOfTheOtherSpaceIsMisuse) {
+    on_devices([](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto host = on.host();
+        auto here = std::vector<float>(3);
+        const auto there = Array<float>(3);
+        EXPECT_EQ(on.space(), Space::device);
+        EXPECT_EQ(host.space(), Space::host);
+        EXPECT_EQ(host.host().space(), Space::host);
+        EXPECT_EQ(on.world_ranks(), host.world_ranks());
+        const auto label = detail::cat("'dp' of mesh dp=", world.size());
+        const auto on_the_host = detail::cat(
+            "all_reduce on ", label,
+            " was given host memory; this communicator works on device memory, its host() on the host's");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(here); }), on_the_host);
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(*there, here); }), on_the_host);
+        EXPECT_EQ(text_of<Misuse>([&] { (void)on.start_all_reduce(here); }), on_the_host);
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(rankmesh::Buffers(here)); }),
+                  "buffer 0 of a list: " + on_the_host);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send(here, 0); }); }).substr(0, 8), "send on ");
+        EXPECT_EQ(text_of<Misuse>([&] { host.all_reduce(*there); }),
+                  detail::cat("all_reduce on ", label,
+                              " was given device memory; this communicator works on host memory: copy it "
+                              "there, or join a world with a device"));
+        EXPECT_EQ(
+            text_of<Misuse>([&] { host.on(world.queue().stream()); }),
+            detail::cat(label, " works on host memory, where no streams are; join a world with a device"));
+        here = {1, 2, 3};
+        host.all_reduce(here, rankmesh::max);
+        EXPECT_EQ(here, (std::vector<float>{1, 2, 3}));
+    });
+}
+
+TEST(Device, AListIsHandedOverAsOneStartOfItsBuffersAsTheyAre) {
+    on_devices([](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto a = Array<float>(3, 1.0f);
+        const auto b = Array<std::int32_t>(1, 2);
+        const auto c = Array<float>(5, 3.0f);
+        on.all_reduce(rankmesh::Buffers(*a, *b, *c));
+        on.start_broadcast(rankmesh::Buffers(*a, *b), 0, {.bucket_bytes = 1}).synchronize();
+        on.all_reduce(*c);
+        on.all_reduce(rankmesh::Buffers());
+        EXPECT_EQ(world.counts().handed_over, (std::vector<std::size_t>{3, 2, 1}));
+        world.queue().synchronize();
+        const auto n = world.size();
+        EXPECT_EQ(a.values(), std::vector<float>(3, static_cast<float>(n)));
+        EXPECT_EQ(b.values(), std::vector<std::int32_t>{2 * n});
+        EXPECT_EQ(c.values(), std::vector<float>(5, static_cast<float>(3 * n * n)));
+    });
+}
+
+TEST(Device, ABatchIsHandedOverAsOneStart) {
+    on_devices(2, [](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto in = Array<float>(1, static_cast<float>(world.rank()));
+        const auto out = Array<float>(1);
+        auto pending = on.start_batch([&] {
+            on.send(*in, 1 - world.rank());
+            on.recv(*out, 1 - world.rank());
+        });
+        pending.synchronize();
+        EXPECT_EQ(world.counts().handed_over, std::vector<std::size_t>{2});
+        EXPECT_EQ(out.values(), std::vector<float>{static_cast<float>(1 - world.rank())});
+    });
+}
+
+TEST(Device, ACallComesAfterWhatItsStreamHoldsAndBeforeWhatItGetsLater) {
+    on_devices([](pretend::World& world) {
+        auto gate = std::latch(1);
+        auto queue = Queue();
+        auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
+        const auto x = Array<float>(3);
+        queue.put([&] { gate.wait(); });
+        queue.put(x.each([&](float) { return static_cast<float>(world.rank() + 1); }));
+        on.all_reduce(*x);
+        queue.put(x.each([](float each) { return 10 * each; }));
+        on.all_reduce(*x, rankmesh::max);
+        gate.count_down();  // that it is reached is the proof that no call blocks the host
+        queue.synchronize();
+        const auto n = world.size();
+        EXPECT_EQ(x.values(), std::vector<float>(3, static_cast<float>(10 * n * (n + 1) / 2)));
+    });
+}
+
+TEST(Device, TwoStreamsAreOrderedEachByItself) {
+    on_devices([](pretend::World& world) {
+        auto gate = std::latch(1);
+        auto slow = Queue();
+        auto quick = Queue();
+        auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
+        auto on_slow = me.on("dp").on(slow.stream());
+        auto on_quick = me.on("other").on(quick.stream());
+        const auto x = Array<float>(1, 1.0f);
+        const auto y = Array<float>(1, 1.0f);
+        slow.put([&] { gate.wait(); });
+        auto pending = on_slow.start_all_reduce(*x);
+        on_quick.all_reduce(*y);
+        quick.synchronize();
+        EXPECT_EQ(y.values(), std::vector<float>{static_cast<float>(world.size())});
+        EXPECT_FALSE(pending.done());
+        EXPECT_EQ(x.values(), std::vector<float>{1});
+        // One stream comes after what another holds only where it is told to.
+        quick.wait(slow.record());
+        pending.wait();
+        gate.count_down();
+        slow.synchronize();
+        EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(world.size())});
+    });
+}
+
+TEST(Device, WaitOrdersTheStreamAndSynchronizeBlocksTheHost) {
+    on_devices([](pretend::World& world) {
+        auto gate = std::latch(1);
+        auto opened = std::atomic<bool>{false};
+        auto queue = Queue();
+        auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
+        const auto x = Array<float>(2, 1.0f);
+        queue.put([&] { gate.wait(); });
+        auto pending = on.start_all_reduce(*x);
+        EXPECT_FALSE(pending.done());
+        pending.wait();
+        pending.wait();
+        EXPECT_FALSE(pending.done()) << "it is ordered, not complete";
+        queue.put(x.each([](float each) { return each + 100; }));
+        auto later = on.start_all_reduce(*x);
+        auto opener = std::thread([&] {
+            std::this_thread::sleep_for(20ms);
+            opened = true;
+            gate.count_down();
+        });
+        pending.synchronize();
+        EXPECT_TRUE(opened);
+        EXPECT_TRUE(pending.done());
+        pending.synchronize();
+        later.synchronize();
+        const auto n = static_cast<float>(world.size());
+        EXPECT_EQ(x.values(), std::vector<float>(2, n * (n + 100)));
+        opener.join();
+    });
+}
+
+TEST(Device, APendingCanBeMovedAndOneThatIsDroppedIsOrderedOnItsStream) {
+    on_devices([](pretend::World& world) {
+        auto gate = std::latch(1);
+        auto queue = Queue();
+        auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
+        const auto x = Array<float>(2, 1.0f);
+        const auto y = Array<float>(2, 2.0f);
+        queue.put([&] { gate.wait(); });
+        { const auto dropped = on.start_all_reduce(*x); }
+        queue.put(x.each([](float each) { return 10 * each; }));
+        auto first = on.start_all_reduce(*y);
+        first.wait();
+        auto moved = std::move(first);
+        EXPECT_FALSE(moved.done());
+        auto other = on.start_all_reduce(*y);
+        other = std::move(moved);  // drops what it had
+        gate.count_down();
+        other.synchronize();
+        EXPECT_TRUE(other.done());
+        queue.synchronize();
+        const auto n = static_cast<float>(world.size());
+        EXPECT_EQ(x.values(), std::vector<float>(2, 10 * n));
+        EXPECT_EQ(y.values(), std::vector<float>(2, 2 * n * n));
+    });
+}
+
+TEST(Device, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
+    for (const auto blocked : {false, true}) {
+        SCOPED_TRACE(blocked);
+        auto lost = std::atomic<int>{0};
+        auto left = std::atomic<bool>{false};
+        on_devices(4, [&](pretend::World& world) {
+            auto gate = std::latch(1);
+            auto queue = Queue();
+            auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
+            const auto x = Array<float>(1000, 1.0f);
+            if (world.rank() == 0) {
+                if (blocked) queue.put([&] { gate.wait(); });
+                EXPECT_THROW(
+                    {
+                        const auto pending = on.start_all_reduce(*x);
+                        throw std::runtime_error("boom");
+                    },
+                    std::runtime_error);
+                left = true;
+            }
+            while (world.rank() == 2 && !left) std::this_thread::yield();
+            try {
+                on.start_all_reduce(*x).synchronize();
+            } catch (const Lost& error) {
+                EXPECT_EQ(error.ranks, std::vector<int>{0});
+                ++lost;
+            }
+            gate.count_down();
+            queue.synchronize();
+            EXPECT_EQ(x.values(), std::vector<float>(1000, 1));
+        });
+        EXPECT_EQ(lost, 4);
+    }
+}
+
+TEST(Device, AnExceptionThatLeavesItsBuffersWithAPendingIsNoFault) {
+    on_devices(2, [&](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        EXPECT_THROW(
+            {
+                const auto short_lived = Array<float>(1000, 1.0f);
+                const auto pending = on.start_all_reduce(*short_lived);
+                if (world.rank() == 0) throw std::runtime_error("boom");
+                while (!const_cast<Pending&>(pending).done()) std::this_thread::yield();
+                throw std::runtime_error("boom");
+            },
+            std::runtime_error);
+    });
+}
+
+TEST(Device, WhereverARankThrowsNobodyHangs) {
+    for (int victim = 0; victim < 2; ++victim)
+        for (int step = 0; step < 6; ++step) {
+            SCOPED_TRACE(detail::cat("rank ", victim, " throws at step ", step));
+            const auto program = [&](pretend::World& world) {
+                const auto x = Array<float>(100, 1.0f);  // outlives what its streams do
+                const auto at = [&](int now) {
+                    if (world.rank() == victim && step == now) throw std::runtime_error("boom");
+                };
+                at(0);
+                auto me = world.join({{"dp", 2}, {"tp", rest}});
+                at(1);
+                me.on("dp").all_reduce(*x);
+                at(2);
+                auto pending = me.on("dp").start_all_reduce(*x);
+                at(3);
+                pending.wait();
+                at(4);
+                me.on("dp").start_barrier().synchronize();
+                at(5);
+                me.on("tp").all_reduce(*x);
+                me.on("dp").start_barrier().synchronize();
+            };
+            EXPECT_EQ(text_of<std::runtime_error>([&] { on_devices(2, program); }), "boom");
+            EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+        }
+}
+
+TEST(Device, AMemberLeftByAnExceptionIsHeardOfByThoseThatSynchronize) {
+    auto lost = std::atomic<int>{0};
+    on_devices(2, [&](pretend::World& world) {
+        const auto x = Array<float>(10, 1.0f);
+        try {
+            auto me = world.join({{"dp", rest}});
+            if (world.rank() == 1) throw std::runtime_error("boom");
+            me.on("dp").all_reduce(*x);
+            EXPECT_THROW(me.on("dp").start_barrier().synchronize(), Lost);
+            EXPECT_THROW(me.on("dp").all_reduce(*x), Lost);
+            me.on("dp").host().barrier();
+        } catch (const Lost& error) {
+            EXPECT_EQ(error.ranks, std::vector<int>{1});
+            ++lost;
+        } catch (const std::runtime_error&) {
+        }
+    });
+    EXPECT_EQ(lost, 1);
+}
+
+TEST(Device, ADeadlineThatPassesInSynchronizeNamesWhoIsMissing) {
+    on_devices(2, [](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = Array<float>(1, 1.0f);
+        if (world.rank() == 0) {
+            auto pending = on.within(200ms).start_all_reduce(*x);
+            try {
+                pending.synchronize();
+                ADD_FAILURE() << "rank 1 never called it";
+            } catch (const Deadline& error) {
+                EXPECT_EQ(error.arrived, std::vector<int>{0});
+                EXPECT_EQ(error.missing, std::vector<int>{1});
+                EXPECT_STREQ(error.what(),
+                             "the deadline of 200 ms passed on rank 0 in all_reduce of 1 f32 by sum, call "
+                             "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing {1}; 'dp' of "
+                             "mesh dp=2 can not be used any more");
+            }
+            EXPECT_TRUE(pending.done());
+            EXPECT_THROW(on.all_reduce(*x), Deadline) << "the channel stays unusable";
+        }
+        on.host().barrier();  // its host's is another
+        if (world.rank() == 1) {
+            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Deadline);
+        }
+        EXPECT_EQ(x.values(), std::vector<float>{1});
+    });
+}
+
+TEST(Device, ADeadlineOfACallThatDoesNotBlockIsThrownByALaterOne) {
+    on_devices(2, [](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = Array<float>(1, 1.0f);
+        if (world.rank() == 0) {
+            on.within(100ms).all_reduce(*x);
+            world.queue().synchronize();
+            EXPECT_THROW(on.all_reduce(*x), Deadline);
+        }
+        on.host().barrier();
+    });
+}
+
+TEST(Device, ADeadlineThatPassesBeforeTheStreamComesToACallNamesThisRank) {
+    on_devices(2, [](pretend::World& world) {
+        auto gate = std::latch(1);
+        auto queue = Queue();
+        auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
+        const auto x = Array<float>(1, 1.0f);
+        if (world.rank() == 0) {
+            queue.put([&] { gate.wait(); });
+            try {
+                on.within(100ms).start_all_reduce(*x).synchronize();
+                ADD_FAILURE() << "its stream never came to it";
+            } catch (const Deadline& error) {
+                EXPECT_EQ(error.missing, std::vector<int>{0});
+            }
+            gate.count_down();
+        } else {
+            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Lost);
+        }
+        queue.synchronize();
+        EXPECT_EQ(x.values(), std::vector<float>{1});
+    });
+}
+
+TEST(Device, CallsThatDoNotMatchAreHeardOfWhereTheyAreSynchronized) {
+    on_devices(2, [](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = Array<float>(static_cast<std::size_t>(world.rank() + 1));
+        EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Disagreement);
+    });
+}
+
+TEST(Device, AllRanksTakePartInCreationAndEqualGroupsShareOneChannel) {
+    on_devices(4, [](pretend::World& world) {
+        auto me = world.join(
+            {{.name = "all",
+              .mesh = {{"dp", 2}, {"tp", 2}, {"pp", 1}},
+              .over = {{"dp", "tp"}, {"dp", "tp", "pp"}, Axes("dp").separate("own")},
+              .picks = {{.of = "dp", .at = {0}, .as = "one"}}},
+             {.name = "flat", .mesh = {{"x", rest}}, .picks = {{.of = "x", .at = {0, -1}, .as = "ends"}}},
+             {.name = "some", .mesh = {{"y", 3}}, .partial = true},
+             {.name = "lazy", .mesh = {{"z", 2}, {"w", 2}}, .lazy = true}});
+        const auto at_an_end = world.rank() == 0 || world.rank() == 3;
+        const auto counts = world.counts();
+        // All are asked for dp, tp, (dp,tp) and what shares its channel, own, x, the ends and y, whoever has
+        // a part; for groups of one, nobody is.
+        EXPECT_EQ(counts.creations, 8);
+        EXPECT_EQ(counts.channels, 4 + (at_an_end ? 1 : 0) + (world.rank() < 3 ? 1 : 0));
+        EXPECT_EQ(me.channel_count(), counts.channels) << "a group counts once, in both spaces";
+
+        auto communicators = std::vector<Communicator>{};
+        for (auto* name : {"dp", "tp", "pp", "own"}) communicators.push_back(me["all"].on(name));
+        communicators.push_back(me["all"].on("dp", "tp"));
+        communicators.push_back(me["all"].on("dp", "tp", "pp"));
+        communicators.push_back(me["flat"].on("x"));
+        for (auto* name : {"one", "ends", "y"})
+            for (auto* mesh : {"all", "flat", "some"}) try {
+                    if (auto found = me[mesh].find(name)) communicators.push_back(std::move(*found));
+                } catch (const Misuse&) {  // of another mesh
+                }
+        me["lazy"].prepare("z");
+        me["lazy"].prepare("w");
+        me["lazy"].prepare("z");
+        EXPECT_EQ(world.counts().creations, 8) << "the lazy groups are those of dp and tp";
+        communicators.push_back(me["lazy"].on("z"));
+        communicators.push_back(me["lazy"].on("w"));
+        for (auto& on : communicators) {
+            const auto x = Array<float>(1, 1.0f);
+            EXPECT_EQ(on.space(), Space::device);
+            on.start_all_reduce(*x).synchronize();
+            EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(on.size())}) << on.label();
+        }
+    });
+}
+
+TEST(Device, ALazyMeshIsCreatedByTheMembersOfItsGroups) {
+    on_devices([](pretend::World& world) {
+        const auto n = world.size();
+        auto me = world.join({{.name = "lazy", .mesh = {{"a", rest}, {"b", n == 4 ? 2 : 1}}, .lazy = true},
+                              {.name = "half", .mesh = {{"c", (n + 1) / 2}}, .partial = true, .lazy = true}});
+        EXPECT_EQ(world.counts().creations, 0);
+        for (auto* axis : {"a", "b"}) me["lazy"].prepare(axis);
+        if (me["half"].inside()) me["half"].prepare("c");
+        const auto channels = (n > 1 ? 1 : 0) + (n == 4 ? 1 : 0);
+        EXPECT_EQ(world.counts().creations, channels) << "half has the groups of b";
+        for (auto* axis : {"a", "b"}) {
+            auto on = me["lazy"].on(axis);
+            const auto x = Array<float>(1, 1.0f);
+            on.start_all_reduce(*x).synchronize();
+            EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(on.size())});
+        }
+    });
+}
+
+TEST(Device, WorldsOfSomeRanksHaveTheDeviceToo) {
+    on_devices(4, [](pretend::World& world) {
+        const auto odd = world.rank() % 2;
+        auto half = world.sub({odd, odd + 2});
+        auto on = half.join({{"dp", rest}}).on("dp");
+        const auto x = Array<float>(1, static_cast<float>(world.rank()));
+        on.start_all_reduce(*x).synchronize();
+        EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(2 * odd + 2)});
+    });
+}
+
+TEST(Device, ObjectsAndMonitoredBarriersGoOverTheHost) {
+    on_devices([](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto text = std::string(world.rank() == 0 ? "a plan of the day" : "");
+        on.broadcast_object(text);
+        EXPECT_EQ(text, "a plan of the day");
+        on.monitored_barrier();
+        on.start_monitored_barrier().wait();
+        EXPECT_EQ(world.counts().handed_over.size(), 0U);
+        if (world.size() > 1 && world.rank() > 0) try {
+                on.within(100ms).monitored_barrier();
+                ADD_FAILURE() << "rank 0 never came";
+            } catch (const Deadline& error) {
+                EXPECT_EQ(error.missing, std::vector<int>{0});
+            }
+    });
+}
+
+TEST(Device, ItsChannelsAndTheHostsAreUsedByOneThreadEachAtATime) {
+    on_devices(2, [](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto host = on.host();
+        const auto x = Array<float>(1, 1.0f);
+        // A call of the host's that blocks does not keep the device's from being made.
+        auto waiting = std::thread([&] {
+            if (world.rank() == 0) host.barrier();
+        });
+        on.start_all_reduce(*x).synchronize();
+        if (world.rank() == 1) host.barrier();
+        waiting.join();
+        EXPECT_EQ(x.values(), std::vector<float>{2});
+    });
+}
+
+TEST(Device, EveryOrderOfDestructionIsWellWithCallsUnderWay) {
+    for (int order = 0; order < 6; ++order)
+        threads::run(2, [&](World& given) {
+            const auto x = Array<float>(1, 1.0f);
+            auto queue = Queue();
+            {
+                auto world = std::make_unique<pretend::World>(given);
+                auto me = std::make_unique<Member>(world->join({{"dp", rest}}));
+                auto on = std::make_unique<Communicator>(me->on("dp").on(queue.stream()));
+                const std::function<void()> drop[] = {[&] { world.reset(); }, [&] { me.reset(); },
+                                                      [&] { on.reset(); }};
+                const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+                on->all_reduce(*x);
+                for (auto which : orders[order]) drop[which]();
+            }
+            queue.synchronize();
+            EXPECT_EQ(x.values(), std::vector<float>{2});
+        });
+    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+}
+
+TEST(Device, WhatIsNoMemoryOfTheDeviceNorAStreamIsNoticed) {
+    on_devices(1, [](pretend::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto here = 1.0f;
+        const auto x = Array<float>(2);
+        EXPECT_THROW(on.all_reduce(Memory(&here, 1)), std::logic_error);
+        EXPECT_THROW(on.all_reduce(Memory((*x).data() + 1, 2)), std::logic_error) << "beyond its end";
+        EXPECT_THROW(on.on(Stream{&here}).all_reduce(*x), std::logic_error);
+        const auto freed = [] { return *Array<float>(2); }();
+        EXPECT_THROW(on.all_reduce(freed), std::logic_error);
+    });
+    threads::run(1, [](World& host) {
+        auto world = pretend::World(host);
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto gate = std::latch(1);
+        world.queue().put([&] { gate.wait(); });
+        on.all_reduce(*Array<float>(2));
+        gate.count_down();
+        world.queue().synchronize();
+    });
+    EXPECT_FALSE(pretend::take_faults().empty()) << "it was freed before its stream came to it";
+}
