@@ -1,35 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective through the interface beside the bare MPI call, alternating in one process, and the bare call
-// beside itself: the spread that the machine alone makes. Start with mpirun; rank 0 reports.
+// Every operation through the interface beside the bare MPI call, alternating in one process, and the bare
+// call beside itself: the spread that the machine alone makes. Start with mpirun; rank 0 reports.
 #include <benchmark/benchmark.h>
-#include <mpi.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
-#include <functional>
+#include <cmath>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/engine/mpi.hpp>
 
+#include "measure.hpp"
+
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    return *middle;
-}
-
-/// Nanoseconds a call of `body`, over `calls` in a row.
-template <class Body>
-double time_of(int calls, Body&& body) {
-    const auto begin = Clock::now();
-    for (int i = 0; i < calls; ++i) body();
-    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / calls;
-}
+using rankmesh::Communicator;
+using rankmesh::bench::median;
+using rankmesh::bench::time_of;
 
 /// All ranks run the same number of rounds; each round times bare, ours, and bare again, in turning order.
 template <class Bare, class Ours>
@@ -37,7 +27,6 @@ void compare(benchmark::State& state, std::size_t bytes, Bare&& bare, Ours&& our
     const auto calls = bytes <= 4096 ? 200 : bytes <= 262144 ? 20 : 2;
     auto times = std::array<std::vector<double>, 3>{};
     auto differences = std::vector<double>{};
-    auto spreads = std::vector<double>{};
     auto round = 0;
     for (auto _ : state) {
         auto now = std::array<double, 3>{};
@@ -47,9 +36,7 @@ void compare(benchmark::State& state, std::size_t bytes, Bare&& bare, Ours&& our
             now[static_cast<std::size_t>(which)] = which == 1 ? time_of(calls, ours) : time_of(calls, bare);
         }
         for (std::size_t i = 0; i < 3; ++i) times[i].push_back(now[i]);
-        const auto base = (now[0] + now[2]) / 2;
-        differences.push_back(now[1] - base);
-        spreads.push_back(std::abs(now[0] - now[2]));
+        differences.push_back(now[1] - (now[0] + now[2]) / 2);
         state.SetIterationTime(now[1] * 1e-9);
         ++round;
     }
@@ -60,41 +47,187 @@ void compare(benchmark::State& state, std::size_t bytes, Bare&& bare, Ours&& our
     state.counters["aa_spread_percent"] = 100 * std::abs(median(times[0]) - median(times[2])) / base;
 }
 
-void collectives(rankmesh::World& world) {
-    auto me = std::make_shared<rankmesh::Member>(world.join({{"dp", rankmesh::rest}}));
-    auto on = std::make_shared<rankmesh::Communicator>(me->on("dp"));
-    auto comm = MPI_COMM_NULL;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    const auto rounds = [](std::size_t bytes) { return bytes <= 262144 ? 301 : 41; };
-    const auto add = [&](const std::string& name, std::size_t bytes, auto body) {
-        benchmark::RegisterBenchmark((name + "/" + std::to_string(bytes)).c_str(), body)
-            ->UseManualTime()
-            ->Iterations(rounds(bytes));
-    };
-    for (std::size_t bytes = 8; bytes <= (16U << 20); bytes *= 8) {
-        const auto count = bytes / sizeof(float);
-        add("all_reduce", bytes, [=](benchmark::State& state) {
-            auto data = std::vector<float>(count);
-            compare(
-                state, bytes,
-                [&] {
-                    MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
-                                  comm);
-                },
-                [&] { on->all_reduce(data); });
-        });
-        add("all_gather", bytes, [=, size = world.size()](benchmark::State& state) {
-            auto in = std::vector<float>(count);
-            auto out = std::vector<float>(count * static_cast<std::size_t>(size));
-            const auto n = static_cast<int>(count);
-            compare(
-                state, bytes, [&] { MPI_Allgather(in.data(), n, MPI_FLOAT, out.data(), n, MPI_FLOAT, comm); },
-                [&] { on->all_gather(in, out); });
-        });
+/// Buffers for one size: a `part` is what goes from one rank to one other, a `whole` a part for each.
+struct Buffers {
+    Buffers(std::size_t bytes, int ranks)
+        : n(static_cast<int>(bytes / sizeof(float))),
+          in(bytes / sizeof(float)),
+          out(in.size()),
+          whole_in(in.size() * static_cast<std::size_t>(ranks)),
+          whole_out(whole_in.size()),
+          counts(static_cast<std::size_t>(ranks), in.size()),
+          int_counts(counts.size(), n) {
+        for (int i = 0; i < ranks; ++i) offsets.push_back(i * n);
     }
-    add("barrier", 0, [=](benchmark::State& state) {
-        compare(
-            state, 0, [&] { MPI_Barrier(comm); }, [&] { on->barrier(); });
+    const int n;
+    std::vector<float> in, out, whole_in, whole_out;
+    const std::vector<std::size_t> counts;
+    const std::vector<int> int_counts;
+    std::vector<int> offsets = {};
+};
+
+/// What the ranks are compared on: our communicator, and a bare one over the same ranks.
+struct Sides {
+    explicit Sides(rankmesh::World& world)
+        : member(world.join({{"dp", rankmesh::rest}})), ours(member.on("dp")) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &bare);
+        rank = ours.rank();
+        size = ours.size();
+        next = (rank + 1) % size;
+        previous = (rank + size - 1) % size;
+        partner = (rank ^ 1) < size ? rank ^ 1 : MPI_PROC_NULL;
+    }
+    ~Sides() { MPI_Comm_free(&bare); }
+    Sides(const Sides&) = delete;
+    Sides& operator=(const Sides&) = delete;
+
+    rankmesh::Member member;
+    Communicator ours;
+    MPI_Comm bare = MPI_COMM_NULL;
+    int rank, size, next, previous;
+    int partner;  // of a ping-pong; of an odd number of ranks the last one has none
+};
+
+const auto every_size = std::vector<std::size_t>{8, 64, 512, 4096, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
+const auto some_sizes = std::vector<std::size_t>{8, 512, 32 << 10, 2 << 20};
+const auto no_size = std::vector<std::size_t>{0};
+
+/// `pair(buffers)` gives the bare call and ours.
+template <class Pair>
+void add(const std::string& name, const std::vector<std::size_t>& sizes, const Sides& sides, Pair pair) {
+    for (auto bytes : sizes)
+        benchmark::RegisterBenchmark((name + "/" + std::to_string(bytes)).c_str(),
+                                     [=, ranks = sides.size](benchmark::State& state) {
+                                         auto buffers = Buffers(bytes, ranks);
+                                         auto [bare, ours] = pair(buffers);
+                                         compare(state, bytes, bare, ours);
+                                     })
+            ->UseManualTime()
+            ->Iterations(bytes <= 262144 ? 301 : 41);
+}
+
+void add_reductions(Sides& s) {
+    add("all_reduce", every_size, s, [&](Buffers& b) {
+        return std::pair([&] { MPI_Allreduce(MPI_IN_PLACE, b.in.data(), b.n, MPI_FLOAT, MPI_SUM, s.bare); },
+                         [&] { s.ours.all_reduce(b.in); });
+    });
+    add("start_all_reduce", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] {
+                auto request = MPI_Request{};
+                MPI_Iallreduce(MPI_IN_PLACE, b.in.data(), b.n, MPI_FLOAT, MPI_SUM, s.bare, &request);
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+            },
+            [&] { s.ours.start_all_reduce(b.in).wait(); });
+    });
+    add("reduce", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { MPI_Reduce(b.in.data(), b.out.data(), b.n, MPI_FLOAT, MPI_SUM, 0, s.bare); },
+                         [&] { s.ours.reduce(b.in, b.out); });
+    });
+    add("scan", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { MPI_Scan(b.in.data(), b.out.data(), b.n, MPI_FLOAT, MPI_SUM, s.bare); },
+                         [&] { s.ours.scan(b.in, b.out); });
+    });
+    add("reduce_scatter", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] {
+                MPI_Reduce_scatter_block(b.whole_in.data(), b.out.data(), b.n, MPI_FLOAT, MPI_SUM, s.bare);
+            },
+            [&] { s.ours.reduce_scatter(b.whole_in, b.out); });
+    });
+}
+
+void add_moves(Sides& s) {
+    add("broadcast", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { MPI_Bcast(b.in.data(), b.n, MPI_FLOAT, 0, s.bare); },
+                         [&] { s.ours.broadcast(b.in); });
+    });
+    add("all_gather", every_size, s, [&](Buffers& b) {
+        return std::pair(
+            [&] { MPI_Allgather(b.in.data(), b.n, MPI_FLOAT, b.whole_out.data(), b.n, MPI_FLOAT, s.bare); },
+            [&] { s.ours.all_gather(b.in, b.whole_out); });
+    });
+    add("all_gather_v", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] {
+                MPI_Allgatherv(b.in.data(), b.n, MPI_FLOAT, b.whole_out.data(), b.int_counts.data(),
+                               b.offsets.data(), MPI_FLOAT, s.bare);
+            },
+            [&] { s.ours.all_gather_v(b.in, b.whole_out, b.counts); });
+    });
+    add("gather", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] { MPI_Gather(b.in.data(), b.n, MPI_FLOAT, b.whole_out.data(), b.n, MPI_FLOAT, 0, s.bare); },
+            [&] { s.ours.gather(b.in, b.whole_out); });
+    });
+    add("scatter", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] { MPI_Scatter(b.whole_in.data(), b.n, MPI_FLOAT, b.out.data(), b.n, MPI_FLOAT, 0, s.bare); },
+            [&] { s.ours.scatter(b.whole_in, b.out); });
+    });
+    add("all_to_all", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] {
+                MPI_Alltoall(b.whole_in.data(), b.n, MPI_FLOAT, b.whole_out.data(), b.n, MPI_FLOAT, s.bare);
+            },
+            [&] { s.ours.all_to_all(b.whole_in, b.whole_out); });
+    });
+    add("all_to_all_v", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] {
+                MPI_Alltoallv(b.whole_in.data(), b.int_counts.data(), b.offsets.data(), MPI_FLOAT,
+                              b.whole_out.data(), b.int_counts.data(), b.offsets.data(), MPI_FLOAT, s.bare);
+            },
+            [&] { s.ours.all_to_all_v(b.whole_in, b.counts, b.whole_out, b.counts); });
+    });
+    add("barrier", no_size, s,
+        [&](Buffers&) { return std::pair([&] { MPI_Barrier(s.bare); }, [&] { s.ours.barrier(); }); });
+}
+
+void add_messages(Sides& s) {
+    const auto ring = [&](Buffers& b) {
+        MPI_Sendrecv(b.in.data(), b.n, MPI_FLOAT, s.next, 0, b.out.data(), b.n, MPI_FLOAT, s.previous, 0,
+                     s.bare, MPI_STATUS_IGNORE);
+    };
+    add("shift", some_sizes, s, [&, ring](Buffers& b) {
+        return std::pair([&b, ring] { ring(b); }, [&] { s.ours.shift(b.in, b.out); });
+    });
+    add("send_recv", some_sizes, s, [&, ring](Buffers& b) {
+        return std::pair([&b, ring] { ring(b); }, [&] { s.ours.send_recv(b.in, s.next, b.out, s.previous); });
+    });
+    // There and back between two; of an odd number of ranks the last one has nobody.
+    add("send+recv", some_sizes, s, [&](Buffers& b) {
+        const auto in_turn = [&](auto&& send, auto&& receive) {
+            return [&, send, receive] {
+                if (s.partner == MPI_PROC_NULL) return;
+                if (s.rank < s.partner) send();
+                receive();
+                if (s.rank > s.partner) send();
+            };
+        };
+        return std::pair(
+            in_turn([&] { MPI_Send(b.in.data(), b.n, MPI_FLOAT, s.partner, 0, s.bare); },
+                    [&] { MPI_Recv(b.out.data(), b.n, MPI_FLOAT, s.partner, 0, s.bare, MPI_STATUS_IGNORE); }),
+            in_turn([&] { s.ours.send(b.in, s.partner); }, [&] { s.ours.recv(b.out, s.partner); }));
+    });
+    add("batch_of_4", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] {
+                MPI_Request requests[4];
+                MPI_Isend(b.in.data(), b.n, MPI_FLOAT, s.next, 0, s.bare, &requests[0]);
+                MPI_Isend(b.in.data(), b.n, MPI_FLOAT, s.previous, 0, s.bare, &requests[1]);
+                MPI_Irecv(b.out.data(), b.n, MPI_FLOAT, s.previous, 0, s.bare, &requests[2]);
+                MPI_Irecv(b.whole_out.data(), b.n, MPI_FLOAT, s.next, 0, s.bare, &requests[3]);
+                MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+            },
+            [&] {
+                s.ours.batch([&] {
+                    s.ours.send(b.in, s.next);
+                    s.ours.send(b.in, s.previous);
+                    s.ours.recv(b.out, s.previous);
+                    s.ours.recv(std::span(b.whole_out).first(b.out.size()), s.next);
+                });
+            });
     });
 }
 
@@ -110,7 +243,10 @@ public:
 int main(int argc, char** argv) {
     benchmark::Initialize(&argc, argv);
     auto world = rankmesh::mpi::World(argc, argv);
-    collectives(world);
+    auto sides = Sides(world);
+    add_reductions(sides);
+    add_moves(sides);
+    add_messages(sides);
     auto silent = Silent{};
     if (world.rank() == 0)
         benchmark::RunSpecifiedBenchmarks();

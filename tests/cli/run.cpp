@@ -14,7 +14,7 @@ constexpr auto operations = 17;
 
 support::Outcome under_mpirun(int ranks, const std::string& words) {
     return support::run(clean + "export " RANKMESH_ENVIRONMENT "; timeout -k 5 60 " RANKMESH_MPIRUN " -n " +
-                        std::to_string(ranks) + " --oversubscribe " + command + words);
+                        std::to_string(ranks) + " " RANKMESH_MPIEXEC_FLAGS " " + command + words);
 }
 
 }  // namespace

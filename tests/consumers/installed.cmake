@@ -5,7 +5,7 @@ run("configuration" ${CMAKE_COMMAND} -S ${SOURCE}/tests/consumers/installed -B $
     -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 run("build" ${CMAKE_COMMAND} --build ${WORK}/installed)
 if(HAS_MPI)
-    run("program" ${MPIEXEC} -n 4 --oversubscribe ${WORK}/installed/consumer)
+    run("program" ${MPIEXEC} -n 4 ${MPIEXEC_FLAGS} ${WORK}/installed/consumer)
     foreach(rank RANGE 3)
         if(NOT output MATCHES "rank ${rank} of 4 on mpi: 0 wrong")
             message(FATAL_ERROR "rank ${rank} did not say that its sums are right:\n${output}")

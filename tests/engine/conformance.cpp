@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
 #include <span>
 
 #include <rankmesh/core/text.hpp>
@@ -13,38 +14,9 @@
 
 using namespace rankmesh;
 
-namespace {
-
-/// Meshes of exactly `world` ranks: one axis, two, three with one of size 1, and strides the other way round.
-std::vector<Mesh> meshes_of(int world) {
-    auto meshes = std::vector<Mesh>{Mesh{{"dp", world}}};
-    for (int n = 2; n <= world; ++n)
-        if (world % n == 0) {
-            meshes.push_back(Mesh{{"dp", world / n}, {"tp", n}});
-            meshes.push_back(Mesh{{"pp", n}, {"dp", 1}, {"tp", world / n}});
-            meshes.push_back(Mesh{{"dp", world / n}, {"tp", n}}.permuted({"tp", "dp"}));
-        }
-    if (world % 8 == 0) meshes.push_back(Mesh{{"pp", 2}, {"dp", world / 4}, {"tp", 2}});
-    return meshes;
-}
-
-/// The text of the error that `body` throws, "" if it throws none of that type.
-template <class E, class Body>
-std::string text_of(Body&& body) {
-    try {
-        body();
-    } catch (const E& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        ADD_FAILURE() << "another error: " << error.what();
-    }
-    return {};
-}
-
-}  // namespace
-
 TEST(Conformance, EveryOperationGivesWhatTheMeshSaysOnEveryAxisAndPairOfAxes) {
     on_every_rank([](World& world) {
+        auto seen = std::set<std::vector<int>>{};
         for (const auto& mesh : meshes_of(world.size())) {
             auto options = Declaration{};
             for (int a = 0; a < mesh.axis_count(); ++a)
@@ -57,69 +29,14 @@ TEST(Conformance, EveryOperationGivesWhatTheMeshSaysOnEveryAxisAndPairOfAxes) {
                     auto on = me.on(AxisId{a}, AxisId{b});
                     const auto group = mesh.group(world.rank(), AxisId{a}, AxisId{b});
                     ASSERT_EQ(on.world_ranks(), std::vector<int>(group.begin(), group.end()));
-                    for (auto count : {std::size_t{0}, std::size_t{1}, std::size_t{13}}) {
-                        operations::check_all<std::int32_t>(on, world.rank(), count);
-                        operations::check_all<std::int64_t>(on, world.rank(), count);
-                        operations::check_all<float>(on, world.rank(), count);
-                        operations::check_all<double>(on, world.rank(), count);
-                    }
-                    operations::check_all<float>(on, world.rank(), 5000);
+                    operations::check_all<float>(on, world.rank(), 13);
+                    if (!seen.insert(on.world_ranks()).second) continue;
+                    operations::check_all<std::int32_t>(on, world.rank(), 0);
+                    operations::check_all<std::int32_t>(on, world.rank(), 1);
+                    // More than MPI sends without asking the receiver.
+                    if (on.size() == world.size()) operations::check_all<float>(on, world.rank(), 1500);
                 }
         }
-    });
-}
-
-TEST(Conformance, RandomSequencesOverSeveralCommunicatorsGiveWhatTheMeshSays) {
-    on_every_rank([](World& world) {
-        const auto mesh = meshes_of(world.size()).back();
-        auto options = Declaration{};
-        for (int a = 1; a < mesh.axis_count(); ++a)
-            options.over.push_back(Axes(mesh.name(AxisId{0}), mesh.name(AxisId{a})));
-        auto me = world.join(mesh, options);
-        auto on = std::vector<Communicator>{};
-        for (int a = 0; a < mesh.axis_count(); ++a) on.push_back(me.on(AxisId{a}));
-        for (int a = 1; a < mesh.axis_count(); ++a) on.push_back(me.on(AxisId{0}, AxisId{a}));
-        for (unsigned seed = 1; seed <= 5; ++seed) {
-            SCOPED_TRACE("seed " + std::to_string(seed));
-            auto random = std::mt19937(seed);  // every rank draws the same sequence
-            auto flying = std::vector<operations::Running>{};
-            for (int step = 0; step < 60; ++step) {
-                auto& communicator = on[random() % on.size()];
-                const auto which = static_cast<int>(random() % 10);
-                const auto count = std::size_t{random() % 50};
-                const auto start = random() % 2 == 0;
-                const auto draw = [&]<class T>(T) {
-                    auto suite = operations::Suite<T>(communicator, world.rank(), count);
-                    if (which < operations::Suite<T>::moves) {
-                        flying.push_back(suite.move(which, start));
-                        return;
-                    }
-                    auto reductions = which % 2 == 0 ? suite.reduce_by(rankmesh::sum, start)
-                                                     : suite.reduce_by(rankmesh::max, start);
-                    for (auto& running : reductions) flying.push_back(std::move(running));
-                };
-                if (random() % 2 == 0)
-                    draw(std::int64_t{});
-                else
-                    draw(float{});
-                if (random() % 8 == 0) {
-                    for (auto& running : flying) running.finish();
-                    flying.clear();
-                }
-            }
-            for (auto& running : flying) running.finish();
-        }
-    });
-}
-
-TEST(Conformance, EveryTypeMovesAndReducesAsItSays) {
-    on_every_rank([](World& world) {
-        auto on = world.join({{"dp", rest}}).on("dp");
-        const auto check = [&]<class... T>(operations::Types<T...>) {
-            for (auto count : {std::size_t{1}, std::size_t{37}})
-                (operations::check_all<T>(on, world.rank(), count), ...);
-        };
-        check(operations::AllTypes{});
     });
 }
 
@@ -358,7 +275,8 @@ TEST(Conformance, WhatWasNotDeclaredIsAnErrorThatNamesTheDeclaration) {
             detail::cat("axis 'tp' of ", mesh, " was left out of .axes; add it there, or leave .axes away"));
         EXPECT_FALSE(me.find("tp", "dp"));
         EXPECT_EQ(text_of<Misuse>([&] { me.on("ttp"); }),
-                  detail::cat(mesh, " has no axis, pick, separate channel or local ranks 'ttp'; did you mean 'tp'?"));
+                  detail::cat(
+                      mesh, " has no axis, pick, separate channel or local ranks 'ttp'; did you mean 'tp'?"));
         EXPECT_EQ(text_of<Misuse>([&] { me["moe"]; }), "the plan has no mesh 'moe'");
     });
 }

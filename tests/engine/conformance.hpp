@@ -1,10 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <rankmesh/engine/world.hpp>
 
 /// Runs `program` on every rank of a world, or of several worlds in turn: what each engine's conformance test
 /// brings.
 void on_every_rank(const std::function<void(rankmesh::World&)>& program);
+
+/// Meshes of exactly `world` ranks: one axis, two, three with one of size 1, and strides the other way round.
+inline std::vector<rankmesh::Mesh> meshes_of(int world) {
+    using rankmesh::Mesh;
+    auto meshes = std::vector<Mesh>{Mesh{{"dp", world}}};
+    for (int n = 2; n <= world; ++n)
+        if (world % n == 0) {
+            meshes.push_back(Mesh{{"dp", world / n}, {"tp", n}});
+            meshes.push_back(Mesh{{"pp", n}, {"dp", 1}, {"tp", world / n}});
+            meshes.push_back(Mesh{{"dp", world / n}, {"tp", n}}.permuted({"tp", "dp"}));
+        }
+    if (world % 8 == 0) meshes.push_back(Mesh{{"pp", 2}, {"dp", world / 4}, {"tp", 2}});
+    return meshes;
+}
+
+/// The text of the error that `body` throws, "" if it throws none of that type.
+template <class E, class Body>
+std::string text_of(Body&& body) {
+    try {
+        body();
+    } catch (const E& error) {
+        return error.what();
+    } catch (const std::exception& error) {
+        ADD_FAILURE() << "another error: " << error.what();
+    }
+    return {};
+}

@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
-#include <random>
+#include <functional>
+#include <memory>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/engine/communicator.hpp>
@@ -59,6 +60,11 @@ inline long long factor(int rank, std::size_t i) {
 template <class T>
 T value(int rank, std::size_t i) {
     return make<T>(number<T>(rank, i));
+}
+/// Element i of what world rank `rank` sends where nothing is computed: far apart for any two of them.
+template <class T>
+T mark(int rank, std::size_t i) {
+    return make<T>((rank * 1009LL + static_cast<long long>(i) * (31 + rank)) % 4093);
 }
 template <class T>
 T payload(Reduction reduction, int rank, std::size_t i) {
@@ -126,219 +132,499 @@ using AllTypes =
     Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,
           std::uint64_t, bool, std::byte, f8e4m3, f8e5m2, f16, bf16, float, double, Token>;
 
-/// One operation in flight or done: what to wait for, and how to tell that the result is right.
+/// What was started: what to wait for, and how to tell that the result is right.
 struct Running {
-    std::optional<Pending> pending;
+    std::vector<Pending> pending;
     std::function<void()> verify;
 
     void finish() {
-        if (pending) pending->wait();
+        for (auto it = pending.rbegin(); it != pending.rend(); ++it) it->wait();
         verify();
     }
 };
 
-/// Elements of any type, bool too, whose std::vector is no buffer.
+/// Elements of any type, bool too, whose std::vector is no buffer, between two that nobody may write.
 template <class T>
 class Values {
 public:
-    explicit Values(std::size_t count) : data_(std::make_unique<T[]>(count)), count_(count) {}
-    T* begin() const { return data_.get(); }
-    T* end() const { return data_.get() + count_; }
+    explicit Values(std::size_t count = 0) : count_(count) {
+        if (count == 0 || count > most) return;
+        data_ = std::make_unique<T[]>(count + 2);
+        data_[0] = data_[count + 1] = make<T>(55);
+    }
+    /// Element i is what `number(i)` says.
+    template <class Number>
+    Values(std::size_t count, Number&& number) : Values(count) {
+        for (std::size_t i = 0; i < count; ++i) (*this)[i] = number(i);
+    }
+    Values(const Values& other) : Values(other.count_, [&](std::size_t i) { return other[i]; }) {}
+    Values(Values&& other) noexcept = default;
+    Values& operator=(Values other) noexcept {
+        data_ = std::move(other.data_);
+        count_ = other.count_;
+        return *this;
+    }
+    ~Values() = default;
+
+    T* begin() const { return data_ ? data_.get() + 1 : nullptr; }
+    T* end() const { return begin() + count_; }
     std::size_t size() const { return count_; }
-    T& operator[](std::size_t i) const { return data_[i]; }
+    T& operator[](std::size_t i) const { return begin()[i]; }
+    bool is_fenced() const { return !data_ || (data_[0] == make<T>(55) && data_[count_ + 1] == make<T>(55)); }
 
 private:
+    static constexpr auto most = std::size_t{1} << 30;  // else GCC warns of what overflows
+
     std::unique_ptr<T[]> data_;
     std::size_t count_;
 };
+
+/// Room that holds nothing right.
+template <class T>
+Values<T> blank(std::size_t count) {
+    return Values<T>(count, [](std::size_t) { return make<T>(77); });
+}
+
+/// Fails where elements from `first` to `last` differ.
+template <class T>
+void expect_same(const Values<T>& got, const Values<T>& wanted, const std::string& what, std::size_t first,
+                 std::size_t last) {
+    EXPECT_TRUE(got.is_fenced()) << what << " of " << typeid(T).name() << " wrote outside its buffer";
+    for (auto i = first; i < last; ++i)
+        ASSERT_TRUE(got[i] == wanted[i]) << what << " of " << typeid(T).name() << ", element " << i;
+}
+template <class T>
+void expect_same(const Values<T>& got, const Values<T>& wanted, const std::string& what) {
+    expect_same(got, wanted, what, 0, wanted.size());
+}
+
+/// A message by the positions of its ends.
+struct Message {
+    int from;
+    int to;
+};
+
+// The operation, blocking or started.
+#define RANKMESH_CALL(operation, ...) \
+    (start ? on_.start_##operation(__VA_ARGS__) : (on_.operation(__VA_ARGS__), Pending()))
 
 /// Runs, or starts, operations with `count` elements of type T.
 template <class T>
 class Suite {
 public:
-    static constexpr int moves = 7;  ///< operations that only move, or do neither
+    static constexpr int moves = 23;  ///< operations that only move, or do neither
 
     Suite(Communicator& on, int me, std::size_t count)
-        : on_(on), ranks_(on.world_ranks()), n_(ranks_.size()), me_(me), count_(count) {}
+        : on_(on),
+          ranks_(on.world_ranks()),
+          n_(ranks_.size()),
+          size_(on.size()),
+          r_(static_cast<std::size_t>(on.rank())),
+          me_(me),
+          count_(count) {}
 
-    /// Operation number `which` of those that move.
-    Running move(int which, bool start) {
+    /// Operation number `which` of those that move; `root` is ignored where there is none.
+    Running move(int which, int root, bool start) {
         switch (which) {
             case 0:
                 return all_gather(start);
             case 1:
-                return broadcast(static_cast<int>(n_) - 1, start);
+                return all_gather_in_place(start);
             case 2:
-                return all_to_all(start);
+                return all_gather_v(start);
             case 3:
-                return shift(1, Edge::wrap, start);
+                return broadcast(root, start);
             case 4:
-                return shift(-2, Edge::wrap, start);
+                return gather(root, start);
             case 5:
+                return scatter(root, start);
+            case 6:
+                return all_to_all(start);
+            case 7:
+                return all_to_all_in_place(start);
+            case 8:
+                return all_to_all_v(start);
+            case 9:
+                return shift(1, Edge::wrap, start);
+            case 10:
+                return shift(-2, Edge::wrap, start);
+            case 11:
                 return shift(1, Edge::open, start);
+            case 12:
+                return shift_in_place(1, Edge::wrap, start);
+            case 13:
+                return shift_in_place(-1, Edge::open, start);
+            case 14:
+                return shift_in_place(0, Edge::open, start);
+            case 15:
+                return nothing(RANKMESH_CALL(barrier));
+            case 16:
+                return nothing(RANKMESH_CALL(monitored_barrier));
+            case 17:
+                return send_recv(1, start);
+            case 18:
+                return send_recv(-2, start);
+            case 19:
+                return send_recv(size_, start);  // to oneself
+            case 20:
+                return pairs(start);
+            case 21:
+                return messages(both_ways(), start);
             default:
-                return barrier(start);
+                return messages(to_all(), start);
         }
     }
 
     /// Every operation with the reduction R, if R makes sense on T.
     template <class R>
-    std::vector<Running> reduce_by(R reduction, bool start) {
-        auto running = std::vector<Running>{};
+    std::vector<Running> reduce_by(R, int root, bool start) {
         if constexpr (rankmesh::Reduces<R, T>) {
-            running.push_back(all_reduce(reduction, start));
-            running.push_back(all_reduce_in_place(reduction, start));
-            running.push_back(reduce_scatter(reduction, start));
+            using V = Values<T>;
+            auto calls = Reductions{};
+            calls.all_reduce = [](Communicator& on_, V& in, V& out, int, bool start) {
+                return RANKMESH_CALL(all_reduce, in, out, R{});
+            };
+            calls.all_reduce_in_place = [](Communicator& on_, V& in, V&, int, bool start) {
+                return RANKMESH_CALL(all_reduce, in, R{});
+            };
+            calls.reduce = [](Communicator& on_, V& in, V& out, int to, bool start) {
+                return RANKMESH_CALL(reduce, in, out, R{}, to);
+            };
+            calls.reduce_in_place = [](Communicator& on_, V& in, V&, int to, bool start) {
+                return RANKMESH_CALL(reduce, in, R{}, to);
+            };
+            calls.reduce_scatter = [](Communicator& on_, V& in, V& out, int, bool start) {
+                return RANKMESH_CALL(reduce_scatter, in, out, R{});
+            };
+            calls.reduce_scatter_in_place = [](Communicator& on_, V& in, V&, int, bool start) {
+                return RANKMESH_CALL(reduce_scatter, in, R{});
+            };
+            if constexpr (rankmesh::Scans<R, T>) {
+                calls.scan = [](Communicator& on_, V& in, V& out, int, bool start) {
+                    return RANKMESH_CALL(scan, in, out, R{});
+                };
+                calls.scan_in_place = [](Communicator& on_, V& in, V&, int, bool start) {
+                    return RANKMESH_CALL(scan, in, R{});
+                };
+            }
+            return reductions(R::value, calls, root, start);
+        } else {
+            return {};
         }
-        return running;
     }
 
-    /// Every operation, one after the other.
+    /// Every operation, those with a root from the first and from the last.
     std::vector<Running> all(bool start) {
-        auto running = std::vector<Running>{};
+        auto made = std::vector<Running>{};
+        auto root = start ? size_ - 1 : 0;
         const auto add = [&](auto reduction) {
-            for (auto& each : reduce_by(reduction, start)) running.push_back(std::move(each));
+            root = size_ - 1 - root;
+            for (auto& each : reduce_by(reduction, root, start)) made.push_back(std::move(each));
         };
         add(rankmesh::sum), add(rankmesh::prod), add(rankmesh::min), add(rankmesh::max), add(rankmesh::mean);
         add(rankmesh::bit_and), add(rankmesh::bit_or), add(rankmesh::bit_xor);
         add(rankmesh::logical_and), add(rankmesh::logical_or), add(rankmesh::logical_xor);
-        for (int which = 0; which < moves; ++which) running.push_back(move(which, start));
-        return running;
+        for (int which = 0; which < moves; ++which) {
+            made.push_back(move(which, 0, start));
+            if (which >= 3 && which <= 5) made.push_back(move(which, size_ - 1, start));
+        }
+        return made;
+    }
+
+    /// Any messages, as one batch; every member is given the same list, and calls its own ends in that order.
+    Running messages(const std::vector<Message>& list, bool start) {
+        struct Mail {
+            std::vector<Values<T>> sent;
+            std::vector<Values<T>> got;
+            std::vector<Values<T>> wanted;
+        };
+        auto mail = std::make_shared<Mail>();
+        for (std::size_t k = 0; k < list.size(); ++k) {
+            const auto from = ranks_[static_cast<std::size_t>(list[k].from)];
+            const auto count = count_ + k % 3;
+            auto text = Values<T>(count, [&](std::size_t i) { return mark<T>(from, i + 100 * k); });
+            if (list[k].from == on_.rank()) mail->sent.push_back(text);
+            if (list[k].to != on_.rank()) continue;
+            mail->got.push_back(blank<T>(count));
+            mail->wanted.push_back(std::move(text));
+        }
+        const auto call = [&] {
+            auto sent = mail->sent.begin();
+            auto got = mail->got.begin();
+            for (const auto& message : list) {
+                if (message.from == on_.rank()) on_.send(*sent++, message.to);
+                if (message.to == on_.rank()) on_.recv(*got++, message.from);
+            }
+        };
+        auto made = nothing(RANKMESH_CALL(batch, call));
+        made.verify = [mail] {
+            for (std::size_t i = 0; i < mail->got.size(); ++i)
+                expect_same(mail->got[i], mail->wanted[i], "message " + std::to_string(i));
+        };
+        return made;
     }
 
 private:
-    struct Buffers {
-        Values<T> in;
-        Values<T> out;
+    struct Exchange {
+        std::string what;
+        Values<T> in = Values<T>();
+        Values<T> out = Values<T>();
+        Values<T> want_in = Values<T>();
+        Values<T> want_out = Values<T>();
+        std::size_t first = 0;  // the elements of `in` that are defined afterwards
+        std::size_t last = std::size_t(-1);
     };
-    using Shared = std::shared_ptr<Buffers>;
+    using Shared = std::shared_ptr<Exchange>;
+    /// The calls with one reduction: all that is compiled once for each.
+    struct Reductions {
+        using Function = Pending (*)(Communicator& on, Values<T>& in, Values<T>& out, int root, bool start);
+        Function all_reduce = nullptr;
+        Function all_reduce_in_place = nullptr;
+        Function reduce = nullptr;
+        Function reduce_in_place = nullptr;
+        Function reduce_scatter = nullptr;
+        Function reduce_scatter_in_place = nullptr;
+        Function scan = nullptr;  // null: there is none
+        Function scan_in_place = nullptr;
+    };
 
-    /// What this rank contributes, and room that holds nothing right.
-    Shared buffers(std::size_t in, std::size_t out, Reduction reduction = Reduction::sum) const {
-        auto made = std::make_shared<Buffers>(Buffers{Values<T>(in), Values<T>(out)});
-        for (std::size_t i = 0; i < in; ++i) made->in[i] = payload<T>(reduction, me_, i);
-        std::ranges::fill(made->out, make<T>(77));
+    std::vector<Running> reductions(Reduction by, const Reductions& calls, int root, bool start) {
+        auto made = std::vector<Running>{};
+        const auto result = [&](std::size_t i) { return reduced<T>(ranks_, i, by); };
+        const auto begin = [&](std::string_view operation, std::size_t in, std::size_t out) {
+            auto b = exchange(std::string(operation) + " by " + std::string(to_string(by)));
+            b->in = Values<T>(in, [&](std::size_t i) { return payload<T>(by, me_, i); });
+            b->want_in = b->in;
+            b->out = blank<T>(out);
+            return b;
+        };
+        const auto add = [&](const Shared& b, typename Reductions::Function call) {
+            made.push_back(running(b, call(on_, b->in, b->out, root, start)));
+        };
+        auto b = begin("all_reduce", count_, count_);
+        b->want_out = Values<T>(count_, result);
+        add(b, calls.all_reduce);
+
+        b = begin("all_reduce in place", count_, 0);
+        b->want_in = Values<T>(count_, result);
+        add(b, calls.all_reduce_in_place);
+
+        b = begin("reduce", count_, 0);
+        room(b, root, count_);
+        if (root == on_.rank()) b->want_out = Values<T>(count_, result);
+        add(b, calls.reduce);
+
+        b = begin("reduce in place", count_, 0);
+        if (root == on_.rank()) b->want_in = Values<T>(count_, result);
+        add(b, calls.reduce_in_place);
+
+        b = begin("reduce_scatter", count_ * n_, count_);
+        b->want_out = Values<T>(count_, [&](std::size_t i) { return result(r_ * count_ + i); });
+        add(b, calls.reduce_scatter);
+
+        b = begin("reduce_scatter in place", count_ * n_, 0);
+        b->want_in = Values<T>(count_ * n_, result);
+        b->first = r_ * count_;
+        b->last = b->first + count_;
+        add(b, calls.reduce_scatter_in_place);
+        if (!calls.scan) return made;
+
+        const auto before = std::vector<int>(ranks_.begin(), ranks_.begin() + on_.rank() + 1);
+        const auto prefix = [&](std::size_t i) { return reduced<T>(before, i, by); };
+        b = begin("scan", count_, count_);
+        b->want_out = Values<T>(count_, prefix);
+        add(b, calls.scan);
+
+        b = begin("scan in place", count_, 0);
+        b->want_in = Values<T>(count_, prefix);
+        add(b, calls.scan_in_place);
         return made;
     }
-    template <class Expected>
-    static std::function<void()> comparison(const std::string& what, Shared b, bool in_place,
-                                            Expected expected) {
-        return [=] {
-            const auto& got = in_place ? b->in : b->out;
-            for (std::size_t i = 0; i < got.size(); ++i)
-                ASSERT_TRUE(got[i] == expected(i)) << what << " of " << typeid(T).name() << ", element " << i;
+
+    static Shared exchange(std::string what) {
+        auto made = std::make_shared<Exchange>();
+        made->what = std::move(what);
+        return made;
+    }
+    /// This rank's marks to send, and blank room.
+    Shared exchange(std::string what, std::size_t in, std::size_t out) const {
+        auto b = exchange(std::move(what));
+        b->in = marks(in);
+        b->want_in = b->in;
+        b->out = blank<T>(out);
+        b->want_out = b->out;
+        return b;
+    }
+    Values<T> marks(std::size_t count) const {
+        return Values<T>(count, [&](std::size_t i) { return mark<T>(me_, i); });
+    }
+    /// Room for the root; the others have none if the root is the first, else some that must stay.
+    void room(const Shared& b, int root, std::size_t count) const {
+        b->out = blank<T>(on_.rank() == root || root != 0 ? count : 0);
+        b->want_out = b->out;
+    }
+    static Running running(const Shared& b, Pending pending) {
+        auto made = nothing(std::move(pending));
+        made.verify = [b] {
+            expect_same(b->in, b->want_in, b->what, b->first, std::min(b->last, b->in.size()));
+            expect_same(b->out, b->want_out, b->what);
         };
+        return made;
+    }
+    static Running nothing(Pending pending) {
+        auto made = Running{};
+        made.pending.push_back(std::move(pending));
+        made.verify = [] {};
+        return made;
+    }
+    int position(std::int64_t at) const { return static_cast<int>((at % size_ + size_) % size_); }
+    Values<T> marks_of(int position, std::size_t count) const {
+        const auto from = ranks_[static_cast<std::size_t>(position)];
+        return Values<T>(count, [&](std::size_t i) { return mark<T>(from, i); });
+    }
+    /// Element `i % count` of member `i / count`.
+    Values<T> gathered() const {
+        return Values<T>(count_ * n_, [&](std::size_t i) { return mark<T>(ranks_[i / count_], i % count_); });
     }
 
-    template <class R>
-    Running all_reduce(R reduction, bool start) {
-        auto b = buffers(count_, count_, R::value);
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_all_reduce(b->in, b->out, reduction);
-        else
-            on_.all_reduce(b->in, b->out, reduction);
-        running.verify =
-            comparison("all_reduce " + std::string(to_string(R::value)), b, false,
-                       [ranks = ranks_](std::size_t i) { return reduced<T>(ranks, i, R::value); });
-        return running;
-    }
-    template <class R>
-    Running all_reduce_in_place(R reduction, bool start) {
-        auto b = buffers(count_, 0, R::value);
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_all_reduce(b->in, reduction);
-        else
-            on_.all_reduce(b->in, reduction);
-        running.verify =
-            comparison("all_reduce_in_place " + std::string(to_string(R::value)), b, true,
-                       [ranks = ranks_](std::size_t i) { return reduced<T>(ranks, i, R::value); });
-        return running;
-    }
-    template <class R>
-    Running reduce_scatter(R reduction, bool start) {
-        auto b = buffers(count_ * n_, count_, R::value);
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_reduce_scatter(b->in, b->out, reduction);
-        else
-            on_.reduce_scatter(b->in, b->out, reduction);
-        const auto first = static_cast<std::size_t>(on_.rank()) * count_;
-        running.verify = comparison(
-            "reduce_scatter " + std::string(to_string(R::value)), b, false,
-            [ranks = ranks_, first](std::size_t i) { return reduced<T>(ranks, first + i, R::value); });
-        return running;
-    }
     Running all_gather(bool start) {
-        auto b = buffers(count_, count_ * n_);
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_all_gather(b->in, b->out);
-        else
-            on_.all_gather(b->in, b->out);
-        running.verify = comparison("all_gather", b, false, [ranks = ranks_, count = count_](std::size_t i) {
-            return value<T>(ranks[i / count], i % count);
-        });
-        return running;
+        auto b = exchange("all_gather", count_, count_ * n_);
+        b->want_out = gathered();
+        return running(b, RANKMESH_CALL(all_gather, b->in, b->out));
+    }
+    Running all_gather_in_place(bool start) {
+        auto b = exchange("all_gather in place", 0, count_ * n_);
+        for (std::size_t i = 0; i < count_; ++i) b->out[r_ * count_ + i] = mark<T>(me_, i);
+        b->want_out = gathered();
+        return running(b, RANKMESH_CALL(all_gather, b->out));
+    }
+    Running all_gather_v(bool start) {
+        auto counts = std::vector<std::size_t>{};
+        auto all = std::vector<std::pair<int, std::size_t>>{};  // whose element comes next
+        for (std::size_t from = 0; from < n_; ++from) {
+            counts.push_back(count_ * ((from + 1) % 3) + from % 2);
+            for (std::size_t i = 0; i < counts.back(); ++i) all.emplace_back(ranks_[from], i);
+        }
+        auto b = exchange("all_gather_v", counts[r_], all.size());
+        b->want_out =
+            Values<T>(all.size(), [&](std::size_t i) { return mark<T>(all[i].first, all[i].second); });
+        return running(b, RANKMESH_CALL(all_gather_v, b->in, b->out, counts));
     }
     Running broadcast(int root, bool start) {
-        auto b = buffers(count_, 0);
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_broadcast(b->in, root);
-        else
-            on_.broadcast(b->in, root);
-        running.verify = comparison(
-            "broadcast", b, true, [from = on_.world_rank(root)](std::size_t i) { return value<T>(from, i); });
-        return running;
+        auto b = exchange("broadcast", count_, 0);
+        b->want_in = marks_of(root, count_);
+        return running(b, RANKMESH_CALL(broadcast, b->in, root));
+    }
+    Running gather(int root, bool start) {
+        auto b = exchange("gather", count_, 0);
+        room(b, root, count_ * n_);
+        if (root == on_.rank()) b->want_out = gathered();
+        return running(b, RANKMESH_CALL(gather, b->in, b->out, root));
+    }
+    Running scatter(int root, bool start) {
+        const auto is_root = root == on_.rank();
+        auto b = exchange("scatter", is_root || root != 0 ? count_ * n_ : 0, count_);
+        const auto from = on_.world_rank(root);
+        b->want_out = Values<T>(count_, [&](std::size_t i) { return mark<T>(from, r_ * count_ + i); });
+        return running(b, RANKMESH_CALL(scatter, b->in, b->out, root));
+    }
+    Values<T> crossed() const {
+        return Values<T>(count_ * n_, [&](std::size_t i) {
+            return mark<T>(ranks_[i / count_], r_ * count_ + i % count_);
+        });
     }
     Running all_to_all(bool start) {
-        auto b = buffers(count_ * n_, count_ * n_);
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_all_to_all(b->in, b->out);
-        else
-            on_.all_to_all(b->in, b->out);
-        const auto mine = static_cast<std::size_t>(on_.rank()) * count_;
-        running.verify =
-            comparison("all_to_all", b, false, [ranks = ranks_, count = count_, mine](std::size_t i) {
-                return value<T>(ranks[i / count], mine + i % count);
-            });
-        return running;
+        auto b = exchange("all_to_all", count_ * n_, count_ * n_);
+        b->want_out = crossed();
+        return running(b, RANKMESH_CALL(all_to_all, b->in, b->out));
+    }
+    Running all_to_all_in_place(bool start) {
+        auto b = exchange("all_to_all in place", count_ * n_, 0);
+        b->want_in = crossed();
+        return running(b, RANKMESH_CALL(all_to_all, b->in));
+    }
+    Running all_to_all_v(bool start) {
+        const auto length = [&](std::size_t from, std::size_t to) {
+            return count_ * ((from + 2 * to + 1) % 3) + (from + 1) * to % 2;
+        };
+        auto in_counts = std::vector<std::size_t>{};
+        auto out_counts = std::vector<std::size_t>{};
+        auto sent = std::size_t{0};
+        auto all = std::vector<std::pair<int, std::size_t>>{};
+        for (std::size_t other = 0; other < n_; ++other) {
+            in_counts.push_back(length(r_, other));
+            sent += in_counts.back();
+            out_counts.push_back(length(other, r_));
+            auto at = std::size_t{0};
+            for (std::size_t to = 0; to < r_; ++to) at += length(other, to);
+            for (std::size_t i = 0; i < out_counts.back(); ++i) all.emplace_back(ranks_[other], at + i);
+        }
+        auto b = exchange("all_to_all_v", sent, all.size());
+        b->want_out =
+            Values<T>(all.size(), [&](std::size_t i) { return mark<T>(all[i].first, all[i].second); });
+        return running(b, RANKMESH_CALL(all_to_all_v, b->in, in_counts, b->out, out_counts));
+    }
+    /// What the member `by` positions before has, or `otherwise`.
+    Values<T> shifted(int by, Edge edge, const Values<T>& otherwise) const {
+        const auto from = on_.rank() - by;
+        if (edge == Edge::open && (from < 0 || from >= size_)) return otherwise;
+        return marks_of(position(from), count_);
     }
     Running shift(int by, Edge edge, bool start) {
-        auto b = buffers(count_, count_);
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_shift(b->in, b->out, by, edge);
-        else
-            on_.shift(b->in, b->out, by, edge);
-        const auto n = static_cast<int>(n_);
-        auto from = on_.rank() - by;
-        if (edge == Edge::wrap) from = (from % n + n) % n;
-        const auto source = from >= 0 && from < n ? on_.world_rank(from) : -1;
-        running.verify = comparison("shift", b, false, [source](std::size_t i) {
-            return source < 0 ? make<T>(77) : value<T>(source, i);
-        });
-        return running;
+        auto b = exchange("shift", count_, count_);
+        b->want_out = shifted(by, edge, b->out);
+        return running(b, RANKMESH_CALL(shift, b->in, b->out, by, edge));
     }
-    Running barrier(bool start) {
-        auto running = Running{};
-        if (start)
-            running.pending = on_.start_barrier();
-        else
-            on_.barrier();
-        running.verify = [] {};
-        return running;
+    Running shift_in_place(int by, Edge edge, bool start) {
+        auto b = exchange("shift in place", count_, 0);
+        b->want_in = shifted(by, edge, b->in);
+        return running(b, RANKMESH_CALL(shift_in_place, b->in, by, edge));
+    }
+    /// Everyone sends `by` positions on.
+    Running send_recv(int by, bool start) {
+        auto b = exchange("send_recv", count_, count_);
+        b->want_out = shifted(by, Edge::wrap, b->out);
+        return running(
+            b, RANKMESH_CALL(send_recv, b->in, position(on_.rank() + by), b->out, position(on_.rank() - by)));
+    }
+    /// 0 and 1, 2 and 3, ... exchange, the lower one sending first.
+    Running pairs(bool start) {
+        const auto other = on_.rank() ^ 1;
+        if (other >= size_) return nothing({});
+        auto b = exchange("send and recv", count_, count_);
+        b->want_out = marks_of(other, count_);
+        auto made = running(b, {});
+        const auto lower = on_.rank() < other;
+        if (lower) made.pending.push_back(RANKMESH_CALL(send, b->in, other));
+        made.pending.push_back(RANKMESH_CALL(recv, b->out, other));
+        if (!lower) made.pending.push_back(RANKMESH_CALL(send, b->in, other));
+        return made;
+    }
+    /// Everyone to both neighbours of a ring: with two members twice to the same, alone to oneself.
+    std::vector<Message> both_ways() const {
+        auto list = std::vector<Message>{};
+        for (int from = 0; from < size_; ++from) list.push_back({from, position(from + 1)});
+        for (int from = 0; from < size_; ++from) list.push_back({from, position(from - 1)});
+        return list;
+    }
+    /// Everyone to everyone, oneself too.
+    std::vector<Message> to_all() const {
+        auto list = std::vector<Message>{};
+        for (int from = 0; from < size_; ++from)
+            for (int to = 0; to < size_; ++to) list.push_back({from, to});
+        return list;
     }
 
     Communicator& on_;
     std::vector<int> ranks_;
     std::size_t n_;
+    int size_;
+    std::size_t r_;  // this member's position
     int me_;
     std::size_t count_;
 };
+
+#undef RANKMESH_CALL
 
 /// Every operation, once blocking and once with all of them in flight together.
 template <class T>
@@ -349,5 +635,11 @@ void check_all(Communicator& on, int me, std::size_t count) {
     auto flying = suite.all(true);
     for (auto it = flying.rbegin(); it != flying.rend(); ++it) it->finish();
 }
+
+// What many tests ask for is compiled once.
+extern template void check_all<std::int32_t>(Communicator&, int, std::size_t);
+extern template void check_all<std::int64_t>(Communicator&, int, std::size_t);
+extern template void check_all<float>(Communicator&, int, std::size_t);
+extern template void check_all<double>(Communicator&, int, std::size_t);
 
 }  // namespace operations

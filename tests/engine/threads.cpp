@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include <rankmesh/engine/threads.hpp>
@@ -391,4 +393,358 @@ TEST(Threads, APlacedPickNamesRanks) {
                          "rank 0 is not in pick 'front', which is {2, 1} here; use find(\"front\")");
         }
     });
+}
+
+TEST(Threads, AMessageThatDoesNotFitIsHeardAtBothEnds) {
+    auto heard = std::atomic<int>{0};
+    threads::run(3, [&](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto three = std::vector<float>(3, 1);
+        auto two = std::vector<float>(2, 7);
+        auto whole = std::vector<int>(3, 7);
+        const auto hears = [&](const std::function<void()>& call, const char* text) {
+            try {
+                call();
+                ADD_FAILURE() << "it fitted";
+            } catch (const Disagreement& error) {
+                EXPECT_STREQ(error.what(), text);
+                EXPECT_EQ(error.ranks, (std::vector<int>{0, 2}));
+                ++heard;
+            }
+        };
+        const auto* length = "on 'dp' of mesh dp=3 rank 0 sends 3 f32 to rank 2, which receives 2 f32";
+        const auto* type = "on 'dp' of mesh dp=3 rank 0 sends 3 f32 to rank 2, which receives 3 i32";
+        if (world.rank() == 0) {
+            hears([&] { on.send(three, 2); }, length);
+            hears([&] { on.start_send(three, 2).wait(); }, type);
+            // In a batch, what fits arrives all the same.
+            hears([&] { on.batch([&] { on.send(three, 1), on.send(three, 2); }); }, length);
+        } else if (world.rank() == 2) {
+            hears([&] { on.recv(two, 0); }, length);
+            hears([&] { on.start_recv(whole, 0).wait(); }, type);
+            hears([&] { on.recv(two, 0); }, length);
+        } else {
+            auto got = std::vector<float>(3);
+            on.recv(got, 0);
+            EXPECT_EQ(got, three);
+        }
+        EXPECT_EQ(two, std::vector<float>(2, 7));
+        EXPECT_EQ(whole, std::vector<int>(3, 7));
+        on.barrier();  // the channel goes on
+    });
+    EXPECT_EQ(heard, 6);
+}
+
+TEST(Threads, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
+    auto heard = std::atomic<int>{0};
+    threads::run(3, [&](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto hears = [&](const std::function<void()>& call, const char* text) {
+            try {
+                call();
+                ADD_FAILURE() << "the counts agreed";
+            } catch (const Disagreement& error) {
+                EXPECT_STREQ(error.what(), text);
+                ++heard;
+            }
+        };
+        // Rank 2 believes that rank 1 gives one more.
+        const auto r = static_cast<std::size_t>(world.rank());
+        auto counts = std::vector<std::size_t>{1, 2, 3};
+        if (world.rank() == 2) counts[1] = 3;
+        const auto in = std::vector<float>(counts[r], 1);
+        auto out = std::vector<float>(counts[0] + counts[1] + counts[2], 7);
+        hears([&] { on.all_gather_v(in, out, counts); },
+              "in all_gather_v on 'dp' of mesh dp=3 rank 1 gives 2 elements to rank 2, which counts on 3");
+        const auto given = std::vector<std::size_t>{1, 1, 1};
+        auto taken = given;
+        if (world.rank() == 2) taken[1] = 3;
+        const auto three = std::vector<float>(3, 1);
+        auto some = std::vector<float>(world.rank() == 2 ? 5 : 3, 7);
+        hears([&] { on.start_all_to_all_v(three, given, some, taken).wait(); },
+              "in all_to_all_v on 'dp' of mesh dp=3 rank 1 gives 1 elements to rank 2, which counts on 3");
+        for (const auto& each : {out, some}) EXPECT_EQ(each, std::vector<float>(each.size(), 7));
+        on.barrier();
+    });
+    EXPECT_EQ(heard, 6);
+}
+
+TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
+    auto heard = std::atomic<int>{0};
+    threads::run(3, [&](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto x = std::vector<float>(2, 1);
+        auto all = std::vector<float>(6, 7);
+        const auto odd = world.rank() == 1 ? 1 : 0;
+        const auto hears = [&](const std::function<void()>& call, const char* text) {
+            try {
+                call();
+                ADD_FAILURE() << "the roots agreed";
+            } catch (const Disagreement& error) {
+                EXPECT_STREQ(error.what(), text);
+                EXPECT_EQ(error.ranks, std::vector<int>{1});
+                ++heard;
+            }
+        };
+        hears([&] { on.reduce(x, sum, odd); },
+              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} reduce of 2 f32 by sum to 0; "
+              "{1} reduce of 2 f32 by sum to 1");
+        hears([&] { on.gather(x, all, odd); },
+              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} gather of 2 f32 to 0; {1} "
+              "gather of 2 f32 to 1");
+        hears([&] { on.scatter(all, x, odd); },
+              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} scatter of 2 f32 from 0; {1} "
+              "scatter of 2 f32 from 1");
+        hears(
+            [&] { on.scan(std::span(x).first(world.rank() == 1 ? 1 : 2)); },
+            "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} scan of 2 f32 by sum; {1} scan "
+            "of 1 f32 by sum");
+        hears([&] { world.rank() == 1 ? on.barrier() : on.monitored_barrier(); },
+              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} monitored_barrier; {1} "
+              "barrier");
+        EXPECT_EQ(x, std::vector<float>(2, 1));
+        EXPECT_EQ(all, std::vector<float>(6, 7));
+        on.barrier();
+    });
+    EXPECT_EQ(heard, 15);
+}
+
+TEST(Threads, APassedDeadlineOfAMessageNamesThePeerThatIsMissing) {
+    const auto of_rank_0 = [](const std::function<void(Communicator&, std::vector<float>&)>& call) {
+        return error_of<Deadline>(
+            3,
+            [&](World& world) {
+                auto on = world.join({{"dp", rest}}).on("dp");
+                auto x = std::vector<float>(3);
+                if (world.rank() == 0) call(on, x);
+            },
+            soon);
+    };
+    const auto text = [](std::string_view operation, std::string_view missing) {
+        return detail::cat("the deadline of 200 ms passed on rank 0 in ", operation,
+                           ", message number 1 on 'dp' of mesh dp=3, group {0..2}: arrived {0}, missing {",
+                           missing, "}; 'dp' of mesh dp=3 can not be used any more");
+    };
+    auto error = of_rank_0([](auto& on, auto& x) { on.send(x, 2); });
+    EXPECT_EQ(error.what(), text("send of 3 f32 to 2", "2"));
+    EXPECT_EQ(error.missing, std::vector<int>{2});
+    EXPECT_EQ(error.arrived, std::vector<int>{0});
+    error = of_rank_0([](auto& on, auto& x) { on.start_recv(x, 1).wait(); });
+    EXPECT_EQ(error.what(), text("recv of 3 f32 from 1", "1"));
+    error = of_rank_0([](auto& on, auto& x) {
+        auto y = x;
+        on.send_recv(x, 1, y, 2);
+    });
+    EXPECT_EQ(error.what(), text("send_recv of 3 f32 to 1 and 3 from 2", "1, 2"));
+    EXPECT_EQ(error.missing, (std::vector<int>{1, 2}));
+    error = of_rank_0([](auto& on, auto& x) {
+        auto y = x;
+        on.batch([&] {
+            on.send(x, 0);
+            on.recv(y, 0);
+            on.recv(x, 2);
+        });
+    });
+    EXPECT_EQ(error.what(), text("recv of 3 f32 from 2", "2"));
+}
+
+TEST(Threads, AMessageWithoutItsOtherHalfDoesNotHoldUpCollectives) {
+    threads::run(2, [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto early = std::vector<int>{1, 2, 3};
+        auto got = std::vector<int>(3);
+        auto pending = world.rank() == 0 ? on.start_send(early, 1) : Pending();
+        for (int step = 0; step < 3; ++step) on.barrier();
+        EXPECT_EQ(pending.done(), world.rank() == 1);
+        if (world.rank() == 1) {
+            on.recv(got, 0);
+            EXPECT_EQ(got, early);
+        }
+        pending.wait();
+    });
+}
+
+TEST(Threads, AStartedMessageLeftByAnExceptionLetsGoOfItsBufferAndItsPeerHearsIt) {
+    for (auto sends : {false, true}) {
+        auto lost = std::atomic<int>{0};
+        auto left = std::atomic<bool>{false};
+        threads::run(2, [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            auto x = std::vector<float>(100, 1);
+            if (world.rank() == 0) {
+                try {
+                    auto short_lived = std::vector<float>(100, 2);
+                    auto pending = sends ? on.start_send(short_lived, 1) : on.start_recv(short_lived, 1);
+                    throw std::runtime_error("boom");
+                } catch (const std::runtime_error&) {
+                    left = true;
+                }
+            }
+            while (!left) std::this_thread::yield();
+            try {
+                if (world.rank() == 0)
+                    on.barrier();
+                else if (sends)
+                    on.recv(x, 0);
+                else
+                    on.send(x, 0);
+            } catch (const Lost& error) {
+                EXPECT_EQ(
+                    error.what(),
+                    detail::cat("rank 0 left by an exception with a pending ",
+                                sends ? "send of 100 f32 to 1" : "recv of 100 f32 from 1",
+                                " on 'dp' of mesh dp=2; 'dp' of mesh dp=2, group {0, 1}, can not be used "
+                                "any more"));
+                ++lost;
+            }
+            EXPECT_EQ(x, std::vector<float>(100, 1));
+        });
+        EXPECT_EQ(lost, 2);
+    }
+}
+
+TEST(Threads, AStartedMessageThatHasArrivedIsNotMissedWhenItsSenderLeaves) {
+    threads::run(2, [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto x = std::vector<float>(100, static_cast<float>(world.rank()));
+        if (world.rank() == 1) {
+            on.recv(x, 0);
+            on.barrier();
+        } else {
+            try {
+                auto pending = on.start_send(x, 1);
+                on.barrier();
+                throw std::runtime_error("boom");
+            } catch (const std::runtime_error&) {
+            }
+        }
+        EXPECT_EQ(x, std::vector<float>(100, 0));
+        on.barrier();
+    });
+}
+
+TEST(Threads, AListOrABatchLeftByAnExceptionLetsGoOfItsBuffers) {
+    for (auto batch : {false, true}) {
+        auto lost = std::atomic<int>{0};
+        threads::run(2, [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            auto x = std::vector<float>(100, 1);
+            auto y = std::vector<int>(100, 1);
+            try {
+                if (world.rank() == 0) {
+                    auto short_lived = x;
+                    auto also = y;
+                    auto pending = batch ? on.start_batch([&] {
+                        on.send(short_lived, 1);
+                        on.recv(also, 1);
+                    })
+                                         : on.start_all_reduce(Buffers(short_lived, also));
+                    throw std::runtime_error("boom");
+                }
+                if (batch)
+                    on.recv(y, 0);
+                else
+                    on.all_reduce(Buffers(x, y));
+                on.barrier();
+            } catch (const Lost& error) {
+                EXPECT_EQ(error.ranks, std::vector<int>{0});
+                ++lost;
+            } catch (const std::runtime_error&) {
+            }
+        });
+        EXPECT_EQ(lost, 1);
+    }
+}
+
+TEST(Threads, ADeadlineOfASetOfAxesIsThatOfItsCallsOnly) {
+    const auto begin = std::chrono::steady_clock::now();
+    threads::run(2, [](World& world) {
+        auto me = world.join({{"dp", rest}, {"tp", 1}},
+                             {.over = {Axes("dp").within(100ms), Axes("dp").separate("patient")}});
+        if (world.rank() == 0) {
+            try {
+                me.on("dp").barrier();
+                ADD_FAILURE() << "rank 1 has not come";
+            } catch (const Deadline& error) {
+                EXPECT_EQ(std::string(error.what()).find("the deadline of 100 ms passed"), 0U)
+                    << error.what();
+            }
+        }
+        me.on("patient").barrier();
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+namespace {
+
+/// What a program says to the log, line by line, sorted.
+std::vector<std::string> logged(int size, const std::function<void(World&)>& program) {
+    auto lines = std::vector<std::string>{};
+    auto mutex = std::mutex{};
+    threads::run(size, program, {.log = [&](std::string_view line) {
+                     const auto lock = std::lock_guard(mutex);
+                     lines.emplace_back(line);
+                 }});
+    std::ranges::sort(lines);
+    return lines;
+}
+
+bool has(const std::vector<std::string>& lines, const std::string& begin) {
+    return std::ranges::any_of(lines, [&](const auto& line) { return line.starts_with(begin); });
+}
+
+}  // namespace
+
+TEST(Threads, TheLogSaysWhatHappensWithWhoSaysIt) {
+    const auto lines = logged(3, [](World& world) {
+        world.join({{"pp", 1}, {"dp", rest}}).on("dp").barrier();
+        world.join({{"tp", 2}}, {.partial = true});
+        auto lazy = world.join({{"dp", rest}}, {.lazy = true});
+        lazy.prepare("dp");
+        world.sub({2, 0, 1}).join({{"ep", rest}});
+    });
+    EXPECT_EQ(lines.size(), 3U * 8) << testing::PrintToString(lines);
+    for (int r = 0; r < 3; ++r) {
+        for (const auto& begin :
+             {detail::cat("[rank ", r, "] of 3 on threads, on host "),
+              detail::cat("[pp=0 dp=", r, "] joined pp=1 dp=3 as rank ", r,
+                          " of 3 on threads: 1 channels in "),
+              detail::cat(r < 2 ? "[tp=" : "[rank ", r, "] joined tp=2 as rank ", r, " of 3 on threads: "),
+              detail::cat("[dp=", r, "] joined dp=3 as rank ", r, " of 3 on threads: 0 channels in "),
+              detail::cat("[dp=", r, "] prepared 'dp' of mesh dp=3"),
+              detail::cat("[rank ", r, "] is rank ", (r + 1) % 3, " of a world of the ranks {2, 0, 1}"),
+              detail::cat("[ep=", r, "] joined ep=3 as rank ", r, " of 3 on threads: 1 channels in ")})
+            EXPECT_TRUE(has(lines, begin)) << begin << " is not in " << testing::PrintToString(lines);
+    }
+}
+
+TEST(Threads, ALogThatThrowsChangesNothingAndCallsSayNothing) {
+    threads::run(2,
+                 [](World& world) {
+                     world.join({{"dp", rest}}).on("dp").barrier();
+                 },
+                 {.log = [](std::string_view) { throw std::runtime_error("the disk is full"); }});
+    auto calls = std::atomic<int>{0};
+    threads::run(1,
+                 [&](World& world) {
+                     auto on = world.join({{"dp", rest}}).on("dp");
+                     const auto before = calls.load();
+                     auto x = 1.0f;
+                     on.all_reduce(x);
+                     on.all_reduce(Buffers(x));
+                     EXPECT_EQ(calls, before);
+                 },
+                 {.log = [&](std::string_view) { ++calls; }});
+    EXPECT_GE(calls, 2);
+}
+
+TEST(Threads, AMemberLeftByAnExceptionIsSaidToTheLog) {
+    const auto lines = logged(2, [](World& world) {
+        try {
+            auto me = world.join({{"dp", rest}});
+            throw std::runtime_error("boom");
+        } catch (const std::runtime_error&) {
+        }
+    });
+    EXPECT_TRUE(has(lines, "[rank 1] left its member by an exception")) << testing::PrintToString(lines);
 }

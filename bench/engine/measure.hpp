@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the benchmarks of engines take times: medians, and where ranks meet, the time of the slowest.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace rankmesh::bench {
+
+inline double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
+/// Nanoseconds a call of `body`, over `calls` in a row.
+template <class Body>
+double time_of(int calls, Body&& body) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    for (int i = 0; i < calls; ++i) body();
+    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / calls;
+}
+
+/// The same for one call that all ranks begin together: on the slowest, told to all.
+template <class Body>
+double slowest(Body&& body) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    auto time = time_of(1, body);
+    MPI_Allreduce(MPI_IN_PLACE, &time, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return time;
+}
+
+/// What is compared: `run` is timed, `after` is not.
+struct Way {
+    std::function<void()> run;
+    std::function<void()> after = [] {};
+};
+
+/// The median time of each way in milliseconds: all in turn, round after round, each round in another order,
+/// after one that is not counted.
+inline std::vector<double> medians(const std::vector<Way>& ways, int rounds) {
+    auto times = std::vector<std::vector<double>>(ways.size());
+    for (int round = -1; round < rounds; ++round)
+        for (std::size_t i = 0; i < ways.size(); ++i) {
+            const auto which = (i + static_cast<std::size_t>(round + 1)) % ways.size();
+            const auto time = slowest(ways[which].run);
+            ways[which].after();
+            if (round >= 0) times[which].push_back(time * 1e-6);
+        }
+    auto result = std::vector<double>{};
+    for (auto& each : times) result.push_back(median(std::move(each)));
+    return result;
+}
+
+}  // namespace rankmesh::bench

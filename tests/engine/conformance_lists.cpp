@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of buffers: what each gets is what it would get from one call of its own.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <random>
+
+#include <rankmesh/core/text.hpp>
+
+#include "conformance.hpp"
+#include "operations.hpp"
+
+using namespace rankmesh;
+using operations::bf16;
+using operations::Token;
+using operations::Types;
+using operations::Values;
+
+namespace {
+
+/// Buffers of many types, and what is to come of them.
+class List {
+public:
+    /// Adds `given` to those that are read and written, or to those that are only read if `read` says so.
+    template <class T>
+    void add(Values<T> given, Values<T> wanted, bool read = false) {
+        auto kept = std::make_shared<Values<T>>(std::move(given));
+        if (read)
+            ins.add(*kept);
+        else
+            outs.add(*kept);
+        checks_.push_back([kept, wanted = std::move(wanted), number = checks_.size()] {
+            operations::expect_same(*kept, wanted, "buffer " + std::to_string(number));
+        });
+    }
+    void verify() const {
+        for (const auto& check : checks_) check();
+    }
+
+    ConstBuffers ins;
+    Buffers outs;
+
+private:
+    std::vector<std::function<void()>> checks_;
+};
+
+/// Calls `body` with a type, or a count, that every rank draws alike.
+template <class... T, class Body>
+void draw(Types<T...>, std::mt19937& random, Body&& body) {
+    const auto drawn = random() % sizeof...(T);
+    constexpr std::size_t lengths[] = {0, 1, 3, 16, 17, 40};
+    const auto length = lengths[random() % std::size(lengths)];
+    auto i = std::size_t{0};
+    ((i++ == drawn ? body(T{}, length) : void()), ...);
+}
+
+using Numbers = Types<float, double, bf16, std::int32_t, std::int64_t>;
+using Truths = Types<std::int32_t, bool, std::int64_t>;
+using Floats = Types<float, double, bf16>;
+using Movables = Types<float, double, bf16, std::int32_t, std::int64_t, bool, Token>;
+
+/// Each way to run a list: packed into one, into several, not at all, and started.
+void in_every_way(const std::function<void(std::mt19937&, const ListOptions&, bool start)>& body) {
+    for (auto bytes : {std::size_t{0}, std::size_t{64}, std::size_t{200}, ListOptions{}.bucket_bytes})
+        for (auto start : {false, true})
+            for (unsigned seed = 1; seed <= 3; ++seed) {
+                SCOPED_TRACE(detail::cat("buckets of ", bytes, " bytes, ", start ? "started" : "blocking",
+                                         ", seed ", seed));
+                auto random = std::mt19937(seed);
+                body(random, {.bucket_bytes = bytes}, start);
+            }
+}
+
+constexpr auto many = 25;
+
+template <class... T, class R>
+void check_all_reduce(Types<T...> types, R, Communicator& on, int me) {
+    in_every_way([&](std::mt19937& random, const ListOptions& options, bool start) {
+        auto list = List();
+        for (int b = 0; b < many; ++b)
+            draw(types, random, [&]<class Drawn>(Drawn, std::size_t length) {
+                const auto at = [&](std::size_t i) { return i + static_cast<std::size_t>(b); };
+                list.add<Drawn>(
+                    {length, [&](std::size_t i) { return operations::payload<Drawn>(R::value, me, at(i)); }},
+                    {length, [&](std::size_t i) {
+                         return operations::reduced<Drawn>(on.world_ranks(), at(i), R::value);
+                     }});
+            });
+        if (start)
+            on.start_all_reduce(list.outs, R{}, options).wait();
+        else
+            on.all_reduce(list.outs, R{}, options);
+        list.verify();
+    });
+}
+
+/// What buffer `b` of world rank `rank` holds.
+template <class T>
+Values<T> marks(int rank, int b, std::size_t length) {
+    return {length,
+            [&](std::size_t i) { return operations::mark<T>(rank, i + 50 * static_cast<std::size_t>(b)); }};
+}
+
+}  // namespace
+
+TEST(Conformance, AListIsReducedAsItsBuffersByThemselves) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        check_all_reduce(Numbers{}, rankmesh::sum, on, world.rank());
+        check_all_reduce(Numbers{}, rankmesh::max, on, world.rank());
+        check_all_reduce(Floats{}, rankmesh::mean, on, world.rank());
+        check_all_reduce(Truths{}, rankmesh::logical_xor, on, world.rank());
+    });
+}
+
+TEST(Conformance, AListOfAnyTypesIsBroadcastFromEveryRoot) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        for (int root = 0; root < world.size(); ++root)
+            in_every_way([&](std::mt19937& random, const ListOptions& options, bool start) {
+                auto list = List();
+                for (int b = 0; b < many; ++b)
+                    draw(Movables{}, random, [&]<class T>(T, std::size_t length) {
+                        list.add(marks<T>(world.rank(), b, length), marks<T>(root, b, length));
+                    });
+                if (start)
+                    on.start_broadcast(list.outs, root, options).wait();
+                else
+                    on.broadcast(list.outs, root, options);
+                list.verify();
+            });
+    });
+}
+
+TEST(Conformance, AListOfAnyTypesIsGathered) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        in_every_way([&](std::mt19937& random, const ListOptions& options, bool start) {
+            auto list = List();
+            for (int b = 0; b < many; ++b)
+                draw(Movables{}, random, [&]<class T>(T, std::size_t length) {
+                    const auto mine = marks<T>(world.rank(), b, length);
+                    list.add(mine, mine, true);
+                    const auto all = length * static_cast<std::size_t>(world.size());
+                    list.add(operations::blank<T>(all), Values<T>(all, [&](std::size_t i) {
+                                 const auto from = on.world_ranks()[i / length];
+                                 return marks<T>(from, b, length)[i % length];
+                             }));
+                });
+            if (start)
+                on.start_all_gather(list.ins, list.outs, options).wait();
+            else
+                on.all_gather(list.ins, list.outs, options);
+            list.verify();
+        });
+    });
+}
+
+TEST(Conformance, AListIsMadeOfNamedBuffersOrOfARangeOfThem) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        auto layers = std::vector<std::vector<float>>{};
+        for (std::size_t i = 0; i < 10; ++i) layers.emplace_back(i * i, static_cast<float>(i));
+        auto counter = 1;
+        auto array = std::array<double, 3>{1, 2, 3};
+        on.all_reduce(Buffers(layers));
+        on.all_reduce(Buffers(counter, array, std::span(layers[2]).first(2)), rankmesh::max);
+        auto list = Buffers(layers);
+        list.add(counter);
+        EXPECT_EQ(list.size(), 11U);
+        auto pending = on.start_all_reduce(list, rankmesh::sum, {.bucket_bytes = 100});
+        list = Buffers();  // what was started needs the buffers, not the list
+        pending.wait();
+        for (std::size_t i = 0; i < 10; ++i)
+            EXPECT_EQ(layers[i],
+                      std::vector<float>(i * i, static_cast<float>(i) * static_cast<float>(n * n)));
+        EXPECT_EQ(counter, n);
+        EXPECT_EQ(array, (std::array<double, 3>{1, 2, 3}));
+
+        const auto mine = std::vector<int>{world.rank()};
+        const auto half = static_cast<float>(world.rank()) / 2;
+        auto all = std::vector<int>(static_cast<std::size_t>(n));
+        auto halves = std::vector<float>(static_cast<std::size_t>(n));
+        on.all_gather(ConstBuffers(mine, half), Buffers(all, halves));
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            EXPECT_EQ(all[i], static_cast<int>(i));
+            EXPECT_EQ(halves[i], static_cast<float>(i) / 2);
+        }
+    });
+}
+
+TEST(Conformance, AnEmptyListAndOneOfEmptyBuffersDoNothing) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto none = std::vector<float>{};
+        auto no_numbers = std::vector<int>{};
+        for (auto bytes : {std::size_t{0}, std::size_t{64}}) {
+            const auto options = ListOptions{.bucket_bytes = bytes};
+            for (const auto& list : {Buffers(), Buffers(none), Buffers(none, no_numbers, none)}) {
+                on.all_reduce(list, rankmesh::sum, options);
+                on.broadcast(list, 0, options);
+                on.all_gather(list, list, options);
+                on.start_all_reduce(list, rankmesh::sum, options).wait();
+                on.start_broadcast(list, 0, options).wait();
+                on.start_all_gather(list, list, options).wait();
+            }
+        }
+        operations::check_all<float>(on, world.rank(), 3);
+    });
+}
+
+TEST(Conformance, AListThatIsDroppedIsWaitedForAndCopiedBack) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto x = std::vector<float>(10, 1);
+        auto y = std::vector<float>(20, 1);
+        { const auto dropped = on.start_all_reduce(Buffers(x, y)); }
+        const auto n = static_cast<float>(world.size());
+        EXPECT_EQ(x, std::vector<float>(10, n));
+        EXPECT_EQ(y, std::vector<float>(20, n));
+        auto first = on.start_all_reduce(Buffers(x, y));
+        auto second = on.start_broadcast(Buffers(y), 0);
+        auto moved = std::move(first);
+        second.wait();
+        while (!moved.done()) on.size();
+        moved.wait();
+        EXPECT_EQ(x, std::vector<float>(10, n * n));
+    });
+}
+
+TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNamesIt) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        const auto where = detail::cat("on 'dp' of mesh dp=", n);
+        const auto given = std::vector<float>{1, 2, 3};
+        auto x = given;
+        auto whole = std::vector<int>{4, 5};
+        auto truth = true;
+        auto token = Token{1, 2};
+        auto room = std::vector<float>(static_cast<std::size_t>(3 * n), 7);
+        auto wrong = std::vector<int>(static_cast<std::size_t>(2 * n + 1), 7);
+        const auto options = ListOptions{.bucket_bytes = 0};
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, whole), mean, options); }),
+                  "buffer 1 of a list: mean makes no sense on i32 elements");
+        EXPECT_EQ(text_of<Misuse>([&] { on.start_all_reduce(Buffers(x, whole), mean, options).wait(); }),
+                  "buffer 1 of a list: mean makes no sense on i32 elements");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, truth)); }),
+                  "buffer 1 of a list: sum makes no sense on bool elements");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, x, token)); }),
+                  "buffer 2 of a list: sum makes no sense on byte elements");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(whole, x), rankmesh::bit_or); }),
+                  "buffer 1 of a list: bit_or makes no sense on f32 elements");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room), options); }),
+                  detail::cat("a list all_gather ", where,
+                              " was given 2 buffers in and 1 out; both must be equal"));
+        EXPECT_EQ(
+            text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, wrong), options); }),
+            detail::cat("buffer 1 of a list: all_gather ", where, " (", n,
+                        " ranks) was given 2 elements in and ", 2 * n + 1, " out; out must hold ", 2 * n));
+        EXPECT_EQ(
+            text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, room), options); }),
+            "buffer 1 of a list: it holds i32 in and f32 out");
+        EXPECT_EQ(x, given);
+        EXPECT_EQ(whole, (std::vector<int>{4, 5}));
+        EXPECT_EQ(room, std::vector<float>(static_cast<std::size_t>(3 * n), 7));
+        on.all_reduce(Buffers(x), rankmesh::max);
+        EXPECT_EQ(x, given);
+        operations::check_all<float>(on, world.rank(), 3);
+    });
+}

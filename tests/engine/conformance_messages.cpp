@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between two members, batches of them, objects of unknown length, and barriers that name who is
+// missing.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <stdexcept>
+
+#include <rankmesh/core/text.hpp>
+
+#include "conformance.hpp"
+#include "operations.hpp"
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+using operations::check_all;
+
+namespace {
+
+/// What rank `from` says as its message number `k`.
+std::vector<int> words(int from, int k, std::size_t count = 5) {
+    auto made = std::vector<int>(count);
+    for (std::size_t i = 0; i < count; ++i) made[i] = from * 10000 + k * 100 + static_cast<int>(i);
+    return made;
+}
+
+}  // namespace
+
+TEST(Conformance, MessagesOfOnePairArriveInTheOrderInWhichTheyWereSent) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto last = world.size() - 1;
+        if (last == 0) return;
+        constexpr auto many = 20;
+        const auto length = [](int k) { return static_cast<std::size_t>(k * k % 7); };
+        auto sent = std::vector<std::vector<int>>{};
+        auto got = std::vector<std::vector<int>>{};
+        for (int k = 0; k < many; ++k) {
+            sent.push_back(words(world.rank(), k, length(k)));
+            got.emplace_back(length(k), -1);
+        }
+        for (auto start : {false, true}) {
+            auto pending = std::vector<Pending>{};
+            for (std::size_t k = 0; k < many; ++k) {
+                if (world.rank() == 0 && start) pending.push_back(on.start_send(sent[k], last));
+                if (world.rank() == 0 && !start) on.send(sent[k], last);
+                if (world.rank() == last && start) pending.push_back(on.start_recv(got[k], 0));
+                if (world.rank() == last && !start) on.recv(got[k], 0);
+            }
+            // In an order that is nobody's: 0, 7, 14, 1, ...
+            for (std::size_t i = 0; i < pending.size(); ++i) pending[i * 7 % many].wait();
+            for (int k = 0; k < many && world.rank() == last; ++k)
+                EXPECT_EQ(got[static_cast<std::size_t>(k)], words(0, k, length(k))) << "message " << k;
+            for (auto& message : got) std::ranges::fill(message, -1);
+        }
+        on.barrier();
+    });
+}
+
+TEST(Conformance, StartedMessagesCrossOthersAndCollectivesOfTheirChannel) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        const auto next = (world.rank() + 1) % n;
+        const auto before = (world.rank() + n - 1) % n;
+        if (n == 1) return;
+        auto first = words(world.rank(), 1);
+        auto second = words(world.rank(), 2);
+        auto a = std::vector<int>(5);
+        auto b = std::vector<int>(5);
+        auto sum = world.rank();
+        auto early = on.start_recv(a, before);
+        auto reducing = on.start_all_reduce(sum);
+        auto late = on.start_recv(b, before);
+        on.barrier();
+        auto one = on.start_send(first, next);
+        on.send(second, next);
+        late.wait();
+        EXPECT_EQ(b, words(before, 2));
+        reducing.wait();
+        EXPECT_EQ(sum, n * (n - 1) / 2);
+        early.wait();
+        EXPECT_EQ(a, words(before, 1));
+        one.wait();
+    });
+}
+
+TEST(Conformance, ThroughAPipelineBothWaysGoAsOneBatch) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"pp", rest}}).on("pp");
+        const auto first = on.rank() == 0;
+        const auto last = on.rank() == on.size() - 1;
+        for (int step = 0; step < 4; ++step) {
+            // Longer than what an engine sends without asking the receiver.
+            const auto length = step == 3 ? std::size_t{100'000} : std::size_t{10};
+            const auto forward = words(world.rank(), step, length);
+            const auto backward = words(world.rank(), step + 50, length);
+            auto activations = std::vector<int>(length);
+            auto gradients = std::vector<int>(length);
+            const auto exchange = [&] {
+                if (!last) on.send(forward, on.rank() + 1);
+                if (!last) on.recv(gradients, on.rank() + 1);
+                if (!first) on.send(backward, on.rank() - 1);
+                if (!first) on.recv(activations, on.rank() - 1);
+            };
+            if (step % 2 == 0)
+                on.batch(exchange);
+            else
+                on.start_batch(exchange).wait();
+            const auto nothing = std::vector<int>(length);
+            EXPECT_EQ(activations, first ? nothing : words(world.rank() - 1, step, length));
+            EXPECT_EQ(gradients, last ? nothing : words(world.rank() + 1, step + 50, length));
+        }
+    });
+}
+
+TEST(Conformance, ABatchHoldsSendRecvsAndSeveralMayBeInFlight) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        const auto next = (world.rank() + 1) % n;
+        const auto before = (world.rank() + n - 1) % n;
+        const auto right = words(world.rank(), 1);
+        const auto left = words(world.rank(), 2);
+        auto from_left = std::vector<int>(5);
+        auto from_right = std::vector<int>(5);
+        auto to_myself = std::vector<int>(5);
+        auto both = on.start_batch([&] {
+            on.send_recv(right, next, from_left, before);
+            on.send_recv(left, before, from_right, next);
+        });
+        auto own = on.start_batch([&] {
+            on.send(right, on.rank());
+            on.recv(to_myself, on.rank());
+        });
+        auto nothing = on.start_batch([] {});
+        own.wait();
+        nothing.wait();
+        both.wait();
+        EXPECT_EQ(from_left, words(before, 1));
+        EXPECT_EQ(from_right, words(next, 2));
+        EXPECT_EQ(to_myself, words(world.rank(), 1));
+        on.send_recv(left, on.rank(), to_myself, on.rank());
+        EXPECT_EQ(to_myself, words(world.rank(), 2));
+    });
+}
+
+TEST(Conformance, TheSameEdgesGiveTheSameInABatchAsOneByOne) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        for (unsigned seed = 1; seed <= 5; ++seed)
+            for (auto start : {false, true}) {
+                auto random = std::mt19937(seed);
+                auto edges = std::vector<operations::Message>{};
+                for (int k = 0; k < 4 * world.size(); ++k)
+                    edges.push_back({static_cast<int>(random() % static_cast<unsigned>(world.size())),
+                                     static_cast<int>(random() % static_cast<unsigned>(world.size()))});
+                for (auto count : {std::size_t{0}, std::size_t{3}, std::size_t{20'000}})
+                    operations::Suite<float>(on, world.rank(), count).messages(edges, start).finish();
+            }
+    });
+}
+
+TEST(Conformance, ABatchThatThrowsSendsNothingAndTheChannelGoesOn) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        const auto next = (world.rank() + 1) % n;
+        const auto before = (world.rank() + n - 1) % n;
+        const auto wrong = words(world.rank(), 1);
+        const auto right = words(world.rank(), 2);
+        auto got = std::vector<int>(5, -1);
+        const auto throwing = [&] {
+            on.send(wrong, next);
+            on.recv(got, before);
+            throw std::runtime_error("boom");
+        };
+        EXPECT_EQ(text_of<std::runtime_error>([&] { on.batch(throwing); }), "boom");
+        EXPECT_EQ(text_of<std::runtime_error>([&] { on.start_batch(throwing).wait(); }), "boom");
+        EXPECT_EQ(got, std::vector<int>(5, -1));
+        on.send_recv(right, next, got, before);
+        EXPECT_EQ(got, words(before, 2));
+        check_all<float>(on, world.rank(), 3);
+    });
+}
+
+TEST(Conformance, WhatIsNoMessageIsRefusedInABatchAndTheChannelGoesOn) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
+        auto on = me.on("dp");
+        auto other = me.on("other");
+        auto x = 1.0f;
+        auto y = 2.0f;
+        auto word = std::string("a");
+        auto earlier = on.start_barrier();
+        const auto where = detail::cat("a batch on 'dp' of mesh dp=", world.size(),
+                                       " is being collected; inside it call send, recv and send_recv, and "
+                                       "nothing else on its channel");
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.all_reduce(x); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.barrier(); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.monitored_barrier(); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.start_all_reduce(x).wait(); }); }), where);
+        EXPECT_EQ(text_of<Misuse>(
+                      [&] { on.batch([&] { on.start_send_recv(x, on.rank(), y, on.rank()).wait(); }); }),
+                  where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.all_reduce(Buffers(x)); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.start_all_reduce(Buffers(x)).wait(); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.broadcast_object(word); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.batch([] {}); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { earlier.wait(); }); }), where);
+        EXPECT_EQ(text_of<Misuse>([&] { on.start_batch([&] { on.all_reduce(x); }).wait(); }), where);
+        on.batch([&] {
+            // Refused and caught inside, it leaves the batch as it was; other channels are free.
+            EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(x); }), where);
+            other.all_reduce(x, rankmesh::max);
+        });
+        EXPECT_EQ(x, 1.0f);
+        earlier.wait();
+        check_all<float>(on, world.rank(), 3);
+    });
+}
+
+TEST(Conformance, MessagesToOneselfMeetAsOneOrAreRefused) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto r = world.rank();
+        const auto n = world.size();
+        const auto where = detail::cat("'dp' of mesh dp=", n);
+        auto one = std::vector<float>(1);
+        auto two = std::vector<float>(2);
+        auto whole = std::vector<int>(1);
+        const auto refused = [&](std::string_view operation) {
+            return detail::cat(operation, " on ", where, " between position ", r,
+                               " and itself would wait for ever; call both sides as one, by send_recv or in "
+                               "a batch");
+        };
+        EXPECT_EQ(text_of<Misuse>([&] { on.send(one, r); }), refused("send"));
+        EXPECT_EQ(text_of<Misuse>([&] { on.recv(one, r); }), refused("recv"));
+        EXPECT_EQ(text_of<Misuse>([&] { on.start_send(one, r).wait(); }), refused("send"));
+        EXPECT_EQ(text_of<Misuse>([&] { on.start_recv(one, r).wait(); }), refused("recv"));
+        if (n > 1) {
+            EXPECT_EQ(text_of<Misuse>([&] { on.send_recv(one, r, two, (r + 1) % n); }), refused("send_recv"));
+            EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send_recv(one, (r + 1) % n, two, r); }); }),
+                      refused("send_recv"));
+        }
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send(one, r); }); }),
+                  detail::cat("a batch on ", where, " has 1 sends to position ", r,
+                              " itself and 0 recvs from it; they must meet"));
+        EXPECT_EQ(text_of<Misuse>([&] {
+                      on.batch([&] {
+                          on.recv(one, r);
+                          on.send(two, r);
+                          on.recv(two, r);
+                      });
+                  }),
+                  detail::cat("a batch on ", where, " has 1 sends to position ", r,
+                              " itself and 2 recvs from it; they must meet"));
+        EXPECT_EQ(text_of<Misuse>([&] {
+                      on.batch([&] {
+                          on.send(one, r);
+                          on.recv(two, r);
+                      });
+                  }),
+                  detail::cat("a batch on ", where, " sends 1 f32 to itself and receives 2 f32"));
+        EXPECT_EQ(text_of<Misuse>([&] {
+                      on.batch([&] {
+                          on.send(whole, r);
+                          on.recv(one, r);
+                      });
+                  }),
+                  detail::cat("a batch on ", where, " sends 1 i32 to itself and receives 1 f32"));
+        check_all<float>(on, r, 3);
+    });
+}
+
+TEST(Conformance, APositionThatIsNotThereIsRefused) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        const auto r = world.rank();
+        auto in = std::vector<float>(static_cast<std::size_t>(n));
+        auto out = std::vector<float>(static_cast<std::size_t>(n * n));
+        const auto refused = [&](std::string_view operation, std::string_view preposition, int position) {
+            return detail::cat(operation, " on 'dp' of mesh dp=", n, " ", preposition, " position ", position,
+                               "; positions are 0..", n - 1);
+        };
+        EXPECT_EQ(text_of<Misuse>([&] { on.send(in, n); }), refused("send", "to", n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.recv(out, -1); }), refused("recv", "from", -1));
+        EXPECT_EQ(text_of<Misuse>([&] { on.send_recv(in, -2, out, r); }), refused("send_recv", "to", -2));
+        EXPECT_EQ(text_of<Misuse>([&] { on.send_recv(in, r, out, n); }), refused("send_recv", "from", n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.start_send(in, n).wait(); }), refused("send", "to", n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send(in, n); }); }), refused("send", "to", n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.reduce(in, sum, n); }), refused("reduce", "to", n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.gather(in, out, -1); }), refused("gather", "to", -1));
+        EXPECT_EQ(text_of<Misuse>([&] { on.scatter(out, in, n); }), refused("scatter", "from", n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.broadcast_object(in, n); }), refused("broadcast", "from", n));
+        EXPECT_EQ(text_of<Misuse>([&] { on.broadcast(Buffers(in), n); }),
+                  detail::cat("buffer 0 of a list: ", refused("broadcast", "from", n)));
+        check_all<float>(on, r, 3);
+    });
+}
+
+TEST(Conformance, AnObjectsLengthIsKnownToItsRootAlone) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        for (int root = 0; root < world.size(); ++root)
+            for (auto length : {std::size_t{0}, std::size_t{1}, std::size_t{10'000}}) {
+                const auto is_root = world.rank() == root;
+                const auto text = std::string(length, static_cast<char>('a' + root));
+                // Shorter, longer, or of the same length before.
+                auto got = is_root ? text : std::string(static_cast<std::size_t>(world.rank()) * length, '?');
+                on.broadcast_object(got, root);
+                EXPECT_EQ(got, text);
+                const auto numbers = words(root, 1, length);
+                auto vector = is_root ? numbers : std::vector<int>{1, 2, 3};
+                auto pending = on.start_broadcast_object(vector, root);
+                on.barrier();
+                pending.wait();
+                EXPECT_EQ(vector, numbers);
+            }
+    });
+}
+
+TEST(Conformance, AMonitoredBarrierIsABarrierIfAllCome) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
+        auto on = me.on("dp");
+        auto other = me.on("other");
+        // What rank 0 says before it, all hear after it.
+        for (int step = 0; step < 20; ++step) {
+            auto x = world.rank() == 0 ? step : -1;
+            auto saying = other.start_broadcast(x, 0);
+            if (step % 2 == 0)
+                on.monitored_barrier();
+            else
+                on.start_monitored_barrier().wait();
+            saying.wait();
+            EXPECT_EQ(x, step);
+        }
+        auto first = on.start_monitored_barrier();
+        auto sum = 1;
+        on.all_reduce(sum);
+        auto second = on.start_monitored_barrier();
+        while (!first.done()) on.size();
+        first.wait();
+        second.wait();
+        EXPECT_EQ(sum, world.size());
+    });
+}
+
+TEST(Conformance, AMonitoredBarrierNamesWhoIsMissingAndOtherChannelsGoOn) {
+    on_every_rank([](World& world) {
+        const auto n = world.size();
+        if (n == 1) return;
+        // Of the first and of the last, which hear of it in different ways.
+        for (auto missing : {0, n - 1}) {
+            const auto start = missing == 0;
+            auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("watched").within(500ms)}});
+            auto on = me.on("dp");
+            auto watched = me.on("watched");
+            on.barrier();
+            if (world.rank() == missing) {
+                check_all<float>(on, world.rank(), 3);  // where it waits for the others
+                continue;
+            }
+            auto said = std::string{};
+            try {
+                if (start)
+                    watched.start_monitored_barrier().wait();
+                else
+                    watched.monitored_barrier();
+                ADD_FAILURE() << "rank " << missing << " has not come";
+            } catch (const Deadline& error) {
+                said = error.what();
+                EXPECT_EQ(error.missing, std::vector<int>{missing});
+                // On MPI only position 0 hears from everyone.
+                EXPECT_EQ(error.arrived.size() == static_cast<std::size_t>(n - 1),
+                          missing > 0 || n == 2 || world.engine() != "mpi");
+                for (const auto* part : {"the deadline of 500 ms passed on rank ", " in monitored_barrier",
+                                         "on 'watched' of mesh dp=", ": arrived {",
+                                         "; 'watched' of mesh dp=", " can not be used any more"})
+                    EXPECT_NE(said.find(part), std::string::npos) << said;
+                EXPECT_NE(said.find(detail::cat(", missing {", missing, "}")), std::string::npos) << said;
+            }
+            EXPECT_EQ(text_of<Deadline>([&] { watched.barrier(); }), said);
+            EXPECT_EQ(text_of<Deadline>([&] { watched.start_barrier().wait(); }), said);
+            check_all<float>(on, world.rank(), 3);
+        }
+    });
+}
