@@ -2,13 +2,12 @@
 // In a file of its own: where the compiler can see through these, g++ warns of new that ends in free.
 #include "support/allocations.hpp"
 
-#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
-std::atomic<std::size_t> count = 0;
+thread_local std::size_t count = 0;
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 
 namespace support {
 
-/// How often operator new was called in this program: link support/allocations.cpp, which replaces it.
+/// How often this thread has called operator new: link support/allocations.cpp, which replaces it.
 std::size_t allocations();
 
 }  // namespace support
