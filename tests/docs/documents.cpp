@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Documents tell the truth: every command they show prints what they show, and every snippet is part of a
-// program that is compiled and run.
+// source that is compiled and run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -116,16 +116,18 @@ TEST(Documents, ACommandPrintsWhatTheDocumentShows) {
     EXPECT_GT(count, 5);
 }
 
-TEST(Documents, ASnippetIsPartOfAProgramThatIsCompiledAndRun) {
-    auto programs = std::vector<std::string>{};
-    for (const auto& entry : fs::directory_iterator(RANKMESH_SOURCE "/examples"))
-        if (entry.path().extension() == ".cpp") programs.push_back(bare(lines_of(content_of(entry.path()))));
+TEST(Documents, ASnippetIsPartOfASourceThatIsCompiledAndRun) {
+    auto sources = std::vector<std::string>{};
+    for (const auto* folder : {"examples", "include", "src", "tests"})
+        for (const auto& entry : fs::recursive_directory_iterator(RANKMESH_SOURCE "/" + std::string(folder)))
+            if (const auto kind = entry.path().extension(); kind == ".cpp" || kind == ".hpp")
+                sources.push_back(bare(lines_of(content_of(entry.path()))));
     auto count = 0;
     for (const auto& block : all_blocks("cpp")) {
         auto found = false;
-        for (const auto& program : programs)
-            found = found || program.find(bare(block.lines)) != std::string::npos;
-        EXPECT_TRUE(found) << block.where << " is in no program of examples/:\n" << joined(block.lines);
+        for (const auto& source : sources)
+            found = found || source.find(bare(block.lines)) != std::string::npos;
+        EXPECT_TRUE(found) << block.where << " is in no source:\n" << joined(block.lines);
         ++count;
     }
     EXPECT_GT(count, 3);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// AReaL's ProcessTopology: DeepSpeed's, of which it knows two orders of three axes.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <rankmesh/dialect/deepspeed/process_topology.hpp>
+
+namespace rankmesh::areal {
+
+/// pipe, data, tensor (training) or data, pipe, tensor (inference), outermost first.
+class ProcessTopology : public deepspeed::ProcessTopology {
+public:
+    /// Throws dialect::Error for other axes, else what DeepSpeed's topology throws.
+    ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims);
+
+    /// `ProcessTopology(axes=['pipe', 'data', 'tensor'], dims=[2, 2, 2])`.
+    std::string repr() const;
+};
+
+/// What a model trains on.
+struct PipeDataTensorParallelTopology : ProcessTopology {
+    PipeDataTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence_parallel,
+                                   bool gradient_checkpointing, bool gradient_accumulation_fusion,
+                                   std::optional<int> max_prompt_len = {});
+
+    bool sequence_parallel, gradient_checkpointing, gradient_accumulation_fusion;
+    std::optional<int> max_prompt_len;
+};
+
+/// What a model generates on.
+struct DataPipeTensorParallelTopology : ProcessTopology {
+    DataPipeTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence_parallel,
+                                   std::optional<int> max_prompt_len = {});
+
+    bool sequence_parallel;
+    std::optional<int> max_prompt_len;
+};
+
+/// Every ordered triple of positive numbers whose product is n, each once; none for 0.
+///
+///     areal::decompose_to_three_factors(4).size() == 6
+std::vector<std::array<int, 3>> decompose_to_three_factors(int n);
+
+using deepspeed::_prime_factors;
+
+}  // namespace rankmesh::areal

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// AReaL's rank_mapping: which rank of the world stands for which rank of a model's topology.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <rankmesh/core/group.hpp>
+
+namespace rankmesh::areal {
+
+/// From topology ranks to world ranks; where these rise in equal steps it holds no table.
+///
+///     areal::RankMapping(3, 2)[4] == 11 && areal::RankMapping({{0, 3}, {1, 5}})[1] == 5
+class RankMapping {
+public:
+    /// Every rank stands for itself.
+    RankMapping() = default;
+    /// Topology rank r is world rank offset + r * step.
+    explicit RankMapping(int offset, int step = 1) : offset_(offset), step_(step) {}
+    /// The original's dictionary.
+    RankMapping(const std::map<int, int>& ranks);
+
+    /// Throws dialect::Error where one of the topology's `size` ranks has no world rank, or one outside a
+    /// world of `world_size`; dialect::Refusal ("mapping-not-rising") where a rank is not above the one
+    /// before.
+    void check(int size, int world_size) const;
+
+    /// The world rank of a topology rank; throws dialect::Error where the dictionary lacks it.
+    int operator[](int topology_rank) const;
+    /// Which of the topology's `size` ranks a world rank stands for, nothing if for none; the mapping rises.
+    std::optional<int> find(int world_rank, int size) const;
+    /// The world ranks of a group.
+    std::vector<int> of(const Group& topology_ranks) const;
+    /// By how much the ranks rise where they do in equal steps.
+    std::optional<int> step() const { return table_.empty() ? std::optional(step_) : std::nullopt; }
+
+private:
+    int offset_ = 0;
+    int step_ = 1;
+    int size_ = std::numeric_limits<int>::max();
+    std::map<int, int> table_;  // empty where the ranks rise in equal steps
+};
+
+}  // namespace rankmesh::areal

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The groups that DeepSpeed's utils/groups.py makes, as rules: which ranks are together, in which order.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/core/mesh.hpp>
+#include <rankmesh/engine/plan.hpp>
+
+namespace rankmesh::deepspeed {
+
+/// The expert and the expert-data groups of one expert size, listed in the original's order.
+///
+/// Ranks are those of blocks (pipeline stages, or tensor lanes of stages), each in an order of its own, in
+/// which every rank has an index among the experts and one among their replicas.
+///
+/// Law: both kinds of groups partition the world, and share one rank or none.
+class ExpertGroups {
+public:
+    int world_size() const { return world_size_; }
+    int expert_parallel_size() const { return expert_; }
+    int expert_data_parallel_size() const { return data_; }
+    /// The tensor ranks of which each has expert groups of its own.
+    int expert_tensor_parallel_size() const { return lanes_apart_ ? lanes_ : 1; }
+    /// `ep_size_4`.
+    std::string group_name() const;
+
+    /// How many groups there are, and the ranks of one of them.
+    int expert_parallel_count() const { return world_size_ / expert_; }
+    int expert_data_parallel_count() const { return world_size_ / data_; }
+    std::vector<int> expert_parallel(int group) const;
+    std::vector<int> expert_data_parallel(int group) const;
+    /// The ranks of the group of `rank`.
+    std::vector<int> expert_parallel_of(int rank) const;
+    std::vector<int> expert_data_parallel_of(int rank) const;
+    /// Where `rank` stands in its group, and the group's lowest rank: torch sorts ranks.
+    int expert_parallel_rank(int rank) const;
+    int expert_data_parallel_rank(int rank) const;
+    int expert_data_parallel_first(int rank) const;
+    /// All groups in the order in which the original makes them.
+    std::vector<std::vector<int>> new_groups() const;
+
+    /// What to declare for them: axes `expert` and `expert_data`, each rank's group sorted as torch sorts.
+    Plan plan() const;
+
+private:
+    friend ExpertGroups _create_expert_and_data_parallel(int, int, std::optional<int>, std::optional<int>,
+                                                         std::string_view, bool);
+    friend ExpertGroups _get_expert_parallel_ranks(int, int, int, int, bool);
+    enum class Making { data_first, expert_first, by_stage };
+    struct Place {
+        int block, expert, data;
+    };
+    /// Part of a block in its order: `size` indices from `first` on in equal steps.
+    struct Members {
+        int first, size, step;
+    };
+    ExpertGroups() = default;
+
+    int blocks() const { return world_size_ / (expert_ * data_); }
+    int lane_size() const { return lanes_apart_ ? expert_ * data_ : stage_ / lanes_; }
+    int at(int block, int index) const;
+    Place place(int rank) const;
+    Members expert_members(const Place& place) const;
+    Members data_members(const Place& place) const;
+    std::vector<int> ranks(int block, const Members& members) const;
+    int sorted_position(int rank, const Members& members) const;
+
+    int world_size_ = 1;
+    int stage_ = 1;             // ranks of a pipeline stage
+    int lanes_ = 1;             // tensor ranks, the fastest
+    bool lanes_apart_ = false;  // each lane is a block; else a block is a stage, lane after lane
+    int expert_ = 1;            // ranks of an expert group
+    int data_ = 1;              // ranks of an expert-data group
+    bool data_inner_ = false;   // replicas are next to each other, as D+E has them
+    Making making_ = Making::expert_first;
+};
+
+/// Expert groups of stages cut into tensor lanes: E+D, or D+E with `use_data_before_expert_parallel_`.
+///
+/// Throws dialect::Error where a size does not divide, dialect::Refusal for one below 1 ("sizes-below-one").
+///
+///     deepspeed::_get_expert_parallel_ranks(16, 2, 4).expert_parallel(2) == std::vector{1, 3, 5, 7}
+ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size_, int expert_parallel_size_,
+                                        int pipeline_parallel_size_ = 1,
+                                        bool use_data_before_expert_parallel_ = false);
+
+/// Expert groups of stages that are not cut: with `mp_size` above 1 and `mp_mode` "tp" one lane's ranks after
+/// the other's, else as they are.
+///
+/// Throws dialect::Error where a size does not divide or D+E is asked with `mp_size` above 1,
+/// dialect::Refusal for sizes below 1 ("sizes-below-one") and where stages or lanes do not divide
+/// ("ranks-left-out").
+ExpertGroups _create_expert_and_data_parallel(int world_size, int expert_parallel_size_,
+                                              std::optional<int> mp_size = {},
+                                              std::optional<int> pp_size = {},
+                                              std::string_view mp_mode = "tp",
+                                              bool use_data_before_expert_parallel_ = false);
+
+/// What `_get_expert_parallel_ranks` says, for a client's mpu of these sizes.
+ExpertGroups _create_expert_data_and_model_parallel(int world_size, int expert_parallel_size_,
+                                                    int tensor_parallel_size_,
+                                                    int pipeline_parallel_size_ = 1,
+                                                    bool use_data_before_expert_parallel_ = false);
+
+/// `data_parallel tensor_parallel`: the original makes the data groups first.
+///
+/// Throws dialect::Error where the size does not divide the world, dialect::Refusal for one below 1 and for a
+/// data_parallel_size that leaves ranks out.
+Mesh _init_tp_mesh_device(int world_size, int tensor_model_parallel_size = 1,
+                          std::optional<int> data_parallel_size = {});
+/// The same, where a size above the world's counts as the world's.
+Mesh _create_model_parallel(int world_size, int model_parallel_size_);
+
+/// `data_parallel sequence_parallel`: what `mesh_device` is with Ulysses' sequence parallelism.
+Mesh sequence_parallel_mesh(int world_size, int sequence_parallel_size);
+
+/// `zero_param_inter zero_param_intra`: hpZ's groups are along the second, of at most the world's size.
+Mesh _create_zero_param_parallel_group(int world_size, int group_size);
+
+/// `global local`: the all-to-all groups, `local_<node>` along the second and, with several nodes,
+/// `global_<device>` along the first.
+///
+/// Throws dialect::Error for one node that is not full, dialect::Refusal for several of which the last is not
+/// ("ranks-left-out").
+Mesh _get_local_all_to_all_group(int world_size, int device_per_node);
+/// The names of these groups in the original's order.
+std::vector<std::string> all_to_all_names(const Mesh& all_to_all);
+
+}  // namespace rankmesh::deepspeed

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's PipelineParallelGrid: axes pipe, data and maybe model and others, over the whole world.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <rankmesh/dialect/deepspeed/grid_place.hpp>
+#include <rankmesh/engine/member.hpp>
+#include <rankmesh/engine/plan.hpp>
+
+namespace rankmesh::deepspeed {
+
+/// The topology that DeepSpeed takes where none is given: the world's prime factors, rising, dealt to pipe
+/// and data in turn.
+///
+///     deepspeed::default_topology(12).mesh() == Mesh{{"pipe", 6}, {"data", 2}}
+ProcessTopology default_topology(int world_size);
+
+/// What to join with: all that PipelineParallelGrid asks for; beside other meshes under a name of its own.
+Plan plan(const ProcessTopology& topology, std::string name = {});
+
+/// What DeepSpeed's grid knows of one rank, under its names; asks no process.
+struct Place : GridPlace {
+    /// Throws dialect::Error where the topology is not of the world's size, lacks an axis pipe or data, or
+    /// has no such rank.
+    Place(const ProcessTopology& topology, int rank, int world_size);
+    Place(int rank, int world_size) : Place(default_topology(world_size), rank, world_size) {}
+
+    int get_pipeline_model_parallel_rank() const { return stage_id; }
+    int get_pipeline_model_parallel_world_size() const { return pipe_parallel_size; }
+    const Group& get_data_parallel_group_ranks() const { return *dp_group; }
+    int get_slice_parallel_rank() const { return get_tensor_model_parallel_rank(); }
+    int get_slice_parallel_world_size() const { return slice_parallel_size; }
+
+    /// The groups that the original makes, in its order: model, data, pipe, slice.
+    std::vector<Partition> new_groups() const;
+};
+
+/// The same, live: with its communicators.
+///
+/// Throws Misuse for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
+struct PipelineParallelGrid : Place {
+    PipelineParallelGrid(const Member& member, const ProcessTopology& topology);
+    /// With the default topology of the member's world.
+    explicit PipelineParallelGrid(const Member& member);
+
+    Communicator& get_model_parallel_group() { return ds_model_proc_group; }
+    Communicator& get_data_parallel_group() { return dp_proc_group; }
+    Communicator& get_pipe_parallel_group() { return pp_proc_group; }
+    Communicator& get_slice_parallel_group() { return slice_proc_group; }
+
+    Communicator ds_model_proc_group, dp_proc_group, pp_proc_group, slice_proc_group;
+};
+
+}  // namespace rankmesh::deepspeed

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's ProcessTopology: named axes over ranks, row-major, the last fastest.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/core/mesh.hpp>
+
+namespace rankmesh::deepspeed {
+
+/// The ranks of a job on named axes, outermost first; every question is answered by arithmetic.
+///
+///     deepspeed::ProcessTopology({"pipe", "data"}, {2, 4}).get_rank({{"pipe", 1}, {"data", 2}}) == 6
+class ProcessTopology {
+public:
+    /// Throws dialect::Error for names that Python refuses and for fewer dims than axes; dialect::Refusal for
+    /// dims below 1 ("sizes-below-one") and for more dims than axes ("ranks-overwritten").
+    ProcessTopology(std::vector<std::string> axes, std::vector<int> dims);
+
+    const std::vector<std::string>& axes() const { return axes_; }
+    const std::vector<int>& dims() const { return dims_; }
+    const std::vector<std::string>& get_axis_names() const { return axes_; }
+    int world_size() const { return mesh_.size(); }
+    /// The size of an axis; 0 where there is none of that name.
+    int get_dim(std::string_view axis) const;
+
+    /// The rank at a coordinate of all axes, named in any order.
+    int get_rank(const Coordinate& coord) const;
+    /// The coordinate of a rank, as `coord["pipe"]`.
+    Coordinate get_coord(int rank) const;
+    /// `model_01`: the rank's place on all axes but those left out, for the names of files.
+    std::string get_rank_repr(int rank, const std::vector<std::string>& omit_axes = {"data", "pipe"},
+                              std::string_view inner_sep = "_", std::string_view outer_sep = "-") const;
+
+    /// The groups along an axis, by their first ranks; nothing where there is none of that name.
+    std::optional<Partition> get_axis_comm_lists(std::string_view axis) const;
+    /// The ranks, rising, at index `idx` of an axis; none where the axis does not reach that far.
+    std::vector<int> get_axis_list(std::string_view axis, int idx) const;
+    /// The ranks, rising, at these indices of some axes; as in the original an index that does not exist ends
+    /// the search before a later name is looked at.
+    std::vector<int> filter_match(const Coordinate& filter) const;
+
+    /// Python's text of the whole mapping: one entry a rank.
+    std::string str() const;
+    /// The axes as a mesh; without axes `world=1`.
+    const Mesh& mesh() const { return mesh_; }
+
+    /// True for the same sizes in the same order, whatever the axes are called.
+    friend bool operator==(const ProcessTopology& a, const ProcessTopology& b) { return a.same_mapping(b); }
+
+protected:
+    /// Where AReaL's topology says something else.
+    struct Style {
+        std::string_view coord = "ProcessCoord";  ///< what a coordinate is called in texts
+        bool world_digits = false;  ///< indices are padded to the digits of the world's size, else to two
+    };
+    ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, Style style);
+
+private:
+    int find(std::string_view axis) const;
+    bool same_mapping(const ProcessTopology& other) const;
+
+    std::vector<std::string> axes_;
+    std::vector<int> dims_;
+    Style style_;
+    Mesh mesh_;
+};
+
+/// Data parallelism innermost.
+struct PipeDataParallelTopology : ProcessTopology {
+    PipeDataParallelTopology(int num_pp, int num_dp);
+};
+
+/// Tensor slicing innermost.
+struct PipeModelDataParallelTopology : ProcessTopology {
+    PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp);
+};
+
+/// The prime factors of a positive number, rising.
+///
+///     deepspeed::_prime_factors(12) == std::vector{2, 2, 3}
+std::vector<int> _prime_factors(int N);
+
+}  // namespace rankmesh::deepspeed

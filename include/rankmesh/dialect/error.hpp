@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::dialect {
+
+/// What is wrong with a question in a framework's vocabulary, for programs; the text says it for people.
+enum class Fault : std::uint8_t {
+    sizes,            ///< sizes that do not fit each other or the world
+    exists,           ///< made already
+    unknown,          ///< no such axis, name or token
+    not_initialised,  ///< asked before it was made
+    out_of_range,     ///< a rank, stage or index that does not exist
+    missing,          ///< something that is needed was not given
+    exclusive,        ///< two things that do not go together
+    not_member,       ///< this rank has no such group
+    argument          ///< any other argument that makes no sense
+};
+
+constexpr std::string_view to_string(Fault fault) {
+    constexpr std::string_view names[] = {"sizes",           "exists",       "unknown",
+                                          "not initialised", "out of range", "missing",
+                                          "exclusive",       "not a member", "argument"};
+    return names[static_cast<std::size_t>(fault)];
+}
+
+/// What a dialect throws: where the original raises an error, and in the words that it uses.
+class Error : public Misuse {
+public:
+    Error(Fault fault, const std::string& text) : Misuse(text), fault(fault) {}
+    Fault fault;
+};
+
+/// What a dialect throws where the original silently does something wrong; `rule` names the line of
+/// docs/dialects.md that says why.
+class Refusal : public Error {
+public:
+    Refusal(Fault fault, std::string_view rule, const std::string& text) : Error(fault, text), rule(rule) {}
+    std::string rule;
+};
+
+}  // namespace rankmesh::dialect

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// LlamaFactory's DistributedInterface.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rankmesh/dialect/llamafactory/strategy.hpp>
+#include <rankmesh/engine/member.hpp>
+
+namespace rankmesh::llamafactory {
+
+/// How all_reduce combines: a mean is a sum that is divided by the group's size.
+enum class ReduceOp { sum, mean, max, min };
+
+/// What the interface knows of one rank, under its names; asks no process.
+class Place {
+public:
+    Place(const Config& config, const Environment& environment);
+
+    /// This rank's group along a dimension as a mesh of one axis; nothing where nothing is distributed.
+    ///
+    /// Throws dialect::Error without a dimension, as the original does.
+    std::optional<Mesh> get_device_mesh(std::optional<Dim> dim) const;
+    /// The ranks of this rank's group along a dimension; nothing for the world.
+    std::optional<Group> get_group(std::optional<Dim> dim = {}) const;
+    /// This rank's place in its group along a dimension, or in the world.
+    int get_rank(std::optional<Dim> dim = {}) const;
+    int get_world_size(std::optional<Dim> dim = {}) const;
+    int get_local_rank() const { return environment_.local_rank; }
+    int get_local_world_size() const { return environment_.local_world_size; }
+    bool is_distributed() const { return environment_.is_distributed(); }
+
+    const DistributedStrategy& strategy() const { return strategy_; }
+    std::chrono::seconds timeout() const { return timeout_; }
+    /// What device the tensors of a process live on: `cpu` here; the name stands in the text.
+    std::string current_accelerator = "cpu";
+    /// How many of them this process has.
+    int device_count = 1;
+
+    /// `DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.
+    std::string str() const;
+
+private:
+    const Mesh& mesh_of(Dim dim) const;
+
+    Environment environment_;
+    DistributedStrategy strategy_;
+    Mesh model_mesh_;
+    Mesh data_mesh_;
+    std::chrono::seconds timeout_;
+};
+
+/// The same, live. In one process that is not distributed, data passes through unchanged.
+class DistributedInterface : public Place {
+public:
+    /// Of a member that was joined with `plan(config, world_size)`; throws Misuse for any other.
+    DistributedInterface(const Member& member, const Config& config);
+    /// Of a process that is not distributed.
+    explicit DistributedInterface(const Config& config = {});
+
+    /// The communicator along a dimension, or of the world; throws dialect::Error where nothing is
+    /// distributed.
+    Communicator& group(std::optional<Dim> dim = {}) const;
+
+    /// The reduction of all members' value; numbers come back as numbers, lists as lists.
+    template <class T>
+    requires std::integral<T> || std::floating_point<T>
+    double all_reduce(T value, ReduceOp op = ReduceOp::mean, std::optional<Dim> dim = Dim::dp) const {
+        auto data = static_cast<double>(value);
+        reduce(std::span(&data, 1), op, dim);
+        return data;
+    }
+    std::vector<double> all_reduce(std::vector<double> list, ReduceOp op = ReduceOp::mean,
+                                   std::optional<Dim> dim = Dim::dp) const {
+        reduce(list, op, dim);
+        return list;
+    }
+    /// The same in place.
+    void all_reduce(std::span<float> data, ReduceOp op = ReduceOp::mean,
+                    std::optional<Dim> dim = Dim::dp) const {
+        reduce(data, op, dim);
+    }
+    /// The members' values one after the other: as many as the group has members, where the original counts
+    /// the world's.
+    std::vector<double> all_gather(double value, std::optional<Dim> dim = Dim::dp) const;
+    std::vector<double> all_gather(const std::vector<double>& list, std::optional<Dim> dim = Dim::dp) const;
+    std::vector<float> all_gather(std::span<const float> data, std::optional<Dim> dim = Dim::dp) const;
+    /// The data of global rank `src`, which must be in this rank's group: dialect::Error names those that
+    /// are.
+    double broadcast(double value, int src = 0, std::optional<Dim> dim = Dim::dp) const;
+    std::vector<double> broadcast(std::vector<double> list, int src = 0,
+                                  std::optional<Dim> dim = Dim::dp) const;
+    std::string broadcast(std::string text, int src = 0, std::optional<Dim> dim = Dim::dp) const;
+    void broadcast(std::span<float> data, int src = 0, std::optional<Dim> dim = Dim::dp) const;
+
+    /// Nothing is in flight on the host's engine when its calls return.
+    void sync() const {}
+    /// Returns once every rank of the world has called it.
+    void barrier() const;
+    /// Gives the communicators up; every later call of one throws dialect::Error.
+    void destroy() { groups_.clear(); }
+    /// Runs `body` on the first process, of each host or of the world, and on the others after it, also if it
+    /// throws there.
+    void main_process_first(const std::function<void()>& body, bool local_only = true) const;
+
+private:
+    void reduce(std::span<double> data, ReduceOp op, std::optional<Dim> dim) const;
+    void reduce(std::span<float> data, ReduceOp op, std::optional<Dim> dim) const;
+    int position_of(int src, std::optional<Dim> dim) const;
+
+    mutable std::vector<Communicator> groups_;  // by Dim, then the world's, then the host's
+};
+
+/// What the original keeps as a singleton, for a program that wants it so: the first call that succeeds makes
+/// the interface, later ones return it whatever they are given.
+class Instance {
+public:
+    DistributedInterface& operator()(const std::function<DistributedInterface()>& make) {
+        if (!made_) made_ = std::make_unique<DistributedInterface>(make());
+        return *made_;
+    }
+
+private:
+    std::unique_ptr<DistributedInterface> made_;
+};
+
+}  // namespace rankmesh::llamafactory

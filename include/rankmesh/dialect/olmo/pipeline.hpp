@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// OLMo-core's pipeline configuration and schedules.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/dialect/olmo/device_mesh.hpp>
+
+namespace rankmesh::olmo {
+
+/// How stages lie over ranks: round and round, or forth and back.
+enum class PipelineSplitStyle : std::uint8_t { loop, v };
+
+enum class PipelineScheduleType : std::uint8_t {
+    single_1F1B,              ///< 1F1B
+    interleaved_1F1B,         ///< Interleaved1F1B
+    gpipe,                    ///< GPipe
+    looped_bfs,               ///< LoopedBFS
+    interleaved_zero_bubble,  ///< InterleavedZeroBubble
+    zbv_zero_bubble           ///< ZBVZeroBubble
+};
+
+std::string_view to_string(PipelineSplitStyle style);
+std::string_view to_string(PipelineScheduleType schedule);
+/// The style of that name; throws dialect::Error for any other.
+PipelineSplitStyle pipeline_split_style(std::string_view name);
+/// The schedule of that name, as `1F1B`; throws dialect::Error for any other.
+PipelineScheduleType pipeline_schedule_type(std::string_view name);
+
+/// True for 1F1B and GPipe, which run one stage a rank.
+constexpr bool is_single_stage(PipelineScheduleType schedule) {
+    return schedule == PipelineScheduleType::single_1F1B || schedule == PipelineScheduleType::gpipe;
+}
+constexpr bool is_multi_stage(PipelineScheduleType schedule) { return !is_single_stage(schedule); }
+constexpr PipelineSplitStyle default_style(PipelineScheduleType schedule) {
+    return schedule == PipelineScheduleType::zbv_zero_bubble ? PipelineSplitStyle::v
+                                                             : PipelineSplitStyle::loop;
+}
+
+struct PipelineParallelConfig {
+    int degree = 1;
+    PipelineScheduleType schedule = PipelineScheduleType::interleaved_1F1B;
+    std::optional<PipelineSplitStyle> style = {};
+
+    /// The style given, else the schedule's own.
+    PipelineSplitStyle infer_style() const { return style.value_or(default_style(schedule)); }
+    /// The ranks of the pipeline in the order in which they complete a batch.
+    auto rank_completion_order() const {
+        check_degree();
+        const auto loop = infer_style() == PipelineSplitStyle::loop;
+        return std::views::iota(0, degree) |
+               std::views::transform([loop, n = degree](int i) { return loop ? n - 1 - i : i; });
+    }
+    /// The rank of the pipeline that has the last stage, and is the first to complete a batch.
+    int final_stage_rank() const { return *rank_completion_order().begin(); }
+    /// The stages of one rank of the pipeline: every degree-th, or two from both ends.
+    ///
+    /// Throws dialect::Error for stages that the degree does not divide, or not by two where the style is v;
+    /// dialect::Refusal for a rank outside the pipeline.
+    ///
+    ///     olmo::PipelineParallelConfig{.degree = 4}.stage_ids_this_rank(1, 8) == std::vector{1, 5}
+    std::vector<int> stage_ids_this_rank(int pp_rank, int num_stages) const;
+
+private:
+    void check_degree() const;
+};
+
+/// One stage of a pipeline.
+struct PipelineStage {
+    int stage_index = 0;
+    int num_stages = 1;
+    bool is_first() const { return stage_index == 0; }
+    bool is_last() const { return stage_index == num_stages - 1; }
+};
+
+/// Which stages this rank runs under which schedule, and in how many microbatches; running them is the
+/// program's.
+class PipelineSchedule {
+public:
+    /// As many microbatches as `pp_mesh` has ranks unless said.
+    ///
+    /// Throws dialect::Error for no stage, several under a single-stage schedule, or one under another.
+    PipelineSchedule(std::vector<PipelineStage> stages, const DeviceMesh& pp_mesh,
+                     PipelineScheduleType schedule_name, std::optional<int> num_microbatches = {});
+
+    bool has_first_stage() const;
+    bool has_last_stage() const;
+
+    std::vector<PipelineStage> stages;
+    DeviceMesh pp_mesh;
+    PipelineScheduleType schedule_name;
+    int num_microbatches;
+};
+
+}  // namespace rankmesh::olmo

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/deepspeed/expert_groups.hpp>
+
+#include <algorithm>
+
+#include <rankmesh/dialect/error.hpp>
+
+namespace rankmesh::deepspeed {
+
+using detail::cat;
+using dialect::Error;
+using dialect::Fault;
+using dialect::Refusal;
+
+namespace {
+
+void ensure_divisibility(int numerator, std::int64_t denominator) {
+    if (denominator == 0)
+        throw Error(Fault::sizes,
+                    cat(numerator, " was to be divided by a size of 0; every size is 1 or more"));
+    if (numerator % denominator != 0)
+        throw Error(Fault::sizes, cat(numerator, " is not divisible by ", denominator));
+}
+
+/// Python's `//`, for the texts of sizes below 0.
+int floor_divided(int numerator, int denominator) {
+    const auto part = numerator / denominator;
+    return part - (numerator % denominator != 0 && (numerator < 0) != (denominator < 0) ? 1 : 0);
+}
+
+void refuse_below_one(std::initializer_list<int> sizes) {
+    for (auto size : sizes)
+        if (size < 1)
+            throw Refusal(Fault::sizes, "sizes-below-one",
+                          cat("a size of ", size, " was given; every size is 1 or more"));
+}
+
+Refusal ranks_left_out(const std::string& text) { return {Fault::sizes, "ranks-left-out", text}; }
+
+}  // namespace
+
+// --- expert groups
+
+std::string ExpertGroups::group_name() const { return cat("ep_size_", expert_); }
+
+int ExpertGroups::at(int block, int index) const {
+    if (lanes_apart_) return block / lanes_ * stage_ + index * lanes_ + block % lanes_;
+    return block * stage_ + index % lane_size() * lanes_ + index / lane_size();
+}
+
+ExpertGroups::Place ExpertGroups::place(int rank) const {
+    if (rank < 0 || rank >= world_size_)
+        throw Error(Fault::out_of_range,
+                    cat("rank ", rank, " of a world of ", world_size_, "; ranks are 0..", world_size_ - 1));
+    const auto stage = rank / stage_;
+    const auto lane = rank % stage_ % lanes_;
+    const auto step = rank % stage_ / lanes_;
+    const auto index = lanes_apart_ ? step : lane * lane_size() + step;
+    return {.block = lanes_apart_ ? stage * lanes_ + lane : stage,
+            .expert = data_inner_ ? index / data_ : index % expert_,
+            .data = data_inner_ ? index % data_ : index / expert_};
+}
+
+ExpertGroups::Members ExpertGroups::expert_members(const Place& p) const {
+    if (data_inner_) return {.first = p.data, .size = expert_, .step = data_};
+    return {.first = p.data * expert_, .size = expert_, .step = 1};
+}
+
+ExpertGroups::Members ExpertGroups::data_members(const Place& p) const {
+    if (data_inner_) return {.first = p.expert * data_, .size = data_, .step = 1};
+    return {.first = p.expert, .size = data_, .step = expert_};
+}
+
+std::vector<int> ExpertGroups::ranks(int block, const Members& members) const {
+    auto ranks = std::vector<int>{};
+    for (int i = 0; i < members.size; ++i) ranks.push_back(at(block, members.first + i * members.step));
+    return ranks;
+}
+
+std::vector<int> ExpertGroups::expert_parallel(int group) const {
+    return ranks(group / data_, expert_members({.block = group / data_, .expert = 0, .data = group % data_}));
+}
+
+std::vector<int> ExpertGroups::expert_data_parallel(int group) const {
+    return ranks(group / expert_,
+                 data_members({.block = group / expert_, .expert = group % expert_, .data = 0}));
+}
+
+std::vector<int> ExpertGroups::expert_parallel_of(int rank) const {
+    const auto p = place(rank);
+    return ranks(p.block, expert_members(p));
+}
+
+std::vector<int> ExpertGroups::expert_data_parallel_of(int rank) const {
+    const auto p = place(rank);
+    return ranks(p.block, data_members(p));
+}
+
+int ExpertGroups::sorted_position(int rank, const Members& members) const {
+    // The members below an index of the block, and so those of a part of a lane.
+    const auto below = [&](int index) {
+        const auto steps = (index - members.first + members.step - 1) / members.step;
+        return index <= members.first ? 0 : std::min(steps, members.size);
+    };
+    const auto lane = lanes_apart_ ? 0 : rank % stage_ % lanes_;
+    const auto step = rank % stage_ / lanes_;
+    auto position = 0;
+    for (int other = 0; other * lane_size() < expert_ * data_; ++other) {
+        const auto begin = other * lane_size();
+        position += below(begin + step + (other < lane ? 1 : 0)) - below(begin);
+    }
+    return position;
+}
+
+int ExpertGroups::expert_parallel_rank(int rank) const {
+    return sorted_position(rank, expert_members(place(rank)));
+}
+
+int ExpertGroups::expert_data_parallel_rank(int rank) const {
+    return sorted_position(rank, data_members(place(rank)));
+}
+
+int ExpertGroups::expert_data_parallel_first(int rank) const {
+    const auto p = place(rank);
+    const auto members = data_members(p);
+    auto lowest = at(p.block, members.first);
+    for (auto begin = lane_size(); begin < expert_ * data_; begin += lane_size()) {
+        const auto skipped = std::max(begin - members.first + members.step - 1, 0) / members.step;
+        if (skipped < members.size)
+            lowest = std::min(lowest, at(p.block, members.first + skipped * members.step));
+    }
+    return lowest;
+}
+
+std::vector<std::vector<int>> ExpertGroups::new_groups() const {
+    auto groups = std::vector<std::vector<int>>{};
+    const auto make_expert = [&](int from, int count) {
+        for (int i = 0; i < count; ++i) groups.push_back(expert_parallel(from * count + i));
+    };
+    const auto make_data = [&](int from, int count) {
+        for (int i = 0; i < count; ++i) groups.push_back(expert_data_parallel(from * count + i));
+    };
+    if (making_ == Making::data_first) make_data(0, expert_data_parallel_count());
+    if (making_ == Making::by_stage)
+        for (int block = 0; block < blocks(); ++block) make_expert(block, data_), make_data(block, expert_);
+    else
+        make_expert(0, expert_parallel_count());
+    if (making_ == Making::expert_first) make_data(0, expert_data_parallel_count());
+    return groups;
+}
+
+Plan ExpertGroups::plan() const {
+    const auto stages = world_size_ / stage_;
+    if (lanes_apart_ || lanes_ == 1) {
+        const auto outer = data_inner_ ? Axis{"expert", expert_} : Axis{"expert_data", data_};
+        const auto inner = data_inner_ ? Axis{"expert_data", data_} : Axis{"expert", expert_};
+        return {{.name = group_name(), .mesh = {{"pipe", stages}, outer, inner, {"lane", lanes_}}}};
+    }
+    if (lane_size() % expert_ == 0)
+        return {{.name = group_name(),
+                 .mesh = {{"pipe", stages},
+                          {"expert_data", lane_size() / expert_},
+                          {"expert", expert_},
+                          {"lane", lanes_}},
+                 .over = {{"expert_data", "lane"}}}};
+    // Expert groups that run from one lane into the next follow no strides.
+    const auto placed = [](int groups, const auto& ranks_of) {
+        auto placed = std::vector<int>{};
+        for (int group = 0; group < groups; ++group) {
+            auto ranks = ranks_of(group);
+            std::ranges::sort(ranks);
+            placed.insert(placed.end(), ranks.begin(), ranks.end());
+        }
+        return placed;
+    };
+    return {{.name = group_name(),
+             .mesh = {{"group", expert_parallel_count()}, {"expert", expert_}},
+             .placed = placed(expert_parallel_count(), [&](int group) { return expert_parallel(group); })},
+            {.name = group_name() + "_data",
+             .mesh = {{"group", expert_data_parallel_count()}, {"expert_data", data_}},
+             .placed = placed(expert_data_parallel_count(),
+                              [&](int group) { return expert_data_parallel(group); })}};
+}
+
+ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size_, int expert_parallel_size_,
+                                        int pipeline_parallel_size_, bool use_data_before_expert_parallel_) {
+    const auto model = std::int64_t{tensor_parallel_size_} * pipeline_parallel_size_;
+    ensure_divisibility(world_size, model);
+    const auto data = static_cast<int>(world_size / model);
+    ensure_divisibility(data, expert_parallel_size_);
+    refuse_below_one({world_size, tensor_parallel_size_, expert_parallel_size_, pipeline_parallel_size_});
+    auto groups = ExpertGroups();
+    groups.world_size_ = world_size;
+    groups.stage_ = world_size / pipeline_parallel_size_;
+    groups.lanes_ = tensor_parallel_size_;
+    groups.lanes_apart_ = true;
+    groups.expert_ = expert_parallel_size_;
+    groups.data_ = data / expert_parallel_size_;
+    groups.data_inner_ = use_data_before_expert_parallel_;
+    return groups;
+}
+
+ExpertGroups _create_expert_data_and_model_parallel(int world_size, int expert_parallel_size_,
+                                                    int tensor_parallel_size_, int pipeline_parallel_size_,
+                                                    bool use_data_before_expert_parallel_) {
+    return _get_expert_parallel_ranks(world_size, tensor_parallel_size_, expert_parallel_size_,
+                                      pipeline_parallel_size_, use_data_before_expert_parallel_);
+}
+
+ExpertGroups _create_expert_and_data_parallel(int world_size, int expert_parallel_size_,
+                                              std::optional<int> mp_size, std::optional<int> pp_size,
+                                              std::string_view mp_mode,
+                                              bool use_data_before_expert_parallel_) {
+    const auto stages = pp_size.value_or(1);
+    const auto lanes = mp_size.value_or(1);
+    if (stages == 0) ensure_divisibility(world_size, 0);
+    const auto stage = floor_divided(world_size, stages);
+    ensure_divisibility(stage, expert_parallel_size_);
+    if (lanes > 1 && use_data_before_expert_parallel_)
+        throw Error(Fault::exclusive, "use_data_before_expert_parallel_ is not supported with mp_size > 1");
+    refuse_below_one({world_size, lanes, expert_parallel_size_, stages});
+    if (world_size % stages != 0)
+        throw ranks_left_out(cat(stages, " pipeline stages of a world of ", world_size,
+                                 " leave ranks out; the size must divide the world's"));
+    const auto strided = lanes > 1 && mp_mode == "tp";
+    if (strided && stage % lanes != 0)
+        throw ranks_left_out(cat(lanes, " tensor lanes of a stage of ", stage,
+                                 " leave ranks out; mp_size must divide the stage's"));
+    auto groups = ExpertGroups();
+    groups.world_size_ = world_size;
+    groups.stage_ = stage;
+    groups.lanes_ = strided ? lanes : 1;
+    groups.expert_ = expert_parallel_size_;
+    groups.data_ = stage / expert_parallel_size_;
+    groups.data_inner_ = use_data_before_expert_parallel_;
+    groups.making_ = lanes > 1 ? ExpertGroups::Making::by_stage : ExpertGroups::Making::data_first;
+    return groups;
+}
+
+// --- groups along one axis
+
+namespace {
+
+Mesh outer_and_inner(std::string_view outer, std::string_view inner, int world, int size) {
+    ensure_divisibility(world, size);
+    refuse_below_one({world, size});
+    return {{outer, world / size}, {inner, size}};
+}
+
+}  // namespace
+
+Mesh _init_tp_mesh_device(int world_size, int tensor_model_parallel_size,
+                          std::optional<int> data_parallel_size) {
+    auto mesh = outer_and_inner("data_parallel", "tensor_parallel", world_size, tensor_model_parallel_size);
+    if (data_parallel_size && *data_parallel_size != mesh.size("data_parallel"))
+        throw ranks_left_out(cat("data_parallel_size ", *data_parallel_size,
+                                 " times tensor_model_parallel_size ", tensor_model_parallel_size,
+                                 " is not the world's ", world_size));
+    return mesh;
+}
+
+Mesh _create_model_parallel(int world_size, int model_parallel_size_) {
+    return _init_tp_mesh_device(world_size, std::min(model_parallel_size_, world_size));
+}
+
+Mesh sequence_parallel_mesh(int world_size, int sequence_parallel_size) {
+    return outer_and_inner("data_parallel", "sequence_parallel", world_size, sequence_parallel_size);
+}
+
+Mesh _create_zero_param_parallel_group(int world_size, int group_size) {
+    return outer_and_inner("zero_param_inter", "zero_param_intra", world_size,
+                           std::min(group_size, world_size));
+}
+
+Mesh _get_local_all_to_all_group(int world_size, int device_per_node) {
+    if (device_per_node == 0) ensure_divisibility(world_size, 0);
+    refuse_below_one({world_size, device_per_node});
+    const auto nodes = world_size / device_per_node;
+    if (nodes == 1 && world_size != device_per_node)
+        throw Error(Fault::sizes, "num_gpus not equal to device per node, cannot initialize All-To-All");
+    if (nodes > 1 && world_size % device_per_node != 0)
+        throw ranks_left_out(cat("nodes of ", device_per_node, " devices leave ranks ",
+                                 nodes * device_per_node, "..", world_size - 1,
+                                 " out; the size must divide the world's ", world_size));
+    return {{"global", std::max(nodes, 1)}, {"local", nodes == 0 ? world_size : device_per_node}};
+}
+
+std::vector<std::string> all_to_all_names(const Mesh& all_to_all) {
+    auto names = std::vector<std::string>{};
+    const auto nodes = all_to_all.size("global");
+    for (int i = 0; i < nodes; ++i) names.push_back(cat("local_", i));
+    for (int i = 0; nodes > 1 && i < all_to_all.size("local"); ++i) names.push_back(cat("global_", i));
+    return names;
+}
+
+}  // namespace rankmesh::deepspeed

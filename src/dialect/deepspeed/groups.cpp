@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/deepspeed/groups.hpp>
+
+#include <algorithm>
+
+#include <rankmesh/core/ranks.hpp>
+#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/dialect/member.hpp>
+
+namespace rankmesh::deepspeed {
+
+using detail::cat;
+using dialect::Error;
+using dialect::Fault;
+using dialect::Refusal;
+
+namespace {
+
+constexpr auto joined_with = "deepspeed::plan(sizes)";
+
+/// The communicator of a mesh of the plan, which must be this one.
+Communicator group(const Member& member, const std::string& name, const Mesh& mesh,
+                   std::initializer_list<std::string_view> axes) {
+    const auto place = member[name];
+    dialect::check_mesh(place, mesh, joined_with);
+    return dialect::communicator(place, axes, joined_with);
+}
+
+/// A mesh of placed ranks says nothing about which rank stands where, so the group itself is compared.
+void check_ranks(const Communicator& on, std::vector<int> ranks) {
+    std::ranges::sort(ranks);
+    if (on.world_ranks() != ranks)
+        throw Misuse(cat(on.label(), " is over ", ranks_to_string(on.world_ranks()), ", not ",
+                         ranks_to_string(ranks), "; join with ", joined_with));
+}
+
+}  // namespace
+
+Plan plan(const GroupSizes& sizes) {
+    const auto world = sizes.world_size;
+    auto made = Plan{
+        {.name = "tensor", .mesh = _init_tp_mesh_device(world, sizes.tensor_parallel_size)},
+        {.name = "sequence",
+         .mesh = sequence_parallel_mesh(world, sizes.sequence_parallel_size),
+         .over = {{"data_parallel", "sequence_parallel"}}},
+        {.name = "zero", .mesh = _create_zero_param_parallel_group(world, sizes.zero_hpz_partition_size)},
+        {.name = "all_to_all", .mesh = _get_local_all_to_all_group(world, sizes.device_per_node)}};
+    for (const auto& expert : sizes.expert)
+        for (auto& declaration : expert.plan()) made.push_back(std::move(declaration));
+    return made;
+}
+
+GroupsPlace::GroupsPlace(const GroupSizes& sizes, int rank)
+    : rank_(rank),
+      experts_(sizes.expert),
+      tensor_(_init_tp_mesh_device(sizes.world_size, sizes.tensor_parallel_size)),
+      sequence_(sequence_parallel_mesh(sizes.world_size, sizes.sequence_parallel_size)),
+      zero_(_create_zero_param_parallel_group(sizes.world_size, sizes.zero_hpz_partition_size)),
+      all_to_all_(_get_local_all_to_all_group(sizes.world_size, sizes.device_per_node)) {
+    if (rank < 0 || rank >= sizes.world_size)
+        throw Error(Fault::out_of_range, cat("rank ", rank, " of a world of ", sizes.world_size,
+                                             "; ranks are 0..", sizes.world_size - 1));
+    for (auto expert = experts_.begin(); expert != experts_.end(); ++expert) {
+        if (expert->world_size() != sizes.world_size)
+            throw Error(Fault::sizes, cat("expert groups of a world of ", expert->world_size(),
+                                          " were given for a world of ", sizes.world_size));
+        for (auto other = experts_.begin(); other != expert; ++other)
+            if (other->group_name() == expert->group_name())
+                throw Error(Fault::exists, cat(expert->group_name(),
+                                               " is there twice; every expert size is "
+                                               "made once"));
+    }
+}
+
+void GroupsPlace::set_tensor_model_parallel_world_size(std::optional<int> world_size) {
+    if (world_size && *world_size < 1)
+        throw Refusal(Fault::sizes, "sizes-below-one",
+                      cat("a size of ", *world_size, " was given; every size is 1 or more"));
+    tensor_size_ = world_size;
+}
+
+int GroupsPlace::get_tensor_model_parallel_world_size() const {
+    return tensor_size_.value_or(tensor_.size("tensor_parallel"));
+}
+
+int GroupsPlace::get_tensor_model_parallel_rank() const {
+    return tensor_rank_.value_or(tensor_.index(rank_, "tensor_parallel"));
+}
+
+int GroupsPlace::get_tensor_model_parallel_src_rank() const {
+    const auto size = get_tensor_model_parallel_world_size();
+    return rank_ / size * size;
+}
+
+const ExpertGroups& GroupsPlace::expert(std::string_view group_name, const char* kind) const {
+    for (const auto& expert : experts_)
+        if (expert.group_name() == group_name) return expert;
+    throw Error(Fault::not_initialised, cat(kind, " parallel group is not initialized"));
+}
+
+std::optional<int> GroupsPlace::_get_max_expert_size() const {
+    auto most = std::optional<int>{};
+    for (const auto& expert : experts_) most = std::max(most, std::optional(expert.expert_parallel_size()));
+    return most;
+}
+
+std::string GroupsPlace::_get_max_expert_size_name() const {
+    const auto most = _get_max_expert_size();
+    return most ? cat("ep_size_", *most) : "ep_size_None";
+}
+
+std::vector<int> GroupsPlace::_get_expert_parallel_group_ranks(std::string_view group_name) const {
+    return expert(group_name, "expert").expert_parallel_of(rank_);
+}
+
+std::vector<int> GroupsPlace::_get_expert_data_parallel_group_ranks(std::string_view group_name) const {
+    return expert(group_name, "expert data").expert_data_parallel_of(rank_);
+}
+
+int GroupsPlace::_get_expert_parallel_world_size(std::string_view group_name) const {
+    return expert(group_name, "expert").expert_parallel_size();
+}
+
+int GroupsPlace::_get_expert_data_parallel_world_size(std::string_view group_name) const {
+    return expert(group_name, "expert data").expert_data_parallel_size();
+}
+
+int GroupsPlace::_get_expert_parallel_rank(std::string_view group_name) const {
+    return expert(group_name, "expert").expert_parallel_rank(rank_);
+}
+
+int GroupsPlace::_get_expert_data_parallel_rank(std::string_view group_name) const {
+    return expert(group_name, "expert data").expert_data_parallel_rank(rank_);
+}
+
+int GroupsPlace::_get_expert_parallel_src_rank(std::string_view group_name) const {
+    const auto size = _get_expert_parallel_world_size(group_name);
+    return rank_ / size * size;
+}
+
+int GroupsPlace::_get_expert_broadcast_src_rank(std::string_view group_name) const {
+    return expert(group_name, "expert data").expert_data_parallel_first(rank_);
+}
+
+int GroupsPlace::_get_expert_model_parallel_world_size() const {
+    return experts_.empty() ? 1 : experts_.back().expert_tensor_parallel_size();
+}
+
+int GroupsPlace::_get_zero_param_intra_parallel_rank_in_mygroup() const {
+    return zero_.index(rank_, "zero_param_intra");
+}
+
+// --- live
+
+Groups::Groups(const Member& member, const GroupSizes& sizes)
+    : GroupsPlace(sizes, member.rank()),
+      tensor_group_(group(member, "tensor", tensor_, {"tensor_parallel"})),
+      data_group_(group(member, "tensor", tensor_, {"data_parallel"})),
+      world_group_(group(member, "sequence", sequence_, {"data_parallel", "sequence_parallel"})),
+      sequence_data_group_(group(member, "sequence", sequence_, {"data_parallel"})),
+      sequence_group_(group(member, "sequence", sequence_, {"sequence_parallel"})),
+      zero_group_(group(member, "zero", zero_, {"zero_param_intra"})) {
+    for (const auto& expert : experts_) {
+        const auto name = expert.group_name();
+        const auto declared = expert.plan();
+        const auto& data = declared.back();
+        expert_.emplace(name, group(member, name, declared.front().mesh.resolve(), {"expert"}));
+        data_.emplace(name, data.over.empty()
+                                ? group(member, data.name, data.mesh.resolve(), {"expert_data"})
+                                : group(member, data.name, data.mesh.resolve(), {"expert_data", "lane"}));
+        if (declared.size() == 1) continue;
+        check_ranks(expert_.find(name)->second, expert.expert_parallel_of(rank_));
+        check_ranks(data_.find(name)->second, expert.expert_data_parallel_of(rank_));
+    }
+    const auto place = all_to_all_.coord(rank_);
+    all_to_all_group_.emplace(cat("local_", place["global"]),
+                              group(member, "all_to_all", all_to_all_, {"local"}));
+    if (all_to_all_.size("global") > 1)
+        all_to_all_group_.emplace(cat("global_", place["local"]),
+                                  group(member, "all_to_all", all_to_all_, {"global"}));
+}
+
+Communicator& Groups::_get_expert_parallel_group(std::string_view group_name) {
+    expert(group_name, "expert");
+    return expert_.find(group_name)->second;
+}
+
+Communicator& Groups::_get_expert_data_parallel_group(std::string_view group_name) {
+    expert(group_name, "expert data");
+    return data_.find(group_name)->second;
+}
+
+Communicator& Groups::_get_max_expert_parallel_group() {
+    return _get_expert_parallel_group(_get_max_expert_size_name());
+}
+
+}  // namespace rankmesh::deepspeed

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/deepspeed/process_topology.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include <rankmesh/dialect/error.hpp>
+
+namespace rankmesh::deepspeed {
+
+using detail::cat;
+using dialect::Error;
+using dialect::Fault;
+using dialect::Refusal;
+
+namespace {
+
+bool is_identifier(std::string_view name) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    return !name.empty() && !is_digit(name.front()) &&
+           std::ranges::all_of(name, [](char c) { return is_name_character(c) && c != '-' && c != '.'; });
+}
+
+bool is_keyword(std::string_view name) {
+    constexpr auto keywords = std::to_array<std::string_view>(
+        {"False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+         "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+         "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+         "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"});
+    return std::ranges::find(keywords, name) != keywords.end();
+}
+
+/// What Python's namedtuple asks of its fields.
+void check_names(const std::vector<std::string>& names) {
+    for (const auto& name : names) {
+        if (!is_identifier(name))
+            throw Error(Fault::argument,
+                        cat("Type names and field names must be valid identifiers: '", name, "'"));
+        if (is_keyword(name))
+            throw Error(Fault::argument, cat("Type names and field names cannot be a keyword: '", name, "'"));
+    }
+    for (auto name = names.begin(); name != names.end(); ++name) {
+        if (name->starts_with("_"))
+            throw Error(Fault::argument, cat("Field names cannot start with an underscore: '", *name, "'"));
+        if (std::find(names.begin(), name, *name) != name)
+            throw Error(Fault::argument, cat("Encountered duplicate field name: '", *name, "'"));
+    }
+}
+
+Mesh checked_mesh(const std::vector<std::string>& axes, const std::vector<int>& dims) {
+    check_names(axes);
+    for (auto dim : dims)
+        if (dim < 1)
+            throw Refusal(Fault::sizes, "sizes-below-one",
+                          cat("a dim of ", dim, " makes a topology without ranks; every dim is 1 or more"));
+    if (dims.size() < axes.size())
+        throw Error(Fault::missing, cat(dims.size(), " dims for ", axes.size(), " axes; give each axis one"));
+    // Dims of 1 beyond the last axis change nothing, and the original is right with them.
+    for (auto i = axes.size(); i < dims.size(); ++i)
+        if (dims[i] != 1)
+            throw Refusal(Fault::sizes, "ranks-overwritten",
+                          cat(dims.size(), " dims for ", axes.size(), " axes put ", dims[i],
+                              " ranks on each coordinate, of which the last would overwrite the others; give "
+                              "each axis one"));
+    if (axes.empty()) return {{"world", 1}};
+    auto listed = std::vector<Axis>{};
+    for (std::size_t i = 0; i < axes.size(); ++i) listed.push_back({axes[i], dims[i]});
+    return Mesh(std::span<const Axis>(listed));
+}
+
+/// `{'pipe': 2, 'data': 0}`
+std::string dict_text(const Coordinate& coord) {
+    auto out = std::string("{");
+    for (int i = 0; i < coord.size(); ++i)
+        detail::append(out, cat(i > 0 ? ", '" : "'", coord.name(i), "': ", coord[AxisId{i}]));
+    return out + "}";
+}
+
+}  // namespace
+
+ProcessTopology::ProcessTopology(std::vector<std::string> axes, std::vector<int> dims)
+    : ProcessTopology(std::move(axes), std::move(dims), Style{}) {}
+
+ProcessTopology::ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, Style style)
+    : axes_(std::move(axes)), dims_(std::move(dims)), style_(style), mesh_(checked_mesh(axes_, dims_)) {}
+
+int ProcessTopology::find(std::string_view axis) const {
+    const auto found = std::ranges::find(axes_, axis);
+    return found == axes_.end() ? -1 : static_cast<int>(found - axes_.begin());
+}
+
+int ProcessTopology::get_dim(std::string_view axis) const {
+    const auto found = find(axis);
+    return found < 0 ? 0 : mesh_.size(AxisId{found});
+}
+
+int ProcessTopology::get_rank(const Coordinate& coord) const {
+    if (static_cast<std::size_t>(coord.size()) != axes_.size())
+        throw Error(Fault::missing, "get_rank() does not support slices. Use filter_match())");
+    auto indices = std::vector<int>(axes_.size() + (axes_.empty() ? 1 : 0));
+    auto exists = true;
+    for (int i = 0; i < coord.size(); ++i) {
+        const auto axis = find(coord.name(i));
+        if (axis < 0)
+            throw Error(Fault::unknown, cat(style_.coord, ".__new__() got an unexpected keyword argument '",
+                                            coord.name(i), "'"));
+        const auto index = indices[static_cast<std::size_t>(axis)] = coord[AxisId{i}];
+        if (index < 0 || index >= mesh_.size(AxisId{axis})) exists = false;
+    }
+    if (!exists)
+        throw Error(Fault::out_of_range,
+                    cat("key ", dict_text(coord), " invalid, mapping: ", to_string(mesh_)));
+    return mesh_.rank_at(indices);
+}
+
+Coordinate ProcessTopology::get_coord(int rank) const {
+    if (!mesh_.contains(rank))
+        throw Error(Fault::out_of_range, cat("rank ", rank, " not found in topology."));
+    return axes_.empty() ? Coordinate({}) : mesh_.coord(rank);
+}
+
+std::string ProcessTopology::get_rank_repr(int rank, const std::vector<std::string>& omit_axes,
+                                           std::string_view inner_sep, std::string_view outer_sep) const {
+    const auto digits = style_.world_digits ? std::to_string(world_size()).size() : 2;
+    auto out = std::string{};
+    auto separator = std::string_view{};
+    for (const auto& axis : axes_) {
+        if (std::ranges::find(omit_axes, axis) != omit_axes.end()) continue;
+        const auto index = std::to_string(get_coord(rank)[axis]);
+        const auto zeros = std::string(digits - std::min(digits, index.size()), '0');
+        detail::append(out, cat(separator, axis, inner_sep, zeros, index));
+        separator = outer_sep;
+    }
+    return out;
+}
+
+std::optional<Partition> ProcessTopology::get_axis_comm_lists(std::string_view axis) const {
+    const auto found = find(axis);
+    if (found < 0) return std::nullopt;
+    return mesh_.partition(AxisId{found});
+}
+
+std::vector<int> ProcessTopology::get_axis_list(std::string_view axis, int idx) const {
+    if (find(axis) < 0) throw Error(Fault::unknown, cat("'", axis, "' is not in list"));
+    return filter_match({{axis, idx}});
+}
+
+std::vector<int> ProcessTopology::filter_match(const Coordinate& filter) const {
+    auto indices = std::vector<int>(static_cast<std::size_t>(mesh_.axis_count()));
+    auto fixed = AxisSet{};
+    for (int i = 0; i < filter.size(); ++i) {
+        const auto axis = find(filter.name(i));
+        if (axis < 0)
+            throw Error(Fault::unknown,
+                        cat("'", style_.coord, "' object has no attribute '", filter.name(i), "'"));
+        const auto index = filter[AxisId{i}];
+        if (index < 0 || index >= mesh_.size(AxisId{axis})) return {};
+        indices[static_cast<std::size_t>(axis)] = index;
+        fixed.insert(AxisId{axis});
+    }
+    auto free = AxisSet{};
+    for (int a = 0; a < mesh_.axis_count(); ++a)
+        if (!fixed.contains({a})) free.insert({a});
+    const auto group = mesh_.group(mesh_.rank_at(indices), free);
+    return {group.begin(), group.end()};
+}
+
+std::string ProcessTopology::str() const {
+    auto out = std::string("{");
+    for (int rank = 0; rank < world_size(); ++rank) {
+        const auto coord = get_coord(rank);
+        detail::append(out, cat(rank > 0 ? ", " : "", style_.coord, "("));
+        for (int i = 0; i < coord.size(); ++i)
+            detail::append(out, cat(i > 0 ? ", " : "", coord.name(i), "=", coord[AxisId{i}]));
+        detail::append(out, cat("): ", rank));
+    }
+    return out + "}";
+}
+
+bool ProcessTopology::same_mapping(const ProcessTopology& other) const {
+    return axes_.size() == other.axes_.size() &&
+           std::equal(axes_.begin(), axes_.end(), other.axes_.begin(),
+                      [&](const auto& a, const auto& b) { return get_dim(a) == other.get_dim(b); });
+}
+
+PipeDataParallelTopology::PipeDataParallelTopology(int num_pp, int num_dp)
+    : ProcessTopology({"pipe", "data"}, {num_pp, num_dp}) {}
+
+PipeModelDataParallelTopology::PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp)
+    : ProcessTopology({"pipe", "data", "model"}, {num_pp, num_dp, num_mp}) {}
+
+std::vector<int> _prime_factors(int N) {
+    if (N <= 0) throw Error(Fault::argument, "Values must be strictly positive.");
+    auto primes = std::vector<int>{};
+    for (int candidate = 2; candidate <= N / candidate; ++candidate)
+        for (; N % candidate == 0; N /= candidate) primes.push_back(candidate);
+    if (N > 1) primes.push_back(N);
+    return primes;
+}
+
+}  // namespace rankmesh::deepspeed

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/olmo/device_mesh.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+#include <rankmesh/dialect/error.hpp>
+
+namespace rankmesh::olmo {
+
+using detail::cat;
+using dialect::Error;
+using dialect::Fault;
+using dialect::Refusal;
+
+namespace {
+
+int first(AxisSet axes) { return std::countr_zero(axes.bits()); }
+int last(AxisSet axes) { return 31 - std::countl_zero(axes.bits()); }
+
+AxisSet only(int axis) {
+    auto set = AxisSet{};
+    set.insert(AxisId{axis});
+    return set;
+}
+
+std::string shape_text(std::span<const int> shape) {
+    auto text = std::string{};
+    for (auto size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+    return text;
+}
+
+void check_shape(std::span<const int> shape, int world_size) {
+    auto ranks = std::int64_t{1};
+    for (auto size : shape) {
+        if (size < 1)
+            throw Error(Fault::sizes, cat("invalid shape dimension ", size, " in ", shape_text(shape),
+                                          "; sizes are 1 or more"));
+        // Beyond a world there is no larger number that matters, and no overflow.
+        if (ranks <= Mesh::max_size) ranks *= size;
+    }
+    if (ranks > world_size)
+        throw Error(Fault::sizes, cat("Mesh should not be bigger than default world size ", world_size,
+                                      ", but found ", ranks, " ranks!"));
+    if (ranks < world_size)
+        throw Refusal(Fault::sizes, "ranks-left-out",
+                      cat("a mesh of ", shape_text(shape), " leaves ranks ", ranks, "..", world_size - 1,
+                          " of a world of ", world_size, " out; its sizes must multiply to the world's"));
+}
+
+/// The groups along one axis in torch's order: the last axis takes the place of this one.
+Partition swapped(const Mesh& mesh, int axis) {
+    auto across = Layout{};
+    const auto add = [&](Layout& to, int from) {
+        const auto digits = mesh.layout(AxisId{from});
+        for (int k = 0; k < digits.digit_count(); ++k) to.append(digits.digit(k));
+    };
+    const auto innermost = mesh.axis_count() - 1;
+    for (int a = 0; a < innermost; ++a) add(across, a == axis ? innermost : a);
+    auto along = Layout{};
+    add(along, axis);
+    return {mesh.offset(), across, along};
+}
+
+}  // namespace
+
+struct DeviceMesh::Root {
+    Root(const Mesh& mesh, bool named, int rank, std::vector<Dim> dims)
+        : mesh(mesh), named(named), rank(rank), dims(std::move(dims)) {}
+
+    const Mesh mesh;
+    const bool named;
+    const int rank;
+    const std::vector<Dim> dims;
+    std::mutex guard;
+    std::vector<Dim> flattened;
+
+    std::vector<Dim> names_so_far() {
+        const auto lock = std::lock_guard(guard);
+        return flattened;
+    }
+};
+
+std::string to_string(std::span<const std::string> names) {
+    auto text = std::string("(");
+    for (const auto& name : names) text += (text.size() == 1 ? "'" : ", '") + name + "'";
+    return text + (names.size() == 1 ? ",)" : ")");
+}
+
+DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim_names, int rank,
+                            int world_size) {
+    if (mesh_dim_names && mesh_dim_names->size() != shape.size())
+        throw Error(Fault::argument, cat("mesh_shape and mesh_dim_names should have same length! There are ",
+                                         shape.size(), " sizes and ", mesh_dim_names->size(), " names"));
+    if (shape.empty()) throw Error(Fault::missing, "a mesh of no dimensions was asked for; give one or more");
+    check_shape(shape, world_size);
+    if (rank < 0 || rank >= world_size)
+        throw Error(Fault::out_of_range,
+                    cat("rank ", rank, " of a world of ", world_size, "; ranks are 0..", world_size - 1));
+    auto dims = std::vector<DeviceMesh::Dim>{};
+    for (int i = 0; i < static_cast<int>(shape.size()); ++i) {
+        const auto name = mesh_dim_names ? (*mesh_dim_names)[static_cast<std::size_t>(i)] : cat("dim_", i);
+        for (const auto& other : dims)
+            if (other.name == name)
+                throw Error(Fault::argument,
+                            cat("Each mesh_dim_name must be unique. '", name, "' is listed twice"));
+        dims.push_back({name, only(i)});
+    }
+    auto axes = std::vector<Axis>{};
+    for (std::size_t i = 0; i < shape.size(); ++i) axes.push_back({dims[i].name, shape[i]});
+    auto root = std::make_shared<DeviceMesh::Root>(Mesh(axes), mesh_dim_names.has_value(), rank, dims);
+    return {std::move(root), std::move(dims)};
+}
+
+DimNames DeviceMesh::mesh_dim_names() const {
+    if (!root_->named || dims_.empty()) return std::nullopt;
+    auto names = std::vector<std::string>{};
+    for (const auto& dim : dims_) names.push_back(dim.name);
+    return names;
+}
+
+std::vector<int> DeviceMesh::shape() const {
+    auto sizes = std::vector<int>{};
+    for (const auto& dim : dims_) sizes.push_back(root_->mesh.group(root_->rank, dim.axes).size());
+    return sizes;
+}
+
+Group DeviceMesh::mesh() const {
+    auto all = AxisSet{};
+    for (const auto& dim : dims_)
+        for (int a = 0; a < root_->mesh.axis_count(); ++a)
+            if (dim.axes.contains(AxisId{a})) all.insert(AxisId{a});
+    return root_->mesh.group(root_->rank, all);
+}
+
+int DeviceMesh::get_rank() const { return root_->rank; }
+const Mesh& DeviceMesh::root() const { return root_->mesh; }
+
+std::optional<std::vector<int>> DeviceMesh::get_coordinate() const {
+    if (dims_.empty()) return std::nullopt;
+    auto indices = std::vector<int>{};
+    for (const auto& dim : dims_)
+        indices.push_back(*root_->mesh.group(root_->rank, dim.axes).position(root_->rank));
+    return indices;
+}
+
+std::vector<std::pair<std::string, AxisSet>> DeviceMesh::flattened() const {
+    auto names = std::vector<std::pair<std::string, AxisSet>>{};
+    for (const auto& dim : root_->names_so_far()) names.emplace_back(dim.name, dim.axes);
+    return names;
+}
+
+std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> names,
+                                                 const std::vector<Dim>& flattened) const {
+    auto found = std::vector<Dim>{};
+    for (const auto& name : names) {
+        auto is_it = [&](const Dim& dim) { return dim.name == name; };
+        auto dim = std::ranges::find_if(flattened, is_it);
+        if (dim == flattened.end()) {
+            const auto axis = std::ranges::find_if(root_->dims, is_it);
+            if (axis == root_->dims.end()) {
+                auto valid = std::vector<std::string>{};
+                for (const auto& known : root_->dims) valid.push_back(known.name);
+                for (const auto& known : flattened) valid.push_back(known.name);
+                throw Error(Fault::unknown, cat("Invalid mesh_dim_names ", to_string(names),
+                                                " specified. Valid mesh_dim_names are ", to_string(valid)));
+            }
+            found.push_back(*axis);
+        } else {
+            found.push_back(*dim);
+        }
+        if (found.size() > 1 && first(found.back().axes) <= last(found[found.size() - 2].axes))
+            throw Error(Fault::argument, cat("Invalid mesh_dim_names ", to_string(names),
+                                             " specified. Mesh dim indices should be in ascending order"));
+    }
+    return found;
+}
+
+DeviceMesh DeviceMesh::operator[](std::span<const std::string> names) const {
+    if (!root_->named || dims_.empty())
+        throw Error(Fault::missing, "Cannot slice a DeviceMesh without mesh_dim_names!");
+    if (std::ranges::equal(names, dims_, {}, {}, &Dim::name)) return *this;
+    if (dims_ != root_->dims) throw Error(Fault::argument, "Cannot create a submesh from a submesh.");
+    return {root_, resolve(names, root_->names_so_far())};
+}
+
+AxisSet DeviceMesh::axes(std::optional<std::string_view> mesh_dim) const {
+    if (!mesh_dim) {
+        if (ndim() == 1) return dims_.front().axes;
+        throw Error(Fault::missing, cat("Found the DeviceMesh have ", ndim(),
+                                        " dimensions; `mesh_dim` needs to be specified when "
+                                        "device_mesh.ndim is not 1"));
+    }
+    for (const auto& dim : root_->names_so_far())
+        if (dim.name == *mesh_dim) return dim.axes;
+    for (const auto& dim : dims_)
+        if (root_->named && dim.name == *mesh_dim) return dim.axes;
+    throw Error(Fault::unknown,
+                cat("Mesh dimension '", *mesh_dim, "' does not exist. Available mesh dimensions are: ",
+                    to_string(mesh_dim_names().value_or(std::vector<std::string>{}))));
+}
+
+Group DeviceMesh::get_group(std::optional<std::string_view> mesh_dim) const {
+    return root_->mesh.group(root_->rank, axes(mesh_dim));
+}
+
+int DeviceMesh::get_local_rank(std::optional<std::string_view> mesh_dim) const {
+    return *get_group(mesh_dim).position(root_->rank);
+}
+
+DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::string> then) const {
+    const auto names = mesh_dim_names();
+    if (!names) throw Error(Fault::missing, "a mesh without dimension names can not be flattened");
+    auto flat = Dim{std::string(given), {}};
+    for (const auto& dim : dims_) {
+        if (std::ranges::find(root_->dims, dim) == root_->dims.end())
+            throw Error(Fault::unknown,
+                        cat("'", dim.name, "' is flattened already, and no dimension of the root"));
+        if (given.empty()) flat.name += (flat.name.empty() ? "" : "_") + dim.name;
+        flat.axes.insert(AxisId{first(dim.axes)});
+    }
+    const auto lock = std::lock_guard(root_->guard);
+    auto all = root_->flattened;
+    auto known = root_->dims;
+    known.insert(known.end(), all.begin(), all.end());
+    const auto taken = std::ranges::find(known, flat.name, &Dim::name);
+    if (taken == known.end())
+        all.push_back(flat);
+    else if (*taken != flat)
+        throw Error(Fault::exists, cat(flat.name, " already exists for submesh of the mesh with dimensions ",
+                                       to_string(*names), ". Please specify another valid mesh_dim_name."));
+    resolve(then, all);
+    root_->flattened = std::move(all);
+    return {root_, {flat}};
+}
+
+std::vector<NewGroups> new_groups(const DeviceMesh& mesh) {
+    const auto& root = mesh.root();
+    auto made = std::vector<NewGroups>{};
+    if (root.axis_count() > 1)
+        for (int a = 0; a < root.axis_count(); ++a)
+            made.push_back({cat("mesh_", root.name(AxisId{a})), swapped(root, a)});
+    for (const auto& [name, axes] : mesh.flattened()) {
+        const auto groups = root.partition(axes);
+        if (groups.size() > 1) made.push_back({cat("mesh_", name), groups});
+    }
+    return made;
+}
+
+}  // namespace rankmesh::olmo

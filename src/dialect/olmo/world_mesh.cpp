@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/olmo/world_mesh.hpp>
+
+#include <algorithm>
+
+#include <rankmesh/dialect/error.hpp>
+
+#include "dialect/olmo/division.hpp"
+
+namespace rankmesh::olmo {
+
+using detail::cat;
+using dialect::Error;
+using dialect::Fault;
+using Names = std::vector<std::string>;
+using Dims = MeshDimName;
+
+namespace {
+
+/// The dimensions of a mesh, outermost first.
+struct Dimensions {
+    void add(std::string_view name, int size) {
+        names.emplace_back(name);
+        shape.push_back(size);
+    }
+    DeviceMesh on(int rank, int world_size) const { return init_device_mesh(shape, names, rank, world_size); }
+
+    Names names = {};
+    std::vector<int> shape = {};
+};
+
+/// What is left of `ranks` for the dimensions further in.
+int divided(int ranks, int degree, std::string_view config) {
+    if (degree < 1 || ranks % degree != 0)
+        throw Error(Fault::sizes, cat(config, ".degree must be at least 1 and divide into the world size"));
+    return ranks / degree;
+}
+
+void check_experts(const ParallelConfigs& configs, int dp_world_size) {
+    const auto degree = configs.ep->degree;
+    if (degree == 0 || dp_world_size % degree != 0)
+        throw Error(Fault::sizes,
+                    "ExpertParallelConfig.degree must be at least 1 and divide into the world size");
+    if (configs.tp)
+        throw Error(Fault::exclusive, "expert parallelism is mutually exclusive with tensor parallism");
+    if (configs.dp->name != DataParallelType::hsdp)
+        throw Error(Fault::exclusive,
+                    "expert parallelism can currently only be used with HSDP data parallelism");
+}
+
+/// The dimensions that the configurations make, checked in the original's order.
+Dimensions dimensions(const ParallelConfigs& configs, int world_size, const Environment& environment) {
+    const auto& [dp, tp, cp, pp, ep] = configs;
+    auto made = Dimensions{};
+    auto dp_world_size = world_size;
+    if (!dp && !tp && !cp && !pp && !ep) {
+        made.add(Dims::dp, world_size);
+        return made;
+    }
+    if (!dp)
+        throw Error(Fault::missing,
+                    "Data parallel config is required in addition to expert/tensor/context/pipeline parallel "
+                    "configs");
+    if (pp) dp_world_size = divided(dp_world_size, pp->degree, "PipelineParallelConfig");
+    if (cp) dp_world_size = divided(dp_world_size, cp->degree, "ContextParallelConfig");
+    if (tp) dp_world_size = divided(dp_world_size, tp->degree, "TensorParallelConfig");
+    if (ep) check_experts(configs, dp_world_size);
+
+    if (pp) made.add(Dims::pp, pp->degree);
+    if (dp->name == DataParallelType::hsdp) {
+        const auto by_node = !dp->num_replicas && !dp->shard_degree;
+        const auto [num_replicas, shard_degree] = dp->get_replicate_and_shard_degree(
+            dp_world_size, by_node ? get_num_nodes(environment, world_size) : 1);
+        if (ep && ep->degree >= 0 && ep->degree != shard_degree)
+            throw Error(Fault::sizes, "expert parallelism + HSDP requires the same sharding degree");
+        made.add(Dims::dp_replicate, num_replicas);
+        made.add(Dims::dp_shard, shard_degree);
+    } else {
+        made.add(Dims::dp, dp_world_size);
+    }
+    if (cp) made.add(Dims::cp, cp->degree);
+    if (tp) made.add(Dims::tp, tp->degree);
+    return made;
+}
+
+Dimensions dimensions(const ExpertParallelConfig& ep_config, int world_size) {
+    const auto degree = ep_config.degree < 0 ? world_size : ep_config.degree;
+    if (!divides(degree, world_size, "'degree'"))
+        throw Error(Fault::sizes, cat("Expert parallelism requires world size (", world_size,
+                                      ") to be divisible by 'degree' (", degree, ")"));
+    auto made = Dimensions{};
+    made.add(Dims::ep_replicate, world_size / degree);
+    made.add(Dims::ep_shard, degree);
+    return made;
+}
+
+bool holds(const Names& names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+}
+
+Names names_of(const DeviceMesh& mesh, std::string_view what) {
+    auto names = mesh.mesh_dim_names();
+    if (!names)
+        throw Error(Fault::missing, cat("could not determine ", what, " sub-mesh without dimension names"));
+    return std::move(*names);
+}
+
+[[noreturn]] void throw_none(std::string_view what, const Names& names) {
+    throw Error(Fault::unknown,
+                cat("could not determine ", what, " sub-mesh from mesh with dimensions ", to_string(names)));
+}
+
+/// The part of the mesh along `name`, which must be one of `names`.
+DeviceMesh part(const DeviceMesh& mesh, const Names& names, std::string_view name, std::string_view what) {
+    if (!holds(names, name)) throw_none(what, names);
+    return mesh[name];
+}
+
+/// Makes the root indexable by `as` for two dimensions, which it replaces in `names`.
+void fold(const DeviceMesh& mesh, Names& names, const Names& two, std::string_view as) {
+    auto folded = Names{};
+    for (const auto& name : names) {
+        if (!holds(two, name))
+            folded.push_back(name);
+        else if (!holds(folded, as))
+            folded.emplace_back(as);
+    }
+    mesh[two].flatten(as, folded);
+    names = std::move(folded);
+}
+
+/// Experts see different data, and the ranks of both expert dimensions hold the rest of the model together.
+void fold_experts(const DeviceMesh& mesh, Names& names) {
+    if (holds(names, Dims::dp) && holds(names, Dims::ep))
+        fold(mesh, names, {std::string(Dims::dp), std::string(Dims::ep)}, Dims::dp_ep);
+    else if (holds(names, Dims::ep_replicate) && holds(names, Dims::ep_shard))
+        fold(mesh, names, {std::string(Dims::ep_replicate), std::string(Dims::ep_shard)}, Dims::dp);
+}
+
+/// The names of the mesh's dimensions as the model sees them, by which its root is indexable.
+Names model_names(const DeviceMesh& mesh) {
+    auto names = names_of(mesh, "DP model");
+    fold_experts(mesh, names);
+    const auto cp = std::ranges::find(names, Dims::cp);
+    if (cp != names.end()) {
+        // Before the first name stands the last one, as the original counts.
+        const auto before = cp == names.begin() ? names.back() : *(cp - 1);
+        if (!before.starts_with(Dims::dp))
+            throw Error(Fault::argument,
+                        cat("'cp' is folded into the data-parallel dimension before it, and '", before,
+                            "' is none, in ", to_string(names)));
+        fold(mesh, names, {before, std::string(Dims::cp)}, Dims::dp_cp);
+    }
+    return names;
+}
+
+DeviceMesh data_parallel(const DeviceMesh& mesh, Names names) {
+    std::erase_if(names, [](const std::string& name) { return !name.starts_with(Dims::dp); });
+    return mesh[names];
+}
+
+/// The mesh of the whole root, of which the names are no matter.
+Mesh root_of(const Dimensions& made, int world_size) { return made.on(0, world_size).root(); }
+
+}  // namespace
+
+Mesh mesh(const ParallelConfigs& configs, int world_size, const Environment& environment) {
+    return root_of(dimensions(configs, world_size, environment), world_size);
+}
+
+Mesh mesh(const ExpertParallelConfig& ep_config, int world_size) {
+    return root_of(dimensions(ep_config, world_size), world_size);
+}
+
+DeviceMesh WorldMesh::build_world_mesh(const ParallelConfigs& configs) {
+    if (world_mesh_)
+        throw Error(Fault::exists, "world mesh already exists! You can only call 'build_world_mesh' once!");
+    auto built = dimensions(configs, world_size_, environment_).on(rank_, world_size_);
+    get_dp_process_group(built);
+    if (configs.dp) world_mesh_ = built;
+    return built;
+}
+
+DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank, int world_size) {
+    return dimensions(ep_config, world_size).on(rank, world_size);
+}
+
+std::string get_device_mesh_info(const DeviceMesh& device_mesh) {
+    const auto names = device_mesh.mesh_dim_names();
+    const auto shape = device_mesh.shape();
+    auto text = std::string{};
+    for (std::size_t i = 0; i < shape.size(); ++i)
+        text += (i > 0 ? ", " : "") + (names ? (*names)[i] + "=" : "") + std::to_string(shape[i]);
+    return cat(device_mesh.ndim(), "D device mesh with shape (", text, shape.size() == 1 ? ",)" : ")");
+}
+
+DeviceMesh get_dp_model_mesh(const DeviceMesh& device_mesh) {
+    return data_parallel(device_mesh, model_names(device_mesh));
+}
+
+DeviceMesh get_dp_mesh(const DeviceMesh& device_mesh) {
+    auto names = names_of(device_mesh, "DP");
+    fold_experts(device_mesh, names);
+    if (holds(names, Dims::dp_cp))
+        throw Error(Fault::argument, "'get_dp_mesh' should be called on the original world mesh");
+    return data_parallel(device_mesh, std::move(names));
+}
+
+Group get_dp_process_group(const DeviceMesh& device_mesh) {
+    const auto dp_mesh = get_dp_mesh(device_mesh);
+    return dp_mesh.ndim() > 1 ? dp_mesh.flatten(Dims::dp).get_group() : dp_mesh.get_group();
+}
+
+DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh) {
+    return part(device_mesh, model_names(device_mesh), Dims::dp_shard, "data parallel shard");
+}
+
+DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh) {
+    return part(device_mesh, model_names(device_mesh), Dims::dp_replicate, "data parallel replicate");
+}
+
+DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh) {
+    return part(device_mesh, model_names(device_mesh), Dims::tp, "tensor parallel");
+}
+
+DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh) {
+    return part(device_mesh, names_of(device_mesh, "context parallel"), Dims::cp, "context parallel");
+}
+
+DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh) {
+    return part(device_mesh, names_of(device_mesh, "pipeline parallel"), Dims::pp, "pipeline parallel");
+}
+
+DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh, const std::optional<DeviceMesh>& pp_mesh) {
+    const auto pipeline = names_of(pp_mesh ? *pp_mesh : get_pp_mesh(device_mesh), "pipeline parallel stage");
+    auto names = names_of(device_mesh, "pipeline parallel stage");
+    std::erase_if(names, [&](const std::string& name) { return holds(pipeline, name); });
+    return device_mesh[names];
+}
+
+DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh) {
+    const auto names = names_of(device_mesh, "expert parallel");
+    for (auto name : {Dims::ep, Dims::ep_shard, Dims::dp_shard})
+        if (holds(names, name)) return device_mesh[name];
+    throw_none("expert parallel", names);
+}
+
+DeviceMesh flatten_mesh(const DeviceMesh& device_mesh, std::string_view name) {
+    return device_mesh.flatten(name);
+}
+
+}  // namespace rankmesh::olmo

@@ -1,0 +1,57 @@
+# Writes a small document and one wrong line into it at a time, and fails unless names.cmake says which line it is:
+#     cmake -DWORK=<a folder of one's own> -P names_breaches.cmake
+cmake_minimum_required(VERSION 3.25)
+set(wrong 0)
+function(expect said row)
+    file(REMOVE_RECURSE ${WORK})
+    file(WRITE ${WORK}/include/rankmesh/dialect/a/a.hpp "struct State final : Base {};\n")
+    file(WRITE ${WORK}/include/rankmesh/dialect/a/b.hpp "enum class Dim { dp };\n")
+    file(WRITE ${WORK}/src/dialect/a/a.cpp "throw Refusal(Fault::sizes,\n    \"sizes-below-one\", \"a size\");\n")
+    set(refusal "| `sizes-below-one` | a | accepts it | \"a size\" |")
+    if(row STREQUAL "no refusal")
+        set(refusal "")
+    endif()
+    string(CONCAT text "# Names; [of] one\n\n| rule | dialect | there | here |\n|---|---|---|---|\n${refusal}\n\n"
+                       "| original name | ours | header |\n|---|---|---|\n"
+                       "| `f` | `a::f`, live `a::Thing::operator[]` | `rankmesh/dialect/a/a.hpp` |\n${row}\n"
+                       "| `DP` | `a::Dim::dp` | `rankmesh/dialect/a/b.hpp` |\n| `get` | `a::State::get` | "
+                       "`rankmesh/dialect/a/a.hpp` |\n\n| another | table |\n")
+    if(row STREQUAL "no header")
+        string(REPLACE "| `DP` | `a::Dim::dp` | `rankmesh/dialect/a/b.hpp` |\n" "" text "${text}")
+    endif()
+    file(WRITE ${WORK}/docs/dialects.md "${text}")
+    foreach(header a b)
+        execute_process(COMMAND ${CMAKE_COMMAND} -DROOT=${WORK} -DHEADER=rankmesh/dialect/a/${header}.hpp
+                                -DOUT=${WORK}/${header}.cpp -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/names.cmake
+                        RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+        if(result EQUAL 0)
+            file(READ ${WORK}/${header}.cpp code)
+            string(APPEND output "${code}")
+        endif()
+        string(FIND "${output}" "${said}" found)
+        if(NOT found EQUAL -1)
+            return()
+        endif()
+    endforeach()
+    message(NOTICE "of '${row}' names.cmake should say '${said}'; it said: ${output}")
+    set(wrong 1 PARENT_SCOPE)
+endfunction()
+
+set(good "| `g` | `a::g` | `rankmesh/dialect/a/a.hpp` |")
+expect("#line 9 \"docs/dialects.md\"\nusing rankmesh::a::f;" "${good}")
+expect("#line 9 \"docs/dialects.md\"\nstruct Row : rankmesh::a::Thing { using rankmesh::a::Thing::operator[]; };" "${good}")
+expect("#line 10 \"docs/dialects.md\"\nusing rankmesh::a::g;" "${good}")
+expect("constexpr auto row = rankmesh::a::Dim::dp;" "${good}")
+expect("constexpr auto row = &rankmesh::a::State::get;" "${good}")
+expect("using row = rankmesh::a::Thing::Part;" "| `P` | `a::Thing::Part` | `rankmesh/dialect/a/a.hpp` |")
+
+expect("docs/dialects.md:10: a row is" "| `g` | `a::g` |")
+expect("docs/dialects.md:10: a row is" "| `g` | `a::g` | `rankmesh/dialect/a/a.hpp` | more |")
+expect("docs/dialects.md:10: there is no header" "| `g` | `a::g` | `rankmesh/dialect/a/c.hpp` |")
+expect("docs/dialects.md:10: names no symbol" "| `g` | see above | `rankmesh/dialect/a/a.hpp` |")
+expect("docs/dialects.md:10: 'a::g()' is no symbol" "| `g` | `a::g()` | `rankmesh/dialect/a/a.hpp` |")
+expect("docs/dialects.md: no row names rankmesh/dialect/a/b.hpp" "no header")
+expect("refuses by 'sizes-below-one', of which docs/dialects.md has no row" "no refusal")
+if(wrong)
+    message(FATAL_ERROR "names.cmake misjudges a document")
+endif()

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
+
+#include "check.hpp"
+
+namespace golden {
+namespace {
+
+using namespace rankmesh::megatron2022;
+
+using Answers = std::map<std::string, std::function<Json()>>;
+
+Json or_null(const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); }
+
+std::optional<int> int_or_nothing(const Json& value) {
+    return value.is_null() ? std::nullopt : std::optional(value.get<int>());
+}
+
+Sizes sizes_of(const Json& config) {
+    const auto at = [&](const char* name) { return config.value(name, Json(nullptr)); };
+    return {at("tp"), at("pp"), int_or_nothing(at("vpp")), int_or_nothing(at("split"))};
+}
+
+/// `[tp, pp, vpp, split]`.
+Sizes sizes_in_order(const Json& list) {
+    return {list[0], list[1], int_or_nothing(list[2]), int_or_nothing(list[3])};
+}
+
+Json split_queries(const State& mpu) {
+    return {mpu.is_pipeline_stage_before_split(), mpu.is_pipeline_stage_after_split(),
+            mpu.is_pipeline_stage_at_split()};
+}
+
+/// What the module's accessors say, each alone.
+Json asked_of(const Answers& answers, const Json& names) {
+    auto said = Json::object();
+    for (const auto& [name, value] : names.items()) said[name] = attempt_or_refuse(answers.at(name));
+    return said;
+}
+
+Json virtual_rows(State mpu, const std::optional<int>& virtual_size) {
+    auto rows = Json::array();
+    const auto add = [&](const std::optional<int>& rank) {
+        rows.push_back({or_null(rank), mpu.is_pipeline_first_stage(), mpu.is_pipeline_last_stage(),
+                        mpu.is_rank_in_embedding_group()});
+    };
+    if (!virtual_size) add(std::nullopt);
+    for (int rank = 0; rank < virtual_size.value_or(0); ++rank) {
+        mpu.set_virtual_pipeline_model_parallel_rank(rank);
+        add(rank);
+    }
+    return rows;
+}
+
+Json one_rank(const State& mpu, const Sizes& sizes, const Json& names) {
+    const Answers answers = {
+        {"data", [&] { return ranks(mpu.get_data_parallel_group()); }},
+        {"model", [&] { return ranks(mpu.get_model_parallel_group()); }},
+        {"tensor", [&] { return ranks(mpu.get_tensor_model_parallel_group()); }},
+        {"pipeline", [&] { return ranks(mpu.get_pipeline_model_parallel_group()); }},
+        {"embedding", [&] { return ranks(mpu.get_embedding_group()); }},
+        {"position_embedding", [&] { return ranks(mpu.get_position_embedding_group()); }},
+        {"embedding_global_ranks", [&] { return ranks(mpu.embedding_global_ranks()); }},
+        {"position_embedding_global_ranks", [&] { return ranks(mpu.position_embedding_global_ranks()); }},
+        {"sizes_tp_pp_dp",
+         [&] {
+             return Json{mpu.get_tensor_model_parallel_world_size(),
+                         mpu.get_pipeline_model_parallel_world_size(), mpu.get_data_parallel_world_size()};
+         }},
+        {"ranks_tp_pp_dp",
+         [&] {
+             return Json{mpu.get_tensor_model_parallel_rank(), mpu.get_pipeline_model_parallel_rank(),
+                         mpu.get_data_parallel_rank()};
+         }},
+        {"src_tp_dp",
+         [&] {
+             return Json{mpu.get_tensor_model_parallel_src_rank(), mpu.get_data_parallel_src_rank()};
+         }},
+        {"pp_first_last_next_prev",
+         [&] {
+             return Json{
+                 mpu.get_pipeline_model_parallel_first_rank(), mpu.get_pipeline_model_parallel_last_rank(),
+                 mpu.get_pipeline_model_parallel_next_rank(), mpu.get_pipeline_model_parallel_prev_rank()};
+         }},
+        {"virtual_rank_size",
+         [&] {
+             return Json{or_null(mpu.get_virtual_pipeline_model_parallel_rank()),
+                         or_null(mpu.get_virtual_pipeline_model_parallel_world_size())};
+         }},
+        {"before_after_at_split", [&] { return split_queries(mpu); }},
+        {"first_last_ignore_virtual",
+         [&] {
+             return Json{mpu.is_pipeline_first_stage(true), mpu.is_pipeline_last_stage(true)};
+         }},
+        {"in_embedding_ignore_virtual", [&] { return mpu.is_rank_in_embedding_group(true); }},
+        {"in_position_embedding", [&] { return mpu.is_rank_in_position_embedding_group(); }},
+        {"virtual", [&] { return virtual_rows(mpu, sizes.virtual_pipeline_model_parallel_size); }}};
+    return asked_of(answers, names);
+}
+
+State made(const Sizes& sizes, int rank, int world) {
+    auto mpu = State(rank, world);
+    mpu.initialize_model_parallel(sizes);
+    return mpu;
+}
+
+Json init(const Case& test) {
+    const auto sizes = sizes_of(test.config);
+    const int world = test.config["world_size"];
+    const auto all = Groups(sizes, world);
+    const auto of_pipelines = [&](auto part) {
+        auto list = Json::array();
+        for (const auto& pipeline : all.pipeline()) list.push_back(ranks((all.*part)(pipeline)));
+        return list;
+    };
+    const Answers kinds = {{"data", [&] { return groups(all.data()); }},
+                           {"model", [&] { return groups(all.model()); }},
+                           {"tensor", [&] { return groups(all.tensor()); }},
+                           {"pipeline", [&] { return groups(all.pipeline()); }},
+                           {"embedding", [&] { return of_pipelines(&Groups::embedding); }},
+                           {"position_embedding", [&] { return of_pipelines(&Groups::position_embedding); }}};
+    auto rows = Json::array();
+    for (const auto& row : test.expect["per_rank"])
+        rows.push_back({row[0], one_rank(made(sizes, row[0], world), sizes, row[1])});
+    return {{"groups", asked_of(kinds, test.expect["groups"])},
+            {"n_new_group_calls", all.count()},
+            {"initialized", made(sizes, 0, world).model_parallel_is_initialized()},
+            {"per_rank", rows}};
+}
+
+/// Sizes of which the original says no, or should have.
+Json doubtful_init(const Case& test) {
+    const auto sizes = sizes_of(test.config);
+    const int world = test.config["world_size"];
+    const auto mpu = made(sizes, 0, world);
+    return {{"ok", true},
+            {"n_new_group_calls", Groups(sizes, world).count()},
+            {"initialized_after", mpu.model_parallel_is_initialized()},
+            {"vpp_size_after", or_null(mpu.get_virtual_pipeline_model_parallel_world_size())},
+            {"split_after", or_null(mpu.pipeline_model_parallel_split_rank())}};
+}
+
+Json not_initialized_dist(const Case&) {
+    auto mpu = State();
+    mpu.initialize_model_parallel();
+    return mpu.model_parallel_is_initialized();
+}
+
+Json double_init(const Case& test) {
+    auto mpu = made(sizes_in_order(test.config["first"]), 0, test.config["world_size"]);
+    mpu.initialize_model_parallel(sizes_in_order(test.config["second"]));
+    return {{"vpp_rank_size_split_after",
+             {or_null(mpu.get_virtual_pipeline_model_parallel_rank()),
+              or_null(mpu.get_virtual_pipeline_model_parallel_world_size()),
+              or_null(mpu.pipeline_model_parallel_split_rank())}},
+            {"pp_size", mpu.get_pipeline_model_parallel_world_size()}};
+}
+
+Json uninitialized_accessors(const Case& test) {
+    const auto mpu = State(test.config["rank"], test.config["world_size"]);
+    const Answers accessors = {
+        {"get_model_parallel_group", [&] { return ranks(mpu.get_model_parallel_group()); }},
+        {"get_tensor_model_parallel_group", [&] { return ranks(mpu.get_tensor_model_parallel_group()); }},
+        {"get_pipeline_model_parallel_group", [&] { return ranks(mpu.get_pipeline_model_parallel_group()); }},
+        {"get_data_parallel_group", [&] { return ranks(mpu.get_data_parallel_group()); }},
+        {"get_embedding_group", [&] { return ranks(mpu.get_embedding_group()); }},
+        {"get_position_embedding_group", [&] { return ranks(mpu.get_position_embedding_group()); }},
+        {"get_tensor_model_parallel_world_size", [&] { return mpu.get_tensor_model_parallel_world_size(); }},
+        {"get_pipeline_model_parallel_world_size",
+         [&] { return mpu.get_pipeline_model_parallel_world_size(); }},
+        {"get_tensor_model_parallel_rank", [&] { return mpu.get_tensor_model_parallel_rank(); }},
+        {"get_pipeline_model_parallel_rank", [&] { return mpu.get_pipeline_model_parallel_rank(); }},
+        {"get_tensor_model_parallel_src_rank", [&] { return mpu.get_tensor_model_parallel_src_rank(); }},
+        {"get_data_parallel_src_rank", [&] { return mpu.get_data_parallel_src_rank(); }},
+        {"get_pipeline_model_parallel_first_rank",
+         [&] { return mpu.get_pipeline_model_parallel_first_rank(); }},
+        {"get_pipeline_model_parallel_last_rank",
+         [&] { return mpu.get_pipeline_model_parallel_last_rank(); }},
+        {"get_pipeline_model_parallel_next_rank",
+         [&] { return mpu.get_pipeline_model_parallel_next_rank(); }},
+        {"get_pipeline_model_parallel_prev_rank",
+         [&] { return mpu.get_pipeline_model_parallel_prev_rank(); }},
+        {"get_data_parallel_world_size", [&] { return mpu.get_data_parallel_world_size(); }},
+        {"get_data_parallel_rank", [&] { return mpu.get_data_parallel_rank(); }},
+        {"is_pipeline_first_stage", [&] { return mpu.is_pipeline_first_stage(); }},
+        {"is_pipeline_last_stage", [&] { return mpu.is_pipeline_last_stage(); }},
+        {"is_rank_in_embedding_group", [&] { return mpu.is_rank_in_embedding_group(); }},
+        {"is_rank_in_position_embedding_group", [&] { return mpu.is_rank_in_position_embedding_group(); }},
+        {"is_pipeline_stage_before_split", [&] { return mpu.is_pipeline_stage_before_split(); }},
+        {"is_pipeline_stage_after_split", [&] { return mpu.is_pipeline_stage_after_split(); }},
+        {"is_pipeline_stage_at_split", [&] { return mpu.is_pipeline_stage_at_split(); }},
+        {"get_virtual_pipeline_model_parallel_rank",
+         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_rank()); }},
+        {"get_virtual_pipeline_model_parallel_world_size",
+         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_world_size()); }},
+        {"model_parallel_is_initialized", [&] { return mpu.model_parallel_is_initialized(); }}};
+    return asked_of(accessors, test.expect);
+}
+
+/// What is set, in the order in which the original was asked: sizes and ranks are set, used, and taken back.
+Json overrides(const Case& test) {
+    auto mpu = made(sizes_of(test.config), test.config["rank"], test.config["world_size"]);
+    auto said = Json::object();
+    const auto next_and_previous = [&] {
+        return Json{mpu.get_pipeline_model_parallel_next_rank(), mpu.get_pipeline_model_parallel_prev_rank()};
+    };
+    mpu.set_tensor_model_parallel_world_size(4);
+    said["tp_size"] = mpu.get_tensor_model_parallel_world_size();
+    said["tp_src"] = mpu.get_tensor_model_parallel_src_rank();
+    mpu.set_tensor_model_parallel_rank(3);
+    said["tp_rank"] = mpu.get_tensor_model_parallel_rank();
+    mpu.set_pipeline_model_parallel_world_size(2);
+    said["pp_size"] = mpu.get_pipeline_model_parallel_world_size();
+    said["pp_last"] = attempt([&] { return mpu.get_pipeline_model_parallel_last_rank(); });
+    said["next_prev"] = attempt(next_and_previous);
+    mpu.set_pipeline_model_parallel_rank(1);
+    said["pp_rank"] = mpu.get_pipeline_model_parallel_rank();
+    said["is_last"] = mpu.is_pipeline_last_stage();
+    said["next_prev2"] = attempt(next_and_previous);
+    mpu.set_pipeline_model_parallel_split_rank(0);
+    said["split_setter_effect_before_after"] = {mpu.is_pipeline_stage_before_split(),
+                                                mpu.is_pipeline_stage_after_split()};
+    said["split_global"] = or_null(mpu.pipeline_model_parallel_split_rank());
+    mpu.set_tensor_model_parallel_world_size(std::nullopt);
+    mpu.set_tensor_model_parallel_rank(std::nullopt);
+    mpu.set_pipeline_model_parallel_world_size(std::nullopt);
+    mpu.set_pipeline_model_parallel_rank(std::nullopt);
+    said["restored"] = {mpu.get_tensor_model_parallel_world_size(), mpu.get_tensor_model_parallel_rank(),
+                        mpu.get_pipeline_model_parallel_world_size(), mpu.get_pipeline_model_parallel_rank()};
+    said["split_query"] = Json::array();
+    for (const auto& row : test.expect["split_query"])
+        said["split_query"].push_back({row[0], mpu.is_pipeline_stage_before_split(row[0].get<int>()),
+                                       mpu.is_pipeline_stage_after_split(row[0].get<int>())});
+    return said;
+}
+
+/// The value, null where nothing is initialised that has it.
+Json or_cleared(const std::function<Json()>& value) {
+    try {
+        return value();
+    } catch (const rankmesh::dialect::Error& error) {
+        if (error.fault == Fault::not_initialised) return nullptr;
+        throw;
+    }
+}
+
+Json destroy(const Case& test) {
+    auto mpu = made(sizes_in_order(test.config["first"]), test.config["rank"], test.config["world_size"]);
+    mpu.set_tensor_model_parallel_world_size(1);
+    mpu.set_pipeline_model_parallel_world_size(1);
+    mpu.set_tensor_model_parallel_rank(0);
+    mpu.set_pipeline_model_parallel_rank(0);
+    mpu.destroy_model_parallel();
+    const Answers stale = {
+        {"_EMBEDDING_GLOBAL_RANKS", [&] { return ranks(mpu.embedding_global_ranks()); }},
+        {"_POSITION_EMBEDDING_GLOBAL_RANKS", [&] { return ranks(mpu.position_embedding_global_ranks()); }},
+        {"_PIPELINE_GLOBAL_RANKS", [&] { return ranks(mpu.pipeline_global_ranks()); }},
+        {"_DATA_PARALLEL_GLOBAL_RANKS", [&] { return ranks(mpu.data_parallel_global_ranks()); }},
+        {"_PIPELINE_MODEL_PARALLEL_SPLIT_RANK",
+         [&] { return or_null(mpu.pipeline_model_parallel_split_rank()); }}};
+    const Answers cleared = {
+        {"_MODEL_PARALLEL_GROUP", [&] { return ranks(mpu.get_model_parallel_group()); }},
+        {"_TENSOR_MODEL_PARALLEL_GROUP", [&] { return ranks(mpu.get_tensor_model_parallel_group()); }},
+        {"_PIPELINE_MODEL_PARALLEL_GROUP", [&] { return ranks(mpu.get_pipeline_model_parallel_group()); }},
+        {"_DATA_PARALLEL_GROUP", [&] { return ranks(mpu.get_data_parallel_group()); }},
+        {"_EMBEDDING_GROUP", [&] { return ranks(mpu.get_embedding_group()); }},
+        {"_POSITION_EMBEDDING_GROUP", [&] { return ranks(mpu.get_position_embedding_group()); }},
+        {"_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK",
+         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_rank()); }},
+        {"_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE",
+         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_world_size()); }},
+        {"_MPU_TENSOR_MODEL_PARALLEL_WORLD_SIZE", [&] { return mpu.get_tensor_model_parallel_world_size(); }},
+        {"_MPU_PIPELINE_MODEL_PARALLEL_WORLD_SIZE",
+         [&] { return mpu.get_pipeline_model_parallel_world_size(); }},
+        {"_MPU_TENSOR_MODEL_PARALLEL_RANK", [&] { return mpu.get_tensor_model_parallel_rank(); }},
+        {"_MPU_PIPELINE_MODEL_PARALLEL_RANK", [&] { return mpu.get_pipeline_model_parallel_rank(); }}};
+    auto said = Json{{"initialized", mpu.model_parallel_is_initialized()},
+                     {"stale", asked_of(stale, test.expect["stale"])},
+                     {"cleared", Json::object()}};
+    for (const auto& [name, value] : test.expect["cleared"].items())
+        said["cleared"][name] = or_cleared(cleared.at(name));
+    mpu.initialize_model_parallel(sizes_in_order(test.config["second"]));
+    said["reinit_ok"] = mpu.model_parallel_is_initialized();
+    said["split_leaks_into_reinit_before_after_at"] = attempt_or_refuse([&] { return split_queries(mpu); });
+    said["reinit_embedding"] = ranks(mpu.embedding_global_ranks());
+    return said;
+}
+
+std::vector<Fault> faults(const Case& test, std::string_view type, std::string_view message) {
+    const auto says = [&](std::string_view part) { return message.find(part) != message.npos; };
+    if (type == "ZeroDivisionError") return {Fault::sizes};
+    if (type == "RuntimeError" && (says("is not divisible by") || says("pipeline-model-parallel size")))
+        return {Fault::sizes};
+    if (type == "IndexError") return {Fault::out_of_range};
+    if (type == "TypeError") return {Fault::not_initialised};  // a list that is still None
+    if (type != "AssertionError") return {};
+    if (says("already initialized")) return {Fault::exists};
+    // The same words for a stage that is not in the group.
+    if (test.kind == "init" && says("embedding group is not initialized")) return {Fault::not_member};
+    if (message.empty() || says("not initialized")) return {Fault::not_initialised};
+    return {};
+}
+
+}  // namespace
+
+System vllm_parallel_state() {
+    return {.name = "vllm_parallel_state",
+            .kinds = {{"init", init},
+                      {"init_error", doubtful_init},
+                      {"split_out_of_range", doubtful_init},
+                      {"not_initialized_dist", not_initialized_dist},
+                      {"double_init", double_init},
+                      {"uninitialized_accessors", uninitialized_accessors},
+                      {"overrides", overrides},
+                      {"destroy", destroy}},
+            .faults = faults};
+}
+
+}  // namespace golden
