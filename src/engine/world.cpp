@@ -58,7 +58,9 @@ Member World::join(const MeshSpec& mesh, const Declaration& options) {
     if (options.mesh != Declaration{}.mesh)
         wrong = Misuse(detail::cat("the mesh was given twice, as ", to_string(mesh), " and as ",
                                    to_string(options.mesh)));
-    return join(Plan{declaration}, wrong);
+    auto plan = Plan{};
+    plan.push_back(std::move(declaration));
+    return join(plan, std::move(wrong));
 }
 
 std::string World::host() const { return checked(state_).host(); }

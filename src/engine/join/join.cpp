@@ -22,16 +22,21 @@ std::optional<int> position_of(const MeshBlueprint& mesh, int rank) {
 Ranks local_ranks(const MeshBlueprint& mesh, const Exchange& exchange) {
     auto found = std::vector<std::pair<int, int>>{};  // place in the mesh, rank
     for (auto rank : exchange.local_ranks())
-        if (const auto position = position_of(mesh, rank))
-            found.emplace_back(*position, rank);
+        if (const auto position = position_of(mesh, rank)) found.emplace_back(*position, rank);
     std::ranges::sort(found);
     auto ranks = std::make_shared<std::vector<int>>();
     for (const auto& [position, rank] : found) ranks->push_back(rank);
     return {Mesh{{"local", static_cast<int>(ranks->size())}}.group(0, "local"), ranks};
 }
 
+/// What this rank is called in a mesh: written once, for every item.
+struct Texts {
+    std::string mesh;
+    std::string member;
+};
+
 /// What this rank is called in one item, and where it stands; nothing if it has no part in it.
-void sit_down(Place& place, Place::Seat& seat, const Exchange& exchange) {
+void sit_down(Place& place, Place::Seat& seat, const Exchange& exchange, const Texts& texts) {
     if (!place.position) return;
     const auto& mesh = place.mesh.mesh;
     auto ranks = Ranks{};
@@ -47,10 +52,10 @@ void sit_down(Place& place, Place::Seat& seat, const Exchange& exchange) {
         seat.position = *position;
         ranks = {group, place.mesh.placed};
     }
-    seat.label = std::make_shared<const Label>(Label{.mesh = to_string(mesh),
+    seat.label = std::make_shared<const Label>(Label{.mesh = texts.mesh,
                                                      .name = place.mesh.name,
                                                      .axes = place.mesh.axes_text(seat.item),
-                                                     .member = to_string(mesh.coord(*place.position)),
+                                                     .member = texts.member,
                                                      .ranks = std::move(ranks)});
 }
 
@@ -164,9 +169,13 @@ std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Joining& 
     auto number = 0;
     for (auto* place : order) {
         place->position = position_of(place->mesh, exchange.rank());
+        const auto& mesh = place->mesh.mesh;
+        const auto texts =
+            place->position ? Texts{to_string(mesh), to_string(mesh.coord(*place->position))} : Texts{};
+        place->seats.reserve(place->mesh.items.size());
         for (const auto& item : place->mesh.items) {
             auto& seat = place->seats.emplace_back(Place::Seat{.item = item, .number = number++});
-            sit_down(*place, seat, exchange);
+            sit_down(*place, seat, exchange, texts);
         }
     }
     for (auto* place : order)
