@@ -76,6 +76,7 @@ constexpr auto many = 25;
 
 template <class... T, class R>
 void check_all_reduce(Types<T...> types, R, Communicator& on, int me) {
+    const auto ranks = on.world_ranks();
     in_every_way([&](std::mt19937& random, const ListOptions& options, bool start) {
         auto list = List();
         for (int b = 0; b < many; ++b)
@@ -83,9 +84,8 @@ void check_all_reduce(Types<T...> types, R, Communicator& on, int me) {
                 const auto at = [&](std::size_t i) { return i + static_cast<std::size_t>(b); };
                 list.add<Drawn>(
                     {length, [&](std::size_t i) { return operations::payload<Drawn>(R::value, me, at(i)); }},
-                    {length, [&](std::size_t i) {
-                         return operations::reduced<Drawn>(on.world_ranks(), at(i), R::value);
-                     }});
+                    {length,
+                     [&](std::size_t i) { return operations::reduced<Drawn>(ranks, at(i), R::value); }});
             });
         if (start)
             on.start_all_reduce(list.outs, R{}, options).wait();
@@ -136,16 +136,17 @@ TEST(Conformance, AListOfAnyTypesIsBroadcastFromEveryRoot) {
 TEST(Conformance, AListOfAnyTypesIsGathered) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
+        const auto ranks = on.world_ranks();
         in_every_way([&](std::mt19937& random, const ListOptions& options, bool start) {
             auto list = List();
             for (int b = 0; b < many; ++b)
                 draw(Movables{}, random, [&]<class T>(T, std::size_t length) {
                     const auto mine = marks<T>(world.rank(), b, length);
+                    const auto number = static_cast<std::size_t>(b);
                     list.add(mine, mine, true);
                     const auto all = length * static_cast<std::size_t>(world.size());
                     list.add(operations::blank<T>(all), Values<T>(all, [&](std::size_t i) {
-                                 const auto from = on.world_ranks()[i / length];
-                                 return marks<T>(from, b, length)[i % length];
+                                 return operations::mark<T>(ranks[i / length], i % length + 50 * number);
                              }));
                 });
             if (start)

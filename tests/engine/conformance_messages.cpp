@@ -146,18 +146,18 @@ TEST(Conformance, ABatchHoldsSendRecvsAndSeveralMayBeInFlight) {
     });
 }
 
-TEST(Conformance, TheSameEdgesGiveTheSameInABatchAsOneByOne) {
+TEST(Conformance, AnyMessagesAmongTheMembersMayBeOneBatch) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
-        for (unsigned seed = 1; seed <= 5; ++seed)
+        for (unsigned seed = 1; seed <= 3; ++seed)
             for (auto start : {false, true}) {
                 auto random = std::mt19937(seed);
-                auto edges = std::vector<operations::Message>{};
+                auto list = std::vector<operations::Message>{};
                 for (int k = 0; k < 4 * world.size(); ++k)
-                    edges.push_back({static_cast<int>(random() % static_cast<unsigned>(world.size())),
-                                     static_cast<int>(random() % static_cast<unsigned>(world.size()))});
-                for (auto count : {std::size_t{0}, std::size_t{3}, std::size_t{20'000}})
-                    operations::Suite<float>(on, world.rank(), count).messages(edges, start).finish();
+                    list.push_back({static_cast<int>(random() % static_cast<unsigned>(world.size())),
+                                    static_cast<int>(random() % static_cast<unsigned>(world.size()))});
+                for (auto count : {std::size_t{0}, std::size_t{3}, std::size_t{1500}})
+                    operations::Suite<float>(on, world.rank(), count).messages(list, start).finish();
             }
     });
 }

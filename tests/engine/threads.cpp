@@ -556,6 +556,7 @@ TEST(Threads, AMessageWithoutItsOtherHalfDoesNotHoldUpCollectives) {
         auto pending = world.rank() == 0 ? on.start_send(early, 1) : Pending();
         for (int step = 0; step < 3; ++step) on.barrier();
         EXPECT_EQ(pending.done(), world.rank() == 1);
+        on.barrier();
         if (world.rank() == 1) {
             on.recv(got, 0);
             EXPECT_EQ(got, early);
@@ -626,30 +627,36 @@ TEST(Threads, AStartedMessageThatHasArrivedIsNotMissedWhenItsSenderLeaves) {
 TEST(Threads, AListOrABatchLeftByAnExceptionLetsGoOfItsBuffers) {
     for (auto batch : {false, true}) {
         auto lost = std::atomic<int>{0};
+        auto left = std::atomic<bool>{false};
         threads::run(2, [&](World& world) {
             auto on = world.join({{"dp", rest}}).on("dp");
             auto x = std::vector<float>(100, 1);
             auto y = std::vector<int>(100, 1);
-            try {
-                if (world.rank() == 0) {
+            if (world.rank() == 0) {
+                try {
                     auto short_lived = x;
                     auto also = y;
-                    auto pending = batch ? on.start_batch([&] {
+                    const auto both = [&] {
                         on.send(short_lived, 1);
                         on.recv(also, 1);
-                    })
-                                         : on.start_all_reduce(Buffers(short_lived, also));
+                    };
+                    auto pending =
+                        batch ? on.start_batch(both) : on.start_all_reduce(Buffers(short_lived, also));
                     throw std::runtime_error("boom");
+                } catch (const std::runtime_error&) {
+                    left = true;
                 }
+                return;
+            }
+            while (!left) std::this_thread::yield();
+            try {
                 if (batch)
-                    on.recv(y, 0);
+                    on.recv(x, 0);
                 else
                     on.all_reduce(Buffers(x, y));
-                on.barrier();
             } catch (const Lost& error) {
                 EXPECT_EQ(error.ranks, std::vector<int>{0});
                 ++lost;
-            } catch (const std::runtime_error&) {
             }
         });
         EXPECT_EQ(lost, 1);
