@@ -5,7 +5,7 @@ set(RANKMESH_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CON
 list(JOIN RANKMESH_MPI_ENVIRONMENT " " RANKMESH_MPI_ENVIRONMENT_WORDS)
 
 # How the launcher is told that there may be more ranks than cores, and which numbers of ranks are worth starting: those
-# of MPICH wait by spinning, so that more than a few on as few cores take minutes.
+# of MPICH wait by spinning, so that more than a few on as few cores take minutes, as more do under sanitizers.
 set(RANKMESH_OPEN_MPI OFF)
 set(RANKMESH_MPIEXEC_FLAGS)
 set(RANKMESH_MPI_RANKS 1 2 4)
@@ -14,7 +14,9 @@ if(RANKMESH_HAS_MPI)
     if(rankmesh_mpiexec_version MATCHES "Open MPI|OpenRTE")
         set(RANKMESH_OPEN_MPI ON)
         set(RANKMESH_MPIEXEC_FLAGS --oversubscribe)
-        list(APPEND RANKMESH_MPI_RANKS 7 8)
+        if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+            list(APPEND RANKMESH_MPI_RANKS 7 8)
+        endif()
     endif()
 endif()
 list(JOIN RANKMESH_MPIEXEC_FLAGS " " RANKMESH_MPIEXEC_FLAGS_WORDS)
