@@ -28,9 +28,9 @@ struct Piece {
 
 /// A list of buffers of any sizes and types, for operations that pack them into few engine calls.
 ///
-///     void average(Communicator& dp, std::vector<float>& weight, std::vector<float>& bias) {
-///         dp.all_reduce(Buffers(weight, bias), mean);
-///     }
+///     auto weights = std::vector<float>(100);
+///     auto bias = 0.0;
+///     EXPECT_EQ(Buffers(weights, bias).size(), 2U);
 template <class Void>
 class BufferList {
 public:
