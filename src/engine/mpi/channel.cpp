@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "engine/arithmetic.hpp"
 #include "engine/mpi/large_type.hpp"
@@ -12,9 +13,10 @@
 namespace rankmesh::detail {
 namespace {
 
-// Shifts and messages of one communicator do not meet.
+// Shifts, messages and the parts of v-operations of one communicator do not meet.
 constexpr int shift_tag = 0;
 constexpr int message_tag = 1;
+constexpr int part_tag = 2;
 
 char* offset(void* data, std::size_t elements, DType dtype) {
     return static_cast<char*>(data) + elements * size_of(dtype);
@@ -61,6 +63,15 @@ bool is_own_part(const Call& call, int rank) {
 /// MPI's reduce_scatter in place leaves every result in the first part of the buffer.
 void* whole(const Call& call) { return const_cast<void*>(call.in); }
 
+/// Calls `body(count, type)` with a type for moving in which `count` elements of `dtype` fit an int.
+template <class Body>
+void moving(std::size_t count, DType dtype, Body&& body) {
+    if (count > mpi_count_limit)
+        body(1, LargeType(count, type_of(dtype), size_of(dtype)));
+    else
+        body(static_cast<int>(count), type_of(dtype));
+}
+
 /// Calls `body(offset, count)` for pieces of at most the count limit.
 template <class Body>
 void in_pieces(std::size_t count, Body&& body) {
@@ -94,24 +105,18 @@ bool MpiChannel::is_littered() const {
 
 /// True if every count and displacement of one call is an int.
 bool MpiChannel::fits(const Call& call, std::size_t part) const {
-    const auto v = call.operation == Operation::all_gather_v || call.operation == Operation::all_to_all_v;
-    return (v ? std::max(call.in_count, call.out_count) : part) <= mpi_count_limit;
+    return (call.operation == Operation::all_gather_v ? call.out_count : part) <= mpi_count_limit;
 }
 
 void MpiChannel::fill(const Call& call, Parts& parts) const {
     const auto n = static_cast<std::size_t>(size_);
-    const auto fill_one = [&](const std::size_t* from, std::vector<int>& counts, std::vector<int>& offsets) {
-        counts.resize(n);
-        offsets.resize(n);
-        auto at = 0;
-        for (std::size_t i = 0; i < n; ++i) {
-            offsets[i] = at;
-            at += counts[i] = static_cast<int>(from[i] * call.unit);
-        }
-    };
-    if (call.operation == Operation::all_to_all_v)
-        fill_one(call.in_counts, parts.in_counts, parts.in_offsets);
-    fill_one(call.out_counts, parts.out_counts, parts.out_offsets);
+    parts.counts.resize(n);
+    parts.offsets.resize(n);
+    auto at = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        parts.offsets[i] = at;
+        at += parts.counts[i] = static_cast<int>(call.out_counts[i] * call.unit);
+    }
 }
 
 /// Where a blocking reduce reads: a copy at a root in place that is not the first rank of MPICH, whose
@@ -162,8 +167,8 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
             break;
         case Operation::all_gather_v:
             fill(call, parts_);
-            MPI_Allgatherv(call.in, count, type, call.out, parts_.out_counts.data(),
-                           parts_.out_offsets.data(), type, comm_);
+            MPI_Allgatherv(call.in, count, type, call.out, parts_.counts.data(), parts_.offsets.data(), type,
+                           comm_);
             break;
         case Operation::gather:
             MPI_Gather(call.in, count, type, call.out, count, type, call.argument, comm_);
@@ -175,9 +180,9 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
             MPI_Alltoall(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_);
             break;
         case Operation::all_to_all_v:
-            fill(call, parts_);
-            MPI_Alltoallv(call.in, parts_.in_counts.data(), parts_.in_offsets.data(), type, call.out,
-                          parts_.out_counts.data(), parts_.out_offsets.data(), type, comm_);
+            requests_.clear();
+            post_parts(call, requests_);
+            MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
             break;
         case Operation::shift:
             if (call.in == call.out)
@@ -236,7 +241,6 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
     auto& call = started.call;
     const auto next = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
     const auto element = type_of(call.dtype);
-    const auto width = size_of(call.dtype);
     const auto op = reduces(call.operation) ? op_of(call.reduction, call.dtype) : MPI_OP_NULL;
     const auto in_place = call.in == call.out &&
                           (call.operation == Operation::all_to_all || call.operation == Operation::shift);
@@ -245,13 +249,7 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
         call.in = started.held.data();
     }
     const auto part = part_of(call, size_);
-    // Moving operations take one element of a large type where a count does not fit.
-    const auto moves = [&](std::size_t count, auto&& body) {
-        if (count > mpi_count_limit)
-            body(1, LargeType(count, element, width));
-        else
-            body(static_cast<int>(count), element);
-    };
+    const auto moves = [&](std::size_t count, auto&& body) { moving(count, call.dtype, body); };
     const auto reduce_piece = [&](std::size_t in, void* out, std::size_t at, int count, int root) {
         auto* to = root == rank_ ? offset(out, at, call.dtype) : nullptr;
         const void* from = offset(call.in, in + at, call.dtype);
@@ -315,21 +313,14 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
             });
             break;
         case Operation::all_gather_v:
-        case Operation::all_to_all_v: {
-            if (!fits(call, part)) {
-                post_wide(started, requests);
-                break;
-            }
-            auto& parts = started.parts;
-            fill(call, parts);
-            if (call.operation == Operation::all_gather_v)
-                MPI_Iallgatherv(call.in, static_cast<int>(part), element, call.out, parts.out_counts.data(),
-                                parts.out_offsets.data(), element, comm_, next());
-            else
-                MPI_Ialltoallv(call.in, parts.in_counts.data(), parts.in_offsets.data(), element, call.out,
-                               parts.out_counts.data(), parts.out_offsets.data(), element, comm_, next());
+            if (!fits(call, part)) return post_parts(call, requests);
+            fill(call, started.parts);
+            MPI_Iallgatherv(call.in, static_cast<int>(part), element, call.out, started.parts.counts.data(),
+                            started.parts.offsets.data(), element, comm_, next());
             break;
-        }
+        case Operation::all_to_all_v:
+            post_parts(call, requests);
+            break;
         case Operation::shift:
             moves(part, [&](int count, MPI_Datatype type) {
                 MPI_Irecv(call.out, count, type, source_of(call), shift_tag, comm_, next());
@@ -358,33 +349,43 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
     }
 }
 
-/// A v-operation whose counts or displacements are no ints: every part is one element of a type of its own.
-void MpiChannel::post_wide(Started& started, std::vector<MPI_Request>& requests) {
-    const auto& call = started.call;
-    auto& wide = started.wide;
+/// Posts a v-operation as one message each way a member; empty parts are not sent.
+///
+/// An all_to_all_v is always this: one member alone knows that its counts are no ints, and could not change
+/// to another MPI operation while the others stay.
+void MpiChannel::post_parts(const Call& call, std::vector<MPI_Request>& requests) {
     const auto n = static_cast<std::size_t>(size_);
-    wide.ones.assign(n, 1);
-    wide.zeros.assign(n, 0);
-    const auto types = [&](std::vector<MPI_Datatype>& made, auto&& count_of, bool advances) {
-        made.clear();
-        auto at = std::size_t{0};
-        for (std::size_t i = 0; i < n; ++i) {
-            const auto count = count_of(i) * call.unit;
-            made.push_back(
-                LargeType(count, type_of(call.dtype), size_of(call.dtype), at * size_of(call.dtype))
-                    .release());
-            if (advances) at += count;
-        }
-    };
-    const auto own = call.out_counts[rank_];
+    const auto own = static_cast<std::size_t>(rank_);
     const auto gathers = call.operation == Operation::all_gather_v;
-    types(
-        wide.in_types, [&](std::size_t i) { return gathers ? own : call.in_counts[i]; }, !gathers);
-    types(
-        wide.out_types, [&](std::size_t i) { return call.out_counts[i]; }, true);
-    MPI_Ialltoallw(call.in, wide.ones.data(), wide.zeros.data(), wide.in_types.data(), call.out,
-                   wide.ones.data(), wide.zeros.data(), wide.out_types.data(), comm_,
-                   &requests.emplace_back(MPI_REQUEST_NULL));
+    auto* own_out = call.out;
+    auto at = std::size_t{0};
+    for (std::size_t i = 0; i < n; ++i) {
+        const auto count = call.out_counts[i] * call.unit;
+        auto* out = offset(call.out, at, call.dtype);
+        at += count;
+        if (i == own)
+            own_out = out;
+        else if (count > 0)
+            moving(count, call.dtype, [&](int number, MPI_Datatype type) {
+                MPI_Irecv(out, number, type, static_cast<int>(i), part_tag, comm_,
+                          &requests.emplace_back(MPI_REQUEST_NULL));
+            });
+    }
+    // Each sends to the members after it first, so that not all send to the same one.
+    at = gathers ? 0 : std::accumulate(call.in_counts, call.in_counts + own, std::size_t{0}) * call.unit;
+    for (std::size_t step = 0, i = own; step < n; ++step) {
+        const auto count = gathers ? call.in_count : call.in_counts[i] * call.unit;
+        const auto* in = offset(call.in, at, call.dtype);
+        if (!gathers) at += count;
+        if (i == own && count > 0)
+            std::memcpy(own_out, in, count * size_of(call.dtype));
+        else if (count > 0)
+            moving(count, call.dtype, [&](int number, MPI_Datatype type) {
+                MPI_Isend(in, number, type, static_cast<int>(i), part_tag, comm_,
+                          &requests.emplace_back(MPI_REQUEST_NULL));
+            });
+        if (++i == n) i = 0, at = 0;
+    }
 }
 
 void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration deadline) {
@@ -398,12 +399,8 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration deadlin
     else
         MPI_Waitall(static_cast<int>(slot.requests.size()), slot.requests.data(), MPI_STATUSES_IGNORE);
     for (std::size_t i = 0; i < slot.calls; ++i) {
-        auto& started = slot.started[i];
-        if (reduces(started.call.operation)) finish(started.call);
-        for (auto& types : {&started.wide.in_types, &started.wide.out_types}) {
-            for (auto& type : *types) MPI_Type_free(&type);
-            types->clear();
-        }
+        const auto& call = slot.started[i].call;
+        if (reduces(call.operation)) finish(call);
     }
     slot.taken = false;
 }

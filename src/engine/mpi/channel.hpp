@@ -30,26 +30,16 @@ public:
     MPI_Comm comm() const { return comm_; }
 
 private:
-    /// Counts and displacements of a v-operation as MPI takes them.
+    /// Counts and displacements of what an all_gather_v writes, as MPI takes them.
     struct Parts {
-        std::vector<int> in_counts;
-        std::vector<int> in_offsets;
-        std::vector<int> out_counts;
-        std::vector<int> out_offsets;
-    };
-    /// The arrays of an MPI_Alltoallw, for v-operations beyond an int.
-    struct WideParts {
-        std::vector<int> ones;
-        std::vector<int> zeros;
-        std::vector<MPI_Datatype> in_types;
-        std::vector<MPI_Datatype> out_types;
+        std::vector<int> counts;
+        std::vector<int> offsets;
     };
     struct Started {
         Call call;
         std::uint64_t number = 0;
         std::vector<char> held;  // a copy of what an operation in place reads
         Parts parts;
-        WideParts wide;
     };
     /// One ticket; slots and what they hold are used again, so that nothing is allocated once a program runs
     /// evenly.
@@ -62,7 +52,7 @@ private:
 
     std::size_t free_slot();
     void post(Started& started, std::vector<MPI_Request>& requests);
-    void post_wide(Started& started, std::vector<MPI_Request>& requests);
+    void post_parts(const Call& call, std::vector<MPI_Request>& requests);
     void monitor(Slot& slot, const Label& label, Duration deadline);
     bool fits(const Call& call, std::size_t part) const;
     void fill(const Call& call, Parts& parts) const;
@@ -86,9 +76,10 @@ private:
     std::uint64_t messages_ = 0;
     Flight flight_;
     std::deque<Slot> slots_;
-    Parts parts_;             // of the blocking call
-    std::vector<char> held_;  // and a copy of what it reads
-    bool abandoned_ = false;  // a monitored barrier ended early
+    Parts parts_;                        // of the blocking call
+    std::vector<char> held_;             // a copy of what it reads
+    std::vector<MPI_Request> requests_;  // and what it waits for
+    bool abandoned_ = false;             // a monitored barrier ended early
 };
 
 }  // namespace rankmesh::detail

@@ -3,17 +3,14 @@
 
 #include <mpi.h>
 
-#include <utility>
-
 #include "engine/mpi/limits.hpp"
 
 namespace rankmesh::detail {
 
-/// A type that stands for `count` elements, however many, which begin `offset` bytes into the buffer: for
-/// moving, not for reducing.
+/// A type that stands for `count` elements, however many: for moving, not for reducing.
 class LargeType {
 public:
-    LargeType(std::size_t count, MPI_Datatype element, std::size_t width, std::size_t offset = 0) {
+    LargeType(std::size_t count, MPI_Datatype element, std::size_t width) {
         const auto limit = static_cast<int>(mpi_count_limit);
         const auto whole = static_cast<int>(count / mpi_count_limit);
         const auto rest = static_cast<int>(count % mpi_count_limit);
@@ -21,21 +18,16 @@ public:
         MPI_Type_vector(whole, limit, limit, element, &parts[0]);
         MPI_Type_contiguous(rest, element, &parts[1]);
         const int lengths[2] = {1, 1};
-        const auto first = static_cast<MPI_Aint>(offset);
-        const MPI_Aint offsets[2] = {first, first + static_cast<MPI_Aint>(mpi_count_limit * width) * whole};
+        const MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(mpi_count_limit * width) * whole};
         MPI_Type_create_struct(2, lengths, offsets, parts, &type_);
         MPI_Type_commit(&type_);
         MPI_Type_free(&parts[0]);
         MPI_Type_free(&parts[1]);
     }
-    ~LargeType() {
-        if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);  // operations in flight keep what they need
-    }
+    ~LargeType() { MPI_Type_free(&type_); }  // operations in flight keep what they need
     LargeType(const LargeType&) = delete;
     LargeType& operator=(const LargeType&) = delete;
     operator MPI_Datatype() const { return type_; }
-    /// Hands the type over to be freed by the caller.
-    MPI_Datatype release() { return std::exchange(type_, MPI_DATATYPE_NULL); }
 
 private:
     MPI_Datatype type_ = MPI_DATATYPE_NULL;
