@@ -105,8 +105,8 @@ int main(int argc, char** argv) {
         const char* operation;
         std::size_t kib;
         int rounds;
-    } const rows[] = {{"all_reduce", 4, 21},  {"broadcast", 4, 21},  {"all_gather", 4, 21},
-                      {"all_reduce", 256, 5}, {"broadcast", 256, 5}, {"all_gather", 32, 5}};
+    } const rows[] = {{"all_reduce", 4, 21}, {"broadcast", 4, 21}, {"all_gather", 4, 21},
+                      {"all_reduce", 32, 9}, {"broadcast", 32, 9}, {"all_gather", 8, 9}};
     for (const auto& row : rows) {
         auto buffers = Case(row.kib << 10, row.operation == std::string("all_gather") ? world.size() : 1);
         const auto times = rankmesh::bench::medians(ways(row.operation, on, bare, buffers), row.rounds);

@@ -78,4 +78,11 @@ std::vector<Call> Channel::end_batch() {
     return std::exchange(batch_, {});
 }
 
+Staging Channel::staging(std::size_t bytes) {
+    auto own = std::exchange(staging_, {});
+    if (own.bytes >= bytes) return own;
+    own.data = nullptr;  // before there are two
+    return {std::make_unique_for_overwrite<char[]>(bytes), bytes};
+}
+
 }  // namespace rankmesh::detail

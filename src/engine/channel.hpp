@@ -42,6 +42,12 @@ struct Label {
     std::string text() const;
 };
 
+/// Memory through which a list travels.
+struct Staging {
+    std::unique_ptr<char[]> data = nullptr;
+    std::size_t bytes = 0;
+};
+
 /// One live group on one engine, shared by all handles with the same ordered ranks.
 ///
 /// A call was checked for lengths before it comes here, and no send or recv names its own rank. Every call
@@ -106,6 +112,11 @@ public:
     /// Takes back what held them, for the next batch; called inside a use.
     void reuse(std::vector<Call>&& calls) { batch_ = std::move(calls); }
 
+    /// At least so many bytes of staging, those of the list before if they suffice; called inside a use.
+    Staging staging(std::size_t bytes);
+    /// Takes staging back for the next list; called inside a use.
+    void keep(Staging&& staging) { staging_ = std::move(staging); }
+
     /// Keeps a label alive as long as the channel: a report may read it at any time.
     void keep(std::shared_ptr<const Label> label) { labels_.push_back(std::move(label)); }
 
@@ -120,6 +131,7 @@ private:
     std::exception_ptr failure_;
     std::thread::id collector_;
     std::vector<Call> batch_;
+    Staging staging_;
     std::vector<std::shared_ptr<const Label>> labels_;
 };
 

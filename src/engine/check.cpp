@@ -18,6 +18,7 @@ namespace {
 }
 
 bool overlap(const Call& call) {
+    if (call.in_count == 0 || call.out_count == 0) return false;
     const auto in = reinterpret_cast<std::uintptr_t>(call.in);
     const auto out = reinterpret_cast<std::uintptr_t>(call.out);
     return in < out + call.out_bytes() && out < in + call.in_bytes();

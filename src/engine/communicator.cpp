@@ -194,33 +194,25 @@ Pending Communicator::start_batch() {
     return Pending(line_, ticket);
 }
 
-Pending Communicator::start_list(Op operation, const ConstBuffers& ins, const Buffers& outs,
-                                 Reduction reduction, int root, const ListOptions& options) {
+Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
+                                 const ListOptions& options) {
     auto& line = this->line();
-    auto like = detail::Call{};
-    like.operation = operation;
-    like.reduction = reduction;
-    like.argument = root;
-    like.stream = line.stream;
     auto packed = std::make_unique<detail::Packed>(like, ins, outs, options, line);
-    if (packed->calls().empty()) return {};
+    if (packed->empty()) return {};
     const auto use = detail::Channel::Use(*line.channel, *line.label);
-    const auto ticket = line.channel->start(packed->calls(), *line.label);
+    auto calls = packed->pack(line);
+    for (auto& call : calls) call.stream = line.stream;
+    const auto ticket = line.channel->start(calls, *line.label);
     return Pending(line_, ticket, std::move(packed));
 }
 
-void Communicator::run_list(Op operation, const ConstBuffers& ins, const Buffers& outs, Reduction reduction,
-                            int root, const ListOptions& options) {
+void Communicator::run_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
+                            const ListOptions& options) {
     auto& line = this->line();
-    if (line.space == Space::device) return start_list(operation, ins, outs, reduction, root, options).wait();
-    auto like = detail::Call{};
-    like.operation = operation;
-    like.reduction = reduction;
-    like.argument = root;
-    const auto packed = detail::Packed(like, ins, outs, options, line);
+    if (line.space == Space::device) return start_list(like, ins, outs, options).wait();
+    auto packed = detail::Packed(like, ins, outs, options, line);
     const auto use = detail::Channel::Use(*line.channel, *line.label);
-    for (const auto& call : packed.calls()) line.channel->run(call, *line.label, line.deadline);
-    packed.unpack();
+    packed.run(line);
 }
 
 }  // namespace rankmesh

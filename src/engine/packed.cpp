@@ -7,10 +7,73 @@
 namespace rankmesh::detail {
 namespace {
 
+/// Copying more than this in and out again costs more than a call of its own.
+constexpr auto worth_copying = std::size_t{64} << 10;
+
 std::size_t bytes_of(const Piece<const void>& piece) { return piece.count * size_of(piece.dtype); }
 
+}  // namespace
+
+Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
+               const Line& line)
+    : like_(like),
+      ins_(ins.pieces().begin(), ins.pieces().end()),
+      outs_(outs.pieces().begin(), outs.pieces().end()) {
+    const auto is_root = like.argument == line.rank;
+    if (like.operation == Operation::all_gather) parts_ = static_cast<std::size_t>(line.size);
+    if (like.operation == Operation::broadcast) sends_ = is_root, receives_ = !is_root;
+    check(line);
+    fill(options);
+}
+
+void Packed::fill(const ListOptions& options) {
+    auto open = std::vector<Bucket>{};  // at most one a type
+    for (std::size_t i = 0; i < ins_.size(); ++i) {
+        const auto& in = ins_[i];
+        const auto bytes = bytes_of(in);
+        // What is only moved may share a bucket with any other type.
+        const auto dtype = reduces(like_.operation) ? in.dtype : DType::byte;
+        const auto larger = bytes * parts_;
+        if (larger > worth_copying || larger >= options.bucket_bytes || in.space == Space::device) {
+            buckets_.push_back({dtype, bytes, {i}});
+            continue;
+        }
+        auto bucket = std::ranges::find(open, dtype, &Bucket::dtype);
+        if (bucket == open.end())
+            bucket = open.insert(open.end(), {.dtype = dtype, .pieces = {}});
+        else if ((bucket->bytes + bytes) * parts_ > options.bucket_bytes)
+            buckets_.push_back(std::exchange(*bucket, {.dtype = dtype, .pieces = {}}));
+        bucket->bytes += bytes;
+        bucket->pieces.push_back(i);
+    }
+    std::ranges::move(open, std::back_inserter(buckets_));
+}
+
+void Packed::check(const Line& line) const {
+    if (ins_.size() != outs_.size())
+        throw Misuse(cat("a list ", to_string(like_.operation), " on ", line.label->text(), " was given ",
+                         ins_.size(), " buffers in and ", outs_.size(), " out; both must be equal"));
+    for (std::size_t i = 0; i < ins_.size(); ++i) {
+        const auto& in = ins_[i];
+        try {
+            if (reduces(like_.operation) && (!in.known || !reduces(like_.reduction, in.dtype)))
+                throw Misuse(cat(to_string(like_.reduction), " makes no sense on ",
+                                 in.known ? to_string(in.dtype) : "struct", " elements"));
+            if (in.dtype != outs_[i].dtype)
+                throw Misuse(
+                    cat("it holds ", to_string(in.dtype), " in and ", to_string(outs_[i].dtype), " out"));
+            detail::check(single(i), line);
+        } catch (const Misuse& misuse) {
+            throw Misuse(cat("buffer ", i, " of a list: ", misuse.what()));
+        }
+    }
+}
+
 /// The call for one buffer of the list, by itself.
-Call single(Call call, const Piece<const void>& in, const Piece<void>& out) {
+Call Packed::single(std::size_t piece) const {
+    const auto& in = ins_[piece];
+    const auto& out = outs_[piece];
+    auto call = like_;
     call.dtype = in.dtype;
     call.in = in.data;
     call.out = out.data;
@@ -21,86 +84,71 @@ Call single(Call call, const Piece<const void>& in, const Piece<void>& out) {
     return call;
 }
 
-}  // namespace
-
-Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
-               const Line& line) {
-    check(like, ins, outs, line);
-    auto open = std::vector<Bucket>{};  // at most one a type
-    for (std::size_t i = 0; i < ins.size(); ++i) {
-        const auto& in = ins.pieces()[i];
-        const auto bytes = bytes_of(in);
-        if (bytes >= options.bucket_bytes || in.space == Space::device) {
-            calls_.push_back(single(like, in, outs.pieces()[i]));
-            continue;
-        }
-        // What is only moved may share a bucket with any other type.
-        const auto dtype = reduces(like.operation) ? in.dtype : DType::byte;
-        auto bucket = std::ranges::find(open, dtype, &Bucket::dtype);
-        if (bucket == open.end())
-            bucket = open.insert(open.end(), {.dtype = dtype, .pieces = {}});
-        else if (bucket->bytes + bytes > options.bucket_bytes) {
-            add(like, *bucket, ins, outs, line);
-            *bucket = {.dtype = dtype, .pieces = {}};
-        }
-        bucket->bytes += bytes;
-        bucket->pieces.push_back(i);
-    }
-    for (const auto& bucket : open) add(like, bucket, ins, outs, line);
+/// Where parts are gathered, they arrive behind what is sent.
+std::size_t Packed::staging_bytes(const Bucket& bucket) const {
+    if (bucket.pieces.size() == 1) return 0;
+    return parts_ > 1 ? bucket.bytes * (1 + parts_) : bucket.bytes;
 }
 
-void Packed::check(const Call& like, const ConstBuffers& ins, const Buffers& outs, const Line& line) const {
-    if (ins.size() != outs.size())
-        throw Misuse(cat("a list ", to_string(like.operation), " on ", line.label->text(), " was given ",
-                         ins.size(), " buffers in and ", outs.size(), " out; both must be equal"));
-    for (std::size_t i = 0; i < ins.size(); ++i) {
-        const auto& in = ins.pieces()[i];
-        const auto& out = outs.pieces()[i];
-        try {
-            if (reduces(like.operation) && !reduces(like.reduction, in.dtype))
-                throw Misuse(
-                    cat(to_string(like.reduction), " makes no sense on ", to_string(in.dtype), " elements"));
-            if (in.dtype != out.dtype)
-                throw Misuse(cat("it holds ", to_string(in.dtype), " in and ", to_string(out.dtype), " out"));
-            detail::check(single(like, in, out), line);
-        } catch (const Misuse& misuse) {
-            throw Misuse(cat("buffer ", i, " of a list: ", misuse.what()));
-        }
-    }
-}
-
-void Packed::add(const Call& like, const Bucket& bucket, const ConstBuffers& ins, const Buffers& outs,
-                 const Line& line) {
-    if (bucket.pieces.size() == 1) {
-        const auto i = bucket.pieces.front();
-        calls_.push_back(single(like, ins.pieces()[i], outs.pieces()[i]));
-        return;
-    }
-    const auto parts = like.operation == Operation::all_gather ? static_cast<std::size_t>(line.size) : 1;
-    auto& in = staging_.emplace_back(std::make_unique_for_overwrite<char[]>(bucket.bytes));
-    auto* packed = in.get();
-    auto* out = packed;
-    if (parts > 1)
-        out = staging_.emplace_back(std::make_unique_for_overwrite<char[]>(bucket.bytes * parts)).get();
-    const auto receives_only = like.operation == Operation::broadcast && like.argument != line.rank;
-    const auto sends_only = like.operation == Operation::broadcast && !receives_only;
-    auto offset = std::size_t{0};
+Call Packed::pack(const Bucket& bucket, char* staging) const {
+    if (bucket.pieces.size() == 1) return single(bucket.pieces.front());
+    auto* to = staging;
     for (auto i : bucket.pieces) {
-        const auto& piece = ins.pieces()[i];
-        const auto bytes = bytes_of(piece);
-        if (!receives_only && bytes > 0) std::memcpy(packed + offset, piece.data, bytes);
-        for (std::size_t part = 0; part < parts && !sends_only && bytes > 0; ++part)
-            copies_.push_back({out + part * bucket.bytes + offset,
-                               static_cast<char*>(outs.pieces()[i].data) + part * bytes, bytes});
-        offset += bytes;
+        const auto bytes = bytes_of(ins_[i]);
+        if (sends_ && bytes > 0) std::memcpy(to, ins_[i].data, bytes);
+        to += bytes;
     }
-    const auto count = bucket.bytes / size_of(bucket.dtype);
-    calls_.push_back(single(like, {packed, count, bucket.dtype, Space::host},
-                            {out, count * parts, bucket.dtype, Space::host}));
+    auto call = like_;
+    call.dtype = bucket.dtype;
+    call.in = staging;
+    call.out = parts_ > 1 ? to : staging;
+    call.in_count = bucket.bytes / size_of(bucket.dtype);
+    call.out_count = call.in_count * parts_;
+    return call;
 }
 
-void Packed::unpack() const {
-    for (const auto& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
+void Packed::unpack(const Bucket& bucket, const char* staging) const {
+    if (bucket.pieces.size() == 1 || !receives_) return;
+    const auto* from = parts_ > 1 ? staging + bucket.bytes : staging;
+    for (std::size_t part = 0; part < parts_; ++part)
+        for (auto i : bucket.pieces) {
+            const auto bytes = bytes_of(ins_[i]);
+            if (bytes > 0) std::memcpy(static_cast<char*>(outs_[i].data) + part * bytes, from, bytes);
+            from += bytes;
+        }
+}
+
+void Packed::run(const Line& line) {
+    auto most = std::size_t{0};
+    for (const auto& bucket : buckets_) most = std::max(most, staging_bytes(bucket));
+    staging_ = line.channel->staging(most);
+    for (const auto& bucket : buckets_) {
+        line.channel->run(pack(bucket, staging_.data.get()), *line.label, line.deadline);
+        unpack(bucket, staging_.data.get());
+    }
+    line.channel->keep(std::move(staging_));
+}
+
+std::vector<Call> Packed::pack(const Line& line) {
+    auto sum = std::size_t{0};
+    for (const auto& bucket : buckets_) sum += staging_bytes(bucket);
+    staging_ = line.channel->staging(sum);
+    auto calls = std::vector<Call>{};
+    auto* at = staging_.data.get();
+    for (const auto& bucket : buckets_) {
+        calls.push_back(pack(bucket, at));
+        at += staging_bytes(bucket);
+    }
+    return calls;
+}
+
+void Packed::unpack(const Line& line) {
+    const auto* at = staging_.data.get();
+    for (const auto& bucket : buckets_) {
+        unpack(bucket, at);
+        at += staging_bytes(bucket);
+    }
+    line.channel->keep(std::move(staging_));
 }
 
 }  // namespace rankmesh::detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include <rankmesh/engine/buffers.hpp>
@@ -19,30 +18,37 @@ public:
     Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
            const Line& line);
 
-    const std::vector<Call>& calls() const { return calls_; }
-    /// Copies the results out of the buckets, once all calls are complete.
-    void unpack() const;
+    bool empty() const { return buckets_.empty(); }
+    /// Runs the calls one after the other, through the space of the largest bucket.
+    void run(const Line& line);
+    /// Copies all in, for calls that are to be started as one.
+    std::vector<Call> pack(const Line& line);
+    /// Copies the results out, once those are complete.
+    void unpack(const Line& line);
 
 private:
-    struct Copy {
-        const char* from;
-        void* to;
-        std::size_t bytes;
-    };
-    /// Buffers that are to travel together.
+    /// Buffers that travel together.
     struct Bucket {
         DType dtype;
         std::size_t bytes = 0;  // of all ins
         std::vector<std::size_t> pieces;
     };
 
-    void check(const Call& like, const ConstBuffers& ins, const Buffers& outs, const Line& line) const;
-    void add(const Call& like, const Bucket& bucket, const ConstBuffers& ins, const Buffers& outs,
-             const Line& line);
+    void fill(const ListOptions& options);
+    void check(const Line& line) const;
+    Call single(std::size_t piece) const;
+    std::size_t staging_bytes(const Bucket& bucket) const;
+    Call pack(const Bucket& bucket, char* staging) const;
+    void unpack(const Bucket& bucket, const char* staging) const;
 
-    std::vector<Call> calls_;
-    std::vector<std::unique_ptr<char[]>> staging_;
-    std::vector<Copy> copies_;
+    Call like_;
+    std::vector<Piece<const void>> ins_;
+    std::vector<Piece<void>> outs_;
+    std::size_t parts_ = 1;  // outs are that many times as long as ins
+    bool sends_ = true;
+    bool receives_ = true;
+    std::vector<Bucket> buckets_;
+    Staging staging_;
 };
 
 }  // namespace rankmesh::detail

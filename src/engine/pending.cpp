@@ -62,7 +62,7 @@ void Pending::finish(bool synchronize) {
     // What fails otherwise has let go of them.
     ordered_ = !synchronize && line->space == Space::device;
     if (ordered_) line_ = line;
-    if (packed_) packed_->unpack();
+    if (packed_) packed_->unpack(*line);
     packed_ = nullptr;
 }
 

@@ -192,6 +192,27 @@ TEST(Conformance, AListIsMadeOfNamedBuffersOrOfARangeOfThem) {
     });
 }
 
+TEST(Conformance, AListMayHoldLargeBuffersAmongSmallOnes) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto ranks = on.world_ranks();
+        const auto lengths = {std::size_t{3}, std::size_t{16384}, std::size_t{16385}, std::size_t{5}};
+        for (auto start : {false, true}) {
+            auto list = List();
+            for (auto length : lengths)
+                list.add<float>(
+                    {length, [&](std::size_t i) { return operations::mark<float>(world.rank(), i); }},
+                    {length, [&](std::size_t i) { return operations::mark<float>(ranks.back(), i); }});
+            const auto root = on.size() - 1;
+            if (start)
+                on.start_broadcast(list.outs, root).wait();
+            else
+                on.broadcast(list.outs, root);
+            list.verify();
+        }
+    });
+}
+
 TEST(Conformance, AnEmptyListAndOneOfEmptyBuffersDoNothing) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
@@ -251,7 +272,9 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
         EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, truth)); }),
                   "buffer 1 of a list: sum makes no sense on bool elements");
         EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, x, token)); }),
-                  "buffer 2 of a list: sum makes no sense on byte elements");
+                  "buffer 2 of a list: sum makes no sense on struct elements");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(token), rankmesh::bit_or); }),
+                  "buffer 0 of a list: bit_or makes no sense on struct elements");
         EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(whole, x), rankmesh::bit_or); }),
                   "buffer 1 of a list: bit_or makes no sense on f32 elements");
         EXPECT_EQ(text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room), options); }),

@@ -22,6 +22,7 @@ struct Piece {
     std::size_t count;  // of dtype
     DType dtype;
     Space space;
+    bool known;  // an engine can reduce its type
 };
 
 }  // namespace detail
@@ -51,14 +52,14 @@ public:
     template <std::same_as<void> Writable>
     requires std::is_const_v<Void> BufferList(const BufferList<Writable>& writable) {
         for (const auto& piece : writable.pieces())
-            pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space});
+            pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space, piece.known});
     }
 
     /// Adds a buffer, which must outlive the operation.
     template <Buffer B>
     requires Outlives<B> &&(std::is_const_v<Void> || OutBuffer<B>)void add(B&& buffer) {
         pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer),
-                           detail::dtype_for<element_t<B>>(), detail::space_of(buffer)});
+                           detail::dtype_for<element_t<B>>(), detail::space_of(buffer), Known<element_t<B>>});
     }
     std::size_t size() const { return pieces_.size(); }
     std::span<const detail::Piece<Void>> pieces() const { return pieces_; }
@@ -74,8 +75,9 @@ using ConstBuffers = BufferList<const void>;
 
 /// How a list of buffers is packed.
 struct ListOptions {
-    /// The most bytes that are copied together into one engine call; a larger buffer travels by itself,
-    /// uncopied.
+    /// The most bytes that are copied together on their way into or out of one engine call. A larger buffer,
+    /// and any of more than 64 KiB at its larger end, travels by itself, uncopied. A communicator keeps the
+    /// memory for its next list.
     std::size_t bucket_bytes = std::size_t{25} << 20;
 };
 

@@ -44,10 +44,6 @@ constexpr std::string_view to_string(Operation operation) {
 constexpr bool reduces(Operation operation) { return operation <= Operation::reduce_scatter; }
 /// True for what only two members call, in an order of their own.
 constexpr bool is_point_to_point(Operation operation) { return operation >= Operation::send; }
-constexpr bool has_root(Operation operation) {
-    return operation == Operation::reduce || operation == Operation::broadcast ||
-           operation == Operation::gather || operation == Operation::scatter;
-}
 
 /// Counts are elements of `dtype`; an operation in place has in == out, or its own part of the longer one.
 struct Call {

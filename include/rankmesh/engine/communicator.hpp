@@ -227,15 +227,15 @@ public:
     template <class R = decltype(sum)>
     requires detail::IsReduction<R>
     void all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
-        run_list(Op::all_reduce, list, list, R::value, 0, options);
+        run_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
     /// All buffers of the list become those of the member at position `root`.
     void broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
-        run_list(Op::broadcast, list, list, {}, root, options);
+        run_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
     /// Each buffer of `outs` becomes the members' buffer of the same number in `ins`, one after the other.
     void all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
-        run_list(Op::all_gather, ins, outs, {}, 0, options);
+        run_list({.operation = Op::all_gather}, ins, outs, options);
     }
 
     // The same calls, started.
@@ -360,13 +360,13 @@ public:
     template <class R = decltype(sum)>
     requires detail::IsReduction<R> Pending start_all_reduce(const Buffers& list, R = {},
                                                              const ListOptions& options = {}) {
-        return start_list(Op::all_reduce, list, list, R::value, 0, options);
+        return start_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
     Pending start_broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
-        return start_list(Op::broadcast, list, list, {}, root, options);
+        return start_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
     Pending start_all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
-        return start_list(Op::all_gather, ins, outs, {}, 0, options);
+        return start_list({.operation = Op::all_gather}, ins, outs, options);
     }
 
 private:
@@ -397,9 +397,9 @@ private:
 
     void run(const detail::Call& call);
     Pending start(const detail::Call& call);
-    Pending start_list(Op operation, const ConstBuffers& ins, const Buffers& outs, Reduction reduction,
-                       int root, const ListOptions& options);
-    void run_list(Op operation, const ConstBuffers& ins, const Buffers& outs, Reduction reduction, int root,
+    Pending start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
+                       const ListOptions& options);
+    void run_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
                   const ListOptions& options);
     detail::Line& line() const;
 
