@@ -17,6 +17,8 @@
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/interop/mpi.hpp>
 
+#include "steps.hpp"
+
 using namespace rankmesh;
 
 namespace {
@@ -94,32 +96,9 @@ int hosts(int argc, char** argv) {
 /// Throws on rank 1 at one of eight points; the others may be anywhere.
 int throw_at(int point, int argc, char** argv) {
     auto world = World::from_environment(argc, argv);
-    const auto at = [&](int now) {
+    run_steps(world, [&](int now) {
         if (world.rank() == 1 && now == point) throw std::runtime_error("boom");
-    };
-    at(0);
-    auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
-    at(1);
-    auto x = std::vector<float>(100, 1);
-    me.on("dp").all_reduce(x);
-    at(2);
-    auto pending = me.on("tp").start_all_reduce(x);
-    at(3);
-    auto other = me.on("dp", "tp").start_barrier();
-    at(4);
-    pending.wait();
-    at(5);
-    auto tp = me.on("tp");
-    tp.batch([&] {
-        tp.send(x, 1 - tp.rank());
-        at(6);
-        tp.recv(x, 1 - tp.rank());
     });
-    other.wait();
-    auto half = world.sub(world.rank() % 2 == 0 ? std::vector{0, 2} : std::vector{1, 3});
-    at(7);
-    half.join({{"dp", rest}}).on("dp").barrier();
-    me.on("dp", "tp").barrier();
     std::puts("ended well");
     return 0;
 }

@@ -9,6 +9,8 @@
 
 #include <rankmesh/engine/threads.hpp>
 
+#include "steps.hpp"
+
 using namespace rankmesh;
 using namespace std::chrono_literals;
 
@@ -51,26 +53,9 @@ TEST(Threads, TheFirstErrorIsRethrownWhereverARankThrowsAndNobodyHangs) {
         for (int step = 0; step < 8; ++step) {
             SCOPED_TRACE("rank " + std::to_string(victim) + " throws at step " + std::to_string(step));
             const auto error = error_of<std::runtime_error>(4, [&](World& world) {
-                const auto at = [&](int now) {
+                run_steps(world, [&](int now) {
                     if (world.rank() == victim && step == now) throw std::runtime_error("boom");
-                };
-                at(0);
-                auto me = world.join({{"dp", 2}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
-                at(1);
-                auto x = std::vector<float>(100, 1);
-                me.on("dp").all_reduce(x);
-                at(2);
-                auto pending = me.on("tp").start_all_reduce(x);
-                at(3);
-                auto other = me.on("dp", "tp").start_barrier();
-                at(4);
-                pending.wait();
-                at(5);
-                me.on("tp").barrier();
-                at(6);
-                other.wait();
-                at(7);
-                me.on("dp", "tp").barrier();
+                });
             });
             EXPECT_STREQ(error.what(), "boom");
         }

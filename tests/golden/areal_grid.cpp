@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 
-#include "topology.hpp"
+#include "grid.hpp"
 
 namespace golden {
 namespace {
@@ -55,50 +55,27 @@ Json or_else(const std::optional<Value>& value, const Json& none) {
         return *value;
 }
 
-/// The value of one attribute or get_ function by its name.
-Json attribute(const Place& p, const std::string& name) {
+Attributes attributes_of(const Place& p) {
     const auto handle = [&](const std::optional<rankmesh::Group>& group) {
         return group ? Json(p.mapped(*group)) : Json(nullptr);
     };
-    const auto nothing = Json::array();
-    const std::map<std::string, std::function<Json()>> attributes = {
-        {"global_rank", [&] { return p.global_rank; }},
-        {"world_size", [&] { return p.world_size; }},
-        {"data_parallel_size", [&] { return p.data_parallel_size; }},
-        {"pipe_parallel_size", [&] { return p.pipe_parallel_size; }},
-        {"model_parallel_size", [&] { return p.model_parallel_size; }},
-        {"slice_parallel_size", [&] { return p.slice_parallel_size; }},
-        {"stage_id", [&] { return p.stage_id; }},
-        {"data_parallel_id", [&] { return p.data_parallel_id; }},
-        {"ds_model_rank", [&] { return p.ds_model_rank; }},
-        {"ds_model_world_size", [&] { return or_else(p.ds_model_world_size, "<unset>"); }},
-        {"dp_group", [&] { return or_else(p.dp_group, nothing); }},
-        {"pp_group", [&] { return or_else(p.pp_group, nothing); }},
-        {"slice_group", [&] { return or_else(p.slice_group, nullptr); }},
-        {"mp_group", [&] { return p.mp_group; }},
-        {"is_first_stage", [&] { return p.is_first_stage; }},
-        {"is_last_stage", [&] { return p.is_last_stage; }},
-        {"ds_model_proc_group", [&] { return handle(p.ds_model_group); }},
-        {"dp_proc_group", [&] { return handle(p.dp_group); }},
-        {"pp_proc_group", [&] { return handle(p.pp_group); }},
-        {"embedding_proc_group", [&] { return handle(p.embedding_group); }},
-        {"position_embedding_proc_group", [&] { return handle(p.position_embedding_group); }},
-        {"slice_proc_group", [&] { return handle(p.slice_group); }},
-        {"tp_dp_proc_group", [&] { return handle(p.tp_dp_group); }},
-        {"get_stage_id", [&] { return p.get_stage_id(); }},
-        {"get_data_parallel_id", [&] { return p.get_data_parallel_id(); }},
-        {"get_global_rank", [&] { return p.get_global_rank(); }},
-        {"get_pipe_parallel_rank", [&] { return p.get_pipe_parallel_rank(); }},
-        {"get_pipe_parallel_world_size", [&] { return p.get_pipe_parallel_world_size(); }},
-        {"get_data_parallel_rank", [&] { return p.get_data_parallel_rank(); }},
-        {"get_data_parallel_world_size", [&] { return p.get_data_parallel_world_size(); }},
-        {"get_model_parallel_rank", [&] { return p.get_model_parallel_rank(); }},
-        {"get_model_parallel_world_size",
-         [&] { return attempt([&] { return p.get_model_parallel_world_size(); }); }},
-        {"get_tensor_model_parallel_rank", [&] { return p.get_tensor_model_parallel_rank(); }},
-        {"get_tensor_model_parallel_world_size", [&] { return p.get_tensor_model_parallel_world_size(); }}};
-    constexpr auto on_host = std::string_view("_gloo");  // the same ranks
-    return attributes.at(name.ends_with(on_host) ? name.substr(0, name.size() - on_host.size()) : name)();
+    auto own = Attributes{{"ds_model_world_size", [&] { return or_else(p.ds_model_world_size, "<unset>"); }},
+                          {"dp_group", [&] { return or_else(p.dp_group, Json::array()); }},
+                          {"pp_group", [&] { return or_else(p.pp_group, Json::array()); }},
+                          {"slice_group", [&] { return or_else(p.slice_group, nullptr); }},
+                          {"mp_group", [&] { return p.mp_group; }}};
+    const std::pair<const char*, const std::optional<rankmesh::Group>*> handles[] = {
+        {"ds_model_proc_group", &p.ds_model_group},
+        {"dp_proc_group", &p.dp_group},
+        {"pp_proc_group", &p.pp_group},
+        {"embedding_proc_group", &p.embedding_group},
+        {"position_embedding_proc_group", &p.position_embedding_group},
+        {"slice_proc_group", &p.slice_group},
+        {"tp_dp_proc_group", &p.tp_dp_group}};
+    for (const auto& [name, group] : handles)
+        for (const auto* suffix : {"", "_gloo"})  // on the host are the same ranks
+            own[std::string(name) + suffix] = [handle, group = group] { return handle(*group); };
+    return with_common(p, std::move(own));
 }
 
 Json grid(const Case& test) {
@@ -115,12 +92,7 @@ Json grid(const Case& test) {
     if (!test.expect.contains("per_rank")) return answer;
     for (const auto& row : test.expect["per_rank"]) {
         const auto place = place_of(test.config, row[0]);
-        auto attributes = Json::object();
-        for (const auto* columns : {"attrs", "group_attrs"})
-            for (const auto& name : test.meta[columns])
-                attributes[name.get<std::string>()] = attribute(place, name);
-        attributes["get"] = Json::array();
-        for (const auto& name : test.meta["get_order"]) attributes["get"].push_back(attribute(place, name));
+        auto attributes = asked(attributes_of(place), test.meta);
         attributes["stage_to_global"] = attributes["stage_to_global_data_last"] = Json::array();
         for (int stage = 0; stage < place.pipe_parallel_size; ++stage) {
             attributes["stage_to_global"].push_back(place.stage_to_global(stage));
