@@ -177,17 +177,33 @@ Pending Communicator::start(const detail::Call& given) {
 
 void Communicator::begin_batch() { line().channel->begin_batch(*line().label); }
 void Communicator::drop_batch() noexcept { line_->channel->end_batch(); }
-void Communicator::run_batch() { start_batch().wait(); }
-
-Pending Communicator::start_batch() {
+/// The calls of the batch that this thread collected, ready for the channel.
+std::vector<detail::Call> Communicator::collected() const {
     auto& line = this->line();
     auto calls = line.channel->end_batch();
-    if (calls.empty()) return {};
     join_with_self(calls, line);
     for (auto& call : calls) {
         check_not_self(call, line);
         call.stream = line.stream;
     }
+    return calls;
+}
+
+void Communicator::run_batch() {
+    auto& line = this->line();
+    if (line.space == Space::device) return start_batch().wait();
+    auto calls = collected();
+    if (calls.empty()) return;
+    const auto use = detail::Channel::Use(*line.channel, *line.label);
+    const auto ticket = line.channel->start(calls, *line.label);
+    line.channel->reuse(std::move(calls));
+    line.channel->wait(ticket, *line.label, line.deadline);
+}
+
+Pending Communicator::start_batch() {
+    auto& line = this->line();
+    auto calls = collected();
+    if (calls.empty()) return {};
     const auto use = detail::Channel::Use(*line.channel, *line.label);
     const auto ticket = line.channel->start(calls, *line.label);
     line.channel->reuse(std::move(calls));

@@ -392,6 +392,7 @@ private:
     }
     void begin_batch();
     void drop_batch() noexcept;
+    std::vector<detail::Call> collected() const;
     void run_batch();
     Pending start_batch();
 
