@@ -2,6 +2,7 @@
 #include "engine/packed.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace rankmesh::detail {
@@ -84,10 +85,12 @@ Call Packed::single(std::size_t piece) const {
     return call;
 }
 
-/// Where parts are gathered, they arrive behind what is sent.
+/// Where parts are gathered, they arrive behind what is sent. The next bucket begins where any type may.
 std::size_t Packed::staging_bytes(const Bucket& bucket) const {
     if (bucket.pieces.size() == 1) return 0;
-    return parts_ > 1 ? bucket.bytes * (1 + parts_) : bucket.bytes;
+    constexpr auto alignment = alignof(std::max_align_t);
+    const auto bytes = parts_ > 1 ? bucket.bytes * (1 + parts_) : bucket.bytes;
+    return (bytes + alignment - 1) / alignment * alignment;
 }
 
 Call Packed::pack(const Bucket& bucket, char* staging) const {
