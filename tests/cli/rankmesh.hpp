@@ -24,8 +24,7 @@ inline support::Outcome rankmesh(const std::string& words, const std::string& en
 }
 
 inline nlohmann::json json_of(const std::string& words, const std::string& environment = "") {
-    const auto outcome = rankmesh(words, environment);
-    return nlohmann::json::parse(outcome.output);
+    return nlohmann::json::parse(rankmesh(words + " 2>/dev/null", environment).output);
 }
 
 inline std::string quoted(const Mesh& mesh) { return "'" + to_string(mesh) + "'"; }

@@ -38,7 +38,7 @@ TEST(RunVerb, VerifiesEveryOperationOnEveryAxisAndEveryPairOfAxes) {
 }
 
 TEST(RunVerb, EndsWithATableAndALineThatSaysAll) {
-    const auto outcome = rankmesh("run 'dp=2 tp=2'");
+    const auto outcome = rankmesh("run 'dp=2 tp=2' 2>/dev/null");  // where a slow machine says how far it is
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_TRUE(
         outcome.output.starts_with("dp=2 tp=2 on threads: 4 threads\n\naxes        groups  operation"))
