@@ -48,7 +48,6 @@ void keep(Values&&... values) {
 void keep_group(const auto& group) {
     keep(group.size(), group.front(), group.back(), group.position(rank), group);
 }
-void keep_group(const std::vector<int>& group) { keep(group.data()); }
 
 void picotron(const Sizes& s) {
     const auto place =
@@ -205,17 +204,13 @@ void list_megatron2022(std::span<int> out) {
     list(rankmesh::megatron2022::Groups({large.tp, large.pp}, large.world).data(), out);
 }
 void list_megatron(std::span<int> out) {
-    auto next = out.begin();
-    for (const auto& group :
-         rankmesh::megatron::ProcessGroups(megatron_sizes(large), large.world).groups("DATA_PARALLEL_GROUP"))
-        next = std::ranges::copy(group, next).out;
+    rankmesh::megatron::ProcessGroups(megatron_sizes(large), large.world)
+        .groups("DATA_PARALLEL_GROUP")
+        .copy_to(out);
 }
 void list_deepspeed(std::span<int> out) { list(*deepspeed_topology(large).get_axis_comm_lists("data"), out); }
 void list_deepspeed_groups(std::span<int> out) {
-    const auto sizes = deepspeed_sizes(large);
-    auto next = out.begin();
-    for (int i = 0; i < sizes.expert[0].expert_data_parallel_count(); ++i)
-        next = std::ranges::copy(sizes.expert[0].expert_data_parallel(i), next).out;
+    deepspeed_sizes(large).expert[0].expert_data_parallel().copy_to(out);
 }
 void list_areal(std::span<int> out) { list(*areal_topology(large).get_axis_comm_lists("data"), out); }
 void list_memset(std::span<int> out) { std::memset(out.data(), 1, out.size_bytes()); }

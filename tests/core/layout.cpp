@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include <rankmesh/core/layout_parts.hpp>
 #include <rankmesh/core/layout_text.hpp>
 
 namespace rankmesh::tests {
@@ -107,6 +108,26 @@ TEST(Layout, HoldsAsManyDigitsAsTheLargestWorldCanHave) {
     for (auto offset : {0, 1, 12345678, (1 << 30) - 1}) EXPECT_EQ(layout.index_of(offset), offset);
     EXPECT_EQ(layout.index_of(1 << 30), std::nullopt);
     EXPECT_EQ(layout.coalesced().digit_count(), 1);
+}
+
+RC_GTEST_PROP(Layout, IsTheSumOfItsPartsWhereTheyEndBetweenDigits, ()) {
+    auto layout = Layout{};
+    auto ends = std::set<int>{1};  // the sizes of inner parts that end between digits, or divide one
+    const auto digits = some_digits();
+    for (auto digit : digits) layout.append(digit);
+    for (auto k = layout.digit_count(), inside = 1; k-- > 0; inside *= layout.digit(k).size)
+        for (int size = 1; size <= layout.digit(k).size; ++size)
+            if (layout.digit(k).size % size == 0) ends.insert(inside * size);
+    for (int inner = 1; inner <= layout.size(); ++inner) {
+        if (layout.size() % inner != 0) continue;
+        auto parts = detail::LayoutParts(layout);
+        const auto a = parts.next(layout.size() / inner);
+        const auto b = a ? parts.next(inner) : std::nullopt;
+        RC_ASSERT(b.has_value() == ends.contains(inner));
+        if (!b) continue;
+        for (int i = 0; i < layout.size(); ++i)
+            RC_ASSERT(layout.offset_of(i) == a->offset_of(i / inner) + b->offset_of(i % inner));
+    }
 }
 
 }  // namespace

@@ -26,13 +26,14 @@ const auto many_topologies = std::vector<ProcessTopology>{{{"pipe", "data"}, {1,
                                                           {{"pipe", "data", "expert", "model"}, {2, 3, 1, 2}},
                                                           default_topology(6)};
 
-Groupings listed(const Partition& partition) {
+Groupings listed(const auto& partition) {
     auto groups = Groupings{};
     for (const auto& group : partition) groups.push_back(laws::list(group));
     return groups;
 }
 
-std::vector<int> sorted(std::vector<int> ranks) {
+std::vector<int> sorted(const auto& group) {
+    auto ranks = laws::list(group);
     std::ranges::sort(ranks);
     return ranks;
 }
@@ -242,24 +243,23 @@ TEST(DeepSpeed, EveryGroupOfTheGridIsLive) {
 TEST(DeepSpeed, ExpertGroupsPartitionTheWorldAndMeetInOneRankOrNone) {
     for (int world : {1, 4, 6, 12, 16, 24, 30})
         for (const auto& groups : all_expert_groups(world)) {
-            auto expert = Groupings{};
-            auto data = Groupings{};
-            for (int i = 0; i < groups.expert_parallel_count(); ++i)
-                expert.push_back(groups.expert_parallel(i));
-            for (int i = 0; i < groups.expert_data_parallel_count(); ++i)
-                data.push_back(groups.expert_data_parallel(i));
+            auto expert = listed(groups.expert_parallel());
+            const auto data = listed(groups.expert_data_parallel());
+            for (const auto& made : groups.new_groups()) laws::expect_written(made, groups.group_name());
             laws::expect_partition(expert, world, groups.group_name());
             laws::expect_partition(data, world, groups.group_name() + " data");
             for (int rank = 0; rank < world; ++rank) {
-                const auto mine = groups.expert_parallel_of(rank);
-                const auto replicas = groups.expert_data_parallel_of(rank);
+                const auto mine = laws::list(groups.expert_parallel_of(rank));
+                const auto replicas = laws::list(groups.expert_data_parallel_of(rank));
                 EXPECT_EQ(std::ranges::count(mine, rank), 1);
                 EXPECT_EQ(std::ranges::count(replicas, rank), 1);
                 EXPECT_EQ(std::ranges::count(expert, mine), 1);
                 EXPECT_EQ(std::ranges::count(data, replicas), 1);
                 for (auto peer : mine) EXPECT_EQ(std::ranges::count(replicas, peer), peer == rank ? 1 : 0);
             }
-            auto all = groups.new_groups();
+            auto all = Groupings{};
+            for (const auto& made : groups.new_groups())
+                for (const auto& group : made) all.push_back(laws::list(group));
             EXPECT_EQ(all.size(), expert.size() + data.size());
             std::ranges::sort(all);
             expert.insert(expert.end(), data.begin(), data.end());

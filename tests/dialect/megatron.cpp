@@ -197,6 +197,7 @@ TEST(Megatron, EveryKindOfGroupCoversTheWorldAndTellsEveryRankItsOwn) {
         auto made = 0;
         for (const auto& desc : groups.descriptions()) {
             auto all = lists(groups.groups(desc));
+            laws::expect_written(groups.groups(desc), desc);
             made += static_cast<int>(all.size());
             if (desc.find("EMBEDDING") == std::string::npos) laws::expect_partition(all, world, desc);
             for (auto& group : all) std::ranges::sort(group);

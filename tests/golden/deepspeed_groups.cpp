@@ -9,6 +9,8 @@ namespace {
 using namespace rankmesh::deepspeed;
 using rankmesh::Mesh;
 using rankmesh::Partition;
+using rankmesh::dialect::GroupList;
+using rankmesh::dialect::GroupPart;
 
 std::optional<int> or_none(const Json& config, const char* key) {
     return config.contains(key) && !config[key].is_null() ? std::optional<int>(config[key]) : std::nullopt;
@@ -24,16 +26,21 @@ Json all_groups(const std::initializer_list<Partition>& partitions) {
     return list;
 }
 
+Json members(const GroupPart& part) { return std::vector<int>(part.begin(), part.end()); }
+
+Json all_groups(const std::vector<GroupList>& lists) {
+    auto all = Json::array();
+    for (const auto& list : lists)
+        for (const auto& group : list) all.push_back(members(group));
+    return all;
+}
+
 Json expert_parallel_ranks(const Case& test) {
     const auto& c = test.config;
     const auto made = _get_expert_parallel_ranks(c["world_size"], c["tp"], c["ep"], c["pp"],
                                                  c.value("data_before_expert", false));
-    auto answer = Json{{"expert_parallel", Json::array()}, {"expert_data_parallel", Json::array()}};
-    for (int i = 0; i < made.expert_parallel_count(); ++i)
-        answer["expert_parallel"].push_back(made.expert_parallel(i));
-    for (int i = 0; i < made.expert_data_parallel_count(); ++i)
-        answer["expert_data_parallel"].push_back(made.expert_data_parallel(i));
-    return answer;
+    return {{"expert_parallel", all_groups(std::vector{made.expert_parallel()})},
+            {"expert_data_parallel", all_groups(std::vector{made.expert_data_parallel()})}};
 }
 
 Json expert_and_data_parallel(const Case& test) {
@@ -44,9 +51,9 @@ Json expert_and_data_parallel(const Case& test) {
                                                        c.value("data_before_expert", false));
     const auto place = GroupsPlace({.world_size = world, .expert = {made}}, rank_of(c));
     const auto name = place._get_max_expert_size_name();
-    return {{"calls", made.new_groups()},
-            {"ep_ranks", place._get_expert_parallel_group_ranks(name)},
-            {"edp_ranks", place._get_expert_data_parallel_group_ranks(name)},
+    return {{"calls", all_groups(made.new_groups())},
+            {"ep_ranks", members(place._get_expert_parallel_group_ranks(name))},
+            {"edp_ranks", members(place._get_expert_data_parallel_group_ranks(name))},
             {"max_ep", *place._get_max_expert_size()},
             {"ep_rank", place._get_expert_parallel_rank(name)},
             {"ep_src_rank", place._get_expert_parallel_src_rank(name)}};

@@ -160,6 +160,10 @@ public:
     constexpr int size() const { return across_.size(); }
     /// The number of ranks in each group.
     constexpr int group_size() const { return along_.size(); }
+    /// How far the first rank of each group is from that of the first one.
+    constexpr const Layout& across() const { return across_; }
+    /// How far each rank of a group is from its first one.
+    constexpr const Layout& along() const { return along_; }
     constexpr Group operator[](int i) const { return {base_ + across_.offset_of(i), along_}; }
     constexpr iterator begin() const { return {this, 0}; }
     constexpr iterator end() const { return {this, size()}; }

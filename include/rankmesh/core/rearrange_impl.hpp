@@ -3,6 +3,7 @@
 // this file.
 #pragma once
 
+#include <rankmesh/core/layout_parts.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 namespace rankmesh {
@@ -63,8 +64,7 @@ constexpr Mesh Mesh::split(std::string_view name, std::span<const Axis> axes) co
         throw Misuse(detail::cat("axis '", name, "' of size ", whole, " does not split into parts of ", known,
                                  rests == 0 ? " ranks" : " ranks times '*'"));
     const auto own = layout(AxisId{which});
-    auto next = 0;            // the digit that is being taken apart
-    auto left = Digit{1, 1};  // what of it is not yet given away
+    auto parts = detail::LayoutParts(own);
     auto cut = Mesh(Unfinished{});
     for (int a = 0; a < axis_count(); ++a) {
         if (a != which) {
@@ -72,21 +72,12 @@ constexpr Mesh Mesh::split(std::string_view name, std::span<const Axis> axes) co
             continue;
         }
         for (const auto& part : axes) {
-            auto need = part.size.is_rest() ? whole / known : part.size.size();
-            auto digits = Layout{};
-            while (need > 1) {
-                if (left.size == 1) left = own.digit(next++);
-                const auto take = need < left.size ? need : left.size;
-                if (need % take != 0 || left.size % take != 0)
-                    throw Misuse(detail::cat("axis '", name, "' is laid out as ", to_string(own),
-                                             "; a part of ",
-                                             part.size.is_rest() ? whole / known : part.size.size(),
-                                             " does not end between its digits"));
-                left.size /= take;
-                digits.append({take, left.size * left.stride});
-                need /= take;
-            }
-            cut.push_axis(part.name, digits);
+            const auto size = part.size.is_rest() ? whole / known : part.size.size();
+            const auto digits = parts.next(size);
+            if (!digits)
+                throw Misuse(detail::cat("axis '", name, "' is laid out as ", to_string(own), "; a part of ",
+                                         size, " does not end between its digits"));
+            cut.push_axis(part.name, *digits);
         }
     }
     return cut.finish(offset_);

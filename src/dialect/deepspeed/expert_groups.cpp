@@ -8,8 +8,11 @@
 namespace rankmesh::deepspeed {
 
 using detail::cat;
+using dialect::Cut;
 using dialect::Error;
 using dialect::Fault;
+using dialect::GroupList;
+using dialect::GroupPart;
 using dialect::Refusal;
 
 namespace {
@@ -43,10 +46,17 @@ Refusal ranks_left_out(const std::string& text) { return {Fault::sizes, "ranks-l
 
 std::string ExpertGroups::group_name() const { return cat("ep_size_", expert_); }
 
-int ExpertGroups::at(int block, int index) const {
-    if (lanes_apart_) return block / lanes_ * stage_ + index * lanes_ + block % lanes_;
-    return block * stage_ + index % lane_size() * lanes_ + index / lane_size();
+/// The ranks of each block in its order.
+Partition ExpertGroups::blocks() const {
+    auto across = Layout{};
+    auto along = Layout{};
+    across.push_back({world_size_ / stage_, stage_});
+    (lanes_apart_ ? across : along).push_back({lanes_, 1});
+    along.push_back({stage_ / lanes_, lanes_});
+    return {0, across, along};
 }
+
+int ExpertGroups::at(int block, int index) const { return blocks()[block][index]; }
 
 ExpertGroups::Place ExpertGroups::place(int rank) const {
     if (rank < 0 || rank >= world_size_)
@@ -71,29 +81,28 @@ ExpertGroups::Members ExpertGroups::data_members(const Place& p) const {
     return {.first = p.expert, .size = data_, .step = expert_};
 }
 
-std::vector<int> ExpertGroups::ranks(int block, const Members& members) const {
-    auto ranks = std::vector<int>{};
-    for (int i = 0; i < members.size; ++i) ranks.push_back(at(block, members.first + i * members.step));
-    return ranks;
+GroupPart ExpertGroups::part(int block, const Members& members) const {
+    return {blocks()[block], members.first, members.step, members.size};
 }
 
-std::vector<int> ExpertGroups::expert_parallel(int group) const {
-    return ranks(group / data_, expert_members({.block = group / data_, .expert = 0, .data = group % data_}));
+GroupList ExpertGroups::expert_parallel() const {
+    const auto members = expert_members({});
+    return GroupList(blocks(), Cut{members.size, members.step});
 }
 
-std::vector<int> ExpertGroups::expert_data_parallel(int group) const {
-    return ranks(group / expert_,
-                 data_members({.block = group / expert_, .expert = group % expert_, .data = 0}));
+GroupList ExpertGroups::expert_data_parallel() const {
+    const auto members = data_members({});
+    return GroupList(blocks(), Cut{members.size, members.step});
 }
 
-std::vector<int> ExpertGroups::expert_parallel_of(int rank) const {
+GroupPart ExpertGroups::expert_parallel_of(int rank) const {
     const auto p = place(rank);
-    return ranks(p.block, expert_members(p));
+    return part(p.block, expert_members(p));
 }
 
-std::vector<int> ExpertGroups::expert_data_parallel_of(int rank) const {
+GroupPart ExpertGroups::expert_data_parallel_of(int rank) const {
     const auto p = place(rank);
-    return ranks(p.block, data_members(p));
+    return part(p.block, data_members(p));
 }
 
 int ExpertGroups::sorted_position(int rank, const Members& members) const {
@@ -132,20 +141,15 @@ int ExpertGroups::expert_data_parallel_first(int rank) const {
     return lowest;
 }
 
-std::vector<std::vector<int>> ExpertGroups::new_groups() const {
-    auto groups = std::vector<std::vector<int>>{};
-    const auto make_expert = [&](int from, int count) {
-        for (int i = 0; i < count; ++i) groups.push_back(expert_parallel(from * count + i));
-    };
-    const auto make_data = [&](int from, int count) {
-        for (int i = 0; i < count; ++i) groups.push_back(expert_data_parallel(from * count + i));
-    };
-    if (making_ == Making::data_first) make_data(0, expert_data_parallel_count());
-    if (making_ == Making::by_stage)
-        for (int block = 0; block < blocks(); ++block) make_expert(block, data_), make_data(block, expert_);
-    else
-        make_expert(0, expert_parallel_count());
-    if (making_ == Making::expert_first) make_data(0, expert_data_parallel_count());
+std::vector<GroupList> ExpertGroups::new_groups() const {
+    if (making_ == Making::data_first) return {expert_data_parallel(), expert_parallel()};
+    if (making_ == Making::expert_first) return {expert_parallel(), expert_data_parallel()};
+    auto groups = std::vector<GroupList>{};
+    for (const auto& block : blocks()) {
+        const auto stage = Partition(block.front(), {}, blocks().along());
+        for (const auto& members : {expert_members({}), data_members({})})
+            groups.emplace_back(stage, Cut{members.size, members.step});
+    }
     return groups;
 }
 
@@ -164,22 +168,20 @@ Plan ExpertGroups::plan() const {
                           {"lane", lanes_}},
                  .over = {{"expert_data", "lane"}}}};
     // Expert groups that run from one lane into the next follow no strides.
-    const auto placed = [](int groups, const auto& ranks_of) {
-        auto placed = std::vector<int>{};
-        for (int group = 0; group < groups; ++group) {
-            auto ranks = ranks_of(group);
-            std::ranges::sort(ranks);
-            placed.insert(placed.end(), ranks.begin(), ranks.end());
-        }
-        return placed;
+    const auto placed = [this](const GroupList& groups, int size) {
+        auto ranks = std::vector<int>(static_cast<std::size_t>(world_size_));
+        groups.copy_to(ranks);
+        for (auto next = ranks.begin(); next != ranks.end(); next += size) std::sort(next, next + size);
+        return ranks;
     };
+    const auto experts = expert_parallel();
+    const auto replicas = expert_data_parallel();
     return {{.name = group_name(),
-             .mesh = {{"group", expert_parallel_count()}, {"expert", expert_}},
-             .placed = placed(expert_parallel_count(), [&](int group) { return expert_parallel(group); })},
+             .mesh = {{"group", experts.size()}, {"expert", expert_}},
+             .placed = placed(experts, expert_)},
             {.name = group_name() + "_data",
-             .mesh = {{"group", expert_data_parallel_count()}, {"expert_data", data_}},
-             .placed = placed(expert_data_parallel_count(),
-                              [&](int group) { return expert_data_parallel(group); })}};
+             .mesh = {{"group", replicas.size()}, {"expert_data", data_}},
+             .placed = placed(replicas, data_)}};
 }
 
 ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size_, int expert_parallel_size_,

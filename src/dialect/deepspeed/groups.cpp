@@ -27,7 +27,8 @@ Communicator group(const Member& member, const std::string& name, const Mesh& me
 }
 
 /// A mesh of placed ranks says nothing about which rank stands where, so the group itself is compared.
-void check_ranks(const Communicator& on, std::vector<int> ranks) {
+void check_ranks(const Communicator& on, const dialect::GroupPart& group) {
+    auto ranks = std::vector<int>(group.begin(), group.end());
     std::ranges::sort(ranks);
     if (on.world_ranks() != ranks)
         throw Misuse(cat(on.label(), " is over ", ranks_to_string(on.world_ranks()), ", not ",
@@ -109,11 +110,11 @@ std::string GroupsPlace::_get_max_expert_size_name() const {
     return most ? cat("ep_size_", *most) : "ep_size_None";
 }
 
-std::vector<int> GroupsPlace::_get_expert_parallel_group_ranks(std::string_view group_name) const {
+dialect::GroupPart GroupsPlace::_get_expert_parallel_group_ranks(std::string_view group_name) const {
     return expert(group_name, "expert").expert_parallel_of(rank_);
 }
 
-std::vector<int> GroupsPlace::_get_expert_data_parallel_group_ranks(std::string_view group_name) const {
+dialect::GroupPart GroupsPlace::_get_expert_data_parallel_group_ranks(std::string_view group_name) const {
     return expert(group_name, "expert data").expert_data_parallel_of(rank_);
 }
 

@@ -20,41 +20,14 @@ AxisSet others(const Mesh& mesh, AxisSet axes) {
 
 }  // namespace
 
-GroupList::GroupList(const Mesh& mesh, AxisSet axes, Cut cut)
-    : mesh_(mesh), axes_(axes), groups_(mesh.partition(axes)), cut_(cut) {
-    if (cut_.size == 0) cut_.size = groups_.group_size();
-    const auto block = cut_.size * cut_.step;
-    parts_ = (groups_.group_size() + block - 1) / block * cut_.step;
-}
-
-GroupList::GroupList(const Mesh& mesh, AxisSet axes, const std::vector<int>& picked)
-    : mesh_(mesh), axes_(axes), groups_(mesh.partition(axes)), picked_(picked) {
-    cut_.size = groups_[0].pick(picked_).size();
-}
-
 GroupList::GroupList(const Mesh& mesh, std::span<const AxisId> order)
-    : mesh_(mesh), axes_(set_of(order)), groups_(mesh.partition_in_order(order)) {
-    cut_.size = groups_.group_size();
-}
-
-GroupPart GroupList::operator[](int i) const {
-    const auto whole = picked(groups_[i / parts_]);
-    const auto j = i % parts_;
-    return part(whole, j / cut_.step * cut_.size * cut_.step + j % cut_.step);
-}
+    : dialect::GroupList(mesh.partition_in_order(order)), mesh_(mesh), axes_(set_of(order)) {}
 
 std::optional<GroupPart> GroupList::of(int rank) const {
     if (!mesh_.contains(rank)) return std::nullopt;
     const auto whole = picked(mesh_.group(rank, axes_));
     const auto position = whole.position(rank);
-    if (!position) return std::nullopt;
-    const auto block = cut_.size * cut_.step;
-    return part(whole, *position / block * block + *position % cut_.step);
-}
-
-GroupPart GroupList::part(const Group& whole, int first) const {
-    const auto left = (whole.size() - first + cut_.step - 1) / cut_.step;
-    return {whole, first, cut_.step, std::min(cut_.size, left)};
+    return position ? std::optional(part_at(whole, *position)) : std::nullopt;
 }
 
 bool same_groups(const Mesh& a, AxisSet along_a, const Mesh& b, AxisSet along_b) {

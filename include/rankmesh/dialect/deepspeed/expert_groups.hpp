@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <rankmesh/core/mesh.hpp>
+#include <rankmesh/dialect/group_list.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::deepspeed {
@@ -28,20 +29,18 @@ public:
     /// `ep_size_4`.
     std::string group_name() const;
 
-    /// How many groups there are, and the ranks of one of them.
-    int expert_parallel_count() const { return world_size_ / expert_; }
-    int expert_data_parallel_count() const { return world_size_ / data_; }
-    std::vector<int> expert_parallel(int group) const;
-    std::vector<int> expert_data_parallel(int group) const;
-    /// The ranks of the group of `rank`.
-    std::vector<int> expert_parallel_of(int rank) const;
-    std::vector<int> expert_data_parallel_of(int rank) const;
+    /// All groups of a kind.
+    dialect::GroupList expert_parallel() const;
+    dialect::GroupList expert_data_parallel() const;
+    /// The group of `rank`.
+    dialect::GroupPart expert_parallel_of(int rank) const;
+    dialect::GroupPart expert_data_parallel_of(int rank) const;
     /// Where `rank` stands in its group, and the group's lowest rank: torch sorts ranks.
     int expert_parallel_rank(int rank) const;
     int expert_data_parallel_rank(int rank) const;
     int expert_data_parallel_first(int rank) const;
     /// All groups in the order in which the original makes them.
-    std::vector<std::vector<int>> new_groups() const;
+    std::vector<dialect::GroupList> new_groups() const;
 
     /// What to declare for them: axes `expert` and `expert_data`, each rank's group sorted as torch sorts.
     Plan plan() const;
@@ -60,13 +59,13 @@ private:
     };
     ExpertGroups() = default;
 
-    int blocks() const { return world_size_ / (expert_ * data_); }
     int lane_size() const { return lanes_apart_ ? expert_ * data_ : stage_ / lanes_; }
+    Partition blocks() const;
     int at(int block, int index) const;
     Place place(int rank) const;
     Members expert_members(const Place& place) const;
     Members data_members(const Place& place) const;
-    std::vector<int> ranks(int block, const Members& members) const;
+    dialect::GroupPart part(int block, const Members& members) const;
     int sorted_position(int rank, const Members& members) const;
 
     int world_size_ = 1;
@@ -83,7 +82,7 @@ private:
 ///
 /// Throws dialect::Error where a size does not divide, dialect::Refusal for one below 1 ("sizes-below-one").
 ///
-///     deepspeed::_get_expert_parallel_ranks(16, 2, 4).expert_parallel(2) == std::vector{1, 3, 5, 7}
+///     deepspeed::_get_expert_parallel_ranks(16, 2, 4).expert_parallel()[2].back() == 7
 ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size_, int expert_parallel_size_,
                                         int pipeline_parallel_size_ = 1,
                                         bool use_data_before_expert_parallel_ = false);

@@ -49,8 +49,8 @@ public:
     /// Experts, by `ep_size_4`; throw dialect::Error for a name that was not made.
     std::optional<int> _get_max_expert_size() const;
     std::string _get_max_expert_size_name() const;
-    std::vector<int> _get_expert_parallel_group_ranks(std::string_view group_name) const;
-    std::vector<int> _get_expert_data_parallel_group_ranks(std::string_view group_name) const;
+    dialect::GroupPart _get_expert_parallel_group_ranks(std::string_view group_name) const;
+    dialect::GroupPart _get_expert_data_parallel_group_ranks(std::string_view group_name) const;
     int _get_expert_parallel_world_size(std::string_view group_name) const;
     int _get_expert_data_parallel_world_size(std::string_view group_name) const;
     int _get_expert_parallel_rank(std::string_view group_name) const;

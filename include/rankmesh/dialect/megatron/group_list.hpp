@@ -1,91 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of groups as Megatron-core creates them, in closed form also where a group is cut into parts.
+// Lists of groups as Megatron-core creates them.
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include <rankmesh/core/mesh.hpp>
+#include <rankmesh/dialect/group_list.hpp>
 
 namespace rankmesh::megatron {
 
-/// Members of a group at even distances, in its order.
-///
-/// Law: `part.position(part[i]) == i` for every i, and `position` of any other rank is nothing.
-class GroupPart {
-public:
-    using iterator = rankmesh::detail::IndexIterator<GroupPart, int>;
+using dialect::Cut;
+using dialect::GroupPart;
 
-    /// The members first, first + step, ... of `whole`, `size` of them.
-    GroupPart(const Group& whole, int first, int step, int size)
-        : whole_(whole), first_(first), step_(step), size_(size) {}
-
-    int size() const { return size_; }
-    int operator[](int i) const { return whole_[first_ + i * step_]; }
-    int front() const { return (*this)[0]; }
-    int back() const { return (*this)[size_ - 1]; }
-    iterator begin() const { return {this, 0}; }
-    iterator end() const { return {this, size_}; }
-
-    /// Where `rank` stands, nothing if it is no member.
-    std::optional<int> position(int rank) const {
-        const auto found = whole_.position(rank);
-        if (!found || *found < first_ || (*found - first_) % step_ != 0) return std::nullopt;
-        const auto index = (*found - first_) / step_;
-        return index < size_ ? std::optional(index) : std::nullopt;
-    }
-    bool contains(int rank) const { return position(rank).has_value(); }
-
-    friend bool operator==(const GroupPart& a, const GroupPart& b) {
-        return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
-    }
-
-private:
-    Group whole_;
-    int first_, step_, size_;
-};
-
-/// How every group is cut: into parts of `size` members that stand `step` apart; size 0 leaves it whole.
-///
-/// `{.size = 2, .step = 2}` makes {0, 2}, {1, 3}, {4, 6} and {5, 7} of {0..7}.
-struct Cut {
-    int size = 0;
-    int step = 1;
-};
-
-/// Groups in the order in which they are created: those of a partition, cut or picked from one by one.
+/// The groups of a mesh, which tells every rank its own.
 ///
 /// Law: `list.of(r)` holds r for every rank r of the mesh that no pick leaves out.
-class GroupList {
+class GroupList : public dialect::GroupList {
 public:
-    using iterator = rankmesh::detail::IndexIterator<GroupList, GroupPart>;
-
     /// The groups along `axes`, cut.
-    GroupList(const Mesh& mesh, AxisSet axes, Cut cut = {});
+    GroupList(const Mesh& mesh, AxisSet axes, Cut cut = {})
+        : dialect::GroupList(mesh.partition(axes), cut), mesh_(mesh), axes_(axes) {}
     /// The groups along `axes`, of each only the members at these positions.
-    GroupList(const Mesh& mesh, AxisSet axes, const std::vector<int>& picked);
+    GroupList(const Mesh& mesh, AxisSet axes, const std::vector<int>& picked)
+        : dialect::GroupList(mesh.partition(axes), picked), mesh_(mesh), axes_(axes) {}
     /// The groups along axes, each listed with the first axis outermost.
     GroupList(const Mesh& mesh, std::span<const AxisId> order);
-
-    int size() const { return groups_.size() * parts_; }
-    /// Group number `i`, its members in the order in which they are listed at creation.
-    GroupPart operator[](int i) const;
-    iterator begin() const { return {this, 0}; }
-    iterator end() const { return {this, size()}; }
 
     /// The group of `rank`, its members ascending; nothing if it is in none.
     std::optional<GroupPart> of(int rank) const;
 
 private:
-    Group picked(const Group& whole) const { return picked_.empty() ? whole : whole.pick(picked_); }
-    GroupPart part(const Group& whole, int first) const;
-
     Mesh mesh_;
     AxisSet axes_;
-    Partition groups_;
-    Cut cut_;
-    std::vector<int> picked_;
-    int parts_ = 1;  // of each group
 };
 
 /// True if both meshes have the same groups along these axes, in the same order.

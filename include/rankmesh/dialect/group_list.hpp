@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of groups as frameworks create them, in closed form also where a group is cut into parts.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <rankmesh/core/group.hpp>
+
+namespace rankmesh::dialect {
+
+/// Members of a group at even distances, in its order.
+///
+/// Law: `part.position(part[i]) == i` for every i, and `position` of any other rank is nothing.
+class GroupPart {
+public:
+    using iterator = rankmesh::detail::IndexIterator<GroupPart, int>;
+
+    /// The members first, first + step, ... of `whole`, `size` of them.
+    GroupPart(const Group& whole, int first, int step, int size)
+        : whole_(whole), first_(first), step_(step), size_(size) {}
+
+    int size() const { return size_; }
+    int operator[](int i) const { return whole_[first_ + i * step_]; }
+    int front() const { return (*this)[0]; }
+    int back() const { return (*this)[size_ - 1]; }
+    iterator begin() const { return {this, 0}; }
+    iterator end() const { return {this, size_}; }
+
+    /// Where `rank` stands, nothing if it is no member.
+    std::optional<int> position(int rank) const {
+        const auto found = whole_.position(rank);
+        if (!found || *found < first_ || (*found - first_) % step_ != 0) return std::nullopt;
+        const auto index = (*found - first_) / step_;
+        return index < size_ ? std::optional(index) : std::nullopt;
+    }
+    bool contains(int rank) const { return position(rank).has_value(); }
+
+    friend bool operator==(const GroupPart& a, const GroupPart& b) {
+        return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
+    }
+
+private:
+    Group whole_;
+    int first_, step_, size_;
+};
+
+/// How every group is cut: into parts of `size` members that stand `step` apart; size 0 leaves it whole.
+///
+/// `{.size = 2, .step = 2}` makes {0, 2}, {1, 3}, {4, 6} and {5, 7} of {0..7}.
+struct Cut {
+    int size = 0;
+    int step = 1;
+};
+
+/// Groups in the order in which they are created: those of a partition, cut or picked from one by one.
+class GroupList {
+public:
+    using iterator = rankmesh::detail::IndexIterator<GroupList, GroupPart>;
+
+    /// The groups of a partition, cut; where a cut does not divide a group, its last parts are shorter.
+    explicit GroupList(const Partition& groups, Cut cut = {});
+    /// Of each group only the members at these positions.
+    GroupList(const Partition& groups, const std::vector<int>& picked);
+
+    int size() const { return groups_.size() * parts_; }
+    /// Group number `i`, its members in the order in which they are listed at creation.
+    GroupPart operator[](int i) const;
+    iterator begin() const { return {this, 0}; }
+    iterator end() const { return {this, size()}; }
+
+    /// The number of ranks of all groups.
+    int rank_count() const { return groups_.size() * (picked_.empty() ? groups_.group_size() : cut_.size); }
+    /// Writes the ranks of all groups, one group after the other, into `out`, which has rank_count() places.
+    ///
+    /// Throws Misuse if `out` has another length.
+    void copy_to(std::span<int> out) const;
+
+protected:
+    /// What is listed of a group, before it is cut.
+    Group picked(const Group& whole) const { return picked_.empty() ? whole : whole.pick(picked_); }
+    /// The part in which the member at `position` is.
+    GroupPart part_at(const Group& whole, int position) const;
+
+private:
+    GroupPart part(const Group& whole, int first) const;
+    std::optional<Partition> partition() const;
+
+    Partition groups_;
+    Cut cut_;
+    std::vector<int> picked_;
+    int parts_ = 1;  // of each group
+};
+
+}  // namespace rankmesh::dialect

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/group_list.hpp>
+
+#include <rankmesh/core/layout_parts.hpp>
+#include <rankmesh/core/repeat.hpp>
+
+namespace rankmesh::dialect {
+
+GroupList::GroupList(const Partition& groups, Cut cut) : groups_(groups), cut_(cut) {
+    if (cut_.size == 0) cut_.size = groups_.group_size();
+    const auto block = cut_.size * cut_.step;
+    parts_ = (groups_.group_size() + block - 1) / block * cut_.step;
+}
+
+GroupList::GroupList(const Partition& groups, const std::vector<int>& picked)
+    : groups_(groups), picked_(picked) {
+    cut_.size = groups_[0].pick(picked_).size();
+}
+
+GroupPart GroupList::operator[](int i) const {
+    const auto j = i % parts_;
+    return part(picked(groups_[i / parts_]), j / cut_.step * cut_.size * cut_.step + j % cut_.step);
+}
+
+GroupPart GroupList::part_at(const Group& whole, int position) const {
+    const auto block = cut_.size * cut_.step;
+    return part(whole, position / block * block + position % cut_.step);
+}
+
+GroupPart GroupList::part(const Group& whole, int first) const {
+    const auto left = (whole.size() - first + cut_.step - 1) / cut_.step;
+    return {whole, first, cut_.step, std::min(cut_.size, left)};
+}
+
+/// The same groups without a cut, nothing where strides do not say it or some are shorter.
+std::optional<Partition> GroupList::partition() const {
+    if (!picked_.empty()) return std::nullopt;
+    if (cut_.step == 1) return groups_;  // parts of adjacent members, one after the other
+    const auto block = cut_.size * cut_.step;
+    if (groups_.group_size() % block != 0) return std::nullopt;
+    auto parts = rankmesh::detail::LayoutParts(groups_.along());
+    const auto blocks = parts.next(groups_.group_size() / block);
+    const auto along = blocks ? parts.next(cut_.size) : std::nullopt;
+    const auto within = along ? parts.next(cut_.step) : std::nullopt;
+    if (!within) return std::nullopt;
+    auto across = groups_.across();
+    for (const auto& layout : {*blocks, *within})
+        for (int k = 0; k < layout.digit_count(); ++k) across.push_back(layout.digit(k));
+    return Partition(groups_[0].front(), across, *along);
+}
+
+void GroupList::copy_to(std::span<int> out) const {
+    if (out.size() != static_cast<std::size_t>(rank_count()))
+        throw Misuse(rankmesh::detail::cat("the ", rank_count(), " ranks of ", size(),
+                                           " groups were asked for in a buffer of ", out.size()));
+    if (const auto whole = partition()) return whole->copy_to(out);
+    auto next = out.begin();
+    for (int i = 0; i < parts_; ++i) next = std::ranges::copy((*this)[i], next).out;
+    rankmesh::detail::repeat_along(out, static_cast<std::size_t>(next - out.begin()), groups_.across());
+}
+
+}  // namespace rankmesh::dialect
