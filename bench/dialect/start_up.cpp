@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank asks a dialect at start-up, at 65,536 ranks beside 64, and what it allocates for that; and
-// what writing all data-parallel groups costs beside memset of as many bytes.
+// What one rank asks a dialect at start-up, at 65,536 ranks beside 64, and what it allocates for that.
 //
 //     bench_dialect_start_up
 //
@@ -10,10 +9,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,17 +24,12 @@
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
 
 #include "allocated.hpp"
+#include "sizes.hpp"
 
 namespace {
 
-using rankmesh::Group;
+using namespace rankmesh::bench;
 
-/// Both worlds are cut on every axis, the large one into more.
-struct Sizes {
-    int world, tp, cp, pp, dp;
-};
-constexpr auto small = Sizes{64, 2, 2, 4, 4};
-constexpr auto large = Sizes{65536, 8, 8, 16, 64};
 constexpr auto rank = 5;  // on the first stage, which has every group
 
 template <class... Values>
@@ -69,11 +61,6 @@ void llamafactory(const Sizes& s) {
     keep(place.get_rank(), place.get_world_size(), place.get_local_rank(), place.get_local_world_size());
 }
 
-rankmesh::olmo::ParallelConfigs olmo_configs(const Sizes& s) {
-    using namespace rankmesh::olmo;
-    const auto dp = DataParallelConfig{.name = DataParallelType::hsdp, .num_replicas = s.dp / 2};
-    return {.dp = dp, .tp = {{s.tp}}, .cp = {{s.cp}}, .pp = {{.degree = s.pp}}};
-}
 void olmo(const Sizes& s) {
     using namespace rankmesh::olmo;
     const auto mesh = WorldMesh(rank, s.world).build_world_mesh(olmo_configs(s));
@@ -105,13 +92,6 @@ void megatron2022(const Sizes& s) {
     keep(mpu.is_pipeline_stage_after_split(), mpu.is_pipeline_stage_at_split());
 }
 
-rankmesh::megatron::Sizes megatron_sizes(const Sizes& s) {
-    return {.tensor_model_parallel_size = s.tp,
-            .pipeline_model_parallel_size = s.pp,
-            .context_parallel_size = s.cp,
-            .expert_model_parallel_size = s.cp,
-            .num_distributed_optimizer_instances = 2};
-}
 void megatron(const Sizes& s) {
     const auto mpu = rankmesh::megatron::State(megatron_sizes(s), rank, s.world);
     for (const auto& name : mpu.process_groups().descriptions())
@@ -141,21 +121,10 @@ void keep_grid(const auto& grid) {
     keep(grid.get_model_parallel_world_size(), grid.get_tensor_model_parallel_rank());
     keep(grid.topology().get_coord(rank), grid.topology().get_rank_repr(rank));
 }
-rankmesh::deepspeed::PipeModelDataParallelTopology deepspeed_topology(const Sizes& s) {
-    return {s.pp, s.tp, s.dp * s.cp};
-}
 void deepspeed(const Sizes& s) {
     keep_grid(rankmesh::deepspeed::Place(deepspeed_topology(s), rank, s.world));
 }
 
-rankmesh::deepspeed::GroupSizes deepspeed_sizes(const Sizes& s) {
-    return {.world_size = s.world,
-            .tensor_parallel_size = s.tp,
-            .sequence_parallel_size = s.cp,
-            .zero_hpz_partition_size = 8,
-            .device_per_node = 8,
-            .expert = {rankmesh::deepspeed::_get_expert_parallel_ranks(s.world, s.tp, s.cp, s.pp)}};
-}
 void deepspeed_groups(const Sizes& s) {
     const auto sizes = deepspeed_sizes(s);
     const auto place = rankmesh::deepspeed::GroupsPlace(sizes, rank);
@@ -173,9 +142,6 @@ void deepspeed_groups(const Sizes& s) {
          place._get_sequence_parallel_rank());
 }
 
-rankmesh::areal::PipeDataTensorParallelTopology areal_topology(const Sizes& s) {
-    return {s.pp, s.tp, s.dp * s.cp, true, false, false};
-}
 void areal(const Sizes& s) {
     const auto place = rankmesh::areal::Place(areal_topology(s), rank, s.world);
     keep_grid(place);
@@ -183,51 +149,18 @@ void areal(const Sizes& s) {
     keep_group(*place.tp_dp_group);
 }
 
-// --- all data-parallel groups, one after the other
-
-void list(const rankmesh::Partition& groups, std::span<int> out) { groups.copy_to(out); }
-
-void list_picotron(std::span<int> out) {
-    const auto& s = large;
-    list(rankmesh::picotron::mesh({.tp = s.tp, .cp = s.cp, .pp = s.pp, .dp = s.dp}, s.world).partition("dp"),
-         out);
-}
-void list_llamafactory(std::span<int> out) {
-    const auto config = rankmesh::llamafactory::Config{.cp_size = large.cp};
-    list(rankmesh::llamafactory::DistributedStrategy(config, large.world, true).data_mesh().partition("dp"),
-         out);
-}
-void list_olmo(std::span<int> out) {
-    list(rankmesh::olmo::mesh(olmo_configs(large), large.world).partition("dp_replicate", "dp_shard"), out);
-}
-void list_megatron2022(std::span<int> out) {
-    list(rankmesh::megatron2022::Groups({large.tp, large.pp}, large.world).data(), out);
-}
-void list_megatron(std::span<int> out) {
-    rankmesh::megatron::ProcessGroups(megatron_sizes(large), large.world)
-        .groups("DATA_PARALLEL_GROUP")
-        .copy_to(out);
-}
-void list_deepspeed(std::span<int> out) { list(*deepspeed_topology(large).get_axis_comm_lists("data"), out); }
-void list_deepspeed_groups(std::span<int> out) {
-    deepspeed_sizes(large).expert[0].expert_data_parallel().copy_to(out);
-}
-void list_areal(std::span<int> out) { list(*areal_topology(large).get_axis_comm_lists("data"), out); }
-void list_memset(std::span<int> out) { std::memset(out.data(), 1, out.size_bytes()); }
-
 struct Dialect {
     const char* name;
     void (*ask)(const Sizes&);
-    void (*list)(std::span<int>);
 };
-constexpr Dialect dialects[] = {{"picotron", picotron, list_picotron},
-                                {"llamafactory", llamafactory, list_llamafactory},
-                                {"olmo", olmo, list_olmo},
-                                {"megatron2022", megatron2022, list_megatron2022},
-                                {"megatron", megatron, list_megatron},
-                                {"deepspeed", deepspeed, list_deepspeed},
-                                {"deepspeed_groups", deepspeed_groups, list_deepspeed_groups},
-                                {"areal", areal, list_areal}};
+constexpr Dialect dialects[] = {{"picotron", picotron},
+                                {"llamafactory", llamafactory},
+                                {"olmo", olmo},
+                                {"megatron2022", megatron2022},
+                                {"megatron", megatron},
+                                {"deepspeed", deepspeed},
+                                {"deepspeed_groups", deepspeed_groups},
+                                {"areal", areal}};
 
 void start_up(benchmark::State& state, void (*ask)(const Sizes&), const Sizes& sizes) {
     const auto before = allocated_bytes();
@@ -235,15 +168,6 @@ void start_up(benchmark::State& state, void (*ask)(const Sizes&), const Sizes& s
     const auto bytes = allocated_bytes() - before;
     for (auto _ : state) ask(sizes);
     state.counters["bytes"] = static_cast<double>(bytes);
-}
-
-void all_groups(benchmark::State& state, void (*list)(std::span<int>)) {
-    auto room = std::vector<int>(large.world, 1);
-    for (auto _ : state) {
-        list(room);
-        benchmark::ClobberMemory();
-    }
-    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(room.size() * sizeof(int)));
 }
 
 /// Prints as usual and keeps the least time of each benchmark, and what it allocates, for the closing table.
@@ -287,9 +211,6 @@ int main(int argc, char** argv) {
         add(std::string("start_up/") + dialect.name + "_64", start_up, dialect.ask, small);
         add(std::string("start_up/") + dialect.name + "_65536", start_up, dialect.ask, large);
     }
-    for (const auto& dialect : dialects)
-        add(std::string("all_groups/") + dialect.name, all_groups, dialect.list);
-    add("all_groups/memset", all_groups, list_memset);
 
     auto reporter = Reporter();
     benchmark::RunSpecifiedBenchmarks(&reporter);
@@ -298,7 +219,4 @@ int main(int argc, char** argv) {
         const auto name = std::string("start_up/") + dialect.name;
         reporter.compare(name + "_65536", name + "_64");
     }
-    std::printf("\nall groups of one kind at 65,536 ranks; promised: at most 1.5\n");
-    for (const auto& dialect : dialects)
-        reporter.compare(std::string("all_groups/") + dialect.name, "all_groups/memset");
 }

@@ -1,33 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the benchmarks of engines take times: medians, and where ranks meet, the time of the slowest.
+// How the benchmarks of engines take times: where ranks meet, the time of the slowest.
 #pragma once
 
 #include <mpi.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <vector>
 
+#include "../measure.hpp"
+
 namespace rankmesh::bench {
 
-inline double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    return *middle;
-}
-
-/// Nanoseconds a call of `body`, over `calls` in a row.
-template <class Body>
-double time_of(int calls, Body&& body) {
-    using Clock = std::chrono::steady_clock;
-    const auto begin = Clock::now();
-    for (int i = 0; i < calls; ++i) body();
-    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / calls;
-}
-
-/// The same for one call that all ranks begin together: on the slowest, told to all.
+/// Nanoseconds of a call that all ranks begin together: on the slowest, told to all.
 template <class Body>
 double slowest(Body&& body) {
     MPI_Barrier(MPI_COMM_WORLD);

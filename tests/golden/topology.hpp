@@ -29,6 +29,10 @@ Json groups_or_none(const std::optional<Partition>& partition) {
     return partition ? groups(*partition) : Json::array();
 }
 
+inline Json ranks_or_none(const std::optional<rankmesh::Group>& group) {
+    return group ? ranks(*group) : Json::array();
+}
+
 /// The calls of a grid, as a list or, where the case has them so, by number and hash of their text.
 inline Json in_form_of(const Json& expect, const Json& calls, std::string_view text) {
     if (!expect.contains("calls") || !expect["calls"].is_object()) return calls;
@@ -57,9 +61,10 @@ inline Json all_of(const rankmesh::deepspeed::ProcessTopology& topo, const Json&
     }
     for (const auto& row : expect["axis_list"])
         answer["axis_list"].push_back(
-            {row[0], row[1], topo.get_axis_list(row[0].get<std::string>(), row[1])});
+            {row[0], row[1], ranks_or_none(topo.get_axis_list(row[0].get<std::string>(), row[1]))});
     for (const auto& row : expect["filter_match"])
-        answer["filter_match"].push_back(Json::array({row[0], topo.filter_match(coordinate(row[0]))}));
+        answer["filter_match"].push_back(
+            Json::array({row[0], ranks_or_none(topo.filter_match(coordinate(row[0])))}));
     for (const auto& row : expect["rank_repr"]) {
         const int rank = row[0];
         const auto first = axes.empty() ? Names{} : Names{axes[0]};
@@ -90,11 +95,11 @@ std::map<std::string_view, std::function<Json(const Case&)>> topology_kinds(cons
                                  {"rank_repr", Json::array()}});
     };
     const auto axis_list = [made](const Case& test) {
-        return Json(
+        return ranks_or_none(
             made(test.config).get_axis_list(test.config["axis"].get<std::string>(), test.config["idx"]));
     };
     const auto filter = [made](const Case& test) {
-        return Json(made(test.config).filter_match(coordinate(test.config["filter"])));
+        return ranks_or_none(made(test.config).filter_match(coordinate(test.config["filter"])));
     };
     return {
         {"topology", [made](const Case& test) { return all_of(made(test.config), test.expect); }},

@@ -160,6 +160,8 @@ public:
     constexpr int size() const { return across_.size(); }
     /// The number of ranks in each group.
     constexpr int group_size() const { return along_.size(); }
+    /// The number of ranks of all groups.
+    constexpr int rank_count() const { return size() * group_size(); }
     /// How far the first rank of each group is from that of the first one.
     constexpr const Layout& across() const { return across_; }
     /// How far each rank of a group is from its first one.
@@ -168,16 +170,14 @@ public:
     constexpr iterator begin() const { return {this, 0}; }
     constexpr iterator end() const { return {this, size()}; }
 
-    /// Writes the ranks of all groups, one group after the other, into `out`, which has size() * group_size()
-    /// places.
+    /// Writes the ranks of all groups, one group after the other, into `out`, which has rank_count() places.
     ///
     /// Throws Misuse if `out` has another length.
     constexpr void copy_to(std::span<int> out) const {
-        const auto total = static_cast<std::size_t>(size()) * static_cast<std::size_t>(group_size());
-        if (out.size() != total)
+        if (out.size() != static_cast<std::size_t>(rank_count()))
             throw Misuse(detail::cat("the ranks of ", size(), " groups of ", group_size(),
                                      " were asked for in a buffer of ", out.size(), "; it must hold ",
-                                     total));
+                                     rank_count()));
         auto digits = across_;
         for (int k = 0; k < along_.digit_count(); ++k) digits.append(along_.digit(k));
         out[0] = base_;

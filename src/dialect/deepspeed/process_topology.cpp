@@ -140,12 +140,12 @@ std::optional<Partition> ProcessTopology::get_axis_comm_lists(std::string_view a
     return mesh_.partition(AxisId{found});
 }
 
-std::vector<int> ProcessTopology::get_axis_list(std::string_view axis, int idx) const {
+std::optional<Group> ProcessTopology::get_axis_list(std::string_view axis, int idx) const {
     if (find(axis) < 0) throw Error(Fault::unknown, cat("'", axis, "' is not in list"));
     return filter_match({{axis, idx}});
 }
 
-std::vector<int> ProcessTopology::filter_match(const Coordinate& filter) const {
+std::optional<Group> ProcessTopology::filter_match(const Coordinate& filter) const {
     auto indices = std::vector<int>(static_cast<std::size_t>(mesh_.axis_count()));
     auto fixed = AxisSet{};
     for (int i = 0; i < filter.size(); ++i) {
@@ -154,15 +154,14 @@ std::vector<int> ProcessTopology::filter_match(const Coordinate& filter) const {
             throw Error(Fault::unknown,
                         cat("'", style_.coord, "' object has no attribute '", filter.name(i), "'"));
         const auto index = filter[AxisId{i}];
-        if (index < 0 || index >= mesh_.size(AxisId{axis})) return {};
+        if (index < 0 || index >= mesh_.size(AxisId{axis})) return std::nullopt;
         indices[static_cast<std::size_t>(axis)] = index;
         fixed.insert(AxisId{axis});
     }
     auto free = AxisSet{};
     for (int a = 0; a < mesh_.axis_count(); ++a)
         if (!fixed.contains({a})) free.insert({a});
-    const auto group = mesh_.group(mesh_.rank_at(indices), free);
-    return {group.begin(), group.end()};
+    return mesh_.group(mesh_.rank_at(indices), free);
 }
 
 std::string ProcessTopology::str() const {

@@ -37,11 +37,11 @@ public:
 
     /// The groups along an axis, by their first ranks; nothing where there is none of that name.
     std::optional<Partition> get_axis_comm_lists(std::string_view axis) const;
-    /// The ranks, rising, at index `idx` of an axis; none where the axis does not reach that far.
-    std::vector<int> get_axis_list(std::string_view axis, int idx) const;
-    /// The ranks, rising, at these indices of some axes; as in the original an index that does not exist ends
-    /// the search before a later name is looked at.
-    std::vector<int> filter_match(const Coordinate& filter) const;
+    /// The ranks, rising, at index `idx` of an axis; nothing where the axis does not reach that far.
+    std::optional<Group> get_axis_list(std::string_view axis, int idx) const;
+    /// The ranks, rising, at these indices of some axes, nothing where there are none; as in the original an
+    /// index that does not exist ends the search before a later name is looked at.
+    std::optional<Group> filter_match(const Coordinate& filter) const;
 
     /// Python's text of the whole mapping: one entry a rank.
     std::string str() const;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// What writing all groups of a kind costs at 65,536 ranks, beside memset of as many bytes of the same buffer.
+//
+//     bench_dialect_lists [--all]
+//
+// A kind is asked for by the framework's name, and its groups are written one after the other. Both are timed
+// in turn, round after round, so that what else the machine does slows both; a ratio is the median of all
+// rounds. Of each dialect the slowest kind is printed, kinds of some ranks only (embeddings) apart; or all.
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/dialect/areal/parallel_grid.hpp>
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
+#include <rankmesh/dialect/llamafactory/interface.hpp>
+#include <rankmesh/dialect/megatron/hyper_comm_grid.hpp>
+#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
+#include <rankmesh/dialect/picotron/process_group_manager.hpp>
+
+#include "../measure.hpp"
+#include "sizes.hpp"
+
+namespace {
+
+using namespace rankmesh::bench;
+
+struct Kind {
+    std::string dialect, name;
+    int ranks;  // of all groups
+    std::function<void(std::span<int>)> write;
+};
+std::vector<Kind> kinds;
+
+/// `groups` asks for the list, as a program would.
+template <class Groups>
+void add(const std::string& dialect, const std::string& name, Groups groups) {
+    kinds.push_back(
+        {dialect, name, groups().rank_count(), [=](std::span<int> out) { groups().copy_to(out); }});
+}
+
+/// Every single axis of a mesh.
+void add_axes(const std::string& dialect, const std::string& name, const rankmesh::Mesh& mesh) {
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        const auto axis = std::string(mesh.name({a}));
+        add(dialect, name + axis, [=] { return mesh.partition(axis); });
+    }
+}
+
+void add_small_dialects() {
+    const auto& s = large;
+    const auto picotron = rankmesh::picotron::mesh({.tp = s.tp, .cp = s.cp, .pp = s.pp, .dp = s.dp}, s.world);
+    add_axes("picotron", "", picotron);
+    add("picotron", "cp_dp", [=] { return picotron.partition("cp", "dp"); });
+    add("picotron", "pp_dp", [=] { return picotron.partition("pp", "dp"); });
+
+    using rankmesh::llamafactory::DistributedStrategy;
+    const auto strategy = DistributedStrategy({.mp_replicate_size = s.dp, .cp_size = s.cp}, s.world, true);
+    add_axes("llamafactory", "", strategy.model_mesh());
+    add_axes("llamafactory", "", strategy.data_mesh());
+
+    auto world = rankmesh::olmo::WorldMesh(0, s.world);
+    const auto mesh = world.build_world_mesh(olmo_configs(s));
+    get_dp_model_mesh(mesh), get_dp_process_group(mesh), get_pp_stage_mesh(mesh);
+    for (const auto& made : new_groups(mesh))
+        add("olmo", made.group_desc, [groups = made.groups] { return groups; });
+
+    const auto megatron2022 = rankmesh::megatron2022::Groups({s.tp, s.pp}, s.world);
+    add("megatron2022", "data", [=] { return megatron2022.data(); });
+    add("megatron2022", "model", [=] { return megatron2022.model(); });
+    add("megatron2022", "tensor", [=] { return megatron2022.tensor(); });
+    add("megatron2022", "pipeline", [=] { return megatron2022.pipeline(); });
+}
+
+void add_megatron() {
+    auto instances = megatron_sizes(large);
+    instances.hierarchical_context_parallel_sizes = {2, 4};
+    instances.hybrid_context_parallel = true;
+    auto remat = megatron_sizes(large);
+    remat.num_distributed_optimizer_instances = 1;
+    remat.gtp_remat_size = remat.expert_gtp_remat_size = 2;
+    auto turned = instances;
+    turned.order = "cp-ep-dp-tp-pp";
+    for (const auto& sizes : {instances, remat, turned}) {
+        const auto made = rankmesh::megatron::ProcessGroups(sizes, large.world);
+        for (const auto& desc : made.descriptions())
+            add("megatron", desc + " of " + sizes.order, [=] { return made.groups(desc); });
+    }
+    const auto grid = rankmesh::megatron::Grid({8, 8, 64, 16}, {"tp", "cp", "dp", "pp"}, large.world);
+    for (const auto& dims : {rankmesh::megatron::Dims{"dp"}, {"tp", "pp"}, {"cp", "dp"}})
+        add("megatron", "grid " + dims.names().front(), [=] { return grid.get_rank_enum(dims); });
+    add("megatron", "grid in order", [=] { return grid.gen_rank_enum({"dp", "tp"}); });
+}
+
+/// The axes of a topology, and what a grid of it makes.
+void add_topology(const std::string& dialect, const auto& topology) {
+    for (const auto& axis : topology.axes())
+        add(dialect, axis + " of " + topology.axes().front(),
+            [=] { return *topology.get_axis_comm_lists(axis); });
+}
+
+void add_grids() {
+    const auto topology = deepspeed_topology(large);
+    add_topology("deepspeed", topology);
+    auto number = 0;
+    for (const auto& made : rankmesh::deepspeed::Place(topology, 0, large.world).new_groups())
+        add("deepspeed", "new_groups " + std::to_string(number++), [=] { return made; });
+
+    const auto training = areal_topology(large);
+    add_topology("areal", training);
+    add_topology("areal", rankmesh::areal::DataPipeTensorParallelTopology(large.pp, large.tp,
+                                                                          large.dp * large.cp, true));
+    const auto grid = rankmesh::areal::Place(training, 0, large.world);
+    add("areal", "model_groups", [=] { return grid.model_groups; });
+}
+
+void add_deepspeed_groups() {
+    using namespace rankmesh::deepspeed;
+    const auto world = large.world;
+    const auto every = {_get_expert_parallel_ranks(world, 8, 8, 16),
+                        _get_expert_parallel_ranks(world, 8, 8, 16, true),
+                        _get_expert_parallel_ranks(world, 1, 2, 1),
+                        _create_expert_and_data_parallel(world, 8),
+                        _create_expert_and_data_parallel(world, 8, 1, 16, "tp", true),
+                        _create_expert_and_data_parallel(world, 8, 8, 16),
+                        _create_expert_and_data_parallel(world, 1024, 16, 16),
+                        _create_expert_and_data_parallel(world, 8, 8, 16, "sp")};
+    auto number = 0;
+    for (const auto& expert : every) {
+        const auto name = std::to_string(number++) + " of " + expert.group_name();
+        add("deepspeed_groups", "expert " + name, [=] { return expert.expert_parallel(); });
+        add("deepspeed_groups", "expert_data " + name, [=] { return expert.expert_data_parallel(); });
+    }
+    add_axes("deepspeed_groups", "", _init_tp_mesh_device(world, 8));
+    add_axes("deepspeed_groups", "", sequence_parallel_mesh(world, 8));
+    add_axes("deepspeed_groups", "", _create_zero_param_parallel_group(world, 8));
+    add_axes("deepspeed_groups", "", _get_local_all_to_all_group(world, 8));
+}
+
+/// Keeps the compiler from leaving out what is written.
+void seen(std::span<int> out) { asm volatile("" : : "r"(out.data()) : "memory"); }
+
+struct Times {
+    double ours, bare, ratio;
+};
+
+Times measured(const Kind& kind, std::span<int> room) {
+    constexpr auto rounds = 41;
+    const auto out = room.first(static_cast<std::size_t>(kind.ranks));
+    const auto calls = 8 * large.world / kind.ranks;
+    auto ours = std::vector<double>{};
+    auto bare = std::vector<double>{};
+    auto ratios = std::vector<double>{};
+    for (int round = 0; round < rounds; ++round) {
+        ours.push_back(time_of(calls, [&] { kind.write(out), seen(out); }));
+        bare.push_back(time_of(calls, [&] { std::memset(out.data(), round, out.size_bytes()), seen(out); }));
+        ratios.push_back(ours.back() / bare.back());
+    }
+    return {median(ours), median(bare), median(ratios)};
+}
+
+void print(const Kind& kind, const Times& times) {
+    std::printf("%-17s %-52s %4zu KiB %9.0f ns   memset %7.0f ns   ratio %5.2f\n", kind.dialect.c_str(),
+                kind.name.c_str(), static_cast<std::size_t>(kind.ranks) * sizeof(int) / 1024, times.ours,
+                times.bare, times.ratio);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const auto all = argc > 1 && std::string_view(argv[1]) == "--all";
+    add_small_dialects();
+    add_megatron();
+    add_grids();
+    add_deepspeed_groups();
+    auto room = std::vector<int>(static_cast<std::size_t>(large.world), 1);
+    struct Worst {
+        const Kind* kind;
+        Times times;
+        int of;
+    };
+    auto worst = std::map<std::pair<bool, std::string>, Worst>{};
+    for (const auto& kind : kinds) {
+        const auto times = measured(kind, room);
+        if (all) print(kind, times);
+        auto& known =
+            worst.try_emplace({kind.ranks < large.world, kind.dialect}, &kind, times, 0).first->second;
+        if (times.ratio > known.times.ratio) known.kind = &kind, known.times = times;
+        ++known.of;
+    }
+    std::printf("the slowest kind of each dialect; promised: at most 1.5\n");
+    for (const auto& [key, each] : worst) {
+        print(*each.kind, each.times);
+        std::printf("%17s of %d kinds\n", "", each.of);
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worlds that the benchmarks of dialects ask about, in the words of each.
+#pragma once
+
+#include <rankmesh/dialect/areal/process_topology.hpp>
+#include <rankmesh/dialect/deepspeed/groups.hpp>
+#include <rankmesh/dialect/deepspeed/process_topology.hpp>
+#include <rankmesh/dialect/megatron/process_groups.hpp>
+#include <rankmesh/dialect/olmo/world_mesh.hpp>
+
+namespace rankmesh::bench {
+
+/// Both worlds are cut on every axis, the large one into more.
+struct Sizes {
+    int world, tp, cp, pp, dp;
+};
+constexpr auto small = Sizes{64, 2, 2, 4, 4};
+constexpr auto large = Sizes{65536, 8, 8, 16, 64};
+
+inline olmo::ParallelConfigs olmo_configs(const Sizes& s) {
+    using namespace olmo;
+    const auto dp = DataParallelConfig{.name = DataParallelType::hsdp, .num_replicas = s.dp / 2};
+    return {.dp = dp, .tp = {{s.tp}}, .cp = {{s.cp}}, .pp = {{.degree = s.pp}}};
+}
+
+inline megatron::Sizes megatron_sizes(const Sizes& s) {
+    return {.tensor_model_parallel_size = s.tp,
+            .pipeline_model_parallel_size = s.pp,
+            .context_parallel_size = s.cp,
+            .expert_model_parallel_size = s.cp,
+            .num_distributed_optimizer_instances = 2};
+}
+
+inline deepspeed::PipeModelDataParallelTopology deepspeed_topology(const Sizes& s) {
+    return {s.pp, s.tp, s.dp * s.cp};
+}
+
+inline deepspeed::GroupSizes deepspeed_sizes(const Sizes& s) {
+    return {.world_size = s.world,
+            .tensor_parallel_size = s.tp,
+            .sequence_parallel_size = s.cp,
+            .zero_hpz_partition_size = 8,
+            .device_per_node = 8,
+            .expert = {deepspeed::_get_expert_parallel_ranks(s.world, s.tp, s.cp, s.pp)}};
+}
+
+inline areal::PipeDataTensorParallelTopology areal_topology(const Sizes& s) {
+    return {s.pp, s.tp, s.dp * s.cp, true, false, false};
+}
+
+}  // namespace rankmesh::bench
