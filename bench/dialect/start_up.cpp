@@ -120,6 +120,7 @@ void keep_grid(const auto& grid) {
     keep(grid.get_stage_id(), grid.get_data_parallel_id(), grid.get_model_parallel_rank());
     keep(grid.get_model_parallel_world_size(), grid.get_tensor_model_parallel_rank());
     keep(grid.topology().get_coord(rank), grid.topology().get_rank_repr(rank));
+    keep_group(*grid.topology().get_axis_list("pipe", 0));
 }
 void deepspeed(const Sizes& s) {
     keep_grid(rankmesh::deepspeed::Place(deepspeed_topology(s), rank, s.world));
@@ -147,6 +148,8 @@ void areal(const Sizes& s) {
     keep_grid(place);
     keep_group(*place.embedding_group), keep_group(*place.position_embedding_group);
     keep_group(*place.tp_dp_group);
+    for (const auto* group : {&place.ds_model_group, &place.dp_group, &place.tp_dp_group})
+        keep(place.mapped(**group).back());
 }
 
 struct Dialect {

@@ -136,7 +136,7 @@ TEST(AReaL, EveryGroupIsLive) {
             const auto live = [&](ParallelGrid::Handle& on, const std::optional<Group>& group,
                                   const char* what) {
                 ASSERT_EQ(on.has_value(), group.has_value()) << what;
-                if (on) laws::expect_live(*on, grid.mapped(*group), me.rank(), what);
+                if (on) laws::expect_live(*on, laws::list(grid.mapped(*group)), me.rank(), what);
             };
             live(grid.get_model_parallel_group(), grid.ds_model_group, "model");
             live(grid.ds_model_proc_group_gloo, grid.ds_model_group, "model on the host");

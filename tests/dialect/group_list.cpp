@@ -60,8 +60,8 @@ void for_every_partition(Body&& body) {
 TEST(GroupList, CutsGroupsAsDealingTheirMembersDoes) {
     for_every_partition([](const Partition& groups) {
         const auto whole = listed(groups);
-        for (int size : {0, 1, 2, 3, 4, 5, 6, 12, 30, 64})
-            for (int step : {1, 2, 3, 4, 6, 8, 16}) {
+        for (int size : {0, 2, 3, 4, 12, 30})
+            for (int step : {1, 2, 3, 8}) {
                 if (size == 0 && step != 1) continue;
                 const auto cut = Cut{.size = size, .step = step};
                 const auto list = GroupList(groups, cut);

@@ -57,7 +57,9 @@ Json or_else(const std::optional<Value>& value, const Json& none) {
 
 Attributes attributes_of(const Place& p) {
     const auto handle = [&](const std::optional<rankmesh::Group>& group) {
-        return group ? Json(p.mapped(*group)) : Json(nullptr);
+        if (!group) return Json(nullptr);
+        const auto mapped = p.mapped(*group);
+        return Json(std::vector<int>(mapped.begin(), mapped.end()));
     };
     auto own = Attributes{{"ds_model_world_size", [&] { return or_else(p.ds_model_world_size, "<unset>"); }},
                           {"dp_group", [&] { return or_else(p.dp_group, Json::array()); }},

@@ -16,6 +16,8 @@ namespace {
 
 constexpr auto joined_with = "areal::plan(topology, rank_mapping)";
 
+std::vector<int> listed(const MappedGroup& group) { return {group.begin(), group.end()}; }
+
 /// The mesh that is joined: of world ranks, or of positions where the mapping has a table.
 Mesh joined_mesh(const ProcessTopology& topology, const RankMapping& mapping) {
     const auto& mesh = topology.mesh();
@@ -36,7 +38,7 @@ Mesh joined_mesh(const ProcessTopology& topology, const RankMapping& mapping) {
 Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping, std::string name) {
     rank_mapping.check(topology.world_size(), std::numeric_limits<int>::max());
     auto placed = std::vector<int>{};
-    if (!rank_mapping.step()) placed = rank_mapping.of(topology.mesh().ranks());
+    if (!rank_mapping.step()) placed = listed(rank_mapping.of(topology.mesh().ranks()));
     return {{.name = std::move(name),
              .mesh = joined_mesh(topology, rank_mapping),
              .over = {{"pipe", "tensor"}, {"data", "tensor"}},
@@ -68,10 +70,10 @@ std::array<int, 2> Place::p2p_groups(int rank) const {
 
 void Place::make_groups(ProcessGroupRegistry& registry) const {
     const auto& mesh = topology().mesh();
-    const auto make = [&](const Group& group) { registry.new_or_get_group(mapped(group)); };
+    const auto make = [&](const Group& group) { registry.new_or_get_group(listed(mapped(group))); };
     const auto make_both = [&](const Group& group) {
         make(group);
-        registry.new_or_get_group(mapped(group), "gloo");
+        registry.new_or_get_group(listed(mapped(group)), "gloo");
     };
     for (const auto& group : mesh.partition("pipe", "tensor")) make_both(group);
     for (const auto& group : dp_groups) make_both(group);

@@ -10,9 +10,11 @@ using dialect::Error;
 using dialect::Fault;
 using dialect::Refusal;
 
-RankMapping::RankMapping(const std::map<int, int>& ranks) : table_(ranks) {
+RankMapping::RankMapping(const std::map<int, int>& ranks)
+    : table_(std::make_shared<const std::map<int, int>>(ranks)) {
     if (ranks.empty()) {
         size_ = 0;
+        table_.reset();
         return;
     }
     offset_ = ranks.begin()->second;
@@ -27,7 +29,7 @@ RankMapping::RankMapping(const std::map<int, int>& ranks) : table_(ranks) {
         ++next;
     }
     size_ = next;
-    table_.clear();
+    table_.reset();
 }
 
 void RankMapping::check(int size, int world_size) const {
@@ -65,8 +67,8 @@ int RankMapping::operator[](int topology_rank) const {
         if (topology_rank < 0 || topology_rank >= size_) throw none();
         return offset_ + topology_rank * step_;
     }
-    const auto found = table_.find(topology_rank);
-    if (found == table_.end()) throw none();
+    const auto found = table_->find(topology_rank);
+    if (found == table_->end()) throw none();
     return found->second;
 }
 
@@ -83,10 +85,6 @@ std::optional<int> RankMapping::find(int world_rank, int size) const {
     return low < size && (*this)[low] == world_rank ? std::optional(low) : std::nullopt;
 }
 
-std::vector<int> RankMapping::of(const Group& topology_ranks) const {
-    auto ranks = std::vector<int>{};
-    for (auto rank : topology_ranks) ranks.push_back((*this)[rank]);
-    return ranks;
-}
+MappedGroup RankMapping::of(const Group& topology_ranks) const { return {topology_ranks, *this}; }
 
 }  // namespace rankmesh::areal

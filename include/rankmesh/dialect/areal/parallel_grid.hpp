@@ -30,7 +30,7 @@ struct Place : deepspeed::GridPlace {
     std::optional<Group> tp_dp_group;  ///< all replicas and slices of one stage
     RankMapping rank_mapping;
 
-    std::vector<int> mapped(const Group& topology_ranks) const { return rank_mapping.of(topology_ranks); }
+    MappedGroup mapped(const Group& topology_ranks) const { return rank_mapping.of(topology_ranks); }
     /// The world ranks of a topology rank and of the one at the next stage, the first after the last.
     std::array<int, 2> p2p_groups(int rank) const;
     /// Asks for every group of the grid in the original's order, so that those which `registry` lacks are

@@ -4,12 +4,14 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include <rankmesh/core/group.hpp>
 
 namespace rankmesh::areal {
+
+class MappedGroup;
 
 /// From topology ranks to world ranks; where these rise in equal steps it holds no table.
 ///
@@ -33,15 +35,37 @@ public:
     /// Which of the topology's `size` ranks a world rank stands for, nothing if for none; the mapping rises.
     std::optional<int> find(int world_rank, int size) const;
     /// The world ranks of a group.
-    std::vector<int> of(const Group& topology_ranks) const;
+    MappedGroup of(const Group& topology_ranks) const;
     /// By how much the ranks rise where they do in equal steps.
-    std::optional<int> step() const { return table_.empty() ? std::optional(step_) : std::nullopt; }
+    std::optional<int> step() const { return table_ ? std::nullopt : std::optional(step_); }
 
 private:
     int offset_ = 0;
     int step_ = 1;
     int size_ = std::numeric_limits<int>::max();
-    std::map<int, int> table_;  // empty where the ranks rise in equal steps
+    std::shared_ptr<const std::map<int, int>> table_;  // null where the ranks rise in equal steps
+};
+
+/// The world ranks of a group of topology ranks, in its order.
+///
+///     areal::RankMapping(3, 2).of(Mesh{{"data", 4}}.ranks())[3] == 9
+class MappedGroup {
+public:
+    using iterator = rankmesh::detail::IndexIterator<MappedGroup, int>;
+
+    MappedGroup(const Group& topology_ranks, RankMapping mapping)
+        : topology_ranks_(topology_ranks), mapping_(std::move(mapping)) {}
+
+    int size() const { return topology_ranks_.size(); }
+    int operator[](int i) const { return mapping_[topology_ranks_[i]]; }
+    int front() const { return (*this)[0]; }
+    int back() const { return (*this)[size() - 1]; }
+    iterator begin() const { return {this, 0}; }
+    iterator end() const { return {this, size()}; }
+
+private:
+    Group topology_ranks_;
+    RankMapping mapping_;
 };
 
 }  // namespace rankmesh::areal
