@@ -48,7 +48,7 @@ private:
 
 /// The world ranks of a group of topology ranks, in its order.
 ///
-///     areal::RankMapping(3, 2).of(Mesh{{"data", 4}}.ranks())[3] == 9
+///     areal::RankMapping(3, 2).of(Group(4, {})).front() == 11
 class MappedGroup {
 public:
     using iterator = rankmesh::detail::IndexIterator<MappedGroup, int>;
