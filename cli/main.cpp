@@ -33,7 +33,8 @@ std::string version_text() {
     return fmt::format("rankmesh {} (engines: threads{})", RANKMESH_VERSION, mpi::is_built() ? ", mpi" : "");
 }
 
-bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
+/// The word `--` says that no options follow.
+bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
 
 /// Throws Misuse unless the first word is a verb or an option.
 void check_verb(const std::vector<Verb>& verbs, int argc, char** argv) {
@@ -49,7 +50,7 @@ void check_verb(const std::vector<Verb>& verbs, int argc, char** argv) {
 }
 
 /// Throws Misuse for what the verb did not take, or did not get.
-void check_words(const CLI::App& app, const std::vector<std::string>& unknown) {
+void check_words(const CLI::App& app, const std::vector<std::string>& unknown, const std::string& hint = {}) {
     const auto is_command = app.get_parent() == nullptr;
     const auto full_name = is_command ? app.get_name() : "rankmesh " + app.get_name();
     for (const auto& word : unknown)
@@ -60,12 +61,15 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown) {
             const auto asked = word.substr(0, word.find('='));
             const auto near = did_you_mean(asked, {names.begin(), names.end()});
             throw Misuse(fmt::format("{} has no option '{}'{}", full_name, asked,
-                                     near.empty() ? fmt::format("; see {} --help", full_name) : near));
+                                     !near.empty()   ? near
+                                     : !hint.empty() ? hint
+                                                     : fmt::format("; see {} --help", full_name)));
         }
-    if (!unknown.empty())
-        throw Misuse(
-            fmt::format("{} has no use for '{}'; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
-                        full_name, unknown.front()));
+    for (const auto& word : unknown)
+        if (word != "--")
+            throw Misuse(
+                fmt::format("{} has no use for '{}'; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
+                            full_name, word));
     for (const auto* option : app.get_options())
         if (option->get_positional() && option->count() == 0)
             throw Misuse(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),
@@ -84,13 +88,15 @@ int run(int argc, char** argv, Output& output) {
         "  rankmesh show   'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'\n"
         "  rankmesh rank   'pp=4 dp=8 tp=8' 67\n"
         "  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
+        "  rankmesh convert --from picotron --to olmo tp_size=2 dp_size=4\n"
         "  eval \"$(rankmesh env 'pp=4 dp=8 tp=8' --rank 67)\"\n"
         "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n\n"
         "A mesh lists its axes outermost first; rankmesh VERB --help says more of a verb.");
 
     // The verbs, in the order in which the help lists them; a new one is added here.
     auto verbs = std::vector<Verb>{};
-    for (auto* add : {add_show, add_rank, add_groups, add_env, add_run}) verbs.push_back(add(command));
+    for (auto* add : {add_show, add_rank, add_groups, add_convert, add_env, add_run})
+        verbs.push_back(add(command));
     for (const auto& verb : verbs) verb.app->allow_extras();
 
     check_verb(verbs, argc, argv);
@@ -108,7 +114,7 @@ int run(int argc, char** argv, Output& output) {
     for (const auto& verb : verbs)
         if (verb.app->parsed()) {
             check_words(command, command.remaining());
-            check_words(*verb.app, verb.app->remaining());
+            check_words(*verb.app, verb.app->remaining(), verb.hint);
             return verb.run(output);
         }
     check_words(command, command.remaining());

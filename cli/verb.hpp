@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -15,11 +16,13 @@ class Output;
 struct Verb {
     CLI::App* app = nullptr;
     std::function<int(Output&)> run = {};  ///< 0 yes, 1 no; throws Misuse
+    std::string hint = {};                 ///< what an error about an unknown option adds
 };
 
 Verb add_show(CLI::App& command);
 Verb add_rank(CLI::App& command);
 Verb add_groups(CLI::App& command);
+Verb add_convert(CLI::App& command);
 Verb add_env(CLI::App& command);
 Verb add_run(CLI::App& command);
 

@@ -24,8 +24,8 @@ TEST(Misuse, IsOneSentenceThatNamesTheNearestSpelling) {
     expect_misuse("rank 'dp=8 tp=2' dp=1,tpp=0", "mesh dp=8 tp=2 has no axis 'tpp'; did you mean 'tp'?");
     const auto verb = rankmesh("shwo dp=8");
     EXPECT_EQ(verb.exit_code, 2);
-    EXPECT_TRUE(
-        verb.output.starts_with("rankmesh: no verb is named 'shwo'; there are show, rank, groups, env"));
+    EXPECT_TRUE(verb.output.starts_with(
+        "rankmesh: no verb is named 'shwo'; there are show, rank, groups, convert, env"));
     EXPECT_TRUE(verb.output.ends_with("; did you mean 'show'?\n")) << verb.output;
 }
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <memory>
+
+#include "frameworks.hpp"
+#include "output.hpp"
+#include "verb.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+struct Arguments {
+    std::string from;
+    std::string to;
+    std::vector<std::string> settings;
+    std::optional<int> world;
+    bool json = false;
+    bool quiet = false;
+};
+
+void print_moves(const Comparison& comparison, int size, Output& output) {
+    if (comparison.moved == 0) {
+        output.print("# no rank moves\n");
+        return;
+    }
+    output.print("# {} of {} ranks move: ", comparison.moved, size);
+    auto separator = "";
+    for (const auto& [from, to] : comparison.first) {
+        output.print("{}{} → {}", separator, from, to);
+        separator = ", ";
+    }
+    const auto more = comparison.moved - static_cast<int>(comparison.first.size());
+    output.write(more > 0 ? fmt::format(", … {} more\n", more) : "\n");
+}
+
+void print_text(const Arrangement& from, const Expressed& expressed, std::string_view to, bool quiet,
+                Output& output) {
+    const auto& comparison = expressed.comparison;
+    if (expressed.document) output.print("{}\n", expressed.document->text);
+    if (quiet && expressed.document) return;
+    if (expressed.back) {
+        output.print("\n# {} → {}\n", to_string(from), to_string(*expressed.back));
+        print_moves(comparison, from.dense().size(), output);
+        if (comparison.moved > 0 && !expressed.document->hint.empty())
+            output.print("# fewer would with {}\n", expressed.document->hint);
+    } else {
+        output.print("# {} can not be said in {}\n", to_string(from), to);
+    }
+    // What is lost for one reason stands in one line.
+    auto lost = std::vector<Loss>{};
+    for (const auto& loss : comparison.lost)
+        if (!lost.empty() && lost.back().why == loss.why)
+            lost.back().what += ", " + loss.what;
+        else
+            lost.push_back(loss);
+    for (const auto& loss : lost) output.print("# lost: {}: {}\n", loss.what, loss.why);
+}
+
+void print_json(const Arguments& arguments, const Arrangement& from, const Expressed& expressed,
+                Output& output) {
+    const auto& comparison = expressed.comparison;
+    auto out = Json{{"from", arguments.from}, {"to", arguments.to}, {"ranks", from.dense().size()}};
+    out["settings"] = expressed.document ? expressed.document->values : Json();
+    out["text"] = expressed.document ? Json(expressed.document->text) : Json();
+    out["mesh_from"] = to_string(from);
+    out["mesh_to"] = expressed.back ? Json(to_string(*expressed.back)) : Json();
+    out["moved"] = expressed.back ? Json(comparison.moved) : Json();
+    out["first_moves"] = comparison.first;
+    out["lost"] = Json::array();
+    for (const auto& loss : comparison.lost) out["lost"].push_back({{"what", loss.what}, {"why", loss.why}});
+    output.print("{}\n", out.dump());
+}
+
+int run(const Arguments& arguments, Output& output) {
+    if (arguments.from.empty())
+        throw Misuse("rankmesh convert needs --from FRAMEWORK; see rankmesh convert --help");
+    if (arguments.to.empty())
+        throw Misuse("rankmesh convert needs --to FRAMEWORK; see rankmesh convert --help");
+    const auto& from = framework_named(arguments.from, "--from");
+    const auto& to = framework_named(arguments.to, "--to");
+    const auto given = read_all(from, Settings::read(from.name, arguments.settings), arguments.world);
+    const auto expressed = express(to, given);
+    if (arguments.json)
+        print_json(arguments, given, expressed, output);
+    else
+        print_text(given, expressed, to.name, arguments.quiet, output);
+    return expressed.document && expressed.comparison.lost.empty() ? 0 : 1;
+}
+
+std::string footer() {
+    auto text = std::string("Frameworks, and settings that each reads:\n");
+    for (const auto& framework : frameworks())
+        text +=
+            fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.of, "", framework.example);
+    return text +
+           "\nSETTINGS are flags behind --, key=value words, JSON or TOML, the name of a file that holds one "
+           "of "
+           "them,\nor - for standard input. Exit status 1: something can not be said in the other "
+           "framework.\n\n"
+           "Example:\n  rankmesh convert --from picotron --to torchtitan tp_size=2 pp_size=2 dp_size=2";
+}
+
+}  // namespace
+
+Verb add_convert(CLI::App& command) {
+    auto& app = *command.add_subcommand("convert", "Say one framework's settings in another's words.");
+    const auto arguments = std::make_shared<Arguments>();
+    app.add_option("SETTINGS", arguments->settings,
+                   "the framework's own settings, such as tp_size=2 dp_size=4");
+    app.add_option("--from", arguments->from, "whose settings these are")->type_name("FRAMEWORK");
+    app.add_option("--to", arguments->to, "whose settings to print")->type_name("FRAMEWORK");
+    app.add_option("--world", arguments->world, "ranks in the world, where the settings do not say it")
+        ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
+        ->type_name("N");
+    app.add_flag("--quiet", arguments->quiet, "print the settings alone");
+    app.add_flag("--json", arguments->json, "print JSON, as docs/json.md says");
+    app.footer(footer());
+    return {.app = &app,
+            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .hint = "; flags of a framework stand behind --"};
+}
+
+}  // namespace rankmesh::cli

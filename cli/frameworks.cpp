@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks.hpp"
+
+#include <algorithm>
+
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/engine/launcher.hpp>
+
+namespace rankmesh::cli {
+
+using detail::cat;
+
+const std::vector<Framework>& frameworks() {
+    static const auto all = std::vector<Framework>{
+        rankmesh_text(), torch(), megatron(),     megatron2022(), deepspeed(),    areal(),
+        picotron(),      olmo(),  llamafactory(), torchtitan(),   tensorrt_llm(), tensorrt_llm_old()};
+    return all;
+}
+
+const Framework& framework_named(std::string_view name, std::string_view option) {
+    auto names = std::vector<std::string_view>{};
+    auto list = std::string{};
+    for (const auto& framework : frameworks()) {
+        if (framework.name == name) return framework;
+        names.push_back(framework.name);
+        list += cat(list.empty() ? "" : ", ", framework.name);
+    }
+    throw Misuse(cat(option, " knows no '", name, "'; there are ", list, did_you_mean(name, names)));
+}
+
+Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world) {
+    auto arrangement = from.read(settings, world);
+    settings.finish();
+    return arrangement;
+}
+
+Expressed express(const Framework& to, const Arrangement& arrangement) {
+    auto expressed = Expressed{};
+    const auto asked = in_roles(arrangement);
+    const auto why = [&](std::string_view what) {
+        const auto found = to.why.find(what);
+        return found != to.why.end() ? std::string(found->second) : cat(to.name, " has no setting for it");
+    };
+    auto& lost = expressed.comparison.lost;
+    for (const auto& name : by_stride(asked.dense()))
+        if (const auto role = name.starts_with("dp_") ? "dp" : std::string_view(name);
+            !to.roles.empty() && std::ranges::find(to.roles, role) == to.roles.end()) {
+            auto known = std::string{};
+            for (const auto& one : to.roles) known += cat(known.empty() ? "" : ", ", one);
+            lost.push_back(
+                {cat(name, "=", asked.dense().size(name)),
+                 to.why.contains(name) ? why(name) : cat(to.name, " has no such axis; it has ", known)});
+        }
+    if (!lost.empty()) {
+        expressed.comparison.fits = false;
+        return expressed;
+    }
+    try {
+        auto document = to.write(to.own_names ? arrangement : asked);
+        expressed.back =
+            in_roles(read_all(to, Settings(to.name, document.values, document.text), asked.dense().size()));
+        expressed.document = std::move(document);
+    } catch (const Misuse& error) {
+        // The framework refuses these sizes, in its own words.
+        lost.push_back({to_string(asked), error.what()});
+        expressed.comparison.fits = false;
+        return expressed;
+    }
+    expressed.comparison = compare(asked, *expressed.back, why);
+    return expressed;
+}
+
+std::optional<int> world_of(Settings& settings, std::optional<int> world) {
+    const auto said = settings.number("world_size");
+    if (said && *said < 1)
+        throw Misuse(cat(settings.shown("world_size"), " is ", *said, "; it is 1 or more"));
+    if (said && world && *said != *world)
+        throw Misuse(cat("--world says ", *world, " ranks, ", settings.shown("world_size"), " ", *said,
+                         "; say it once"));
+    if (said || world) return said ? said : world;
+    if (const auto announced = announced_size()) return announced->value;
+    return std::nullopt;
+}
+
+int needed_world(Settings& settings, std::optional<int> world, std::string_view what) {
+    const auto known = world_of(settings, world);
+    if (!known)
+        throw Misuse(cat(
+            what, " is what the world leaves over, and nobody says how many ranks there are; add --world N"));
+    return *known;
+}
+
+std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name) {
+    const auto found = std::ranges::find(arrangement.extras, name, &Extra::name);
+    return found == arrangement.extras.end() ? std::nullopt : std::optional(found->value);
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frameworks whose settings the command reads and writes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arrangement.hpp"
+#include "comparison.hpp"
+#include "settings.hpp"
+
+namespace rankmesh::cli {
+
+/// Settings as a framework writes them.
+struct Document {
+    Json values;            ///< what the framework's own `read` takes
+    std::string text;       ///< the same in the framework's syntax, to be pasted
+    std::string hint = {};  ///< how less would move, if that can be had in another way
+};
+
+/// One framework: how its settings become an arrangement, and an arrangement its settings.
+struct Framework {
+    std::string_view name;
+    std::string_view of;       ///< whose settings these are, for the help
+    std::string_view example;  ///< settings that it reads
+    /// Reads settings; `world` is what the command line says of the number of ranks, if anything.
+    Arrangement (*read)(Settings& settings, std::optional<int> world);
+    /// Writes the dense axes of an arrangement in roles, and of the rest what the framework has settings for;
+    /// throws Misuse in its own words where sizes do not fit it.
+    Document (*write)(const Arrangement& arrangement);
+    /// The dense axes that it knows; empty: any.
+    std::vector<std::string_view> roles = {};
+    /// What stands in the way of other axes and things, by their names; else it "has no setting for it".
+    std::map<std::string_view, std::string_view> why = {};
+    bool own_names = false;  ///< axes keep the names that they have, whatever they are for
+};
+
+/// All of them, each in the file of its name, in the order in which the help lists them.
+const std::vector<Framework>& frameworks();
+Framework areal();
+Framework deepspeed();
+Framework llamafactory();
+Framework megatron();
+Framework megatron2022();
+Framework olmo();
+Framework picotron();
+Framework rankmesh_text();
+Framework tensorrt_llm();
+Framework tensorrt_llm_old();
+Framework torch();
+Framework torchtitan();
+
+/// The framework of that name; throws Misuse that names the nearest.
+const Framework& framework_named(std::string_view name, std::string_view option);
+
+/// What a framework can say of an arrangement.
+struct Expressed {
+    std::optional<Document> document;  ///< nothing where the dense axes do not fit
+    std::optional<Arrangement> back;   ///< what the document says, in roles
+    Comparison comparison;             ///< of what was asked with that
+};
+Expressed express(const Framework& to, const Arrangement& arrangement);
+/// The arrangement of settings, all of which the framework knows.
+Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world);
+
+// --- what several of them need
+
+/// The number of ranks: `world_size` of the settings, else the command line's, else the launcher's; throws
+/// Misuse if the first two differ.
+std::optional<int> world_of(Settings& settings, std::optional<int> world);
+/// The same where the settings leave a size to the world; throws Misuse if nobody says it.
+int needed_world(Settings& settings, std::optional<int> world, std::string_view what);
+/// The value of an extra, nothing where it is not said.
+std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name);
+inline constexpr std::string_view virtual_stages = "virtual pipeline stages";
+inline constexpr std::string_view pipeline_schedule = "pipeline schedule";
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/areal/process_topology.hpp>
+
+#include "frameworks/topology_settings.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+Arrangement read(Settings& settings, std::optional<int> world) {
+    const auto given = topology_of(settings, world, "tensor");
+    return {{areal::ProcessTopology(given.axes, given.dims).mesh()}};
+}
+
+Document write(const Arrangement& arrangement) {
+    const auto dense = joined(arrangement.dense(), {"dp", "dp_replicate", "dp_shard"}, "dp");
+    // Training has pipe outermost, inference data.
+    const auto order = by_stride(dense);
+    const auto data_first = !order.empty() && order.front() == "dp" && size_of(dense, "pp") > 1;
+    return topology_document(
+        dense,
+        data_first ? std::vector<std::string>{"dp", "pp", "tp"} : std::vector<std::string>{"pp", "dp", "tp"},
+        "tensor");
+}
+
+}  // namespace
+
+Framework areal() {
+    constexpr auto experts = "AReaL's topology has no expert parallelism";
+    constexpr auto replicas = "AReaL's topology has one data-parallel axis, data";
+    return {.name = "areal",
+            .of = "the axes and dims of ProcessTopology: pipe, data, tensor or data, pipe, tensor",
+            .example = "pipe=2 data=4 tensor=2",
+            .read = read,
+            .write = write,
+            .roles = {"pp", "dp", "tp"},
+            .why = {{"cp", "AReaL's topology has no context parallelism; it has pipe, data, tensor"},
+                    {"ep", experts},
+                    {"edp", experts},
+                    {"etp", experts},
+                    {"dp_replicate", replicas},
+                    {"dp_shard", replicas}}};
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/llamafactory/strategy.hpp>
+
+#include "frameworks.hpp"
+#include "frameworks/llamafactory_config.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+Arrangement read(Settings& settings, std::optional<int> world) {
+    const auto ranks = needed_world(settings, world, "LlamaFactory's mp_shard_size");
+    settings.enter("dist_config");
+    for (const auto* other : {"world_size", "name", "timeout", "dist_timeout", "cp_mode"})
+        settings.has(other);
+    const auto strategy =
+        llamafactory::DistributedStrategy({.mp_replicate_size = settings.size("mp_replicate_size"),
+                                           .mp_shard_size = settings.number("mp_shard_size"),
+                                           .dp_size = settings.number("dp_size"),
+                                           .cp_size = settings.size("cp_size")},
+                                          ranks, true);
+    const auto replicas = strategy.mp_replicate_size;
+    // Where a replica is a run of whole dp ranks, its shards are dp's and cp's, as others shard.
+    if (replicas > 1 && strategy.dp_size % replicas == 0)
+        return {{strategy.data_mesh().split("dp", {{"dp_replicate", replicas}, {"dp_shard", rest}})}};
+    if (replicas > 1) return {{strategy.data_mesh(), strategy.model_mesh()}};
+    return {{strategy.data_mesh()}};
+}
+
+Document write(const Arrangement& arrangement) {
+    const auto config = llamafactory_config(arrangement);
+    const auto values = Json{{"mp_replicate_size", config.mp_replicate_size},
+                             {"mp_shard_size", *config.mp_shard_size},
+                             {"dp_size", *config.dp_size},
+                             {"cp_size", config.cp_size}};
+    return {values, values.dump(2)};
+}
+
+}  // namespace
+
+llamafactory::Config llamafactory_config(const Arrangement& arrangement) {
+    const auto& mesh = arrangement.dense();
+    auto replicas = size_of(mesh, "dp_replicate");
+    for (const auto& other : arrangement.meshes)
+        if (other.find("mp_replicate")) replicas = size_of(other, "mp_replicate");
+    return {.mp_replicate_size = replicas,
+            .mp_shard_size = mesh.size() / replicas,
+            .dp_size = data_size(mesh),
+            .cp_size = size_of(mesh, "cp")};
+}
+
+Framework llamafactory() {
+    constexpr auto model = "LlamaFactory shards and replicates a model; it does not split it over ranks";
+    constexpr auto experts = "LlamaFactory's strategy has no expert parallelism here";
+    return {
+        .name = "llamafactory",
+        .of = "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's size",
+        .example = "mp_replicate_size=2 cp_size=2 world_size=16",
+        .read = read,
+        .write = write,
+        .roles = {"dp", "cp"},
+        .why = {{"pp", model}, {"tp", model}, {"ep", experts}, {"edp", experts}, {"etp", experts}}};
+}
+
+}  // namespace rankmesh::cli

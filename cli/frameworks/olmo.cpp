@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/olmo/world_mesh.hpp>
+
+#include "frameworks.hpp"
+#include "frameworks/olmo_configs.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+struct Read {
+    olmo::ParallelConfigs configs;
+    olmo::Environment environment;
+    std::optional<std::string> schedule;
+};
+
+/// What stands in these tables beside degrees: none of it says where ranks stand.
+void let_be(Settings& table, std::initializer_list<const char*> names) {
+    for (const auto* name : names) table.has(name);
+}
+
+Read configs_in(Settings& settings) {
+    auto read = Read{};
+    read.environment = {.num_nodes = settings.number("num_nodes"),
+                        .local_world_size = settings.number("local_world_size")};
+    settings.enter("train_module");
+    let_be(settings, {"world_size", "num_nodes", "local_world_size"});
+    if (auto dp = settings.table("dp_config")) {
+        read.configs.dp =
+            olmo::DataParallelConfig{.name = olmo::data_parallel_type(dp->word("name").value_or("fsdp")),
+                                     .num_replicas = dp->number("num_replicas"),
+                                     .shard_degree = dp->number("shard_degree")};
+        let_be(*dp, {"param_dtype", "reduce_dtype", "wrapping_strategy", "prefetch_factor"});
+        dp->finish();
+    }
+    const auto degree = [&](const char* name,
+                            std::initializer_list<const char*> others) -> std::optional<int> {
+        auto table = settings.table(name);
+        if (!table) return std::nullopt;
+        const auto value = table->number("degree");
+        let_be(*table, others);
+        if (std::string_view(name) == "pp_config") read.schedule = table->word("schedule");
+        table->finish();
+        return value.value_or(1);
+    };
+    if (const auto tp = degree("tp_config", {"enable_async", "loss_parallel"})) read.configs.tp = {*tp};
+    if (const auto cp = degree("cp_config", {"load_balancer", "head_stride"})) read.configs.cp = {*cp};
+    if (const auto pp = degree("pp_config", {"style", "split_points", "stages_per_rank"}))
+        read.configs.pp = olmo::PipelineParallelConfig{.degree = *pp};
+    if (const auto ep = degree("ep_config", {})) read.configs.ep = {*ep};
+    return read;
+}
+
+Arrangement read(Settings& settings, std::optional<int> world) {
+    const auto ranks = needed_world(settings, world, "OLMo-core's data parallel size");
+    const auto read = configs_in(settings);
+    auto arrangement = Arrangement{{olmo::mesh(read.configs, ranks, read.environment)}};
+    if (read.configs.ep && size_of(arrangement.dense(), "dp_shard") > 1) {
+        const auto experts = joined(arrangement.dense(), {"dp_replicate", "cp"}, "edp");
+        arrangement.meshes.push_back(joined(joined(experts, {"dp_shard"}, "ep"), {"tp"}, "etp"));
+    }
+    if (read.schedule) arrangement.extras.push_back({std::string(pipeline_schedule), *read.schedule});
+    return arrangement;
+}
+
+Document write(const Arrangement& arrangement) {
+    const auto configs = olmo_configs(arrangement);
+    auto values = Json::object();
+    auto& dp = values["dp_config"] = {{"name", configs.dp->name == olmo::DataParallelType::hsdp  ? "hsdp"
+                                               : configs.dp->name == olmo::DataParallelType::ddp ? "ddp"
+                                                                                                 : "fsdp"}};
+    if (configs.dp->num_replicas) dp["num_replicas"] = *configs.dp->num_replicas;
+    if (configs.dp->shard_degree) dp["shard_degree"] = *configs.dp->shard_degree;
+    if (configs.tp) values["tp_config"] = {{"degree", configs.tp->degree}};
+    if (configs.cp) values["cp_config"] = {{"degree", configs.cp->degree}};
+    if (configs.pp) values["pp_config"] = {{"degree", configs.pp->degree}};
+    if (const auto schedule = extra_of(arrangement, pipeline_schedule); schedule && configs.pp)
+        values["pp_config"]["schedule"] = *schedule;
+    if (configs.ep) values["ep_config"] = {{"degree", configs.ep->degree}};
+    return {values, values.dump(2)};
+}
+
+}  // namespace
+
+olmo::ParallelConfigs olmo_configs(const Arrangement& arrangement) {
+    const auto& mesh = arrangement.dense();
+    auto configs = olmo::ParallelConfigs{};
+    auto& dp = configs.dp.emplace();
+    auto shards = size_of(mesh, "dp_shard");
+    // Experts stand in the shards of a replica; without tensor parallelism, which excludes them.
+    const auto* experts = arrangement.experts();
+    const auto ep = experts && size_of(mesh, "tp") == 1 ? size_of(*experts, "ep") : 1;
+    if (ep > 1 && shards == 1 && size_of(mesh, "dp_replicate") == 1 && data_size(mesh) % ep == 0) shards = ep;
+    if (ep > 1 && shards == ep) configs.ep = olmo::ExpertParallelConfig{ep};
+    if (configs.ep || (shards > 1 && data_size(mesh) > shards))
+        dp = {.name = olmo::DataParallelType::hsdp,
+              .num_replicas = data_size(mesh) / shards,
+              .shard_degree = shards};
+    else if (size_of(mesh, "dp_replicate") > 1)
+        dp.name = olmo::DataParallelType::ddp;
+    if (size_of(mesh, "tp") > 1) configs.tp = {size_of(mesh, "tp")};
+    if (size_of(mesh, "cp") > 1) configs.cp = {size_of(mesh, "cp")};
+    if (size_of(mesh, "pp") > 1) configs.pp = olmo::PipelineParallelConfig{.degree = size_of(mesh, "pp")};
+    return configs;
+}
+
+Framework olmo() {
+    constexpr auto experts =
+        "OLMo-core's experts stand in the shards of HSDP replicas, one each, and not beside tp";
+    return {
+        .name = "olmo",
+        .of =
+            "dp_config, tp_config, cp_config, pp_config, ep_config of OLMo-core, as JSON; needs the world's "
+            "size",
+        .example = "'{\"dp_config\": {\"name\": \"fsdp\"}, \"tp_config\": {\"degree\": 2}}' --world 8",
+        .read = read,
+        .write = write,
+        .roles = {"pp", "dp", "cp", "tp"},
+        .why = {{"ep", experts},
+                {"edp", experts},
+                {"etp", experts},
+                {virtual_stages, "OLMo-core's schedules take their stages from the model's split points"}}};
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks.hpp"
+
+namespace rankmesh::cli {
+
+using detail::cat;
+
+namespace {
+
+Arrangement read(Settings& settings, std::optional<int> world) {
+    static_cast<void>(settings.word("device_type"));
+    const auto shape = settings.numbers("mesh_shape");
+    if (!shape || shape->empty())
+        throw Misuse("torch needs mesh_shape: the sizes, outermost first, such as mesh_shape=(2,4)");
+    const auto names = settings.words("mesh_dim_names");
+    if (!names) throw Misuse("torch needs mesh_dim_names, which say what the dimensions are for");
+    if (names->size() != shape->size())
+        throw Misuse(cat("mesh_shape has ", shape->size(), " sizes and mesh_dim_names ", names->size(),
+                         " names; give each size a name"));
+    auto axes = std::vector<std::pair<std::string, int>>{};
+    for (std::size_t i = 0; i < shape->size(); ++i) axes.emplace_back((*names)[i], (*shape)[i]);
+    const auto mesh = plain_mesh(axes);
+    if (const auto known = world_of(settings, world); known && *known != mesh.size())
+        throw Misuse(cat("mesh_shape makes ", mesh.size(), " ranks, but the world has ", *known,
+                         "; torch would leave ranks out"));
+    return {{mesh}};
+}
+
+Document write(const Arrangement& arrangement) {
+    const auto& mesh = arrangement.dense();
+    auto names = mesh.is_plain() ? std::vector<std::string>{} : by_stride(mesh);
+    if (mesh.is_plain())
+        for (int a = 0; a < mesh.axis_count(); ++a) names.emplace_back(mesh.name(AxisId{a}));
+    if (names.empty()) names.emplace_back(mesh.name(AxisId{0}));
+    auto values = Json{{"mesh_shape", Json::array()}, {"mesh_dim_names", names}};
+    auto shape = std::string{};
+    auto listed = std::string{};
+    for (const auto& name : names) {
+        values["mesh_shape"].push_back(mesh.size(name));
+        shape += cat(shape.empty() ? "" : ", ", mesh.size(name));
+        listed += cat(listed.empty() ? "" : ", ", "\"", name, "\"");
+    }
+    const auto comma = names.size() == 1 ? "," : "";
+    return {values, cat("mesh_shape=(", shape, comma, "), mesh_dim_names=(", listed, comma, ")")};
+}
+
+}  // namespace
+
+Framework torch() {
+    constexpr auto one = "it is one mesh; a second init_device_mesh would have to make the experts' groups";
+    return {.name = "torch",
+            .of = "the arguments of init_device_mesh",
+            .example = "'mesh_shape=(2, 4), mesh_dim_names=(\"dp\", \"tp\")'",
+            .read = read,
+            .write = write,
+            .why = {{"ep", one}, {"edp", one}, {"etp", one}},
+            .own_names = true};
+}
+
+}  // namespace rankmesh::cli

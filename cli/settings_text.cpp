@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settings_text.hpp"
+
+#include <toml++/toml.h>
+
+#include <charconv>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::cli {
+
+using Json = nlohmann::ordered_json;
+using detail::cat;
+
+namespace {
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::string_view trimmed(std::string_view text) {
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+/// A bare value: a number, one of Python's or JSON's words, else a text.
+Json bare(std::string_view word) {
+    auto number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error == std::errc{} && end == word.data() + word.size()) return number;
+    if (word == "True" || word == "true") return true;
+    if (word == "False" || word == "false") return false;
+    if (word == "None" || word == "null") return nullptr;
+    return std::string(word);
+}
+
+/// Reads values as Python writes them.
+class Python {
+public:
+    explicit Python(std::string_view text) : text_(text) {}
+
+    Json assignments() {
+        auto all = Json::object();
+        skip();
+        while (at_ < text_.size()) {
+            const auto name = std::string(trimmed(until("=,()[]")));
+            if (name.empty() || peek() != '=')
+                throw Misuse(cat("the settings '", text_, "' are no list of key=value: '", rest(),
+                                 "' begins with no key"));
+            ++at_;
+            skip();
+            const auto key = plain_name(name);
+            if (all.contains(key)) throw Misuse(cat("the settings say ", name, " twice; say it once"));
+            all[key] = value();
+            skip();
+        }
+        return all;
+    }
+
+private:
+    char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+    std::string_view rest() const { return text_.substr(at_, 20); }
+    void skip() {
+        while (is_blank(peek()) || peek() == ',') ++at_;
+    }
+    std::string_view until(std::string_view ends) {
+        const auto begin = at_;
+        while (at_ < text_.size() && ends.find(text_[at_]) == std::string_view::npos) ++at_;
+        return text_.substr(begin, at_ - begin);
+    }
+    Json value(bool in_list = false) {
+        const auto c = peek();
+        if (c == '[' || c == '(') return list(c == '[' ? ']' : ')');
+        if (c != '"' && c != '\'') return word(in_list);
+        ++at_;
+        const auto text = until(std::string_view(&c, 1));
+        if (peek() != c) throw Misuse(cat("the settings '", text_, "' have a ", c, " without its other one"));
+        ++at_;
+        return std::string(text);
+    }
+    Json list(char close) {
+        auto all = Json::array();
+        ++at_;
+        for (skip(); peek() != close; skip()) {
+            if (at_ >= text_.size())
+                throw Misuse(cat("the settings '", text_, "' have a list without its '", close, "'"));
+            all.push_back(value(true));
+        }
+        ++at_;
+        return all;
+    }
+    /// Up to a blank or comma; `dims=2,4` is a list, where no `key=` follows the comma.
+    Json word(bool in_list) {
+        auto all = Json::array();
+        while (true) {
+            const auto text = until(", \t\n\r)]");
+            if (text.empty()) throw Misuse(cat("the settings '", text_, "' have no value at '", rest(), "'"));
+            all.push_back(bare(text));
+            if (in_list || peek() != ',') break;
+            const auto next = text_.substr(at_ + 1, text_.find_first_of(",= \t\n\r", at_ + 1) - at_ - 1);
+            const auto end = at_ + 1 + next.size();
+            if (next.empty() || (end < text_.size() && text_[end] == '=')) break;
+            ++at_;
+        }
+        return all.size() == 1 ? all[0] : all;
+    }
+
+    std::string_view text_;
+    std::size_t at_ = 0;
+};
+
+Json json_of(const toml::node& node) {
+    if (const auto* table = node.as_table()) {
+        auto all = Json::object();
+        for (const auto& [key, value] : *table) all[std::string(key.str())] = json_of(value);
+        return all;
+    }
+    if (const auto* list = node.as_array()) {
+        auto all = Json::array();
+        for (const auto& value : *list) all.push_back(json_of(value));
+        return all;
+    }
+    if (const auto* number = node.as_integer()) return number->get();
+    if (const auto* truth = node.as_boolean()) return truth->get();
+    if (const auto* real = node.as_floating_point()) return real->get();
+    if (const auto* text = node.as_string()) return text->get();
+    return nullptr;  // a date
+}
+
+}  // namespace
+
+std::string plain_name(std::string_view name) {
+    while (name.starts_with('-')) name.remove_prefix(1);
+    while (name.ends_with('_')) name.remove_suffix(1);
+    auto plain = std::string(name);
+    for (auto& c : plain)
+        if (c == '-') c = '_';
+    return plain;
+}
+
+Json parse_flags(const std::vector<std::string>& words) {
+    auto all = Json::object();
+    auto name = std::string{};
+    const auto add = [&](std::string_view value) {
+        auto& known = all[name];
+        if (known == true)
+            known = bare(value);
+        else if (known.is_array())
+            known.push_back(bare(value));
+        else
+            known = Json::array({known, bare(value)});
+    };
+    for (const auto& word : words) {
+        if (word.starts_with("--")) {
+            const auto equals = word.find('=');
+            name = plain_name(word.substr(0, equals));
+            if (all.contains(name))
+                throw Misuse(cat("the settings say ", word.substr(0, equals), " twice; say it once"));
+            all[name] = true;
+            if (equals != std::string::npos) add(std::string_view(word).substr(equals + 1));
+        } else if (name.empty()) {
+            throw Misuse(cat("the settings begin with '", word, "', which belongs to no flag"));
+        } else {
+            add(word);
+        }
+    }
+    return all;
+}
+
+Json parse_assignments(std::string_view text) {
+    auto inside = trimmed(text);
+    // Name(...): what stands in the brackets.
+    const auto open = inside.find('(');
+    if (inside.ends_with(')') && open < inside.find('='))
+        inside = inside.substr(open + 1, inside.size() - open - 2);
+    return Python(inside).assignments();
+}
+
+Json parse_json(const std::string& text, std::string_view source) {
+    try {
+        auto value = Json::parse(text, nullptr, true, true);
+        if (!value.is_object()) throw Misuse(cat(source, " hold JSON that is no object: {\"key\": value}"));
+        return value;
+    } catch (const Json::parse_error& error) {
+        throw Misuse(cat(source, " are no JSON: something is wrong at character ", error.byte));
+    }
+}
+
+Json parse_toml(const std::string& text, std::string_view source) {
+    try {
+        return json_of(toml::parse(text));
+    } catch (const toml::parse_error& error) {
+        throw Misuse(
+            cat(source, " are no TOML: line ", error.source().begin.line, ": ", error.description()));
+    }
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms in which settings are written, each turned into one object.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace rankmesh::cli {
+
+/// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list.
+nlohmann::ordered_json parse_flags(const std::vector<std::string>& words);
+/// `tp=2, names=("dp", "tp")`, maybe inside `Name(...)`; values as in Python, a bare word is a text.
+nlohmann::ordered_json parse_assignments(std::string_view text);
+/// JSON; throws Misuse with the place where it ends to be JSON.
+nlohmann::ordered_json parse_json(const std::string& text, std::string_view source);
+/// TOML; throws Misuse with the line where it ends to be TOML.
+nlohmann::ordered_json parse_toml(const std::string& text, std::string_view source);
+
+/// The canonical form of a name: `--tp-size` and `tp_size_` are `tp_size`.
+std::string plain_name(std::string_view name);
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <rankmesh/dialect/areal/process_topology.hpp>
+#include <rankmesh/dialect/deepspeed/process_topology.hpp>
+#include <rankmesh/dialect/llamafactory/strategy.hpp>
+#include <rankmesh/dialect/megatron/process_groups.hpp>
+#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
+#include <rankmesh/dialect/olmo/world_mesh.hpp>
+#include <rankmesh/dialect/picotron/process_group_manager.hpp>
+
+#include "conversions.hpp"
+
+namespace rankmesh::tests {
+namespace {
+
+constexpr auto rounds = 6;  // of random settings
+
+/// Data-parallel axes go by many names; what is the same in all frameworks is who shares all but them.
+Groups without_data(Groups groups) {
+    std::erase_if(groups, [](const auto& kind) { return kind.first.starts_with("dp"); });
+    return groups;
+}
+
+TEST(Convert, ToRankmeshAndBackGivesTheSameGroups) {
+    auto random = std::mt19937(1);
+    for (const auto& framework : all_frameworks)
+        for (int i = 0; i < rounds; ++i) {
+            const auto sample = random_sample(framework, random);
+            const auto there = convert(framework, "rankmesh", sample.settings, sample.world);
+            ASSERT_TRUE(there["text"].is_string()) << framework << " " << sample.settings << there;
+            const auto back = convert("rankmesh", framework, there["text"], sample.world);
+            const auto about = framework + " " + sample.settings + "\n" + there.dump() + "\n" + back.dump();
+            ASSERT_TRUE(back["text"].is_string()) << about;
+            EXPECT_EQ(back["moved"], 0) << about;
+            EXPECT_EQ(back["lost"], Json::array()) << about;
+            const auto again = convert(framework, "rankmesh", back["text"], sample.world);
+            EXPECT_EQ(without_data(groups_of(again["mesh_from"])),
+                      without_data(groups_of(there["mesh_from"])))
+                << about;
+        }
+}
+
+TEST(Convert, ToAnyOtherFrameworkAndBackGivesTheSameGroups) {
+    auto random = std::mt19937(2);
+    auto expressed = 0;
+    for (const auto& from : all_frameworks)
+        for (const auto& to : all_frameworks) {
+            const auto sample = random_sample(from, random);
+            const auto there = convert(from, to, sample.settings, sample.world);
+            const auto about = from + " " + sample.settings + " to " + to + "\n" + there.dump();
+            if (!there["lost"].empty()) continue;
+            ++expressed;
+            const auto back = convert(to, from, there["text"], sample.world);
+            ASSERT_TRUE(back["text"].is_string()) << about << back;
+            EXPECT_EQ(back["lost"], Json::array()) << about << back;
+            // Of a framework with one order of axes the groups are the very same; the others have as many of
+            // each size.
+            const auto first = tests::groups_of(there["mesh_from"]);
+            const auto last = tests::groups_of(back["mesh_to"]);
+            const auto orders = std::set<std::string>{"torch", "deepspeed", "areal", "megatron"};
+            for (const auto& [axis, groups] : without_data(first)) {
+                ASSERT_TRUE(last.contains(axis)) << about << back;
+                EXPECT_EQ(last.at(axis).size(), groups.size()) << about << back;
+                EXPECT_TRUE(orders.contains(from) || last.at(axis) == groups) << about << back;
+            }
+        }
+    EXPECT_GT(expressed, 60);
+}
+
+Groups groups_of(const Mesh& mesh) { return tests::groups_of(to_string(mesh)); }
+
+TEST(Convert, ReadsSettingsAsTheFrameworkItselfDoes) {
+    const auto read = [](const std::string& framework, const std::string& settings, int world) {
+        return tests::groups_of(convert(framework, "rankmesh", settings, world)["mesh_from"]);
+    };
+    EXPECT_EQ(read("picotron", "tp_size=2 pp_size=3 dp_size=2 cp_size=2", 24),
+              groups_of(picotron::mesh({.tp = 2, .cp = 2, .pp = 3, .dp = 2}, 24)));
+    EXPECT_EQ(read("megatron2022", "tensor_model_parallel_size=2 pipeline_model_parallel_size=3", 24),
+              groups_of(megatron2022::Groups({2, 3}, 24).mesh));
+    EXPECT_EQ(read("deepspeed", "data=2 pipe=3 model=2", 12),
+              groups_of(deepspeed::ProcessTopology({"data", "pipe", "model"}, {2, 3, 2}).mesh()));
+    EXPECT_EQ(read("areal", "axes=data,pipe,tensor dims=2,3,2", 12),
+              groups_of(areal::ProcessTopology({"data", "pipe", "tensor"}, {2, 3, 2}).mesh()));
+    EXPECT_EQ(read("llamafactory", "mp_replicate_size=4 cp_size=8", 16),
+              tests::groups_of(to_string(llamafactory::DistributedStrategy(
+                                             {.mp_replicate_size = 4, .cp_size = 8}, 16, true)
+                                             .data_mesh()) +
+                               "; mp_replicate=4 mp_shard=4"));
+    const auto configs = olmo::ParallelConfigs{
+        .dp = olmo::DataParallelConfig{.name = olmo::DataParallelType::hsdp, .num_replicas = 2},
+        .tp = olmo::TensorParallelConfig{2}};
+    EXPECT_EQ(
+        read("olmo", R"({"dp_config": {"name": "hsdp", "num_replicas": 2}, "tp_config": {"degree": 2}})", 16),
+        groups_of(olmo::mesh(configs, 16)));
+}
+
+TEST(Convert, HasMegatronsDenseAndExpertGroups) {
+    const auto sizes = megatron::Sizes{.tensor_model_parallel_size = 2,
+                                       .pipeline_model_parallel_size = 2,
+                                       .context_parallel_size = 2,
+                                       .expert_model_parallel_size = 4,
+                                       .num_distributed_optimizer_instances = 1,
+                                       .expert_tensor_parallel_size = 1};
+    const auto made = megatron::ProcessGroups(sizes, 32);
+    const auto groups = tests::groups_of(
+        convert("megatron", "rankmesh",
+                "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --context-parallel-size 2 "
+                "--expert-model-parallel-size 4 --expert-tensor-parallel-size 1",
+                32)["mesh_from"]);
+    const auto expect_same = [&](const std::string& axis, const char* desc) {
+        auto expected = std::set<std::set<int>>{};
+        for (const auto& group : made.groups(desc)) expected.emplace(group.begin(), group.end());
+        ASSERT_TRUE(groups.contains(axis)) << axis;
+        EXPECT_EQ(groups.at(axis), expected) << axis;
+    };
+    expect_same("tp", "TENSOR_MODEL_PARALLEL_GROUP");
+    expect_same("pp", "PIPELINE_MODEL_PARALLEL_GROUP");
+    expect_same("cp", "CONTEXT_PARALLEL_GROUP");
+    expect_same("dp", "DATA_PARALLEL_GROUP");
+    expect_same("ep", "EXPERT_MODEL_PARALLEL_GROUP");
+    expect_same("edp", "EXPERT_DATA_PARALLEL_GROUP");
+}
+
+TEST(Convert, SaysWhereEachRankGoes) {
+    // Who stands at pp=1 dp=0 tp=1 is rank 5 in one and rank 3 in the other.
+    const auto json = convert("picotron", "torchtitan", "tp_size=2 pp_size=2 dp_size=2", 8);
+    EXPECT_EQ(json["moved"], 4);
+    EXPECT_EQ(json["first_moves"], Json::parse("[[2, 4], [3, 5], [4, 2], [5, 3]]"));
+    EXPECT_EQ(convert("picotron", "megatron", "tp_size=2 pp_size=2 dp_size=2", 8)["moved"], 0);
+    // The order of TensorRT-LLM before December 2025 has tp innermost, since then cp.
+    EXPECT_EQ(convert("tensorrt-llm", "tensorrt-llm-old", "tp_size=2 cp_size=2", 4)["first_moves"],
+              Json::parse("[[1, 2], [2, 1]]"));
+    EXPECT_EQ(convert("tensorrt-llm", "tensorrt-llm-old", "tp_size=4 pp_size=2", 8)["moved"], 0);
+}
+
+TEST(Convert, KeepsExpertsTogetherWhereverTheyStand) {
+    // Experts outside of dp: in Megatron they are inside, so ranks move and stay with whom they were.
+    const auto json = convert("rankmesh", "megatron", "ep=2 dp=2 tp=2", 8);
+    EXPECT_EQ(json["lost"], Json::array()) << json;
+    EXPECT_EQ(json["first_moves"], Json::parse("[[2, 4], [3, 5], [4, 2], [5, 3]]"));
+}
+
+TEST(Convert, NamesWhatIsLostAndAnswersNo) {
+    const auto flags =
+        "-- --pipeline-model-parallel-size 2 --expert-model-parallel-size 2 "
+        "--num-virtual-stages-per-pipeline-rank 3";
+    const auto outcome = rankmesh(std::string("convert --from megatron --to picotron --world 8 ") + flags);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_TRUE(outcome.output.ends_with(
+        "# lost: edp=2, ep=2: picotron has no expert parallelism\n"
+        "# lost: virtual pipeline stages 3: picotron's pipeline has one stage a rank\n"))
+        << outcome.output;
+    const auto none = rankmesh("convert --from rankmesh --to tensorrt-llm 'dp=2 tp=2'");
+    EXPECT_EQ(none.exit_code, 1);
+    EXPECT_EQ(none.output,
+              "# dp=2 tp=2 can not be said in tensorrt-llm\n"
+              "# lost: dp=2: TensorRT-LLM's Mapping has no data parallelism; each replica is a server of "
+              "its own\n");
+    EXPECT_EQ(rankmesh("convert --from picotron --to olmo tp_size=2").exit_code, 0);
+}
+
+TEST(Convert, IsShortForAMillionRanks) {
+    const auto outcome =
+        rankmesh("convert --from picotron --to torchtitan tp_size=8 pp_size=16 dp_size=8192");
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_LT(outcome.output.size(), 600U) << outcome.output;
+    EXPECT_NE(outcome.output.find("of 1048576 ranks move: 8 → 65536, "), std::string::npos) << outcome.output;
+}
+
+}  // namespace
+}  // namespace rankmesh::tests
