@@ -52,6 +52,16 @@ std::string difference(const Mesh& from, const Mesh& to, std::string_view axis,
 
 }  // namespace
 
+std::vector<Loss> by_reason(const std::vector<Loss>& lost) {
+    auto together = std::vector<Loss>{};
+    for (const auto& loss : lost)
+        if (!together.empty() && together.back().why == loss.why)
+            together.back().what += ", " + loss.what;
+        else
+            together.push_back(loss);
+    return together;
+}
+
 Comparison compare(const Arrangement& from, const Arrangement& to,
                    const std::function<std::string(std::string_view)>& why) {
     auto found = Comparison{};

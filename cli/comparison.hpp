@@ -17,6 +17,9 @@ struct Loss {
     std::string why;
 };
 
+/// The same with what is lost for one reason together.
+std::vector<Loss> by_reason(const std::vector<Loss>& lost);
+
 /// How ranks get from one arrangement to another: who stands at a coordinate there stands at the same one
 /// here.
 struct Comparison {

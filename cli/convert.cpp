@@ -47,14 +47,7 @@ void print_text(const Arrangement& from, const Expressed& expressed, std::string
     } else {
         output.print("# {} can not be said in {}\n", to_string(from), to);
     }
-    // What is lost for one reason stands in one line.
-    auto lost = std::vector<Loss>{};
-    for (const auto& loss : comparison.lost)
-        if (!lost.empty() && lost.back().why == loss.why)
-            lost.back().what += ", " + loss.what;
-        else
-            lost.push_back(loss);
-    for (const auto& loss : lost) output.print("# lost: {}: {}\n", loss.what, loss.why);
+    for (const auto& loss : by_reason(comparison.lost)) output.print("# lost: {}: {}\n", loss.what, loss.why);
 }
 
 void print_json(const Arguments& arguments, const Arrangement& from, const Expressed& expressed,
@@ -118,7 +111,8 @@ Verb add_convert(CLI::App& command) {
     app.footer(footer());
     return {.app = &app,
             .run = [arguments](Output& output) { return run(*arguments, output); },
-            .hint = "; flags of a framework stand behind --"};
+            .hint = "; flags of a framework stand behind --",
+            .optional = {}};
 }
 
 }  // namespace rankmesh::cli

@@ -34,7 +34,7 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
     return arrangement;
 }
 
-Expressed express(const Framework& to, const Arrangement& arrangement) {
+Expressed express(const Framework& to, const Arrangement& arrangement, bool call) {
     auto expressed = Expressed{};
     const auto asked = in_roles(arrangement);
     const auto why = [&](std::string_view what) {
@@ -56,7 +56,8 @@ Expressed express(const Framework& to, const Arrangement& arrangement) {
         return expressed;
     }
     try {
-        auto document = to.write(to.own_names ? arrangement : asked);
+        const auto write = call && to.write_call ? to.write_call : to.write;
+        auto document = write(to.own_names ? arrangement : asked);
         expressed.back =
             in_roles(read_all(to, Settings(to.name, document.values, document.text), asked.dense().size()));
         expressed.document = std::move(document);

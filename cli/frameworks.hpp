@@ -36,6 +36,8 @@ struct Framework {
     std::vector<std::string_view> roles = {};
     /// What stands in the way of other axes and things, by their names; else it "has no setting for it".
     std::map<std::string_view, std::string_view> why = {};
+    /// Writes what the framework's function is called with, where that can say more than its settings.
+    Document (*write_call)(const Arrangement& arrangement) = nullptr;
     bool own_names = false;  ///< axes keep the names that they have, whatever they are for
 };
 
@@ -63,7 +65,8 @@ struct Expressed {
     std::optional<Arrangement> back;   ///< what the document says, in roles
     Comparison comparison;             ///< of what was asked with that
 };
-Expressed express(const Framework& to, const Arrangement& arrangement);
+/// With `call` what its function can say, without what its settings can.
+Expressed express(const Framework& to, const Arrangement& arrangement, bool call = false);
 /// The arrangement of settings, all of which the framework knows.
 Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world);
 

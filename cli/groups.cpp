@@ -6,6 +6,7 @@
 
 #include <rankmesh/view/terms.hpp>
 
+#include "dialect_output.hpp"
 #include "output.hpp"
 #include "topology.hpp"
 #include "verb.hpp"
@@ -14,8 +15,11 @@ namespace rankmesh::cli {
 
 namespace {
 
+constexpr auto axes_help = "such as dp,tp; a set, listed in mesh order";
+
 struct Arguments : Common {
     std::string axes;
+    std::string as;
 };
 
 /// Reads `dp,tp`; throws Misuse for an empty or unknown name.
@@ -85,6 +89,13 @@ void print_json(const auto& topology, AxisSet axes, Output& output) {
 }
 
 int run(const Arguments& arguments, Output& output) {
+    if (!arguments.as.empty()) {
+        const auto words = in_words(arguments.as, arguments);
+        print_groups(words, words.kinds_named(arguments.axes), arguments.json, output);
+        return 0;
+    }
+    if (arguments.axes.empty())
+        throw Misuse(fmt::format("rankmesh groups needs AXES: {}; see rankmesh groups --help", axes_help));
     std::visit(
         [&](const auto& topology) {
             const auto axes = axes_of(mesh_of(topology), arguments.axes);
@@ -103,9 +114,16 @@ Verb add_groups(CLI::App& command) {
     auto& app = *command.add_subcommand("groups", "List all groups along a set of axes, one a line.");
     const auto arguments = std::make_shared<Arguments>();
     arguments->add_to(app);
-    app.add_option("AXES", arguments->axes, "such as dp,tp; a set, listed in mesh order");
-    app.footer("Example:\n  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp");
-    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+    app.add_option("AXES", arguments->axes, std::string(axes_help) + "; with --as names of groups, else all");
+    add_as(app, arguments->as);
+    app.footer(
+        "Examples:\n  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n  rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as "
+        "picotron "
+        "cp_dp_group");
+    return {.app = &app,
+            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .hint = {},
+            .optional = "AXES"};
 }
 
 }  // namespace rankmesh::cli

@@ -50,7 +50,7 @@ void check_verb(const std::vector<Verb>& verbs, int argc, char** argv) {
 }
 
 /// Throws Misuse for what the verb did not take, or did not get.
-void check_words(const CLI::App& app, const std::vector<std::string>& unknown, const std::string& hint = {}) {
+void check_words(const CLI::App& app, const std::vector<std::string>& unknown, const Verb& verb = {}) {
     const auto is_command = app.get_parent() == nullptr;
     const auto full_name = is_command ? app.get_name() : "rankmesh " + app.get_name();
     for (const auto& word : unknown)
@@ -61,9 +61,9 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown, c
             const auto asked = word.substr(0, word.find('='));
             const auto near = did_you_mean(asked, {names.begin(), names.end()});
             throw Misuse(fmt::format("{} has no option '{}'{}", full_name, asked,
-                                     !near.empty()   ? near
-                                     : !hint.empty() ? hint
-                                                     : fmt::format("; see {} --help", full_name)));
+                                     !near.empty()        ? near
+                                     : !verb.hint.empty() ? verb.hint
+                                                          : fmt::format("; see {} --help", full_name)));
         }
     for (const auto& word : unknown)
         if (word != "--")
@@ -71,7 +71,7 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown, c
                 fmt::format("{} has no use for '{}'; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
                             full_name, word));
     for (const auto* option : app.get_options())
-        if (option->get_positional() && option->count() == 0)
+        if (option->get_positional() && option->count() == 0 && option->get_name(true) != verb.optional)
             throw Misuse(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),
                                      option->get_description(), full_name));
 }
@@ -114,7 +114,7 @@ int run(int argc, char** argv, Output& output) {
     for (const auto& verb : verbs)
         if (verb.app->parsed()) {
             check_words(command, command.remaining());
-            check_words(*verb.app, verb.app->remaining(), verb.hint);
+            check_words(*verb.app, verb.app->remaining(), verb);
             return verb.run(output);
         }
     check_words(command, command.remaining());

@@ -6,6 +6,7 @@
 
 #include <rankmesh/view/terms.hpp>
 
+#include "dialect_output.hpp"
 #include "output.hpp"
 #include "topology.hpp"
 #include "verb.hpp"
@@ -17,6 +18,7 @@ namespace {
 struct Arguments : Common {
     std::string rank;
     std::string on;
+    std::string as;
 };
 
 std::string json_string(std::string_view text) { return nlohmann::json(text).dump(); }
@@ -106,22 +108,22 @@ void print_json(const auto& topology, int rank, const std::optional<Cluster>& cl
         };
         output.print("{{\"prev\":{},\"next\":{}}}", step(-1), step(+1));
     });
-    if (cluster) {
-        auto host = nlohmann::ordered_json::object();
-        const auto path = cluster->path(rank);
-        for (int i = 0; i < path.size(); ++i) host[std::string(path.name(i))] = path[AxisId{i}];
-        output.print(",\"host\":{}", host.dump());
-    }
+    if (cluster) output.print(",\"host\":{}", json_of_host(*cluster, rank).dump());
     output.write("}\n");
 }
 
 int run(const Arguments& arguments, Output& output) {
-    const auto topology = arguments.topology();
+    const auto words = arguments.as.empty() ? std::nullopt : std::optional(in_words(arguments.as, arguments));
+    const auto topology = words ? Topology(words->mesh) : arguments.topology();
     const auto rank = rank_of(topology, arguments.rank);
     const auto cluster = cluster_of(arguments.on);
     if (cluster && rank >= cluster->size())
         throw Misuse(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
                                  to_string(*cluster), cluster->size(), cluster->size() - 1));
+    if (words) {
+        print_rank(*words, rank, cluster, arguments.json, output);
+        return 0;
+    }
     std::visit(
         [&](const auto& known) {
             if (arguments.json)
@@ -141,6 +143,7 @@ Verb add_rank(CLI::App& command) {
     arguments->add_to(app);
     app.add_option("R", arguments->rank, "a number, or a coordinate such as pp=1,dp=0,tp=3");
     app.add_option("--on", arguments->on, "the machines, such as 'node:32 gpu:8'")->type_name("CLUSTER");
+    add_as(app, arguments->as);
     app.footer(
         "Examples:\n  rankmesh rank 'pp=4 dp=8 tp=8' 67\n  rankmesh rank 'pp=4 dp=8 tp=8' pp=1,dp=0,tp=3");
     return {&app, [arguments](Output& output) { return run(*arguments, output); }};

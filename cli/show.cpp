@@ -5,6 +5,7 @@
 
 #include <rankmesh/view/text.hpp>
 
+#include "dialect_output.hpp"
 #include "output.hpp"
 #include "topology.hpp"
 #include "verb.hpp"
@@ -13,11 +14,10 @@ namespace rankmesh::cli {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Arguments : Common {
     std::string on;
     std::string rank;
+    std::string as;
     std::string color = "auto";
     std::optional<int> width;
 };
@@ -75,15 +75,23 @@ Json json_of(const view::Scene& scene) {
 int show(const Arguments& arguments, Output& output) {
     const auto style = view::TextStyle{.width = std::max(40, arguments.width.value_or(terminal_width())),
                                        .color = wants_color(arguments.color)};
-    const auto topology = arguments.topology();
+    const auto words = arguments.as.empty() ? std::nullopt : std::optional(in_words(arguments.as, arguments));
+    const auto topology = words ? Topology(words->mesh) : arguments.topology();
     auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
     if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
     const auto scene =
         std::visit([&](const auto& mesh) { return view::draw_for_text(mesh, subject, style); }, topology);
-    if (arguments.json)
-        output.print("{}\n", json_of(scene).dump());
-    else
+    if (arguments.json) {
+        auto json = json_of(scene);
+        if (words) {
+            json["as"] = words->dialect;
+            json["kinds"] = json_of_kinds(*words, scene.focus);
+        }
+        output.print("{}\n", json.dump());
+    } else {
         output.write(view::paint_text(scene, style));
+        if (words) print_kinds(*words, scene.focus, style.width, output);
+    }
     return 0;
 }
 
@@ -99,6 +107,7 @@ Verb add_show(CLI::App& command) {
     app.add_option("--width", arguments->width, "columns; else those of the terminal")
         ->check(CLI::Range(40, 10000).description(""))
         ->type_name("N");
+    add_as(app, arguments->as);
     app.add_option("--color", arguments->color, "auto, always or never")->type_name("WHEN");
     app.footer("Example:\n  rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'");
     return {&app, [arguments](Output& output) { return show(*arguments, output); }};

@@ -48,6 +48,13 @@ std::optional<Cluster> cluster_of(const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(Cluster::parse(text));
 }
 
+nlohmann::ordered_json json_of_host(const Cluster& cluster, int rank) {
+    auto host = nlohmann::ordered_json::object();
+    const auto path = cluster.path(rank);
+    for (int i = 0; i < path.size(); ++i) host[std::string(path.name(i))] = path[AxisId{i}];
+    return host;
+}
+
 int number_or_coordinate(const Topology& topology, const std::string& text) {
     if (text.find('=') != std::string::npos) {
         const auto coordinate = Coordinate::parse(text);

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/mesh.hpp>
@@ -36,6 +37,8 @@ inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh()
 
 /// Reads the value of `--on`; throws Misuse.
 std::optional<Cluster> cluster_of(const std::string& text);
+/// Where a rank stands, by level.
+nlohmann::ordered_json json_of_host(const Cluster& cluster, int rank);
 
 /// Reads `67` or `pp=1,dp=0,tp=3`; throws Misuse if it is neither, or no position.
 int number_or_coordinate(const Topology& topology, const std::string& text);

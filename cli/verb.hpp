@@ -17,6 +17,7 @@ struct Verb {
     CLI::App* app = nullptr;
     std::function<int(Output&)> run = {};  ///< 0 yes, 1 no; throws Misuse
     std::string hint = {};                 ///< what an error about an unknown option adds
+    std::string optional = {};             ///< the argument without dashes that may be left out
 };
 
 Verb add_show(CLI::App& command);

@@ -93,6 +93,20 @@ bool is_accepted(const megatron::Sizes& sizes, int world) {
     }
 }
 
+/// The arguments of initialize_model_parallel, which takes more orders than the command line.
+Document write_call(const Arrangement& arrangement) {
+    const auto sizes = megatron_sizes(arrangement);
+    auto values = Json{{"tensor_model_parallel_size", sizes.tensor_model_parallel_size},
+                       {"pipeline_model_parallel_size", sizes.pipeline_model_parallel_size},
+                       {"context_parallel_size", sizes.context_parallel_size},
+                       {"expert_model_parallel_size", sizes.expert_model_parallel_size},
+                       {"num_distributed_optimizer_instances", sizes.num_distributed_optimizer_instances},
+                       {"order", sizes.order}};
+    if (sizes.expert_tensor_parallel_size)
+        values["expert_tensor_parallel_size"] = *sizes.expert_tensor_parallel_size;
+    return {values, values.dump()};
+}
+
 /// True where dp varies slower than pp.
 bool is_outside_of_pp(const Mesh& dense) {
     const auto order = by_stride(dense);
@@ -195,11 +209,12 @@ Framework megatron() {
         .read = read,
         .write = write,
         .roles = {"pp", "dp", "cp", "tp"},
-        .why = {
-            {"dp_replicate", "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
-            {"dp_shard", "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
-            {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
-            {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}}};
+        .why = {{"dp_replicate",
+                 "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
+                {"dp_shard", "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
+                {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
+                {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}},
+        .write_call = write_call};
 }
 
 }  // namespace rankmesh::cli

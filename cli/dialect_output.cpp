@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialect_output.hpp"
+
+#include <algorithm>
+
+#include <rankmesh/view/terms.hpp>
+
+#include "output.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+/// Ranks in their notation; of many terms the first few, within `width` characters, and how many follow.
+std::string brief(const std::vector<int>& ranks, std::size_t width) {
+    if (ranks.empty()) return "-";
+    auto text = std::string("{");
+    auto left = static_cast<std::ptrdiff_t>(ranks.size());
+    view::for_each_term(ranks, 0, [&](const view::Term& term) {
+        const auto next = (text.size() > 1 ? ", " : "") + to_string(term);
+        if (text.size() > 1 && text.size() + next.size() > width) return false;
+        text += next;
+        left -= term.count;
+        return true;
+    });
+    return text + (left > 0 ? fmt::format(", … {} more}}", left) : "}");
+}
+
+std::string plain(const Json& value) {
+    if (value.is_null()) return "None";
+    if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_object()) return "error: " + value["error"].get<std::string>();
+    return value.dump();
+}
+
+std::size_t size_of_first(const GroupKind& kind) { return kind.count > 0 ? kind.group(0).size() : 0; }
+
+std::string plural(std::size_t count, std::string_view of) {
+    return fmt::format("{} {}{}", count, of, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,
+                Output& output) {
+    const auto answers = words.answers(rank);
+    if (json) {
+        auto groups = Json::object();
+        for (const auto& kind : words.kinds) {
+            const auto own = kind.of(rank);
+            groups[kind.name] = own.empty() ? Json() : Json(own);
+        }
+        auto out = Json{{"mesh", to_string(words.mesh)},
+                        {"as", words.dialect},
+                        {"rank", rank},
+                        {"answers", answers},
+                        {"groups", groups}};
+        if (cluster) out["host"] = json_of_host(*cluster, rank);
+        output.print("{}\n", out.dump());
+        return;
+    }
+    auto width = std::size_t{0};
+    for (const auto& [name, value] : answers.items()) width = std::max(width, name.size());
+    for (const auto& kind : words.kinds) width = std::max(width, kind.name.size());
+    output.print("rank {} of {}, as {}\n\n", rank, to_string(words.mesh), words.dialect);
+    if (cluster) output.print("  {:<{}}  {}\n", "host", width, to_string(cluster->path(rank)));
+    for (const auto& [name, value] : answers.items())
+        output.print("  {:<{}}  {}\n", name, width, plain(value));
+    output.write("\n");
+    for (const auto& kind : words.kinds)
+        output.print("  {:<{}}  {}\n", kind.name, width, brief(kind.of(rank), 120));
+}
+
+void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool json, Output& output) {
+    if (json)
+        output.print("{{\"mesh\":{},\"as\":{},\"kinds\":[", Json(to_string(words.mesh)).dump(),
+                     Json(words.dialect).dump());
+    auto before_kind = "";
+    for (const auto& kind : kinds) {
+        if (json)
+            output.print("{}{{\"name\":{},\"groups\":[", before_kind, Json(kind.name).dump());
+        else
+            output.print("{}# {}: {} of {}\n", before_kind, kind.name,
+                         plural(static_cast<std::size_t>(kind.count), "group"),
+                         plural(size_of_first(kind), "rank"));
+        before_kind = json ? ",\n" : "";
+        auto before_group = "";
+        for (int i = 0; i < kind.count; ++i) {
+            const auto group = kind.group(i);
+            if (!json) {
+                output.print("{}\n", ranks_to_string(group));
+                continue;
+            }
+            output.print("{}[{}]", before_group, fmt::join(group, ","));
+            before_group = ",";
+        }
+        if (json) output.write("]}");
+    }
+    if (json) output.write("]}\n");
+}
+
+void print_kinds(const Words& words, int rank, int width, Output& output) {
+    auto rows = std::vector<std::array<std::string, 4>>{
+        {words.dialect, "groups", "ranks", fmt::format("that of rank {}", rank)}};
+    auto widths = std::array<std::size_t, 3>{};
+    for (const auto& kind : words.kinds)
+        rows.push_back({kind.name, std::to_string(kind.count), std::to_string(size_of_first(kind)), {}});
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    const auto used = static_cast<int>(widths[0] + widths[1] + widths[2]) + 7;
+    const auto room = static_cast<std::size_t>(std::max(width - used - 20, 16));
+    for (std::size_t i = 1; i < rows.size(); ++i) rows[i][3] = brief(words.kinds[i - 1].of(rank), room);
+    output.write("\n");
+    for (const auto& row : rows)
+        output.print(" {:<{}}  {:>{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2], widths[2],
+                     row[3]);
+}
+
+Json json_of_kinds(const Words& words, int rank) {
+    auto kinds = Json::array();
+    for (const auto& kind : words.kinds) {
+        const auto own = kind.of(rank);
+        kinds.push_back({{"name", kind.name},
+                         {"groups", kind.count},
+                         {"ranks", size_of_first(kind)},
+                         {"group", own.empty() ? Json() : Json(brief(own, 120))}});
+    }
+    return kinds;
+}
+
+}  // namespace rankmesh::cli

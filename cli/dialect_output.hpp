@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What show, rank and groups print in the words of a framework.
+#pragma once
+
+#include "dialects.hpp"
+
+namespace rankmesh::cli {
+
+class Output;
+
+/// One rank: what the accessors answer, and its group of each kind.
+void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,
+                Output& output);
+/// All groups of these kinds, one a line.
+void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool json, Output& output);
+/// The kinds of groups: how many, of how many ranks, and that of `rank`.
+void print_kinds(const Words& words, int rank, int width, Output& output);
+Json json_of_kinds(const Words& words, int rank);
+
+}  // namespace rankmesh::cli

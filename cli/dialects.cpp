@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects.hpp"
+
+#include <algorithm>
+
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/engine/launcher.hpp>
+
+namespace rankmesh::cli {
+
+using detail::cat;
+
+namespace {
+
+struct Dialect {
+    std::string_view name;
+    Words (*words)(const Arrangement&, const Document&);
+};
+
+constexpr auto dialects = std::array<Dialect, 7>{{{"megatron", megatron_words},
+                                                  {"megatron2022", megatron2022_words},
+                                                  {"deepspeed", deepspeed_words},
+                                                  {"areal", areal_words},
+                                                  {"picotron", picotron_words},
+                                                  {"olmo", olmo_words},
+                                                  {"llamafactory", llamafactory_words}}};
+
+std::string all_names() {
+    auto list = std::string{};
+    for (const auto& dialect : dialects) list += cat(list.empty() ? "" : ", ", dialect.name);
+    return list;
+}
+
+const Dialect& dialect_named(std::string_view name) {
+    auto names = std::vector<std::string_view>{};
+    for (const auto& dialect : dialects) {
+        if (dialect.name == name) return dialect;
+        names.push_back(dialect.name);
+    }
+    throw Misuse(cat("--as knows no '", name, "'; there are ", all_names(), did_you_mean(name, names)));
+}
+
+Arrangement arrangement_of(const Common& common) {
+    auto world = common.world;
+    if (!world)
+        if (const auto announced = announced_size()) world = announced->value;
+    auto arrangement = parse_arrangement(common.mesh, world);
+    if (common.world) check_within(arrangement.dense(), *common.world, common.world_source);
+    return arrangement;
+}
+
+}  // namespace
+
+Words in_words(std::string_view name, const Common& common) {
+    const auto& dialect = dialect_named(name);
+    const auto arrangement = arrangement_of(common);
+    const auto expressed = express(framework_named(name, "--as"), arrangement, true);
+    const auto& comparison = expressed.comparison;
+    if (const auto lost = by_reason(comparison.lost); !lost.empty())
+        throw Error(
+            cat(to_string(arrangement), " can not be said in ", name, ": ", lost[0].what, ": ", lost[0].why));
+    if (comparison.moved > 0)
+        throw Error(cat(name, " lays the same axes out as ", to_string(*expressed.back), ", where ",
+                        comparison.moved, " of the ", arrangement.dense().size(), " ranks of ",
+                        to_string(arrangement),
+                        " stand elsewhere; give the mesh in that order, or see rankmesh convert"));
+    auto words = dialect.words(in_roles(arrangement), *expressed.document);
+    words.dialect = name;
+    return words;
+}
+
+std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
+    if (names.empty()) return kinds;
+    auto named = std::vector<GroupKind>{};
+    auto known = std::vector<std::string_view>{};
+    for (const auto& kind : kinds) known.push_back(kind.name);
+    for (std::size_t begin = 0; begin != std::string::npos;) {
+        const auto end = names.find(',', begin);
+        const auto name = names.substr(begin, end - begin);
+        const auto found = std::ranges::find(kinds, name, &GroupKind::name);
+        if (found == kinds.end()) {
+            auto list = std::string{};
+            for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
+            const auto near = did_you_mean(name, known);
+            throw Misuse(cat(dialect, " has no groups '", name, "' here",
+                             near.empty() ? "; there are " + list : near));
+        }
+        named.push_back(*found);
+        begin = end == std::string::npos ? end : end + 1;
+    }
+    return named;
+}
+
+void add_as(CLI::App& app, std::string& as) {
+    app.add_option("--as", as, "in the words of a framework: " + all_names())->type_name("DIALECT");
+}
+
+GroupKind kind_along(std::string name, const Mesh& mesh, AxisSet axes) {
+    const auto groups = mesh.partition(axes);
+    return {.name = std::move(name),
+            .count = groups.size(),
+            .group = [groups](int i) { return list_of(groups[i]); },
+            .of = [mesh, axes](int rank) { return list_of(mesh.group(rank, axes)); }};
+}
+
+GroupKind kind_picked(std::string name, const Mesh& mesh, AxisSet axes, std::vector<int> positions) {
+    const auto groups = mesh.partition(axes);
+    return {.name = std::move(name),
+            .count = groups.size(),
+            .group = [groups, positions](int i) { return list_of(groups[i].pick(positions)); },
+            .of =
+                [mesh, axes, positions](int rank) {
+                    const auto picked = mesh.group(rank, axes).pick(positions);
+                    return picked.contains(rank) ? list_of(picked) : std::vector<int>{};
+                }};
+}
+
+}  // namespace rankmesh::cli

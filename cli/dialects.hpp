@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mesh in the words of a framework: its kinds of groups, and what its accessors answer.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frameworks.hpp"
+#include "topology.hpp"
+
+namespace rankmesh::cli {
+
+/// All groups of one kind, under the framework's name for them.
+struct GroupKind {
+    std::string name;
+    int count = 0;
+    std::function<std::vector<int>(int)> group;  ///< number i, in the order of creation
+    std::function<std::vector<int>(int)> of;     ///< that of a rank, empty where it has none
+};
+
+/// A mesh as a framework sees it.
+struct Words {
+    std::string dialect;
+    Mesh mesh;                         ///< the framework's own axes
+    std::vector<GroupKind> kinds;      ///< in the order in which the framework first makes one
+    std::function<Json(int)> answers;  ///< of a rank, by the names of the framework's accessors
+
+    /// The kinds of these names with commas between, all of them for none; throws Misuse for unknown ones.
+    std::vector<GroupKind> kinds_named(const std::string& names) const;
+};
+
+/// The mesh that `common` names in the words of a dialect.
+///
+/// Throws Misuse for an unknown dialect, and Error with the reason where the framework can not say this mesh,
+/// or only with ranks elsewhere.
+Words in_words(std::string_view dialect, const Common& common);
+
+/// The value of `--as`, with its help.
+void add_as(CLI::App& app, std::string& as);
+
+// --- one a dialect, in the file of its name; `roles` is what is asked for, `document` what was written of it
+
+Words areal_words(const Arrangement& roles, const Document& document);
+Words deepspeed_words(const Arrangement& roles, const Document& document);
+Words llamafactory_words(const Arrangement& roles, const Document& document);
+Words megatron_words(const Arrangement& roles, const Document& document);
+Words megatron2022_words(const Arrangement& roles, const Document& document);
+Words olmo_words(const Arrangement& roles, const Document& document);
+Words picotron_words(const Arrangement& roles, const Document& document);
+
+// --- what they need
+
+/// The groups of a mesh along some axes.
+GroupKind kind_along(std::string name, const Mesh& mesh, AxisSet axes);
+/// The members at some positions of each of those groups.
+GroupKind kind_picked(std::string name, const Mesh& mesh, AxisSet axes, std::vector<int> positions);
+
+/// Answers by name: each is a value, null, or where the framework raises an error its text.
+class Answers {
+public:
+    template <class Ask>
+    Answers& add(std::string_view name, Ask&& ask) {
+        try {
+            set(name, ask());
+        } catch (const Misuse& error) {
+            all_[std::string(name)] = {{"error", error.what()}};
+        }
+        return *this;
+    }
+    const Json& all() const { return all_; }
+
+private:
+    template <class Value>
+    void set(std::string_view name, const Value& value) {
+        all_[std::string(name)] = value;
+    }
+    template <class Value>
+    void set(std::string_view name, const std::optional<Value>& value) {
+        all_[std::string(name)] = value ? Json(*value) : Json();
+    }
+    Json all_ = Json::object();
+};
+
+template <class Ranks>
+std::vector<int> list_of(const Ranks& ranks) {
+    return {ranks.begin(), ranks.end()};
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <rankmesh/dialect/megatron/parallel_state.hpp>
+#include <rankmesh/dialect/picotron/process_group_manager.hpp>
+
+#include "conversions.hpp"
+
+namespace rankmesh::tests {
+namespace {
+
+/// A mesh that the dialect can say without moving a rank.
+const auto meshes_as =
+    std::vector<std::pair<std::string, std::string>>{{"megatron", "pp=2 dp=3 cp=2 tp=2"},
+                                                     {"megatron", "dp=2 pp=2 tp=2"},
+                                                     {"megatron", "cp=2 dp=2 tp=2"},
+                                                     {"megatron", "pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1"},
+                                                     {"megatron", "pp=2 dp_replicate=2 dp_shard=2 tp=2"},
+                                                     {"megatron2022", "pp=3 dp=2 tp=2"},
+                                                     {"deepspeed", "dp=2 tp=3 pp=2"},
+                                                     {"deepspeed", "data=4"},
+                                                     {"areal", "dp=2 pp=3 tp=2"},
+                                                     {"areal", "pp=3 dp=2 tp=2"},
+                                                     {"picotron", "dp=2 pp=3 cp=2 tp=2"},
+                                                     {"olmo", "pp=2 dp_replicate=2 dp_shard=3 tp=2"},
+                                                     {"olmo", "pp=2 dp=2 ep=2"},
+                                                     {"olmo", "dp=2 cp=3"},
+                                                     {"llamafactory", "dp_replicate=2 dp_shard=2 cp=2"}};
+
+TEST(As, ARankStandsInTheGroupsThatAreListed) {
+    for (const auto& [dialect, mesh] : meshes_as) {
+        const auto end = "'" + mesh + "' --json --as " + dialect;
+        const auto all = json_of("groups " + end);
+        EXPECT_EQ(all["as"], dialect);
+        const auto size = Mesh::parse(mesh.substr(0, mesh.find(';'))).size();
+        for (int rank = 0; rank < size; ++rank) {
+            const auto place =
+                json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + dialect);
+            ASSERT_EQ(place["groups"].size(), all["kinds"].size()) << end;
+            for (const auto& kind : all["kinds"]) {
+                auto own = Json();
+                for (const auto& group : kind["groups"])
+                    if (std::find(group.begin(), group.end(), rank) != group.end()) {
+                        own = group;
+                        std::sort(own.begin(), own.end());  // as torch does
+                    }
+                EXPECT_EQ(place["groups"][kind["name"].get<std::string>()], own)
+                    << end << " rank " << rank << kind;
+            }
+        }
+    }
+}
+
+TEST(As, GroupsAreThoseOfTheDialectItself) {
+    const auto sizes = megatron::Sizes{.tensor_model_parallel_size = 2,
+                                       .pipeline_model_parallel_size = 2,
+                                       .expert_model_parallel_size = 4,
+                                       .expert_tensor_parallel_size = 1,
+                                       .create_gloo_process_groups = false};
+    const auto made = megatron::ProcessGroups(sizes, 16);
+    const auto json = json_of("groups 'pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1' --json --as megatron");
+    ASSERT_EQ(json["kinds"].size(), made.descriptions().size());
+    for (std::size_t i = 0; i < json["kinds"].size(); ++i) {
+        const auto desc = made.descriptions()[i];
+        auto expected = Json::array();
+        for (const auto& group : made.groups(desc))
+            expected.push_back(std::vector<int>(group.begin(), group.end()));
+        EXPECT_EQ(json["kinds"][i]["name"], desc);
+        EXPECT_EQ(json["kinds"][i]["groups"], expected) << desc;
+    }
+}
+
+TEST(As, AnswersWhatTheAccessorsSay) {
+    const auto picotron = picotron::Place({.tp = 2, .cp = 2, .pp = 2, .dp = 2}, 11, 16);
+    const auto said = json_of("rank 'dp=2 pp=2 cp=2 tp=2' 11 --json --as picotron")["answers"];
+    EXPECT_EQ(said["str(process_group_manager)"], picotron.str());
+    EXPECT_EQ(said["cp_send_rank"], picotron.cp_send_rank);
+    EXPECT_EQ(said["pp_next_rank"], *picotron.pp_next_rank);
+    EXPECT_EQ(said["pp_prev_rank"], Json());
+    // The pipeline of Megatron wraps, and an accessor that fails there says how.
+    const auto megatron = json_of("rank 'pp=4 dp=2 tp=2' 2 --json --as megatron");
+    EXPECT_EQ(megatron["answers"]["get_pipeline_model_parallel_prev_rank"], 14);
+    EXPECT_EQ(json_of("rank 'pp=4 dp=2 tp=2' 6 --json --as megatron")["groups"]["EMBEDDING_GROUP"], Json());
+    EXPECT_TRUE(json_of("rank 'dp=2 tp=2' 1 --json --as olmo")["answers"]["get_pp_mesh"].contains("error"));
+    EXPECT_EQ(
+        json_of("rank 'pp=2 dp=2 tp=2' pp=1,dp=0,tp=1 --json --as megatron2022 --on 'node:2 gpu:4'")["host"],
+        Json::parse(R"({"node": 1, "gpu": 1})"));
+}
+
+TEST(As, PrintsATableOfKindsBelowThePicture) {
+    const auto text = rankmesh("show 'dp=2 pp=2 tp=2' --as picotron").output;
+    EXPECT_NE(text.find("dp=2 pp=2 cp=1 tp=2 · 8 ranks\n"), std::string::npos) << text;
+    EXPECT_TRUE(
+        text.ends_with("\n"
+                       " picotron     groups  ranks  that of rank 0\n"
+                       " tp_group          4      2  {0, 1}\n"
+                       " cp_group          8      1  {0}\n"
+                       " pp_group          4      2  {0, 2}\n"
+                       " dp_group          4      2  {0, 4}\n"
+                       " cp_dp_group       4      2  {0, 4}\n"
+                       " pp_dp_group       2      4  {0, 2, 4, 6}\n"))
+        << text;
+    EXPECT_EQ(rankmesh("groups 'dp=2 pp=2 tp=2' cp_dp_group --as picotron").output,
+              "# cp_dp_group: 4 groups of 2 ranks\n{0, 4}\n{1, 5}\n{2, 6}\n{3, 7}\n");
+    const auto million = rankmesh("show 'pp=16 dp=8192 tp=8' --as megatron");
+    EXPECT_EQ(million.exit_code, 0);
+    EXPECT_LT(million.output.size(), 10000U);
+}
+
+TEST(As, SaysNoWithTheReason) {
+    const auto expect_no = [](const std::string& words, int code, const std::string& text) {
+        const auto outcome = rankmesh(words + " 2>&1 >/dev/null");
+        EXPECT_EQ(outcome.exit_code, code) << words;
+        EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
+    };
+    expect_no("rank 'pp=2 dp=2 tp=2' 5 --as picotron", 1,
+              "picotron lays the same axes out as dp=2 pp=2 cp=1 tp=2, where 4 of the 8 ranks of pp=2 dp=2 "
+              "tp=2 stand "
+              "elsewhere; give the mesh in that order, or see rankmesh convert");
+    expect_no("show 'dp=2 tp=2' --as llamafactory", 1,
+              "dp=2 tp=2 can not be said in llamafactory: tp=2: LlamaFactory shards and replicates a model; "
+              "it does not "
+              "split it over ranks");
+    expect_no("show 'dp=2 tp=2' --as megtron", 2,
+              "--as knows no 'megtron'; there are megatron, megatron2022, deepspeed, areal, picotron, olmo, "
+              "llamafactory; "
+              "did you mean 'megatron'?");
+    expect_no("groups 'dp=2 tp=2' cp_dp_grup --as picotron", 2,
+              "picotron has no groups 'cp_dp_grup' here; did you mean 'cp_dp_group'?");
+    expect_no(
+        "groups 'dp=2 tp=2'", 2,
+        "rankmesh groups needs AXES: such as dp,tp; a set, listed in mesh order; see rankmesh groups --help");
+    expect_no(
+        "rank 'a=2 b=2 @[3,1,2,0]' 1 --as megatron", 2,
+        "'a=2 b=2 @[3,1,2,0]' is a placement; frameworks lay their ranks out by strides, so give a mesh");
+}
+
+}  // namespace
+}  // namespace rankmesh::tests
