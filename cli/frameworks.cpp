@@ -78,13 +78,13 @@ std::optional<int> world_of(Settings& settings, std::optional<int> world) {
     if (said && world && *said != *world)
         throw Misuse(cat("--world says ", *world, " ranks, ", settings.shown("world_size"), " ", *said,
                          "; say it once"));
-    if (said || world) return said ? said : world;
-    if (const auto announced = announced_size()) return announced->value;
-    return std::nullopt;
+    return said ? said : world;
 }
 
 int needed_world(Settings& settings, std::optional<int> world, std::string_view what) {
-    const auto known = world_of(settings, world);
+    auto known = world_of(settings, world);
+    if (!known)
+        if (const auto announced = announced_size()) known = announced->value;
     if (!known)
         throw Misuse(cat(
             what, " is what the world leaves over, and nobody says how many ranks there are; add --world N"));

@@ -72,10 +72,10 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
 
 // --- what several of them need
 
-/// The number of ranks: `world_size` of the settings, else the command line's, else the launcher's; throws
-/// Misuse if the first two differ.
+/// The number of ranks: `world_size` of the settings, else the command line's; throws Misuse if they differ.
 std::optional<int> world_of(Settings& settings, std::optional<int> world);
-/// The same where the settings leave a size to the world; throws Misuse if nobody says it.
+/// The same where the settings leave a size to the world: else the launcher's; throws Misuse if nobody says
+/// it.
 int needed_world(Settings& settings, std::optional<int> world, std::string_view what);
 /// The value of an extra, nothing where it is not said.
 std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name);

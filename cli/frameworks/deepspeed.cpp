@@ -5,9 +5,22 @@
 
 namespace rankmesh::cli {
 
+using detail::cat;
+
 namespace {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
+    // The arguments of PipeModelDataParallelTopology, whose axes are pipe, data and model.
+    if (settings.has("num_pp") || settings.has("num_dp")) {
+        const auto pp = settings.size("num_pp");
+        const auto dp = settings.size("num_dp");
+        const auto mp = settings.size("num_mp");
+        const auto mesh = deepspeed::PipeModelDataParallelTopology(pp, mp, dp).mesh();
+        if (const auto known = world_of(settings, world); known && *known != mesh.size())
+            throw Misuse(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
+                             "; they must be equal"));
+        return {{mesh}};
+    }
     const auto given = topology_of(settings, world, "model");
     return {{deepspeed::ProcessTopology(given.axes, given.dims).mesh()}};
 }

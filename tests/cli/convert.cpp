@@ -80,6 +80,8 @@ TEST(Convert, ReadsSettingsAsTheFrameworkItselfDoes) {
               groups_of(megatron2022::Groups({2, 3}, 24).mesh));
     EXPECT_EQ(read("deepspeed", "data=2 pipe=3 model=2", 12),
               groups_of(deepspeed::ProcessTopology({"data", "pipe", "model"}, {2, 3, 2}).mesh()));
+    EXPECT_EQ(read("deepspeed", "PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=3)", 12),
+              groups_of(deepspeed::PipeModelDataParallelTopology(2, 2, 3).mesh()));
     EXPECT_EQ(read("areal", "axes=data,pipe,tensor dims=2,3,2", 12),
               groups_of(areal::ProcessTopology({"data", "pipe", "tensor"}, {2, 3, 2}).mesh()));
     EXPECT_EQ(read("llamafactory", "mp_replicate_size=4 cp_size=8", 16),
