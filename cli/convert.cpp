@@ -43,7 +43,7 @@ void print_text(const Arrangement& from, const Expressed& expressed, std::string
         output.print("\n# {} → {}\n", to_string(from), to_string(*expressed.back));
         print_moves(comparison, from.dense().size(), output);
         if (comparison.moved > 0 && !expressed.document->hint.empty())
-            output.print("# fewer would with {}\n", expressed.document->hint);
+            output.print("# fewer would move with {}\n", expressed.document->hint);
     } else {
         output.print("# {} can not be said in {}\n", to_string(from), to);
     }

@@ -47,9 +47,10 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
             !to.roles.empty() && std::ranges::find(to.roles, role) == to.roles.end()) {
             auto known = std::string{};
             for (const auto& one : to.roles) known += cat(known.empty() ? "" : ", ", one);
-            lost.push_back(
-                {cat(name, "=", asked.dense().size(name)),
-                 to.why.contains(name) ? why(name) : cat(to.name, " has no such axis; it has ", known)});
+            lost.push_back({cat(name, "=", asked.dense().size(name)),
+                            to.why.contains(name) ? why(name)
+                                                  : cat(to.name, " has no such axis; it has ", known,
+                                                        did_you_mean(name, to.roles))});
         }
     if (!lost.empty()) {
         expressed.comparison.fits = false;

@@ -43,6 +43,8 @@ public:
         skip();
         while (at_ < text_.size()) {
             const auto name = std::string(trimmed(until("=,()[]")));
+            if (!name.empty() && peek() == '\0')
+                throw Misuse(cat("the setting '", name, "' has no value; write ", name, "=VALUE"));
             if (name.empty() || peek() != '=')
                 throw Misuse(cat("the settings '", text_, "' are no list of key=value: '", rest(),
                                  "' begins with no key"));

@@ -65,6 +65,7 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     const auto pico = std::string("--from picotron --to megatron ");
     expect_misuse(pico + "tp_sise=2",
                   "picotron has no setting 'tp_sise' that says where ranks stand; did you mean 'tp_size'?");
+    expect_misuse(pico + "tp_size", "the setting 'tp_size' has no value; write tp_size=VALUE");
     expect_misuse(pico + "tp_size=two", "tp_size is 'two'; it is a whole number up to 2147483647");
     expect_misuse(pico + "tp_size=0", "tp_size is 0; it is 1 or more");
     expect_misuse(pico + "tp_size=2 tp_size=4", "the settings say tp_size twice; say it once");
