@@ -26,8 +26,21 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     return {{mesh}};
 }
 
+/// One mesh for dense layers and experts where dp is made of whole groups of experts; else the dense one.
+Mesh one_mesh(const Arrangement& arrangement) {
+    const auto roles = Arrangement{in_roles(arrangement).meshes};
+    const auto* experts = roles.experts();
+    if (!experts || arrangement.meshes.size() == 1) return arrangement.dense();
+    const auto ep = size_of(*experts, "ep");
+    const auto dp = std::string_view(size_of(roles.dense(), "dp_shard") > 1 ? "dp_shard" : "dp");
+    if (!roles.dense().find(dp) || size_of(roles.dense(), dp) % ep != 0) return arrangement.dense();
+    const auto split = roles.dense().split(dp, {{dp, rest}, {"ep", ep}});
+    const auto same = compare(roles, in_roles({{split}}), [](auto) { return std::string{}; });
+    return same.fits && same.lost.empty() ? split : arrangement.dense();
+}
+
 Document write(const Arrangement& arrangement) {
-    const auto& mesh = arrangement.dense();
+    const auto mesh = one_mesh(arrangement);
     auto names = mesh.is_plain() ? std::vector<std::string>{} : by_stride(mesh);
     if (mesh.is_plain())
         for (int a = 0; a < mesh.axis_count(); ++a) names.emplace_back(mesh.name(AxisId{a}));
@@ -47,7 +60,8 @@ Document write(const Arrangement& arrangement) {
 }  // namespace
 
 Framework torch() {
-    constexpr auto one = "it is one mesh; a second init_device_mesh would have to make the experts' groups";
+    constexpr auto one =
+        "one mesh does not hold both; a second init_device_mesh would have to make these groups";
     return {.name = "torch",
             .of = "the arguments of init_device_mesh",
             .example = "'mesh_shape=(2, 4), mesh_dim_names=(\"dp\", \"tp\")'",

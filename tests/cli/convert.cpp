@@ -124,6 +124,28 @@ TEST(Convert, HasMegatronsDenseAndExpertGroups) {
     expect_same("edp", "EXPERT_DATA_PARALLEL_GROUP");
 }
 
+TEST(Convert, HasTheGroupsThatOtherFrameworksDocument) {
+    // TensorRT-LLM's Mapping of 16 GPUs with moe_tp_size = 2, moe_ep_size = 4, pp_size = 2.
+    auto groups = tests::groups_of(convert(
+        "tensorrt-llm", "rankmesh", "tp_size=8 pp_size=2 moe_tp_size=2 moe_ep_size=4", 16)["mesh_from"]);
+    EXPECT_EQ(groups["ep"],
+              (std::set<std::set<int>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}}));
+    EXPECT_TRUE(groups["etp"].contains({3, 7}) && groups["etp"].contains({8, 12}));
+    EXPECT_TRUE(groups["pp"].contains({4, 12}));
+    // Its Mapping of 8 with tp, pp and cp of 2, as it was before December 2025.
+    groups = tests::groups_of(
+        convert("tensorrt-llm-old", "rankmesh", "tp_size=2 pp_size=2 cp_size=2", 8)["mesh_from"]);
+    EXPECT_EQ(groups["cp"], (std::set<std::set<int>>{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+    // torchtitan's experts take all of tp where their own tensor degree is 1.
+    groups = tests::groups_of(convert("torchtitan", "rankmesh",
+                                      "pipeline_parallel_degree=2 tensor_parallel_degree=2 "
+                                      "data_parallel_shard_degree=4 expert_parallel_degree=4",
+                                      16)["mesh_from"]);
+    EXPECT_EQ(groups["ep"],
+              (std::set<std::set<int>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}}));
+    EXPECT_TRUE(groups["edp"].contains({0, 4}) && groups["dp_shard"].contains({0, 2, 4, 6}));
+}
+
 TEST(Convert, SaysWhereEachRankGoes) {
     // Who stands at pp=1 dp=0 tp=1 is rank 5 in one and rank 3 in the other.
     const auto json = convert("picotron", "torchtitan", "tp_size=2 pp_size=2 dp_size=2", 8);
@@ -141,6 +163,14 @@ TEST(Convert, KeepsExpertsTogetherWhereverTheyStand) {
     const auto json = convert("rankmesh", "megatron", "ep=2 dp=2 tp=2", 8);
     EXPECT_EQ(json["lost"], Json::array()) << json;
     EXPECT_EQ(json["first_moves"], Json::parse("[[2, 4], [3, 5], [4, 2], [5, 3]]"));
+    // One mesh of torch holds both layers where dp is made of whole groups of experts.
+    const auto megatron = std::string("--tensor-model-parallel-size 2 --expert-model-parallel-size 4");
+    const auto torch = convert("megatron", "torch", megatron, 16);
+    EXPECT_EQ(torch["text"],
+              "mesh_shape=(1, 2, 4, 1, 2), mesh_dim_names=(\"pp\", \"dp\", \"ep\", \"cp\", \"tp\")");
+    EXPECT_EQ(torch["lost"], Json::array());
+    EXPECT_EQ(convert("megatron", "torch", megatron + " --expert-tensor-parallel-size 1", 16)["lost"].size(),
+              2U);
 }
 
 TEST(Convert, NamesWhatIsLostAndAnswersNo) {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include <rankmesh/dialect/areal/parallel_grid.hpp>
+#include <rankmesh/dialect/llamafactory/interface.hpp>
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
+#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
 
 #include "conversions.hpp"
@@ -69,6 +72,56 @@ TEST(As, GroupsAreThoseOfTheDialectItself) {
             expected.push_back(std::vector<int>(group.begin(), group.end()));
         EXPECT_EQ(json["kinds"][i]["name"], desc);
         EXPECT_EQ(json["kinds"][i]["groups"], expected) << desc;
+    }
+}
+
+TEST(As, EachRanksGroupsAreThoseOfItsPlace) {
+    const auto list = [](const auto& group) { return Json(std::vector<int>(group.begin(), group.end())); };
+    const auto groups_as = [](const std::string& dialect, const std::string& mesh, int rank) {
+        return json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + dialect)["groups"];
+    };
+    for (int rank = 0; rank < 12; ++rank) {
+        const auto p = picotron::Place({.tp = 2, .pp = 3, .dp = 2}, rank, 12);
+        auto groups = groups_as("picotron", "dp=2 pp=3 tp=2", rank);
+        EXPECT_EQ(groups["tp_group"], list(p.tp_group_ids));
+        EXPECT_EQ(groups["cp_group"], list(p.cp_group_ids));
+        EXPECT_EQ(groups["pp_group"], list(p.pp_group_ids));
+        EXPECT_EQ(groups["dp_group"], list(p.dp_group_ids));
+        EXPECT_EQ(groups["cp_dp_group"], list(p.cp_dp_group_ids));
+        EXPECT_EQ(groups["pp_dp_group"], list(p.pp_dp_group_ids));
+
+        auto s = megatron2022::State(rank, 12);
+        s.initialize_model_parallel({2, 3});
+        groups = groups_as("megatron2022", "pp=3 dp=2 tp=2", rank);
+        EXPECT_EQ(groups["_DATA_PARALLEL_GROUP"], list(s.get_data_parallel_group()));
+        EXPECT_EQ(groups["_MODEL_PARALLEL_GROUP"], list(s.get_model_parallel_group()));
+        EXPECT_EQ(groups["_TENSOR_MODEL_PARALLEL_GROUP"], list(s.get_tensor_model_parallel_group()));
+        EXPECT_EQ(groups["_PIPELINE_MODEL_PARALLEL_GROUP"], list(s.get_pipeline_model_parallel_group()));
+        EXPECT_EQ(groups["_EMBEDDING_GROUP"],
+                  s.is_rank_in_embedding_group() ? list(s.get_embedding_group()) : Json());
+        EXPECT_EQ(groups["_POSITION_EMBEDDING_GROUP"],
+                  s.is_rank_in_position_embedding_group() ? list(s.get_position_embedding_group()) : Json());
+
+        const auto topology = areal::ProcessTopology({"pipe", "data", "tensor"}, {3, 2, 2});
+        const auto a = areal::Place(topology, rank, 12);
+        groups = groups_as("areal", "pp=3 dp=2 tp=2", rank);
+        EXPECT_EQ(groups["ds_model_proc_group"], list(*a.ds_model_group));
+        EXPECT_EQ(groups["dp_proc_group"], list(*a.dp_group));
+        EXPECT_EQ(groups["pp_proc_group"], list(*a.pp_group));
+        EXPECT_EQ(groups["slice_proc_group"], list(*a.slice_group));
+        EXPECT_EQ(groups["tp_dp_proc_group"], list(*a.tp_dp_group));
+        EXPECT_EQ(groups["embedding_proc_group"], a.embedding_group ? list(*a.embedding_group) : Json());
+        EXPECT_EQ(groups["position_embedding_proc_group"], a.position_embedding_group && a.is_first_stage
+                                                               ? list(*a.position_embedding_group)
+                                                               : Json());
+
+        const auto l =
+            llamafactory::Place({.mp_replicate_size = 2, .cp_size = 3}, {.rank = rank, .world_size = 12});
+        groups = groups_as("llamafactory", "dp_replicate=2 dp_shard=2 cp=3", rank);
+        EXPECT_EQ(groups["get_group(Dim.MP_SHARD)"], list(*l.get_group(llamafactory::Dim::mp_shard)));
+        EXPECT_EQ(groups["get_group(Dim.MP_REPLICATE)"], list(*l.get_group(llamafactory::Dim::mp_replicate)));
+        EXPECT_EQ(groups["get_group(Dim.DP)"], list(*l.get_group(llamafactory::Dim::dp)));
+        EXPECT_EQ(groups["get_group(Dim.CP)"], list(*l.get_group(llamafactory::Dim::cp)));
     }
 }
 
