@@ -2,6 +2,7 @@
 // What every framework's settings come down to: meshes whose axes are named by what they are for.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -2,6 +2,7 @@
 #include "dialect_output.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <rankmesh/view/terms.hpp>
 

@@ -2,6 +2,7 @@
 #include "dialects.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/launcher.hpp>
