@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -17,7 +18,7 @@ namespace {
 
 struct Arguments : Common {
     std::string rank;
-    std::string on;
+    std::optional<std::string> on;
     std::string as;
 };
 

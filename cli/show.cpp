@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -15,7 +16,7 @@ namespace rankmesh::cli {
 namespace {
 
 struct Arguments : Common {
-    std::string on;
+    std::optional<std::string> on;
     std::string rank;
     std::string as;
     std::string color = "auto";

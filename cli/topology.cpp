@@ -44,8 +44,8 @@ Topology Common::topology() const {
     return parsed;
 }
 
-std::optional<Cluster> cluster_of(const std::string& text) {
-    return text.empty() ? std::nullopt : std::optional(Cluster::parse(text));
+std::optional<Cluster> cluster_of(const std::optional<std::string>& text) {
+    return text ? std::optional(Cluster::parse(*text)) : std::nullopt;
 }
 
 nlohmann::ordered_json json_of_host(const Cluster& cluster, int rank) {

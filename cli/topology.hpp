@@ -36,7 +36,7 @@ inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
 inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
 
 /// Reads the value of `--on`; throws Misuse.
-std::optional<Cluster> cluster_of(const std::string& text);
+std::optional<Cluster> cluster_of(const std::optional<std::string>& text);
 /// Where a rank stands, by level.
 nlohmann::ordered_json json_of_host(const Cluster& cluster, int rank);
 

@@ -115,7 +115,9 @@ public:
     /// At least so many bytes of staging, those of the list before if they suffice; called inside a use.
     Staging staging(std::size_t bytes);
     /// Takes staging back for the next list; called inside a use.
-    void keep(Staging&& staging) { staging_ = std::move(staging); }
+    void keep(Staging&& staging) {
+        if (staging.bytes > staging_.bytes) staging_ = std::move(staging);
+    }
 
     /// Keeps a label alive as long as the channel: a report may read it at any time.
     void keep(std::shared_ptr<const Label> label) { labels_.push_back(std::move(label)); }

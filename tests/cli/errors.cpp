@@ -62,6 +62,7 @@ TEST(Misuse, SaysWhatDoesNotFit) {
         "mesh dp=8 reaches rank 7, but cluster node:2 gpu:2 has 4 devices; it fits on node:4 gpu:2");
     expect_misuse("rank dp=8 5 --on 'node:2 gpu:2'",
                   "rank 5 has no device: cluster node:2 gpu:2 has 4, for ranks 0..3");
+    expect_misuse("show dp=8 --on ''", "a cluster without levels; name at least one, as in 'node:2 gpu:8'");
     expect_misuse("show dp=0", "axis 'dp' has size 0; sizes are 1 or more");
 }
 
