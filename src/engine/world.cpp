@@ -58,9 +58,7 @@ Member World::join(const MeshSpec& mesh, const Declaration& options) {
     if (options.mesh != Declaration{}.mesh)
         wrong = Misuse(detail::cat("the mesh was given twice, as ", to_string(mesh), " and as ",
                                    to_string(options.mesh)));
-    auto plan = Plan{};
-    plan.push_back(std::move(declaration));
-    return join(plan, std::move(wrong));
+    return join(std::span(&declaration, 1), std::move(wrong));
 }
 
 std::string World::host() const { return checked(state_).host(); }
@@ -86,7 +84,7 @@ World World::sub(const std::vector<int>& ranks) {
     return sub;
 }
 
-Member World::join(const Plan& plan, std::optional<Misuse> wrong) {
+Member World::join(std::span<const Declaration> plan, std::optional<Misuse> wrong) {
     auto& world = checked(state_);
     const auto use = detail::WorldState::Use(world);
     const auto begin = std::chrono::steady_clock::now();

@@ -120,7 +120,7 @@ TEST(Join, ARankHoldsKilobytesInAWorldOfAMillion) {
 TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
     const auto wrong = [](Declaration declaration) {
         try {
-            make_blueprint({std::move(declaration)}, 8, std::chrono::seconds(1));
+            make_blueprint(Plan{std::move(declaration)}, 8, std::chrono::seconds(1));
         } catch (const Misuse& error) {
             return std::string(error.what());
         }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,7 +91,7 @@ protected:
 
 private:
     friend struct detail::Access;
-    Member join(const Plan& plan, std::optional<Misuse> wrong);
+    Member join(std::span<const Declaration> plan, std::optional<Misuse> wrong);
 
     std::shared_ptr<detail::WorldState> state_;  // null: moved from
     int exceptions_ = 0;                         // in flight when it was made

@@ -2,6 +2,7 @@
 #include "engine/join/blueprint.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include <rankmesh/core/placement.hpp>
@@ -74,6 +75,8 @@ void check_name(const Mesh& mesh, const std::vector<Item>& items, const std::str
 
 std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
     auto items = std::vector<Item>{};
+    items.reserve(static_cast<std::size_t>(mesh.axis_count()) + declaration.over.size() +
+                  declaration.picks.size() + 1);
     if (declaration.axes)
         for (const auto& name : *declaration.axes) items.push_back({.axes = mesh.axes(name)});
     else
@@ -94,10 +97,12 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
         items.push_back({.name = declaration.local, .local = true});
     }
     const auto order = [](const Item& item) {
-        return std::tuple(item.local, item.picked, item.name, item.axes.bits());
+        return std::make_tuple(item.local, std::cref(item.picked), std::cref(item.name), item.axes.bits());
     };
-    std::ranges::stable_sort(items, {}, order);
+    const auto before = [&](const Item& a, const Item& b) { return order(a) < order(b); };
+    std::ranges::sort(items, before);  // what is equal differs in deadlines at most, which are merged
     auto kept = std::vector<Item>{};
+    kept.reserve(items.size());
     for (auto& item : items) {
         if (kept.empty() || !kept.back().same(item)) {
             kept.push_back(std::move(item));
@@ -123,7 +128,7 @@ std::string MeshBlueprint::axes_text(const Item& item) const {
 }
 
 std::string MeshBlueprint::description() const {
-    auto text = cat(name.empty() ? "" : name + ": ", to_string(mesh));
+    auto text = cat(name.empty() ? "" : name + ": ", this->text);
     if (placed) {
         // A long table is told apart by its hash: what every rank sends stays short.
         constexpr auto most = std::size_t{16};
@@ -151,7 +156,7 @@ std::string MeshBlueprint::description() const {
     return text;
 }
 
-std::vector<MeshBlueprint> make_blueprint(const Plan& plan, int world, Duration deadline) {
+std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int world, Duration deadline) {
     if (plan.empty()) throw Misuse("a plan without meshes; declare at least one");
     auto meshes = std::vector<MeshBlueprint>{};
     for (const auto& declaration : plan) {
@@ -165,6 +170,7 @@ std::vector<MeshBlueprint> make_blueprint(const Plan& plan, int world, Duration 
         check_deadline(own);
         meshes.push_back({.name = declaration.name,
                           .mesh = mesh,
+                          .text = to_string(mesh),
                           .placed = declaration.placed.empty()
                                         ? nullptr
                                         : std::make_shared<const std::vector<int>>(declaration.placed),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct Item {
 struct MeshBlueprint {
     std::string name;
     Mesh mesh;
+    std::string text;                                // `pp=2 dp=4`
     std::shared_ptr<const std::vector<int>> placed;  // null: the mesh's own ranks
     std::vector<Item> items;
     bool lazy = false;
@@ -43,7 +45,7 @@ struct MeshBlueprint {
 };
 
 /// The plan as all ranks must agree on it; throws Misuse for a plan that is wrong in itself.
-std::vector<MeshBlueprint> make_blueprint(const Plan& plan, int world, Duration deadline);
+std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int world, Duration deadline);
 
 /// The lines of all meshes.
 std::string description(const std::vector<MeshBlueprint>& meshes);

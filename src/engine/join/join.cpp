@@ -143,7 +143,7 @@ void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std:
     connect(place, seat, joining, places, false);
 }
 
-std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Joining& joining) {
+std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse> wrong, Joining& joining) {
     auto& exchange = joining.exchange;
     auto meshes = std::vector<MeshBlueprint>{};
     auto said = std::string{};
@@ -171,7 +171,7 @@ std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Joining& 
         place->position = position_of(place->mesh, exchange.rank());
         const auto& mesh = place->mesh.mesh;
         const auto texts =
-            place->position ? Texts{to_string(mesh), to_string(mesh.coord(*place->position))} : Texts{};
+            place->position ? Texts{place->mesh.text, to_string(mesh.coord(*place->position))} : Texts{};
         place->seats.reserve(place->mesh.items.size());
         for (const auto& item : place->mesh.items) {
             auto& seat = place->seats.emplace_back(Place::Seat{.item = item, .number = number++});

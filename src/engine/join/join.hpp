@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct Joining {
 /// rank belongs to: none for groups of one, none for groups of other ranks.
 /// `wrong`, if any, is what the caller has found wrong already: it is compared and thrown like all that is
 /// found here.
-std::vector<Place> join(const Plan& plan, std::optional<Misuse> wrong, Joining& joining);
+std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse> wrong, Joining& joining);
 
 /// Connects one seat of this rank after join: over a channel with the same ranks and separate name, else over
 /// a new one.

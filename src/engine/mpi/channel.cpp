@@ -214,9 +214,9 @@ void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
 
 std::size_t MpiChannel::free_slot() {
     auto ticket = std::size_t{0};
-    while (ticket < slots_.size() && slots_[ticket].taken) ++ticket;
-    if (ticket == slots_.size()) slots_.emplace_back();
-    auto& slot = slots_[ticket];
+    while (ticket < slots_.size() && slots_[ticket]->taken) ++ticket;
+    if (ticket == slots_.size()) slots_.push_back(std::make_unique<Slot>());
+    auto& slot = *slots_[ticket];
     slot.taken = true;
     slot.requests.clear();
     slot.calls = 0;
@@ -226,7 +226,7 @@ std::size_t MpiChannel::free_slot() {
 std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
     runtime_->check_thread();
     const auto ticket = free_slot();
-    auto& slot = slots_[ticket];
+    auto& slot = *slots_[ticket];
     for (const auto& call : calls) {
         if (slot.calls == slot.started.size()) slot.started.emplace_back();
         auto& started = slot.started[slot.calls++];
@@ -390,7 +390,7 @@ void MpiChannel::post_parts(const Call& call, std::vector<MPI_Request>& requests
 
 void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration deadline) {
     runtime_->check_thread();
-    auto& slot = slots_[static_cast<std::size_t>(ticket)];
+    auto& slot = *slots_[static_cast<std::size_t>(ticket)];
     const auto& first = slot.started.front();
     if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, deadline);
     const auto watched = InFlight(flight_, first.call, label, deadline, first.number);
@@ -421,7 +421,7 @@ void MpiChannel::monitor(Slot& slot, const Label& label, Duration deadline) {
 
 bool MpiChannel::done(std::uint64_t ticket) {
     runtime_->check_thread();
-    auto& slot = slots_[static_cast<std::size_t>(ticket)];
+    auto& slot = *slots_[static_cast<std::size_t>(ticket)];
     if (slot.started.front().call.operation == Operation::monitored_barrier)
         return all_arrived(comm_, slot.requests);
     auto flag = 0;
@@ -433,7 +433,7 @@ void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
     // MPI may still write into buffers that are about to go, and can not take a collective back.
     runtime_->abort(
         cat("rank ", label.ranks[rank_], " [", label.member, "] left by an exception with a pending ",
-            to_string(slots_[static_cast<std::size_t>(ticket)].started.front().call), " on ", label.text()));
+            to_string(slots_[static_cast<std::size_t>(ticket)]->started.front().call), " on ", label.text()));
 }
 
 void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }

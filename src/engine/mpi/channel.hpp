@@ -45,7 +45,7 @@ private:
     /// evenly.
     struct Slot {
         std::vector<MPI_Request> requests;
-        std::deque<Started> started;  // which do not move; the first `calls` are in use
+        std::deque<Started> started;  // which do not move either; the first `calls` are in use
         std::size_t calls = 0;
         bool taken = false;
     };
@@ -75,11 +75,11 @@ private:
     std::uint64_t collectives_ = 0;  // how many this member has called
     std::uint64_t messages_ = 0;
     Flight flight_;
-    std::deque<Slot> slots_;
-    Parts parts_;                        // of the blocking call
-    std::vector<char> held_;             // a copy of what it reads
-    std::vector<MPI_Request> requests_;  // and what it waits for
-    bool abandoned_ = false;             // a monitored barrier ended early
+    std::vector<std::unique_ptr<Slot>> slots_;  // which do not move
+    Parts parts_;                               // of the blocking call
+    std::vector<char> held_;                    // a copy of what it reads
+    std::vector<MPI_Request> requests_;         // and what it waits for
+    bool abandoned_ = false;                    // a monitored barrier ended early
 };
 
 }  // namespace rankmesh::detail
