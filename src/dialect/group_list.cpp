@@ -9,6 +9,12 @@ namespace rankmesh::dialect {
 GroupList::GroupList(const Partition& groups, Cut cut) : groups_(groups), cut_(cut) {
     if (cut_.size == 0) cut_.size = groups_.group_size();
     const auto block = cut_.size * cut_.step;
+    if (cut_.size < 1 || cut_.step < 1 || (cut_.step > 1 && groups_.group_size() % block != 0))
+        throw Misuse(rankmesh::detail::cat("groups of ", groups_.group_size(),
+                                           " can not be cut into parts of ", cut_.size, " members ",
+                                           cut_.step,
+                                           " apart; both must be 1 or more, and their product "
+                                           "divide the group where the step is above 1"));
     parts_ = (groups_.group_size() + block - 1) / block * cut_.step;
 }
 
@@ -32,12 +38,11 @@ GroupPart GroupList::part(const Group& whole, int first) const {
     return {whole, first, cut_.step, std::min(cut_.size, left)};
 }
 
-/// The same groups without a cut, nothing where strides do not say it or some are shorter.
+/// The same groups without a cut, nothing where strides do not say it.
 std::optional<Partition> GroupList::partition() const {
     if (!picked_.empty()) return std::nullopt;
     if (cut_.step == 1) return groups_;  // parts of adjacent members, one after the other
     const auto block = cut_.size * cut_.step;
-    if (groups_.group_size() % block != 0) return std::nullopt;
     auto parts = rankmesh::detail::LayoutParts(groups_.along());
     const auto blocks = parts.next(groups_.group_size() / block);
     const auto along = blocks ? parts.next(cut_.size) : std::nullopt;
@@ -50,7 +55,7 @@ std::optional<Partition> GroupList::partition() const {
 }
 
 void GroupList::copy_to(std::span<int> out) const {
-    if (out.size() != static_cast<std::size_t>(rank_count()))
+    if (out.size() != rank_count())
         throw Misuse(rankmesh::detail::cat("the ", rank_count(), " ranks of ", size(),
                                            " groups were asked for in a buffer of ", out.size()));
     if (const auto whole = partition()) return whole->copy_to(out);

@@ -64,6 +64,10 @@ TEST(GroupList, CutsGroupsAsDealingTheirMembersDoes) {
             for (int step : {1, 2, 3, 8}) {
                 if (size == 0 && step != 1) continue;
                 const auto cut = Cut{.size = size, .step = step};
+                if (step > 1 && groups.group_size() % (size * step) != 0) {
+                    EXPECT_THROW(GroupList(groups, cut), Misuse) << "cut " << size << ", " << step;
+                    continue;
+                }
                 const auto list = GroupList(groups, cut);
                 EXPECT_EQ(listed(list), cut_one_by_one(whole, cut)) << "cut " << size << ", " << step;
                 laws::expect_written(list, "cut");
@@ -81,6 +85,15 @@ TEST(GroupList, PicksOfEveryGroupTheSame) {
             laws::expect_written(list, "pick");
         }
     });
+}
+
+TEST(GroupList, RefusesACutThatIsNone) {
+    const auto groups = Mesh{{"dp", 5}}.partition("dp");
+    EXPECT_EQ(laws::text_of<Misuse>([&] { GroupList(groups, Cut{.size = 2, .step = 2}); }),
+              "groups of 5 can not be cut into parts of 2 members 2 apart; both must be 1 or more, and their "
+              "product divide the group where the step is above 1");
+    EXPECT_THROW(GroupList(groups, Cut{.size = 1, .step = 0}), Misuse);
+    EXPECT_THROW(GroupList(groups, Cut{.size = -1}), Misuse);
 }
 
 TEST(GroupList, SaysWhatABufferMustHold) {

@@ -161,7 +161,9 @@ public:
     /// The number of ranks in each group.
     constexpr int group_size() const { return along_.size(); }
     /// The number of ranks of all groups.
-    constexpr int rank_count() const { return size() * group_size(); }
+    constexpr std::size_t rank_count() const {
+        return static_cast<std::size_t>(size()) * static_cast<std::size_t>(group_size());
+    }
     /// How far the first rank of each group is from that of the first one.
     constexpr const Layout& across() const { return across_; }
     /// How far each rank of a group is from its first one.
@@ -174,7 +176,7 @@ public:
     ///
     /// Throws Misuse if `out` has another length.
     constexpr void copy_to(std::span<int> out) const {
-        if (out.size() != static_cast<std::size_t>(rank_count()))
+        if (out.size() != rank_count())
             throw Misuse(detail::cat("the ranks of ", size(), " groups of ", group_size(),
                                      " were asked for in a buffer of ", out.size(), "; it must hold ",
                                      rank_count()));

@@ -60,7 +60,10 @@ class GroupList {
 public:
     using iterator = rankmesh::detail::IndexIterator<GroupList, GroupPart>;
 
-    /// The groups of a partition, cut; where a cut does not divide a group, its last parts are shorter.
+    /// The groups of a partition, cut; where parts of adjacent members do not divide a group, its last part
+    /// is shorter.
+    ///
+    /// Throws Misuse for a size or step below 1, and where parts of distant members do not divide a group.
     explicit GroupList(const Partition& groups, Cut cut = {});
     /// Of each group only the members at these positions.
     GroupList(const Partition& groups, const std::vector<int>& picked);
@@ -72,7 +75,11 @@ public:
     iterator end() const { return {this, size()}; }
 
     /// The number of ranks of all groups.
-    int rank_count() const { return groups_.size() * (picked_.empty() ? groups_.group_size() : cut_.size); }
+    std::size_t rank_count() const {
+        return picked_.empty()
+                   ? groups_.rank_count()
+                   : static_cast<std::size_t>(groups_.size()) * static_cast<std::size_t>(cut_.size);
+    }
     /// Writes the ranks of all groups, one group after the other, into `out`, which has rank_count() places.
     ///
     /// Throws Misuse if `out` has another length.
