@@ -59,11 +59,11 @@ private:
 
 }  // namespace
 
-Job::Job(int size, std::shared_ptr<Job> parent, std::vector<int> members)
+Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
     : size(size),
       world(std::make_shared<Room>(first_ranks(size))),
       letters(static_cast<std::size_t>(size)),
-      parent_(std::move(parent)),
+      parent_(parent),
       members_(std::move(members)) {}
 
 int Job::number_of(int parents_rank) const {
@@ -122,7 +122,7 @@ void Job::poison(int rank, const std::string& why) noexcept {
 void Job::left(int rank) noexcept {
     auto nobody = -1;
     first_left_.compare_exchange_strong(nobody, rank);
-    if (parent_) parent_->left(members_[static_cast<std::size_t>(rank)]);
+    if (const auto parent = parent_.lock()) parent->left(members_[static_cast<std::size_t>(rank)]);
 }
 
 void Letters::put(int from, const std::string& letter) {

@@ -34,7 +34,7 @@ private:
 class Job : public std::enable_shared_from_this<Job> {
 public:
     /// `members`: the ranks in the parent job of one that is a part of it.
-    explicit Job(int size, std::shared_ptr<Job> parent = nullptr, std::vector<int> members = {});
+    explicit Job(int size, const std::shared_ptr<Job>& parent = nullptr, std::vector<int> members = {});
 
     /// The rank here of a rank of the parent, -1 if it has none.
     int number_of(int parents_rank) const;
@@ -62,7 +62,7 @@ private:
         int taken = 0;
     };
     using Entry = Shared<Room>;
-    const std::shared_ptr<Job> parent_;
+    const std::weak_ptr<Job> parent_;  // which holds this one while it is made, and outlives it
     const std::vector<int> members_;
     std::atomic<int> first_left_ = -1;
     std::mutex mutex_;
