@@ -81,12 +81,19 @@ std::string listed(const std::size_t* counts, int size) {
                      line.rank, " for ", own));
 }
 
+[[noreturn]] void wrong_own_counts(const Call& call, const Line& line) {
+    throw Misuse(cat("all_to_all_v on ", line.label->text(), " was given ", call.in_counts[line.rank],
+                     " elements from position ", line.rank, " to itself and ", call.out_counts[line.rank],
+                     " from itself; both must be equal"));
+}
+
 void check_counts(const Call& call, const Line& line) {
     if (sum_of(call.out_counts, line.size, call.unit) != call.out_count)
         wrong_sum(call, line, "out", call.out_counts, call.out_count);
     if (call.operation == Operation::all_to_all_v) {
         if (sum_of(call.in_counts, line.size, call.unit) != call.in_count)
             wrong_sum(call, line, "in", call.in_counts, call.in_count);
+        if (call.in_counts[line.rank] != call.out_counts[line.rank]) wrong_own_counts(call, line);
         return;
     }
     const auto own = call.out_counts[line.rank];

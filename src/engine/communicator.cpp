@@ -68,6 +68,7 @@ void join_with_self(std::vector<detail::Call>& calls, const detail::Line& line) 
         call.source = line.rank;
         call.out = receives[i].out;
         call.out_count = receives[i].out_count;
+        detail::check(call, line);
         rest.push_back(call);
     }
     calls = std::move(rest);
@@ -175,11 +176,14 @@ Pending Communicator::start(const detail::Call& given) {
     return Pending(line_, line.channel->start({&call, 1}, *line.label));
 }
 
-void Communicator::begin_batch() { line().channel->begin_batch(*line().label); }
-void Communicator::drop_batch() noexcept { line_->channel->end_batch(); }
+std::shared_ptr<detail::Line> Communicator::begin_batch() const {
+    line().channel->begin_batch(*line_->label);
+    return line_;
+}
+void Communicator::drop_batch(detail::Line& line) noexcept { line.channel->end_batch(); }
+
 /// The calls of the batch that this thread collected, ready for the channel.
-std::vector<detail::Call> Communicator::collected() const {
-    auto& line = this->line();
+std::vector<detail::Call> Communicator::collected(detail::Line& line) {
     auto calls = line.channel->end_batch();
     join_with_self(calls, line);
     for (auto& call : calls) {
@@ -189,10 +193,10 @@ std::vector<detail::Call> Communicator::collected() const {
     return calls;
 }
 
-void Communicator::run_batch() {
-    auto& line = this->line();
-    if (line.space == Space::device) return start_batch().wait();
-    auto calls = collected();
+void Communicator::run_batch(const std::shared_ptr<detail::Line>& held) {
+    auto& line = *held;
+    if (line.space == Space::device) return start_batch(held).wait();
+    auto calls = collected(line);
     if (calls.empty()) return;
     const auto use = detail::Channel::Use(*line.channel, *line.label);
     const auto ticket = line.channel->start(calls, *line.label);
@@ -200,14 +204,14 @@ void Communicator::run_batch() {
     line.channel->wait(ticket, *line.label, line.deadline);
 }
 
-Pending Communicator::start_batch() {
-    auto& line = this->line();
-    auto calls = collected();
+Pending Communicator::start_batch(const std::shared_ptr<detail::Line>& held) {
+    auto& line = *held;
+    auto calls = collected(line);
     if (calls.empty()) return {};
     const auto use = detail::Channel::Use(*line.channel, *line.label);
     const auto ticket = line.channel->start(calls, *line.label);
     line.channel->reuse(std::move(calls));
-    return Pending(line_, ticket);
+    return Pending(held, ticket);
 }
 
 Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,

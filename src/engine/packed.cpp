@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 
 namespace rankmesh::detail {
 namespace {
@@ -18,12 +19,14 @@ std::size_t bytes_of(const Piece<const void>& piece) { return piece.count * size
 Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
                const Line& line)
     : like_(like),
+      most_kept_(2 * options.bucket_bytes),
       ins_(ins.pieces().begin(), ins.pieces().end()),
       outs_(outs.pieces().begin(), outs.pieces().end()) {
     const auto is_root = like.argument == line.rank;
     if (like.operation == Operation::all_gather) parts_ = static_cast<std::size_t>(line.size);
     if (like.operation == Operation::broadcast) sends_ = is_root, receives_ = !is_root;
     check(line);
+    check_overlap();
     fill(options);
 }
 
@@ -48,6 +51,22 @@ void Packed::fill(const ListOptions& options) {
         bucket->pieces.push_back(i);
     }
     std::ranges::move(open, std::back_inserter(buckets_));
+}
+
+/// Throws Misuse if a byte would be written twice.
+void Packed::check_overlap() const {
+    auto order = std::vector<std::size_t>{};
+    for (std::size_t i = 0; i < outs_.size(); ++i)
+        if (outs_[i].count > 0) order.push_back(i);
+    const auto begin = [&](std::size_t i) { return static_cast<const char*>(outs_[i].data); };
+    std::ranges::sort(order, std::less<>{}, begin);
+    for (std::size_t k = 1; k < order.size(); ++k) {
+        const auto i = order[k - 1];
+        const auto j = order[k];
+        if (begin(j) < begin(i) + outs_[i].count * size_of(outs_[i].dtype))
+            throw Misuse(cat("buffers ", std::min(i, j), " and ", std::max(i, j),
+                             " of a list overlap; name what they share once"));
+    }
 }
 
 void Packed::check(const Line& line) const {
@@ -129,7 +148,12 @@ void Packed::run(const Line& line) {
         line.channel->run(pack(bucket, staging_.data.get()), *line.label, line.deadline);
         unpack(bucket, staging_.data.get());
     }
-    line.channel->keep(std::move(staging_));
+    give_back(line);
+}
+
+/// What a blocking list of such buckets needs stays for the next one.
+void Packed::give_back(const Line& line) {
+    if (staging_.bytes <= most_kept_) line.channel->keep(std::move(staging_));
 }
 
 std::vector<Call> Packed::pack(const Line& line) {
@@ -151,7 +175,7 @@ void Packed::unpack(const Line& line) {
         unpack(bucket, at);
         at += staging_bytes(bucket);
     }
-    line.channel->keep(std::move(staging_));
+    give_back(line);
 }
 
 }  // namespace rankmesh::detail

@@ -36,12 +36,15 @@ private:
 
     void fill(const ListOptions& options);
     void check(const Line& line) const;
+    void check_overlap() const;
+    void give_back(const Line& line);
     Call single(std::size_t piece) const;
     std::size_t staging_bytes(const Bucket& bucket) const;
     Call pack(const Bucket& bucket, char* staging) const;
     void unpack(const Bucket& bucket, const char* staging) const;
 
     Call like_;
+    std::size_t most_kept_;
     std::vector<Piece<const void>> ins_;
     std::vector<Piece<void>> outs_;
     std::size_t parts_ = 1;  // outs are that many times as long as ins

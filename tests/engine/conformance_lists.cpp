@@ -287,6 +287,8 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
         EXPECT_EQ(
             text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, room), options); }),
             "buffer 1 of a list: it holds i32 in and f32 out");
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, room, std::span(x).last(1))); }),
+                  "buffers 0 and 2 of a list overlap; name what they share once");
         EXPECT_EQ(x, given);
         EXPECT_EQ(whole, (std::vector<int>{4, 5}));
         EXPECT_EQ(room, std::vector<float>(static_cast<std::size_t>(3 * n), 7));

@@ -185,6 +185,58 @@ TEST(Conformance, ABatchThatThrowsSendsNothingAndTheChannelGoesOn) {
     });
 }
 
+TEST(Conformance, ABatchOutlivesTheHandleThatItWasBegunOn) {
+    on_every_rank([](World& world) {
+        const auto me = world.join({{"dp", rest}});
+        auto on = me.on("dp");
+        const auto next = (on.rank() + 1) % on.size();
+        const auto before = (on.rank() + on.size() - 1) % on.size();
+        auto mine = on.rank();
+        auto theirs = -1;
+        auto first = me.on("dp");
+        first.batch([&] {
+            on.send(mine, next);
+            on.recv(theirs, before);
+            const auto moved = std::move(first);
+        });
+        EXPECT_EQ(theirs, before);
+        auto second = me.on("dp");
+        EXPECT_THROW(second.batch([&] {
+            const auto moved = std::move(second);
+            throw std::runtime_error("boom");
+        }),
+                     std::runtime_error);
+        on.barrier();
+    });
+}
+
+TEST(Conformance, WhatAMemberSendsItselfIsWhatItReceivesFromItself) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = static_cast<std::size_t>(on.size());
+        const auto r = static_cast<std::size_t>(on.rank());
+        auto in_counts = std::vector<std::size_t>(n, 1);
+        const auto out_counts = in_counts;
+        in_counts[r] = 3;
+        const auto in = std::vector<int>(n + 2);
+        auto out = std::vector<int>(n, 7);
+        EXPECT_EQ(text_of<Misuse>([&] { on.all_to_all_v(in, in_counts, out, out_counts); }),
+                  detail::cat("all_to_all_v on 'dp' of mesh dp=", n, " was given 3 elements from position ",
+                              r, " to itself and 1 from itself; both must be equal"));
+        auto numbers = std::vector<int>{1, 2, 3};
+        EXPECT_EQ(
+            text_of<Misuse>([&] {
+                on.batch([&] {
+                    on.send(std::span(numbers).first(2), on.rank());
+                    on.recv(std::span(numbers).last(2), on.rank());
+                });
+            }),
+            detail::cat("send_recv on 'dp' of mesh dp=", n, " was given buffers that overlap; use two"));
+        EXPECT_EQ(out, std::vector<int>(n, 7));
+        on.barrier();
+    });
+}
+
 TEST(Conformance, WhatIsNoMessageIsRefusedInABatchAndTheChannelGoesOn) {
     on_every_rank([](World& world) {
         auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});

@@ -103,6 +103,12 @@ TEST(MpiFailures, AStartedOperationHasTheSameDeadlineInWait) {
     EXPECT_HAS(outcome, "in all_reduce of 1000 f32 by sum (4000 bytes)");
 }
 
+TEST(MpiFailures, WhoHasStartedACallHasArrivedWhateverItWaitsForNow) {
+    const auto outcome = job("deadline-started");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, ": arrived {0..2}, missing {3} (rank 3 is outside every call of rankmesh)");
+}
+
 TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheDeadline) {
     const auto outcome = job("deadline-join");
     expect_failed(outcome);

@@ -193,6 +193,15 @@ int program(const std::string& mode, int argc, char** argv) {
         kept.barrier();
         return 0;
     }
+    if (mode == "deadline-started") {
+        // Rank 1 comes to the second call and waits for the first again; rank 3 never comes to it.
+        auto y = x;
+        auto first = all.start_all_reduce(x);
+        auto second = world.rank() == 3 ? Pending() : all.start_all_reduce(y);
+        first.wait();
+        if (odd || world.rank() == 3) std::this_thread::sleep_for(std::chrono::minutes(1));
+        second.wait();
+    }
     if (mode == "deadline-stdin" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (mode == "deadline-stdin") {
         auto reader = std::thread([] { std::getchar(); });

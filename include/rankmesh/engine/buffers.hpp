@@ -27,7 +27,8 @@ struct Piece {
 
 }  // namespace detail
 
-/// A list of buffers of any sizes and types, for operations that pack them into few engine calls.
+/// A list of buffers of any sizes and types, for operations that pack them into few engine calls. What is
+/// written may not overlap.
 ///
 ///     auto weights = std::vector<float>(100);
 ///     auto bias = 0.0;
@@ -76,8 +77,8 @@ using ConstBuffers = BufferList<const void>;
 /// How a list of buffers is packed.
 struct ListOptions {
     /// The most bytes that are copied together on their way into or out of one engine call. A larger buffer,
-    /// and any of more than 64 KiB at its larger end, travels by itself, uncopied. A communicator keeps the
-    /// memory for its next list.
+    /// and any of more than 64 KiB at its larger end, travels by itself, uncopied. A communicator keeps up to
+    /// twice as much memory for its next list.
     std::size_t bucket_bytes = std::size_t{25} << 20;
 };
 

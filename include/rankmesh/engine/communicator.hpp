@@ -212,9 +212,9 @@ public:
     ///     }
     template <std::invocable Body>
     void batch(Body&& body) {
-        begin_batch();
-        collect(body);
-        run_batch();
+        const auto line = begin_batch();
+        collect(body, *line);
+        run_batch(line);
     }
 
     /// Every member's string or vector becomes that of the member at position `root`, which alone knows its
@@ -344,9 +344,9 @@ public:
     }
     template <std::invocable Body>
     Pending start_batch(Body&& body) {
-        begin_batch();
-        collect(body);
-        return start_batch();
+        const auto line = begin_batch();
+        collect(body, *line);
+        return start_batch(line);
     }
     template <class Container>
     requires Buffer<Container> && requires(Container& c) { c.resize(std::size_t{}); }
@@ -381,20 +381,21 @@ private:
     const detail::Call& own_part_in(detail::Call&& call) const;
     const detail::Call& own_part_out(detail::Call&& call) const;
 
+    // They hold the line, since the body may move from this communicator.
     template <class Body>
-    void collect(Body&& body) {
+    static void collect(Body&& body, detail::Line& line) {
         try {
             body();
         } catch (...) {
-            drop_batch();
+            drop_batch(line);
             throw;
         }
     }
-    void begin_batch();
-    void drop_batch() noexcept;
-    std::vector<detail::Call> collected() const;
-    void run_batch();
-    Pending start_batch();
+    std::shared_ptr<detail::Line> begin_batch() const;
+    static void drop_batch(detail::Line& line) noexcept;
+    static std::vector<detail::Call> collected(detail::Line& line);
+    static void run_batch(const std::shared_ptr<detail::Line>& line);
+    static Pending start_batch(const std::shared_ptr<detail::Line>& line);
 
     void run(const detail::Call& call);
     Pending start(const detail::Call& call);

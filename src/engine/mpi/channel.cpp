@@ -8,15 +8,11 @@
 #include "engine/arithmetic.hpp"
 #include "engine/mpi/large_type.hpp"
 #include "engine/mpi/monitored_barrier.hpp"
+#include "engine/mpi/tags.hpp"
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {
 namespace {
-
-// Shifts, messages and the parts of v-operations of one communicator do not meet.
-constexpr int shift_tag = 0;
-constexpr int message_tag = 1;
-constexpr int part_tag = 2;
 
 char* offset(void* data, std::size_t elements, DType dtype) {
     return static_cast<char*>(data) + elements * size_of(dtype);

@@ -65,15 +65,14 @@ private:
     bool is_littered() const;
     void finish(const Call& call) const;
     std::uint64_t number_of(const Call& call) {
-        return ++(is_point_to_point(call.operation) ? messages_ : collectives_);
+        return is_point_to_point(call.operation) ? ++messages_ : flight_.next_collective();
     }
 
     std::shared_ptr<Runtime> runtime_;
     MPI_Comm comm_;
     int rank_ = 0;
     int size_ = 1;
-    std::uint64_t collectives_ = 0;  // how many this member has called
-    std::uint64_t messages_ = 0;
+    std::uint64_t messages_ = 0;  // how many this member has called
     Flight flight_;
     std::vector<std::unique_ptr<Slot>> slots_;  // which do not move
     Parts parts_;                               // of the blocking call

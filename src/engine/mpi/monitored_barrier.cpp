@@ -6,13 +6,12 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/mpi/tags.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-constexpr int arrival_tag = 2;
-constexpr int verdict_tag = 3;
 /// How much longer than its deadline a member waits for position 0, whose own may have begun later.
 constexpr auto grace = std::chrono::seconds(1);
 

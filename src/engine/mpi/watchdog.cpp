@@ -98,9 +98,12 @@ void Watchdog::watch() {
         sleep(lock);
         const auto now = std::chrono::steady_clock::now();
         if (now >= end_at_) end_();
+        const RollCall* answered = nullptr;  // the flights of one world mostly stand together
         for (const auto* flight : flights_)
-            if (flight->world_)
-                flight->world_->answer([this](auto key, auto number) { return presence(key, number); });
+            if (auto* world = flight->world_.get(); world && world != answered) {
+                world->answer([this](auto key, auto number) { return presence(key, number); });
+                answered = world;
+            }
         for (auto* flight : flights_) {
             const auto active = flight->active_.load(std::memory_order_acquire);
             if (active != flight->seen_) {
@@ -121,9 +124,8 @@ void Watchdog::watch() {
 Presence Watchdog::presence(std::uint64_t key, std::uint64_t number) const {
     auto presence = Presence{.arrived = false, .text = "outside every call of rankmesh"};
     for (const auto* flight : flights_) {
-        // A message is no collective: its numbers count something else.
-        if (flight->key_ == key && !flight->is_message())
-            presence.arrived = number > 0 && flight->number_.load(std::memory_order_relaxed) >= number;
+        if (flight->key_ == key)
+            presence.arrived = number > 0 && flight->reached_.load(std::memory_order_relaxed) >= number;
         if (flight->active_.load(std::memory_order_acquire) != 0) presence.text = "in " + flight->text();
     }
     return presence;

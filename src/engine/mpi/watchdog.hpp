@@ -45,6 +45,12 @@ public:
         active_.store(++begun_, std::memory_order_release);
     }
     void end() { active_.store(0, std::memory_order_release); }
+    /// The number of the next collective, which this member has come to from now on, started or blocking.
+    std::uint64_t next_collective() {
+        const auto number = reached_.load(std::memory_order_relaxed) + 1;
+        reached_.store(number, std::memory_order_relaxed);
+        return number;
+    }
 
 private:
     friend class Watchdog;
@@ -56,6 +62,7 @@ private:
     const std::shared_ptr<RollCall> world_;
     std::atomic<std::uint64_t> active_ = 0;  // counts what was begun, 0 while nothing is in flight
     std::atomic<std::uint64_t> number_ = 0;
+    std::atomic<std::uint64_t> reached_ = 0;  // the last collective that was called
     std::atomic<std::uint64_t> what_ = 0;
     std::atomic<std::size_t> in_count_ = 0;
     std::atomic<std::size_t> out_count_ = 0;
