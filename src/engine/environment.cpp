@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 
+#include <rankmesh/engine/gloo.hpp>
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/engine/mpi.hpp>
 #include <rankmesh/engine/world.hpp>
@@ -20,19 +21,29 @@ public:
 /// True if this process was started as MPI programs are.
 bool started_by_mpi_launcher() { return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE"); }
 
+/// True if a launcher has started this process, and it is known where the processes meet.
+bool can_meet_by_gloo() { return std::getenv("RANKMESH_STORE") && announced_size(); }
+
+/// The engine for a process that does not name one.
+std::string chosen() {
+    if (mpi::is_built() && started_by_mpi_launcher()) return "mpi";
+    return gloo::is_built() && can_meet_by_gloo() ? "gloo" : "threads";
+}
+
 }  // namespace
 
 World World::from_environment(int argc, char** argv, const WorldOptions& options) {
     auto engine = options.engine;
     if (engine.empty())
-        if (const auto* chosen = std::getenv("RANKMESH_ENGINE")) engine = chosen;
-    if (engine.empty()) engine = mpi::is_built() && started_by_mpi_launcher() ? "mpi" : "threads";
+        if (const auto* named = std::getenv("RANKMESH_ENGINE")) engine = named;
+    if (engine.empty()) engine = chosen();
 
     if (engine == "mpi") return mpi::World(argc, argv, options);
+    if (engine == "gloo") return gloo::World(options);
     if (engine != "threads")
         throw Misuse(detail::cat("no engine is named '", engine, "'",
-                                 did_you_mean(engine, {"threads", "mpi"}),
-                                 "; there are 'threads' and 'mpi'"));
+                                 did_you_mean(engine, {"threads", "mpi", "gloo"}),
+                                 "; there are 'threads', 'mpi' and 'gloo'"));
     check_announced(engine, 1);
     return AloneWorld(options);
 }

@@ -67,7 +67,7 @@ TEST(RunVerb, AnEngineThatDoesNotExistIsMisuse) {
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(
         outcome.output,
-        "rankmesh: no engine is named 'thread'; did you mean 'threads'?; there are 'threads' and 'mpi'\n");
+        "rankmesh: no engine is named 'thread'; did you mean 'threads'?; there are 'threads', 'mpi' and 'gloo'\n");
 }
 
 TEST(RunVerb, RunsOnTheProcessesThatMpirunStarted) {

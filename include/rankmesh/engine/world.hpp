@@ -22,8 +22,8 @@ struct Access;
 
 /// What a world is made with.
 struct WorldOptions {
-    /// "threads" or "mpi"; empty: RANKMESH_ENGINE, else MPI if built and started by an MPI launcher, else
-    /// threads.
+    /// "threads", "mpi" or "gloo"; empty: RANKMESH_ENGINE, else MPI if built and started by an MPI launcher,
+    /// else Gloo if built, under a launcher that announces a size, and RANKMESH_STORE is set, else threads.
     std::string engine = {};
     /// For join and for every blocking call whose mesh says nothing else.
     std::chrono::nanoseconds deadline = std::chrono::minutes(30);
@@ -40,7 +40,8 @@ struct WorldOptions {
 /// Destroyed while an exception unwinds, a world with peers never waits for them: it ends the job.
 class World {
 public:
-    /// The world that this process was started in: MPI under mpirun, alone without a launcher.
+    /// The world that this process was started in: MPI under mpirun, Gloo where RANKMESH_STORE says how the
+    /// processes meet, alone without a launcher.
     ///
     /// Throws NotBuilt for an engine that this build lacks, Misuse for one that does not exist or if the
     /// engine sees another number of ranks than the innermost launcher announced (OMPI_COMM_WORLD_SIZE, else
@@ -56,7 +57,7 @@ public:
 
     int rank() const;
     int size() const;
-    /// The name of the engine: "threads" or "mpi".
+    /// The name of the engine: "threads", "mpi" or "gloo".
     std::string engine() const;
 
     /// The name of this process's host: RANKMESH_HOST, else what the system says.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,12 @@ public:
     virtual int size() const = 0;
     /// The ranks of the world on this rank's host, this one among them, in order; asks nobody.
     virtual const std::vector<int>& local_ranks() const = 0;
+    /// This rank will ask for these channels, in this order, once the plans are known to be equal; `key` is
+    /// that of the join. An engine that can do some of it before then may, and need not.
+    virtual void announce(const std::string& key, std::span<const ChannelRequest> requests) {
+        static_cast<void>(key);
+        static_cast<void>(requests);
+    }
     /// Replaces each of the values by its maximum over all ranks.
     virtual void max(std::array<std::int64_t, 4>& values) = 0;
     /// From this rank to one other, in order.

@@ -91,6 +91,13 @@ bool is_alone_everywhere(const Mesh& mesh, const Item& item) {
     return size == 1;
 }
 
+ChannelRequest request_of(const Place::Seat& seat, const std::string& key) {
+    return {.label = seat.label,
+            .position = seat.position,
+            .key = cat(key, " item ", seat.number),
+            .item = seat.number};
+}
+
 /// Connects a seat, or takes part in what others connect where this rank has no part in it.
 void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places,
              bool everyone) {
@@ -122,10 +129,7 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
         if (device) beside = device->alone();
         nobody();
     } else {
-        const auto request = ChannelRequest{.label = seat.label,
-                                            .position = seat.position,
-                                            .key = cat(joining.key, " item ", seat.number),
-                                            .item = seat.number};
+        const auto request = request_of(seat, joining.key);
         host = joining.exchange.create(request);
         joining.channels.push_back(host);
         if (device) {
@@ -137,32 +141,9 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
     if (device) seat.line = line(std::move(beside), Space::device, seat.line);
 }
 
-}  // namespace
-
-void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places) {
-    connect(place, seat, joining, places, false);
-}
-
-std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse> wrong, Joining& joining) {
-    auto& exchange = joining.exchange;
-    auto meshes = std::vector<MeshBlueprint>{};
-    auto said = std::string{};
-    try {
-        if (wrong) throw Misuse(*wrong);
-        meshes = make_blueprint(plan, exchange.size(), joining.deadline);
-        said = description(meshes);
-    } catch (const Misuse& misuse) {
-        // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has
-        // thrown.
-        wrong = misuse;
-        said = cat("a wrong plan: ", misuse.what());
-    }
-    agree(exchange, said);
-    if (wrong) throw *wrong;
-
-    auto places = std::vector<Place>{};
-    for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
-    // The order of creation must not depend on the order in which this rank lists its meshes.
+/// Where this rank stands in each mesh and item; the places in the order of creation, which must not depend on
+/// the order in which this rank lists its meshes.
+std::vector<Place*> lay_out(std::vector<Place>& places, const Exchange& exchange) {
     auto order = std::vector<Place*>{};
     for (auto& place : places) order.push_back(&place);
     std::ranges::sort(order, {}, [](const Place* place) { return place->mesh.name; });
@@ -178,6 +159,50 @@ std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse>
             sit_down(*place, seat, exchange, texts);
         }
     }
+    return order;
+}
+
+/// The channels that this rank will ask for, as `connect` will: one for all seats that share it.
+std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const std::string& key) {
+    auto requests = std::vector<ChannelRequest>{};
+    auto taken = std::vector<const Place::Seat*>{};
+    for (const auto* place : order)
+        for (const auto& seat : place->seats) {
+            if (place->mesh.lazy || !seat.label || seat.label->ranks.size() == 1) continue;
+            if (std::ranges::any_of(taken, [&](const auto* other) { return share(*other, seat); })) continue;
+            taken.push_back(&seat);
+            requests.push_back(request_of(seat, key));
+        }
+    return requests;
+}
+
+}  // namespace
+
+void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places) {
+    connect(place, seat, joining, places, false);
+}
+
+std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse> wrong, Joining& joining) {
+    auto& exchange = joining.exchange;
+    auto said = std::string{};
+    auto places = std::vector<Place>{};
+    auto order = std::vector<Place*>{};
+    try {
+        if (wrong) throw Misuse(*wrong);
+        auto meshes = make_blueprint(plan, exchange.size(), joining.deadline);
+        said = description(meshes);
+        for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
+        order = lay_out(places, exchange);
+        exchange.announce(joining.key, requests_of(order, joining.key));
+    } catch (const Misuse& misuse) {
+        // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has
+        // thrown.
+        wrong = misuse;
+        said = cat("a wrong plan: ", misuse.what());
+    }
+    agree(exchange, said);
+    if (wrong) throw *wrong;
+
     for (auto* place : order)
         for (auto& seat : place->seats)
             if (!place->mesh.lazy || (seat.label && seat.label->ranks.size() == 1))

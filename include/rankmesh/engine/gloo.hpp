@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <rankmesh/engine/world.hpp>
+
+namespace rankmesh::gloo {
+
+/// True if this build has the Gloo engine.
+bool is_built();
+
+/// How the processes of a job find each other; what is left out is taken from the environment.
+struct Meeting {
+    /// A folder that all processes of the job see; else RANKMESH_STORE. A job of one process needs none.
+    std::string store = {};
+    /// Tells this start of the job from every other one in that folder; else RANKMESH_JOB, TORCHELASTIC_RUN_ID,
+    /// SLURM_JOB_ID with its step, or what Open MPI's launcher calls the job.
+    std::string job = {};
+    /// Else OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
+    std::optional<int> rank = {};
+    /// Else what the launcher announces, as for every engine.
+    std::optional<int> size = {};
+    /// The network interface whose address peers are told; else RANKMESH_INTERFACE, else loopback where all
+    /// ranks share a host, else the first interface that is up and leads to others.
+    std::string interface = {};
+};
+
+/// The processes of a job that any launcher has started, also one by one, over TCP.
+///
+/// Throws NotBuilt without Gloo, Misuse if rank, size, store or job are unknown or the store is not safe,
+/// Deadline with the missing ranks if not all come.
+class World : public rankmesh::World {
+public:
+    explicit World(const WorldOptions& options = {}) : World(Meeting{}, options) {}
+    explicit World(const Meeting& meeting, const WorldOptions& options = {});
+};
+
+}  // namespace rankmesh::gloo

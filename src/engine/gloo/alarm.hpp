@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rankmesh::detail {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+class Alarm;
+
+/// The thread of this process that rings alarms.
+class AlarmClock {
+public:
+    /// The one of this process; it ends with its last user.
+    static std::shared_ptr<AlarmClock> of_process();
+    AlarmClock();
+    ~AlarmClock();
+
+private:
+    friend class Alarm;
+    void run();
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<Alarm*> alarms_;
+    const Alarm* ringing_ = nullptr;
+    TimePoint wakes_ = TimePoint::max();
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+/// Calls something when a time has come, on the clock's thread: so it must be short.
+class Alarm {
+public:
+    Alarm(std::shared_ptr<AlarmClock> clock, std::function<void()> ring);
+    ~Alarm();
+    Alarm(const Alarm&) = delete;
+    Alarm& operator=(const Alarm&) = delete;
+
+    /// Rings once at `at`, instead of when it was set to before.
+    void set(TimePoint at);
+    void clear() { set(TimePoint::max()); }
+
+private:
+    friend class AlarmClock;
+    const std::shared_ptr<AlarmClock> clock_;
+    const std::function<void()> ring_;
+    TimePoint at_ = TimePoint::max();
+};
+
+}  // namespace rankmesh::detail

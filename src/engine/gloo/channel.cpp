@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/channel.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "engine/gloo/collectives.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+// Slots that none of Gloo's collectives has: what lies in one arrives in the order in which it was sent.
+constexpr auto message_slot = std::uint64_t{0x41} << 56;
+constexpr auto shift_slot = std::uint64_t{0x42} << 56;
+
+/// True for what is posted at once and not run.
+bool is_posted(Operation operation) { return is_point_to_point(operation) || operation == Operation::shift; }
+
+}  // namespace
+
+GlooChannel::GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks)
+    : wires_(std::move(wires)), ranks_(std::move(ranks)), lookout_(wires_, ranks_) {}
+
+GlooChannel::~GlooChannel() {
+    lookout_.change([this] { stopping_ = true; });
+    if (worker_.joinable()) worker_.join();
+}
+
+void GlooChannel::fail_with(const std::string& text, const Label& label) {
+    lookout_.explain(text);
+    try {
+        lookout_.throw_verdict(label);
+    } catch (...) {
+        fail(std::current_exception());
+        throw;
+    }
+}
+
+void GlooChannel::run(const Call& call, const Label& label, Duration deadline) {
+    if (is_posted(call.operation)) return wait(start({&call, 1}, label), label, deadline);
+    if (lookout_.is_broken()) fail_with({}, label);
+    lookout_.calls(++collectives_);
+    lookout_.wait_for({.call = &call, .label = &label, .number = collectives_, .deadline = deadline});
+    try {
+        run_collective(call, wires_, static_cast<std::uint32_t>(collectives_));
+    } catch (const std::exception& error) {
+        const auto text = std::string(error.what());
+        lookout_.explain(text);  // while its deadline still runs
+        lookout_.arrive();
+        fail_with(text, label);
+    }
+    lookout_.arrive();
+}
+
+GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
+    auto& started = ticket.started.emplace_back(Started{.call = given});
+    auto& call = started.call;
+    started.number = is_point_to_point(call.operation) ? ++messages_ : ++collectives_;
+    if (call.in_counts) {
+        started.in_counts.assign(call.in_counts, call.in_counts + ranks_.size());
+        call.in_counts = started.in_counts.data();
+    }
+    if (call.out_counts) {
+        started.out_counts.assign(call.out_counts, call.out_counts + ranks_.size());
+        call.out_counts = started.out_counts.data();
+    }
+    return started;
+}
+
+/// Hands the halves of a message, or of a shift, to Gloo.
+void GlooChannel::post(Started& started) {
+    const auto& call = started.call;
+    const auto shifts = call.operation == Operation::shift;
+    auto to = -1;
+    auto from = -1;
+    if (shifts) {
+        to = shifted(wires_->rank, call.argument, wires_->size, call.edge);
+        from = shifted(wires_->rank, -std::int64_t{call.argument}, wires_->size, call.edge);
+    } else {
+        if (call.operation != Operation::recv) to = call.argument;
+        if (call.operation == Operation::recv) from = call.argument;
+        if (call.operation == Operation::send_recv) from = call.source;
+    }
+    const auto* in = static_cast<const char*>(call.in);
+    if (call.in == call.out && to >= 0 && from >= 0) {
+        started.held.assign(in, in + call.in_bytes());
+        in = started.held.data();
+    }
+    if (to == wires_->rank && from == wires_->rank) {  // a shift by a multiple of the size
+        if (call.out != call.in && call.in_bytes() > 0) std::copy_n(in, call.in_bytes(), static_cast<char*>(call.out));
+        return;
+    }
+    const auto slot = shifts ? shift_slot : message_slot;
+    if (from >= 0) {
+        auto& half = started.halves.emplace_back(Half{wires_->buffer(call.out, call.out_bytes()), from, true});
+        half.buffer->recv(from, slot);
+    }
+    if (to >= 0) {
+        auto& half = started.halves.emplace_back(Half{wires_->buffer(in, call.in_bytes()), to, false});
+        half.buffer->send(to, slot);
+    }
+}
+
+std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label) {
+    if (lookout_.is_broken()) fail_with({}, label);
+    auto made = std::make_unique<Ticket>();
+    auto& ticket = *made;
+    auto runs = std::vector<Started*>{};
+    try {
+        for (const auto& call : calls) {
+            auto& started = add(ticket, call);
+            if (is_posted(call.operation))
+                post(started);
+            else
+                runs.push_back(&started);
+        }
+    } catch (const std::exception& error) {
+        const auto text = std::string(error.what());
+        lookout_.explain(text);  // from here on Gloo touches no buffer
+        fail_with(text, label);
+    }
+    lookout_.calls(collectives_);
+    if (!runs.empty()) {
+        ticket.open = static_cast<int>(runs.size());
+        lookout_.change([&] {
+            for (auto* started : runs) queue_.emplace_back(&ticket, started);
+        });
+        if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+    }
+    tickets_[next_ticket_] = std::move(made);
+    return next_ticket_++;
+}
+
+/// The thread: runs started collectives, one after the other.
+void GlooChannel::work() {
+    for (;;) {
+        auto next = std::pair<Ticket*, Started*>{};
+        lookout_.wait([&] { return stopping_ || !queue_.empty(); });
+        const auto found = lookout_.change([&] {
+            if (queue_.empty()) return false;
+            next = queue_.front();
+            queue_.pop_front();
+            return true;
+        });
+        if (!found) return;
+        auto& [ticket, started] = next;
+        auto failed = lookout_.is_broken();
+        try {
+            if (!failed) run_collective(started->call, wires_, static_cast<std::uint32_t>(started->number));
+        } catch (const std::exception& error) {
+            failed = true;
+            lookout_.explain(error.what());
+        }
+        lookout_.change([failed, ended = ticket] {
+            if (failed) ended->failed = true;
+            --ended->open;
+        });
+    }
+}
+
+void GlooChannel::finish_messages(Ticket& ticket, bool tells) {
+    for (auto& started : ticket.started)
+        for (auto& half : started.halves) {
+            if (tells && is_point_to_point(started.call.operation)) lookout_.await(half.position);
+            if (half.receives)
+                half.buffer->waitRecv();
+            else
+                half.buffer->waitSend();
+        }
+}
+
+void GlooChannel::wait(std::uint64_t number, const Label& label, Duration deadline) {
+    const auto found = tickets_.find(number);
+    auto& ticket = *found->second;
+    const auto& first = ticket.started.front();
+    lookout_.wait_for({.call = &first.call, .label = &label, .number = first.number, .deadline = deadline});
+    try {
+        if (ticket.watcher.joinable())
+            ticket.watcher.join();
+        else
+            finish_messages(ticket, true);
+        lookout_.await(-1);
+        lookout_.wait([&] { return ticket.open == 0; });
+    } catch (const std::exception& error) {
+        lookout_.explain(error.what());
+        lookout_.wait([&] { return ticket.open == 0; });  // the channel's thread has got the same
+        ticket.failed = true;
+    }
+    lookout_.arrive();
+    const auto failed = ticket.failed;
+    tickets_.erase(found);
+    if (failed) fail_with({}, label);
+}
+
+bool GlooChannel::done(std::uint64_t number) {
+    auto& ticket = *tickets_.at(number);
+    const auto posted =
+        std::ranges::any_of(ticket.started, [](const Started& started) { return !started.halves.empty(); });
+    // Gloo can be asked whether a message is done only by waiting for it.
+    if (posted && !ticket.watcher.joinable()) {
+        lookout_.change([&] { ++ticket.open; });
+        ticket.watcher = std::thread([this, &ticket] {
+            auto failed = false;
+            try {
+                finish_messages(ticket, false);
+            } catch (const std::exception& error) {
+                failed = true;
+                lookout_.explain(error.what());
+            }
+            lookout_.change([&] {
+                if (failed) ticket.failed = true;
+                --ticket.open;
+            });
+        });
+    }
+    return lookout_.is_broken() || lookout_.change([&] { return ticket.open == 0; });
+}
+
+void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
+    const auto found = tickets_.find(number);
+    auto& ticket = *found->second;
+    if (!done(number))
+        lookout_.condemn({.kind = Verdict::Kind::lost,
+                          .why = cat("rank ", rank(), " left by an exception with a pending ",
+                                     to_string(ticket.started.front().call), " on ", label.text()),
+                          .lost = {rank()}});
+    if (ticket.watcher.joinable()) ticket.watcher.join();
+    lookout_.wait([&] { return ticket.open == 0; });
+    tickets_.erase(found);
+}
+
+void GlooChannel::leave() noexcept {
+    lookout_.condemn({.kind = Verdict::Kind::lost,
+                      .why = cat("rank ", rank(), " left by an exception"),
+                      .lost = {rank()}});
+}
+
+}  // namespace rankmesh::detail

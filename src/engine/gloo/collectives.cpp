@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/collectives.hpp"
+
+#include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
+#include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/gather.h>
+#include <gloo/reduce.h>
+#include <gloo/scatter.h>
+
+#include <cstring>
+#include <vector>
+
+#include "engine/arithmetic.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+using Byte = std::uint8_t;
+
+Byte* bytes(const void* data) { return static_cast<Byte*>(const_cast<void*>(data)); }
+
+/// Gloo's reduction function: `out = a op b`, where `out` may be one of the two.
+auto function_of(const Call& call) {
+    return [reduction = call.reduction, dtype = call.dtype](void* out, const void* a, const void* b,
+                                                            std::size_t count) {
+        if (out == b) return reduce_into(reduction, dtype, a, out, count);
+        if (out != a) std::memcpy(out, a, count * size_of(dtype));
+        reduce_into(reduction, dtype, b, out, count);
+    };
+}
+
+/// Calls `body` with a pointer to a type of that many bytes, by which Gloo cuts buffers.
+template <class Body>
+void with_width(std::size_t width, Body&& body) {
+    switch (width) {
+        case 1:
+            return body(static_cast<std::uint8_t*>(nullptr));
+        case 2:
+            return body(static_cast<std::uint16_t*>(nullptr));
+        case 4:
+            return body(static_cast<std::uint32_t*>(nullptr));
+        default:
+            return body(static_cast<std::uint64_t*>(nullptr));
+    }
+}
+
+template <class T>
+T* as(const void* data) {
+    return static_cast<T*>(const_cast<void*>(data));
+}
+
+void all_reduce(const Call& call, const void* in, void* out, const std::shared_ptr<Wires>& wires,
+                std::uint32_t tag) {
+    auto options = ::gloo::AllreduceOptions(wires);
+    with_width(size_of(call.dtype), [&]<class T>(T*) {
+        if (in != out) options.setInput(as<T>(in), call.in_count);
+        options.setOutput(as<T>(out), call.in_count);
+    });
+    options.setReduceFunction(function_of(call));
+    options.setTag(tag);
+    ::gloo::allreduce(options);
+}
+
+void reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    const auto root = call.argument == wires->rank;
+    // Every member collects a part of the result.
+    auto scratch = std::vector<Byte>(root ? 0 : call.in_bytes());
+    auto* out = root ? call.out : scratch.data();
+    auto options = ::gloo::ReduceOptions(wires);
+    with_width(size_of(call.dtype), [&]<class T>(T*) {
+        if (call.in != out) options.setInput(as<T>(call.in), call.in_count);
+        options.setOutput(as<T>(out), call.in_count);
+    });
+    options.setRoot(call.argument);
+    options.setReduceFunction(function_of(call));
+    options.setTag(tag);
+    ::gloo::reduce(options);
+}
+
+/// Gloo has it for its old buffers only: all of it is reduced, and each member keeps its part.
+void reduce_scatter(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto whole = std::vector<Byte>(call.in_bytes());
+    all_reduce(call, call.in, whole.data(), wires, tag);
+    std::memcpy(call.out, whole.data() + static_cast<std::size_t>(wires->rank) * call.out_bytes(),
+                call.out_bytes());
+}
+
+/// In each round a member adds what those twice as far before it have in common.
+void scan(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    if (call.in != call.out) std::memcpy(call.out, call.in, call.in_bytes());
+    auto before = std::vector<Byte>(call.in_bytes());
+    auto slot = (std::uint64_t{0x43} << 56) + (std::uint64_t{tag} << 8);
+    for (int step = 1; step < wires->size; step *= 2, ++slot) {
+        const auto sends = wires->rank + step < wires->size;
+        const auto receives = wires->rank >= step;
+        const auto out = wires->buffer(call.out, call.out_bytes());
+        const auto in = wires->buffer(before.data(), before.size());
+        if (receives) in->recv(wires->rank - step, slot);
+        if (sends) out->send(wires->rank + step, slot);
+        if (receives) in->waitRecv();
+        if (sends) out->waitSend();
+        if (receives) reduce_into(call.reduction, call.dtype, before.data(), call.out, call.out_count);
+    }
+    // The truth of one number is 0 or 1, as that of several is.
+    if (wires->rank == 0 && call.reduction >= Reduction::logical_and)
+        reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
+}
+
+void gather(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::GatherOptions(wires);
+    options.setInput(bytes(call.in), call.in_bytes());
+    if (call.argument == wires->rank)
+        options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(wires->size));
+    options.setRoot(call.argument);
+    options.setTag(tag);
+    ::gloo::gather(options);
+}
+
+void scatter(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::ScatterOptions(wires);
+    if (call.argument == wires->rank) {
+        auto parts = std::vector<Byte*>{};
+        for (int i = 0; i < wires->size; ++i)
+            parts.push_back(bytes(call.in) + static_cast<std::size_t>(i) * call.out_bytes());
+        options.setInputs(parts, call.out_bytes());
+    }
+    options.setOutput(bytes(call.out), call.out_bytes());
+    options.setRoot(call.argument);
+    options.setTag(tag);
+    ::gloo::scatter(options);
+}
+
+void broadcast(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::BroadcastOptions(wires);
+    options.setOutput(bytes(call.out), call.out_bytes());
+    options.setRoot(call.argument);
+    options.setTag(tag);
+    ::gloo::broadcast(options);
+}
+
+void all_gather(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::AllgatherOptions(wires);
+    const auto* own = bytes(call.out) + static_cast<std::size_t>(wires->rank) * call.in_bytes();
+    if (call.in != own) options.setInput(bytes(call.in), call.in_bytes());
+    options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(wires->size));
+    options.setTag(tag);
+    ::gloo::allgather(options);
+}
+
+/// The bytes that go to or come from each member.
+template <class Count>
+std::vector<Count> lengths(const Call& call, const std::size_t* counts, int members) {
+    auto list = std::vector<Count>{};
+    for (int i = 0; i < members; ++i)
+        list.push_back(static_cast<Count>(counts[i] * call.unit * size_of(call.dtype)));
+    return list;
+}
+
+void all_gather_v(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::AllgathervOptions(wires);
+    const auto parts = lengths<std::size_t>(call, call.out_counts, wires->size);
+    const auto* own = bytes(call.out);
+    for (int i = 0; i < wires->rank; ++i) own += parts[static_cast<std::size_t>(i)];
+    if (call.in != own) options.setInput(bytes(call.in), call.in_bytes());
+    options.setOutput(bytes(call.out), parts);
+    options.setTag(tag);
+    ::gloo::allgatherv(options);
+}
+
+void all_to_all(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::AlltoallOptions(wires);
+    auto held = std::vector<Byte>{};
+    auto* in = bytes(call.in);
+    if (call.in == call.out) {
+        held.assign(in, in + call.in_bytes());
+        in = held.data();
+    }
+    options.setInput(in, call.in_bytes());
+    options.setOutput(bytes(call.out), call.out_bytes());
+    options.setTag(tag);
+    ::gloo::alltoall(options);
+}
+
+void all_to_all_v(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::AlltoallvOptions(wires);
+    options.setInput(bytes(call.in), lengths<std::int64_t>(call, call.in_counts, wires->size));
+    options.setOutput(bytes(call.out), lengths<std::int64_t>(call, call.out_counts, wires->size));
+    options.setTag(tag);
+    ::gloo::alltoallv(options);
+}
+
+void barrier(const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    auto options = ::gloo::BarrierOptions(wires);
+    options.setTag(tag);
+    ::gloo::barrier(options);
+}
+
+}  // namespace
+
+void run_collective(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    switch (call.operation) {
+        case Operation::barrier:
+        case Operation::monitored_barrier:
+            return barrier(wires, tag);
+        case Operation::all_gather_v:
+            return all_gather_v(call, wires, tag);
+        case Operation::all_to_all_v:
+            return all_to_all_v(call, wires, tag);
+        default:
+            break;
+    }
+    // Members give equal lengths, so all have nothing to do if one has none.
+    if (call.in_count == 0 && call.out_count == 0) return;
+    switch (call.operation) {
+        case Operation::all_reduce:
+            all_reduce(call, call.in, call.out, wires, tag);
+            break;
+        case Operation::reduce:
+            reduce(call, wires, tag);
+            break;
+        case Operation::scan:
+            scan(call, wires, tag);
+            break;
+        case Operation::reduce_scatter:
+            reduce_scatter(call, wires, tag);
+            break;
+        case Operation::broadcast:
+            return broadcast(call, wires, tag);
+        case Operation::all_gather:
+            return all_gather(call, wires, tag);
+        case Operation::gather:
+            return gather(call, wires, tag);
+        case Operation::scatter:
+            return scatter(call, wires, tag);
+        case Operation::all_to_all:
+            return all_to_all(call, wires, tag);
+        default:
+            return;
+    }
+    if (call.reduction == Reduction::mean &&
+        (call.operation != Operation::reduce || call.argument == wires->rank))
+        divide(call.dtype, call.out, call.out_count, wires->size);
+}
+
+}  // namespace rankmesh::detail

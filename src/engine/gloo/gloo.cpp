@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/gloo.hpp>
+
+#include <rankmesh/engine/launcher.hpp>
+
+#include "engine/gloo/meeting.hpp"
+#include "engine/gloo/world.hpp"
+
+namespace rankmesh::gloo {
+namespace {
+
+std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const WorldOptions& options) {
+    detail::check_deadline(options.deadline);
+    const auto met = detail::meet(meeting);
+    if (!meeting.size) check_announced("gloo", met.size);
+    auto store = met.size > 1 ? std::make_shared<detail::FileStore>(met.store, met.job) : nullptr;
+    auto rendezvous = detail::Rendezvous(std::move(store), "", met.rank, met.size, options.deadline);
+    rendezvous.claim();
+    auto state = std::make_shared<detail::GlooWorld>(std::move(rendezvous), met.interface, options);
+    state->log(detail::cat("rank ", met.rank), detail::cat("meets by ", met.text()));
+    return state;
+}
+
+}  // namespace
+
+bool is_built() { return true; }
+
+World::World(const Meeting& meeting, const WorldOptions& options)
+    : rankmesh::World(whole_world(meeting, options)) {}
+
+}  // namespace rankmesh::gloo

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gloo/context.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace rankmesh::detail {
+
+/// As long as Gloo is ever told to wait: deadlines are kept by rankmesh, since Gloo breaks all connections of
+/// a group at one of its own before anybody can be asked who is missing.
+constexpr auto without_end = std::chrono::milliseconds(std::chrono::hours(24 * 365));
+
+/// One group's connections: first their near ends are made, then each is connected to its far end.
+class Wires final : public ::gloo::Context {
+public:
+    /// Makes the near ends; each takes one descriptor.
+    Wires(const std::shared_ptr<::gloo::transport::Device>& device, int position, int size);
+
+    /// Where the member at `position` reaches this one: a few bytes for `connect` there.
+    std::string address_for(int position) const;
+    /// Connects to the member that gave `address`; throws what Gloo throws, also when `cut` comes first.
+    void connect(int position, const std::string& address);
+
+    std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
+        return createUnboundBuffer(const_cast<void*>(data), bytes);
+    }
+    /// Ends every connection; what waits on one throws, and nobody touches its buffers afterwards.
+    void cut() noexcept;
+};
+
+}  // namespace rankmesh::detail

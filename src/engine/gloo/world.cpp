@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/world.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/gloo/alarm.hpp"
+#include "engine/gloo/network.hpp"
+#include "engine/host.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr auto longest_host = std::size_t{255};
+
+/// The ranks of each host, as lines that are merged: `host ranks`.
+std::string merge_hosts(const std::string& a, const std::string& b) { return a + b; }
+
+/// The ranks whose line begins with `host`; `hosts` gets how many hosts there are.
+std::vector<int> ranks_of(const std::string& lines, const std::string& host, std::size_t& hosts) {
+    auto ranks = std::vector<int>{};
+    auto names = std::vector<std::string>{};
+    for (std::size_t at = 0; at < lines.size();) {
+        const auto end = lines.find('\n', at);
+        const auto space = lines.find(' ', at);
+        auto name = lines.substr(space + 1, end - space - 1);
+        if (name == host) ranks.push_back(std::stoi(lines.substr(at, space - at)));
+        names.push_back(std::move(name));
+        at = end + 1;
+    }
+    std::ranges::sort(ranks);
+    std::ranges::sort(names);
+    hosts = static_cast<std::size_t>(std::unique(names.begin(), names.end()) - names.begin());
+    return ranks;
+}
+
+std::int64_t open_descriptors() {
+    auto error = std::error_code{};
+    auto count = std::int64_t{0};
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+        static_cast<void>(each);
+        ++count;
+    }
+    return count;
+}
+
+/// Throws Misuse if the connections of these groups are more descriptors than this process may open.
+void check_descriptors(std::span<const ChannelRequest> requests) {
+    auto limit = rlimit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    constexpr auto spare = 16;  // for what is opened meanwhile
+    const auto open = open_descriptors() + spare;
+    auto need = std::int64_t{0};
+    const ChannelRequest* largest = nullptr;
+    for (const auto& request : requests) {
+        need += request.label->ranks.size() - 1;
+        if (!largest || request.label->ranks.size() > largest->label->ranks.size()) largest = &request;
+    }
+    if (!largest || open + need <= static_cast<std::int64_t>(limit.rlim_cur)) return;
+    throw Misuse(cat("the groups of this rank need ", need, " connections, most of them ",
+                     largest->label->text(), " with ", largest->label->ranks.size() - 1, "; with ", open,
+                     " other descriptors that is beyond the limit of ", limit.rlim_cur,
+                     "; raise it to ", open + need, " (ulimit -n), or declare fewer or smaller groups"));
+}
+
+/// What a rank tells the others of one group: where each of its members reaches it.
+void add_addresses(std::string& note, int item, const Wires& wires) {
+    for (int i = 0; i < wires.size; ++i) {
+        if (i == wires.rank) continue;
+        const auto address = wires.address_for(i);
+        append(note, cat(item, " ", i, " ", address.size(), " "));
+        note += address;
+    }
+}
+
+/// Where `position` reaches the writer of a note in the group of that item, "" if it says nothing of it.
+std::string address_in(const std::string& note, int item, int position) {
+    for (std::size_t at = 0; at < note.size();) {
+        const auto next = [&] {
+            const auto end = note.find(' ', at);
+            const auto value = std::stoi(note.substr(at, end - at));
+            at = end + 1;
+            return value;
+        };
+        const auto own_item = next();
+        const auto own_position = next();
+        const auto length = static_cast<std::size_t>(next());
+        if (own_item == item && own_position == position) return note.substr(at, length);
+        at += length;
+    }
+    return {};
+}
+
+}  // namespace
+
+GlooWorld::GlooWorld(Rendezvous rendezvous, const std::string& interface, const WorldOptions& options)
+    : WorldState(options),
+      rendezvous_(std::move(rendezvous)),
+      interface_(interface),
+      host_(host_name().substr(0, longest_host)) {
+    std::ranges::replace(host_, '\n', ' ');
+    const auto lines = rendezvous_.all("the start of the world", cat(rank(), " ", host_, "\n"), merge_hosts);
+    auto hosts = std::size_t{1};
+    local_ranks_ = ranks_of(lines, host_, hosts);
+    if (size() > 1) device_ = device_on(own_address(interface_, hosts == 1));
+}
+
+void GlooWorld::leave(const std::string& what) noexcept {
+    rendezvous_.leave(what);
+    for (const auto& weak : channels_)
+        if (const auto channel = weak.lock()) channel->leave();
+}
+
+void GlooWorld::max(std::array<std::int64_t, 4>& values) {
+    const auto pack = [](const std::array<std::int64_t, 4>& numbers) {
+        return std::string(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
+    };
+    const auto unpack = [](const std::string& text) {
+        auto numbers = std::array<std::int64_t, 4>{};
+        std::memcpy(numbers.data(), text.data(), std::min(text.size(), sizeof numbers));
+        return numbers;
+    };
+    values = unpack(rendezvous_.all("join", pack(values), [&](const std::string& a, const std::string& b) {
+        auto most = unpack(a);
+        const auto other = unpack(b);
+        for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], other[i]);
+        return pack(most);
+    }));
+}
+
+void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest> requests) {
+    announced_.clear();
+    notes_.clear();
+    note_ = cat("wires.", key);
+    check_descriptors(requests);
+    auto note = std::string{};
+    for (const auto& request : requests) try {
+            auto wires = std::make_shared<Wires>(device_, request.position, request.label->ranks.size());
+            add_addresses(note, request.item, *wires);
+            announced_[request.key] = std::move(wires);
+        } catch (const std::exception& error) {
+            throw Misuse(cat("the connections of ", request.label->text(), " can not be made: ", error.what()));
+        }
+    if (!requests.empty()) rendezvous_.publish(note_, note);
+}
+
+void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::string& note) {
+    const auto& ranks = request.label->ranks;
+    const auto phase = cat("join, connecting ", request.label->text());
+    const auto until = from_now(options.deadline);
+    const auto alarm = std::make_unique<Alarm>(AlarmClock::of_process(), [&wires] { wires.cut(); });
+    alarm->set(until);
+    const auto members = ranks.list();
+    for (int i = 0; i < ranks.size(); ++i) {
+        if (i == request.position) continue;
+        auto found = notes_.find(ranks[i]);
+        if (found == notes_.end())
+            found = notes_.emplace(ranks[i], rendezvous_.fetch(phase, ranks[i], note, members)).first;
+        const auto address = address_in(found->second, request.item, request.position);
+        try {
+            if (address.empty()) throw EngineFailure(cat("rank ", ranks[i], " has announced no connection for it"));
+            wires.connect(i, address);
+        } catch (const std::exception& error) {
+            if (std::chrono::steady_clock::now() >= until)
+                throw Deadline(cat("the deadline of ", to_text(options.deadline), " passed in ", phase, " on rank ",
+                                   rank(), ": rank ", ranks[i], " did not connect"),
+                               {rank()}, {ranks[i]});
+            throw Lost(cat(phase, " on rank ", rank(), " failed: rank ", ranks[i],
+                           " can not be reached; Gloo reports: ", error.what()),
+                       {ranks[i]});
+        }
+    }
+}
+
+std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
+    auto found = announced_.find(request.key);
+    // What a lazy declaration deferred is announced by its members alone.
+    if (found == announced_.end()) {
+        announce(request.key, {&request, 1});
+        found = announced_.find(request.key);
+    }
+    const auto wires = found->second;
+    announced_.erase(found);
+    connect(*wires, request, note_);
+    const auto channel = std::make_shared<GlooChannel>(wires, request.label->ranks.list());
+    std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
+    channels_.push_back(channel);
+    return channel;
+}
+
+std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
+    const auto position = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    auto scope = std::string("sub");
+    for (auto each : ranks) append(scope, cat("-", each));
+    // The name of a file has an end: long lists are told apart by their hash.
+    if (scope.size() > 64) {
+        auto hash = std::uint64_t{0xcbf29ce484222325U};
+        for (auto each : ranks) hash = (hash ^ static_cast<std::uint64_t>(each)) * 0x100000001b3U;
+        scope = cat("sub#", hash);
+    }
+    append(scope, cat(".", turns_[ranks]++, "."));
+    auto meeting = Rendezvous(rendezvous_.store(), rendezvous_.scope() + scope, position,
+                              static_cast<int>(ranks.size()), options.deadline);
+    return std::make_shared<GlooWorld>(std::move(meeting), interface_, options);
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/gloo/channel.hpp"
+#include "engine/gloo/rendezvous.hpp"
+#include "engine/gloo/wires.hpp"
+#include "engine/join/exchange.hpp"
+#include "engine/world_state.hpp"
+
+namespace rankmesh::detail {
+
+/// One rank of a world on Gloo: connected to the members of its own groups, and to nobody else.
+class GlooWorld final : public WorldState, private Exchange {
+public:
+    /// All ranks of the rendezvous make theirs at once.
+    GlooWorld(Rendezvous rendezvous, const std::string& interface, const WorldOptions& options);
+
+    std::string engine() const override { return "gloo"; }
+    Exchange& exchange() override { return *this; }
+    void leave(const std::string& what) noexcept override;
+    std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
+    std::string host() override { return host_; }
+
+private:
+    int rank() const override { return rendezvous_.rank(); }
+    int size() const override { return rendezvous_.size(); }
+    const std::vector<int>& local_ranks() const override { return local_ranks_; }
+    void announce(const std::string& key, std::span<const ChannelRequest> requests) override;
+    void max(std::array<std::int64_t, 4>& values) override;
+    void send(int to, const std::string& bytes) override { rendezvous_.send(to, bytes); }
+    std::string receive(int from) override { return rendezvous_.receive(from); }
+    std::shared_ptr<Channel> create(const ChannelRequest& request) override;
+
+    void connect(Wires& wires, const ChannelRequest& request, const std::string& note);
+
+    Rendezvous rendezvous_;
+    const std::string interface_;
+    std::string host_;
+    std::vector<int> local_ranks_;
+    std::shared_ptr<::gloo::transport::Device> device_;
+    std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected
+    std::string note_;                                 // under which they were
+    std::map<int, std::string> notes_;                 // of peers, which are read once
+    std::map<std::vector<int>, int> turns_;            // how often a world of these ranks was made
+    std::vector<std::weak_ptr<GlooChannel>> channels_;
+};
+
+}  // namespace rankmesh::detail
