@@ -55,25 +55,32 @@ Lookout::Lookout(std::shared_ptr<Wires> wires, std::vector<int> ranks)
 }
 
 Lookout::~Lookout() {
-    if (!is_broken()) {
-        for (int to = 0; to < size(); ++to)
-            if (to != position_) tell(to, Saying::goodbye, 0, 0, {});
-        // A goodbye that does not arrive would be taken for a crash.
-        const auto lock = std::lock_guard(sending_);
-        const auto until = from_now(longest_goodbye);
-        for (auto& sent : sent_) {
-            if (sent->note.saying != Saying::goodbye) continue;
-            try {
-                const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                    until - std::chrono::steady_clock::now());
-                sent->buffer->waitSend(std::max(left, std::chrono::milliseconds(1)));
-            } catch (const std::exception&) {  // it has gone before, or does not listen
-            }
-        }
-    }
+    if (!is_broken()) say_goodbye();
     stopping_ = true;
     listening_->abortWaitRecv();
     thread_.join();
+}
+
+/// Tells all members, and waits until they have it: a goodbye that does not arrive would be taken for a crash.
+void Lookout::say_goodbye() noexcept {
+    for (int to = 0; to < size(); ++to)
+        if (to != position_ && !gone_[static_cast<std::size_t>(to)]) tell(to, Saying::goodbye, 0, 0, {});
+    auto goodbyes = std::vector<Sent*>{};
+    {
+        const auto lock = std::lock_guard(sending_);
+        for (const auto& sent : sent_)
+            if (sent->note.saying == Saying::goodbye) goodbyes.push_back(sent.get());
+    }
+    const auto until = from_now(longest_goodbye);
+    for (auto* sent : goodbyes) {
+        if (gone_[static_cast<std::size_t>(sent->to)]) continue;
+        try {
+            const auto left =
+                std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+            sent->buffer->waitSend(std::max(left, std::chrono::milliseconds(1)));
+        } catch (const std::exception&) {  // it does not listen
+        }
+    }
 }
 
 Lookout::Note& Lookout::inbox(int from) const { return inbox_[static_cast<std::size_t>(from)]; }
@@ -154,7 +161,12 @@ void Lookout::hear(int from, const Note& note) {
             break;
         case Saying::goodbye:
             gone_[f] = true;
-            change([] {});
+            {
+                // Gloo does not always notice that what is on its way to it has no reader any more.
+                const auto lock = std::lock_guard(sending_);
+                for (const auto& sent : sent_)
+                    if (sent->to == from) sent->buffer->abortWaitSend();
+            }
             break;
         case Saying::probe:
             break;

@@ -77,6 +77,7 @@ private:
     void expect(int from);
     bool tell(int to, Saying saying, std::uint64_t number, std::uint32_t yes, const std::string& text) noexcept;
     void tell_verdict() noexcept;
+    void say_goodbye() noexcept;
     void wake() noexcept;
     Note& inbox(int from) const;
     int size() const { return static_cast<int>(ranks_.size()); }

@@ -6,9 +6,15 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
@@ -64,18 +70,53 @@ std::string own_address(const std::string& interface, bool one_host) {
                      "; there are ", names.empty() ? "none" : names, "; name one with RANKMESH_INTERFACE"));
 }
 
-std::shared_ptr<::gloo::transport::Device> device_on(const std::string& address) {
-    static std::mutex mutex;
-    static std::map<std::string, std::weak_ptr<::gloo::transport::Device>> devices;
-    const auto lock = std::lock_guard(mutex);
-    auto& kept = devices[address];
-    auto device = kept.lock();
-    if (!device) {
-        auto wanted = ::gloo::transport::tcp::attr(address.c_str());
-        wanted.ai_family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
-        kept = device = ::gloo::transport::tcp::CreateDevice(wanted);
+/// A descriptor that is ready as long as it rings.
+struct Network::Bell final : ::gloo::transport::tcp::Handler {
+    Bell() : descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+    ~Bell() override { close(descriptor); }
+    /// A short pause leaves the processor to the others that connect.
+    void handleEvents(int) override { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+    void ring() const { static_cast<void>(eventfd_write(descriptor, 1)); }
+    void stop() const {
+        auto count = eventfd_t{};
+        static_cast<void>(eventfd_read(descriptor, &count));
     }
-    return device;
+    const int descriptor;
+};
+
+std::shared_ptr<Network> Network::on(const std::string& address) {
+    static std::mutex mutex;
+    static std::map<std::string, std::weak_ptr<Network>> networks;
+    const auto lock = std::lock_guard(mutex);
+    auto& kept = networks[address];
+    auto network = kept.lock();
+    if (!network) kept = network = std::make_shared<Network>(address);
+    return network;
+}
+
+Network::Network(const std::string& address) : bell_(std::make_unique<Bell>()) {
+    // Gloo writes to peers that may be gone; the signal for that would end this process as well.
+    struct sigaction action {};
+    if (sigaction(SIGPIPE, nullptr, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
+        action.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+    auto wanted = ::gloo::transport::tcp::attr(address.c_str());
+    wanted.ai_family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
+    device_ = ::gloo::transport::tcp::CreateDevice(wanted);
+    if (auto* device = dynamic_cast<::gloo::transport::tcp::Device*>(device_.get()))
+        device->registerDescriptor(bell_->descriptor, EPOLLIN, bell_.get());
+}
+
+Network::~Network() = default;
+
+Network::Hurry::Hurry(std::shared_ptr<Network> network) : network_(std::move(network)) {
+    const auto lock = std::lock_guard(network_->mutex_);
+    if (network_->hurries_++ == 0) network_->bell_->ring();
+}
+
+Network::Hurry::~Hurry() {
+    const auto lock = std::lock_guard(network_->mutex_);
+    if (--network_->hurries_ == 0) network_->bell_->stop();
 }
 
 }  // namespace rankmesh::detail

@@ -4,6 +4,7 @@
 #include <gloo/transport/device.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace rankmesh::detail {
@@ -13,6 +14,34 @@ namespace rankmesh::detail {
 std::string own_address(const std::string& interface, bool one_host);
 
 /// Gloo's sockets of this process on one address: one thread that reads and writes for all its channels.
-std::shared_ptr<::gloo::transport::Device> device_on(const std::string& address);
+class Network {
+public:
+    /// The one of that address in this process.
+    static std::shared_ptr<Network> on(const std::string& address);
+    explicit Network(const std::string& address);
+    ~Network();
+
+    const std::shared_ptr<::gloo::transport::Device>& device() const { return device_; }
+
+    /// While one lives, connections are made and ended without a pause: Gloo's thread sleeps for up to 10 ms
+    /// at a time, and whoever takes a socket from it waits until it has woken.
+    class Hurry {
+    public:
+        explicit Hurry(std::shared_ptr<Network> network);
+        ~Hurry();
+        Hurry(const Hurry&) = delete;
+        Hurry& operator=(const Hurry&) = delete;
+
+    private:
+        const std::shared_ptr<Network> network_;
+    };
+
+private:
+    struct Bell;
+    std::unique_ptr<Bell> bell_;  // outlives the device, whose thread looks at it
+    std::shared_ptr<::gloo::transport::Device> device_;
+    std::mutex mutex_;
+    int hurries_ = 0;
+};
 
 }  // namespace rankmesh::detail

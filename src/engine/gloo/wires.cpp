@@ -13,14 +13,20 @@
 
 namespace rankmesh::detail {
 
-Wires::Wires(const std::shared_ptr<::gloo::transport::Device>& device, int position, int size)
-    : ::gloo::Context(position, size) {
+Wires::Wires(std::shared_ptr<Network> network, int position, int size)
+    : ::gloo::Context(position, size), network_(std::move(network)) {
     setTimeout(without_end);
-    device_ = device;
+    device_ = network_->device();
     transportContext_ = device_->createContext(position, size);
     transportContext_->setTimeout(without_end);
     for (int i = 0; i < size; ++i)
         if (i != position) transportContext_->createPair(i);
+}
+
+Wires::~Wires() {
+    const auto hurry = Network::Hurry(network_);
+    transportContext_ = nullptr;
+    device_ = nullptr;
 }
 
 std::string Wires::address_for(int position) const {
@@ -33,6 +39,7 @@ std::string Wires::address_for(int position) const {
 }
 
 void Wires::connect(int position, const std::string& address) {
+    const auto hurry = Network::Hurry(network_);
     auto socket = sockaddr_storage{};
     std::memcpy(&socket, address.data(), std::min(address.size(), sizeof socket));
     transportContext_->getPair(position)->connect(::gloo::transport::tcp::Address(socket).bytes());
@@ -40,6 +47,7 @@ void Wires::connect(int position, const std::string& address) {
 
 void Wires::cut() noexcept {
     // The one way that Gloo offers to end what waits: a wait whose time is over breaks its whole context.
+    const auto hurry = Network::Hurry(network_);
     try {
         char nothing = 0;
         const auto probe = createUnboundBuffer(&nothing, sizeof nothing);

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/gloo/network.hpp"
+
 namespace rankmesh::detail {
 
 /// As long as Gloo is ever told to wait: deadlines are kept by rankmesh, since Gloo breaks all connections of
@@ -18,7 +20,8 @@ constexpr auto without_end = std::chrono::milliseconds(std::chrono::hours(24 * 3
 class Wires final : public ::gloo::Context {
 public:
     /// Makes the near ends; each takes one descriptor.
-    Wires(const std::shared_ptr<::gloo::transport::Device>& device, int position, int size);
+    Wires(std::shared_ptr<Network> network, int position, int size);
+    ~Wires() override;
 
     /// Where the member at `position` reaches this one: a few bytes for `connect` there.
     std::string address_for(int position) const;
@@ -30,6 +33,9 @@ public:
     }
     /// Ends every connection; what waits on one throws, and nobody touches its buffers afterwards.
     void cut() noexcept;
+
+private:
+    const std::shared_ptr<Network> network_;
 };
 
 }  // namespace rankmesh::detail

@@ -109,7 +109,7 @@ GlooWorld::GlooWorld(Rendezvous rendezvous, const std::string& interface, const 
     const auto lines = rendezvous_.all("the start of the world", cat(rank(), " ", host_, "\n"), merge_hosts);
     auto hosts = std::size_t{1};
     local_ranks_ = ranks_of(lines, host_, hosts);
-    if (size() > 1) device_ = device_on(own_address(interface_, hosts == 1));
+    if (size() > 1) network_ = Network::on(own_address(interface_, hosts == 1));
 }
 
 void GlooWorld::leave(const std::string& what) noexcept {
@@ -142,7 +142,7 @@ void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest>
     check_descriptors(requests);
     auto note = std::string{};
     for (const auto& request : requests) try {
-            auto wires = std::make_shared<Wires>(device_, request.position, request.label->ranks.size());
+            auto wires = std::make_shared<Wires>(network_, request.position, request.label->ranks.size());
             add_addresses(note, request.item, *wires);
             announced_[request.key] = std::move(wires);
         } catch (const std::exception& error) {

@@ -43,7 +43,7 @@ private:
     const std::string interface_;
     std::string host_;
     std::vector<int> local_ranks_;
-    std::shared_ptr<::gloo::transport::Device> device_;
+    std::shared_ptr<Network> network_;
     std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected
     std::string note_;                                 // under which they were
     std::map<int, std::string> notes_;                 // of peers, which are read once
