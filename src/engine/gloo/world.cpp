@@ -109,7 +109,9 @@ GlooWorld::GlooWorld(Rendezvous rendezvous, const std::string& interface, const 
     const auto lines = rendezvous_.all("the start of the world", cat(rank(), " ", host_, "\n"), merge_hosts);
     auto hosts = std::size_t{1};
     local_ranks_ = ranks_of(lines, host_, hosts);
-    if (size() > 1) network_ = Network::on(own_address(interface_, hosts == 1));
+    if (size() == 1) return;
+    address_ = own_address(interface_, hosts == 1);
+    network_ = Network::on(address_);
 }
 
 void GlooWorld::leave(const std::string& what) noexcept {

@@ -26,6 +26,8 @@ public:
     void leave(const std::string& what) noexcept override;
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::string host() override { return host_; }
+    /// Where peers reach this process; "" in a world of one.
+    const std::string& address() const { return address_; }
 
 private:
     int rank() const override { return rendezvous_.rank(); }
@@ -42,6 +44,7 @@ private:
     Rendezvous rendezvous_;
     const std::string interface_;
     std::string host_;
+    std::string address_;
     std::vector<int> local_ranks_;
     std::shared_ptr<Network> network_;
     std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected

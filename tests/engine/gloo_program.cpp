@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that goes wrong in the way its argument says; gloo_failures.cpp starts its ranks and looks at what
+// each of them says.
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/gloo.hpp>
+
+using namespace rankmesh;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+long long milliseconds_since(Clock::time_point begin) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
+}
+
+/// Calls `body`, and says what it throws and after how long.
+template <class Body>
+void hear(const World& world, const char* what, Body&& body) {
+    const auto begin = Clock::now();
+    const auto said = [&](const char* kind, const std::string& ranks, const std::exception& error) {
+        std::printf("rank %d, %s: %s %s after %lld ms: %s\n", world.rank(), what, kind, ranks.c_str(),
+                    milliseconds_since(begin), error.what());
+        std::fflush(stdout);
+    };
+    try {
+        body();
+        std::printf("rank %d, %s: went well\n", world.rank(), what);
+        std::fflush(stdout);
+    } catch (const Lost& error) {
+        said("Lost", ranks_to_string(error.ranks), error);
+    } catch (const Deadline& error) {
+        said("Deadline", ranks_to_string(error.missing), error);
+    } catch (const Error& error) {
+        said("Error", "", error);
+    }
+}
+
+void sleep(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+
+int program(const std::string& mode) {
+    auto options = WorldOptions{.deadline = std::chrono::seconds(mode.starts_with("deadline") ? 1 : 20)};
+    if (mode == "log") options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
+    auto world = World::from_environment(options);
+    const auto odd = world.rank() == 1;
+    if (mode == "deadline-join") {
+        if (odd) return sleep(2500), 0;
+        hear(world, "join", [&] { world.join({{"dp", rest}}); });
+        return 0;
+    }
+    auto me = world.join({{"dp", 2}, {"tp", rest}}, {.over = {{"dp", "tp"}}});
+    auto all = me.on("dp", "tp");
+    auto x = std::vector<float>(1000, 1);
+    all.all_reduce(x);
+    if (mode == "kill") {
+        if (odd) raise(SIGKILL);
+        hear(world, "all", [&] { all.all_reduce(x); });
+        hear(world, "all again", [&] { all.barrier(); });
+        hear(world, "tp", [&] { me.on("tp").all_reduce(x); });
+        hear(world, "dp", [&] { me.on("dp").barrier(); });
+        return 0;
+    }
+    if (mode == "kill-idle") {  // nobody calls when it happens
+        if (odd) raise(SIGKILL);
+        sleep(1000);
+        hear(world, "message", [&] {
+            if (world.rank() == 0) all.send(x, 2);
+            if (world.rank() == 2) all.recv(x, 0);
+            if (world.rank() == 3) all.recv(x, 0);
+        });
+        return 0;
+    }
+    if (mode == "kill-started") {
+        auto pending = all.start_all_reduce(x);
+        if (odd) raise(SIGKILL);
+        hear(world, "wait", [&] {
+            pending.wait();
+            all.barrier();
+        });
+        return 0;
+    }
+    if (mode == "deadline") {
+        if (odd) return sleep(2500), 0;
+        hear(world, "all", [&] { all.all_reduce(x); });
+        hear(world, "all again", [&] { all.barrier(); });
+        return 0;
+    }
+    if (mode == "deadline-started") {
+        if (odd) return sleep(2500), 0;
+        hear(world, "wait", [&] { all.start_all_reduce(x).wait(); });
+        return 0;
+    }
+    if (mode == "deadline-recv") {
+        if (world.rank() == 0) hear(world, "recv", [&] { all.recv(x, 1); });
+        sleep(1500);
+        hear(world, "barrier", [&] { all.barrier(); });
+        return 0;
+    }
+    if (mode == "throw") {
+        if (odd) throw std::runtime_error("boom");
+        hear(world, "all", [&] { all.barrier(); });
+        return 0;
+    }
+    if (mode == "throw-pending") {
+        if (odd) {
+            auto pending = all.start_all_reduce(x);
+            throw std::runtime_error("boom");
+        }
+        sleep(300);
+        hear(world, "all", [&] { all.barrier(); });
+        return 0;
+    }
+    if (mode == "throw-before-join") {
+        if (odd) throw std::runtime_error("boom");
+        hear(world, "join", [&] { world.join({{"dp", rest}}); });
+        return 0;
+    }
+    std::printf("rank %d ended well\n", world.rank());
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return program(argc > 1 ? argv[1] : "");
+    } catch (const std::exception& error) {
+        std::printf("main caught: %s\n", error.what());
+        return 1;
+    }
+}
