@@ -87,6 +87,9 @@ int run(const Arguments& arguments, Output& output) {
     auto variables = Variables{};
     variables.reserve("RANKMESH_ENGINE", "the choice of an engine");
     variables.reserve("RANKMESH_WORLD_SIZE", "the size of the world");
+    variables.reserve("RANKMESH_STORE", "where the processes meet");
+    variables.reserve("RANKMESH_JOB", "the id of the job");
+    variables.reserve("RANKMESH_INTERFACE", "the network interface");
     variables.set("RANKMESH_RANK", rank, "the rank");
     variables.set("RANKMESH_INSIDE", inside ? 1 : 0, "whether the rank is in the mesh");
     std::visit(

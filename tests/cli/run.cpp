@@ -65,9 +65,9 @@ TEST(RunVerb, ASizeThatNobodyKnowsIsMisuse) {
 TEST(RunVerb, AnEngineThatDoesNotExistIsMisuse) {
     const auto outcome = rankmesh("run dp=2 --engine thread");
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(
-        outcome.output,
-        "rankmesh: no engine is named 'thread'; did you mean 'threads'?; there are 'threads', 'mpi' and 'gloo'\n");
+    EXPECT_EQ(outcome.output,
+              "rankmesh: no engine is named 'thread'; did you mean 'threads'?; there are 'threads', 'mpi' "
+              "and 'gloo'\n");
 }
 
 TEST(RunVerb, RunsOnTheProcessesThatMpirunStarted) {

@@ -35,10 +35,10 @@ Outcome job(const std::string& mode, int size = 4, int come = -1, const std::str
         variables["RANKMESH_JOB"] = name;
         variables["WORLD_SIZE"] = std::to_string(size);
         variables["RANK"] = std::to_string(rank);
-        processes.push_back(support::start({"/bin/sh", "-c",
-                                            "exec timeout -k 5 30 " RANKMESH_GLOO_PROGRAM " " + mode + " > " + output +
-                                                " 2>&1"},
-                                           variables));
+        processes.push_back(support::start(
+            {"/bin/sh", "-c",
+             "exec timeout -k 5 30 " RANKMESH_GLOO_PROGRAM " " + mode + " > " + output + " 2>&1"},
+            variables));
     }
     for (std::size_t rank = 0; rank < processes.size(); ++rank) {
         outcome.exit_codes.push_back(support::end_of(processes[rank]));
@@ -58,7 +58,8 @@ void expect_says(const Outcome& outcome, std::size_t rank, const std::string& pa
 /// The milliseconds that a rank says something took.
 int took(const Outcome& outcome, std::size_t rank, const std::string& what) {
     auto found = std::smatch{};
-    const auto pattern = std::regex("rank " + std::to_string(rank) + ", " + what + ": [^:]* after ([0-9]+) ms");
+    const auto pattern =
+        std::regex("rank " + std::to_string(rank) + ", " + what + ": [^:]* after ([0-9]+) ms");
     return std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoi(found[1]) : -1;
 }
 
@@ -83,9 +84,10 @@ TEST(GlooFailures, AKilledRankIsLostOnEveryCommunicatorThatHeldItAndNowhereElse)
     EXPECT_NE(outcome.exit_codes[1], 0);
     for (auto rank : {0U, 2U, 3U}) {
         expect_says(outcome, rank, ", all: Lost {1} after ");
-        expect_says(outcome, rank,
-                    "rank 1 is gone: its process has ended or can not be reached; 'dp,tp' of mesh dp=2 tp=2, group "
-                    "{0..3}, can not be used any more");
+        expect_says(
+            outcome, rank,
+            "rank 1 is gone: its process has ended or can not be reached; 'dp,tp' of mesh dp=2 tp=2, group "
+            "{0..3}, can not be used any more");
         expect_took(outcome, rank, "all", 0, 1000);
         expect_says(outcome, rank, ", all again: Lost {1} after ");
     }
@@ -115,9 +117,10 @@ TEST(GlooFailures, APassedDeadlineNamesWhoHasNotCome) {
     const auto outcome = job("deadline");
     for (auto rank : {0U, 2U, 3U}) {
         expect_says(outcome, rank, ", all: Deadline {1} after ");
-        expect_says(outcome, rank,
-                    " in all_reduce of 1000 f32 by sum, call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}: "
-                    "arrived {0, 2, 3}, missing {1}; 'dp,tp' of mesh dp=2 tp=2 can not be used any more");
+        expect_says(
+            outcome, rank,
+            " in all_reduce of 1000 f32 by sum, call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}: "
+            "arrived {0, 2, 3}, missing {1}; 'dp,tp' of mesh dp=2 tp=2 can not be used any more");
         expect_took(outcome, rank, "all", 950, 1500);
         expect_says(outcome, rank, ", all again: Deadline {1} after ");
     }
@@ -133,9 +136,10 @@ TEST(GlooFailures, AStartedOperationHasTheSameDeadlineInWait) {
 
 TEST(GlooFailures, AMessageThatNobodySendsNamesItsSender) {
     const auto outcome = job("deadline-recv");
-    expect_says(outcome, 0,
-                "the deadline of 1 s passed on rank 0 in recv of 1000 f32 from 1, message number 1 on 'dp,tp' of "
-                "mesh dp=2 tp=2, group {0..3}: arrived {0}, missing {1}");
+    expect_says(
+        outcome, 0,
+        "the deadline of 1 s passed on rank 0 in recv of 1000 f32 from 1, message number 1 on 'dp,tp' of "
+        "mesh dp=2 tp=2, group {0..3}: arrived {0}, missing {1}");
     expect_took(outcome, 0, "recv", 950, 1500);
     for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Deadline {1} after ");
 }
@@ -152,8 +156,9 @@ TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheDeadline) {
 TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheDeadline) {
     const auto outcome = job("deadline-never", 4, 3);
     for (std::size_t rank = 0; rank < 3; ++rank)
-        expect_says(outcome, rank, "main caught: the deadline of 1 s passed in the start of the world on rank " +
-                                       std::to_string(rank) + ": arrived {0..2}, missing {3}");
+        expect_says(outcome, rank,
+                    "main caught: the deadline of 1 s passed in the start of the world on rank " +
+                        std::to_string(rank) + ": arrived {0..2}, missing {3}");
 }
 
 TEST(GlooFailures, ARankThatThrowsIsLostOnAllOthers) {
@@ -171,8 +176,9 @@ TEST(GlooFailures, ARankThatThrowsBeforeAJoinIsLostInIt) {
     const auto outcome = job("throw-before-join");
     for (auto rank : {0U, 2U, 3U}) {
         expect_says(outcome, rank, ", join: Lost {1} after ");
-        expect_says(outcome, rank, "rank 1 of 4 left its world by an exception; join can not be completed on rank " +
-                                       std::to_string(rank));
+        expect_says(outcome, rank,
+                    "rank 1 of 4 left its world by an exception; join can not be completed on rank " +
+                        std::to_string(rank));
     }
 }
 
@@ -181,10 +187,11 @@ TEST(GlooFailures, AFolderThatOthersCanWriteIsRefused) {
     chmod(folder.path().c_str(), 0777);
     const auto outcome = job("well", 2, -1, folder.path());
     for (std::size_t rank = 0; rank < 2; ++rank)
-        expect_says(outcome, rank,
-                    "main caught: the store '" + folder.path() +
-                        "' can be written by others (mode 0777); chmod 700 it, or name a folder that does not exist "
-                        "yet");
+        expect_says(
+            outcome, rank,
+            "main caught: the store '" + folder.path() +
+                "' can be written by others (mode 0777); chmod 700 it, or name a folder that does not exist "
+                "yet");
 }
 
 TEST(GlooFailures, AFolderOfAnotherUserIsRefused) {
@@ -196,8 +203,9 @@ TEST(GlooFailures, AFolderOfAnotherUserIsRefused) {
     ASSERT_EQ(root ? chown(other.c_str(), owner, owner) : 0, 0);
     const auto outcome = job("well", 2, -1, other);
     for (std::size_t rank = 0; rank < 2; ++rank)
-        expect_says(outcome, rank, "main caught: the store '" + other + "' belongs to user " + std::to_string(owner) +
-                                       ", but this process runs as " + std::to_string(geteuid()));
+        expect_says(outcome, rank,
+                    "main caught: the store '" + other + "' belongs to user " + std::to_string(owner) +
+                        ", but this process runs as " + std::to_string(geteuid()));
 }
 
 TEST(GlooFailures, ALinkInsteadOfAFolderIsRefused) {
@@ -224,8 +232,9 @@ TEST(GlooFailures, WhatAnEarlierJobLeftIsNeverRead) {
     EXPECT_EQ(job("well", 2, -1, store).exit_codes, (std::vector{0, 0}));
     const auto again = job("well", 2, -1, store);
     for (std::size_t rank = 0; rank < 2; ++rank)
-        expect_says(again, rank, "main caught: rank " + std::to_string(rank) + " of the job 'a job' is in the store '" +
-                                     store + "' already: two processes have that rank, or an earlier job had that id");
+        expect_says(again, rank,
+                    "main caught: rank " + std::to_string(rank) + " of the job 'a job' is in the store '" +
+                        store + "' already: two processes have that rank, or an earlier job had that id");
     EXPECT_EQ(job("well", 2, -1, store, {}, "another job").exit_codes, (std::vector{0, 0}));
     // One that was killed leaves its notes as well.
     job("kill", 4, -1, store, {}, "killed");
@@ -242,7 +251,8 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
     const auto run = [](const std::map<std::string, std::string>& variables) {
         const auto folder = support::Folder();
         const auto output = folder.path() + "/output";
-        support::end_of(support::start({"/bin/sh", "-c", RANKMESH_GLOO_PROGRAM " > " + output + " 2>&1"}, variables));
+        support::end_of(
+            support::start({"/bin/sh", "-c", RANKMESH_GLOO_PROGRAM " > " + output + " 2>&1"}, variables));
         auto text = std::stringstream{};
         text << std::ifstream(output).rdbuf();
         return text.str();
@@ -251,38 +261,45 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
     const auto has = [](const std::string& text, const std::string& part) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
-    has(run({gloo}), "the engine 'gloo' does not know how many processes there are: none of RANKMESH_WORLD_SIZE, ");
-    has(run({gloo, {"WORLD_SIZE", "4"}}), "does not know which of 4 processes (WORLD_SIZE) this is: none of ");
-    has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "4"}}), "rank 4 (RANK) of a world of 4 (WORLD_SIZE); ranks are 0..3");
+    has(run({gloo}),
+        "the engine 'gloo' does not know how many processes there are: none of RANKMESH_WORLD_SIZE, ");
+    has(run({gloo, {"WORLD_SIZE", "4"}}),
+        "does not know which of 4 processes (WORLD_SIZE) this is: none of ");
+    has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "4"}}),
+        "rank 4 (RANK) of a world of 4 (WORLD_SIZE); ranks are 0..3");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}}),
-        "does not know where the 4 processes (WORLD_SIZE) meet; set RANKMESH_STORE to a folder that all of them see");
+        "does not know where the 4 processes (WORLD_SIZE) meet; set RANKMESH_STORE to a folder that all of "
+        "them see");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"RANKMESH_STORE", "/nowhere/store"}}),
-        "has no job id, so notes of an earlier job in the store '/nowhere/store' could be taken for this one's; set "
+        "has no job id, so notes of an earlier job in the store '/nowhere/store' could be taken for this "
+        "one's; set "
         "RANKMESH_JOB to the same new text for every process");
-    has(run({gloo, {"WORLD_SIZE", "1"}}), "main caught: ");  // a mesh of two does not fit, but the world is there
+    has(run({gloo, {"WORLD_SIZE", "1"}}),
+        "main caught: ");  // a mesh of two does not fit, but the world is there
 }
 
 TEST(GlooFailures, MoreConnectionsThanDescriptorsAreRefusedOnEveryRankBeforeConnecting) {
     const auto folder = support::Folder();
     auto processes = std::vector<pid_t>{};
     for (int rank = 0; rank < 4; ++rank)
-        processes.push_back(support::start(
-            {"/bin/sh", "-c",
-             "ulimit -n 20; exec timeout -k 5 30 " RANKMESH_GLOO_PROGRAM " well > " + folder.path() + "/" +
-                 std::to_string(rank) + " 2>&1"},
-            {{"RANKMESH_ENGINE", "gloo"},
-             {"RANKMESH_STORE", folder.path() + "/store"},
-             {"RANKMESH_JOB", "few"},
-             {"WORLD_SIZE", "4"},
-             {"RANK", std::to_string(rank)}}));
+        processes.push_back(
+            support::start({"/bin/sh", "-c",
+                            "ulimit -n 20; exec timeout -k 5 30 " RANKMESH_GLOO_PROGRAM " well > " +
+                                folder.path() + "/" + std::to_string(rank) + " 2>&1"},
+                           {{"RANKMESH_ENGINE", "gloo"},
+                            {"RANKMESH_STORE", folder.path() + "/store"},
+                            {"RANKMESH_JOB", "few"},
+                            {"WORLD_SIZE", "4"},
+                            {"RANK", std::to_string(rank)}}));
     for (std::size_t rank = 0; rank < 4; ++rank) {
         EXPECT_EQ(support::end_of(processes[rank]), 1);
         auto text = std::stringstream{};
         text << std::ifstream(folder.path() + "/" + std::to_string(rank)).rdbuf();
         EXPECT_TRUE(std::regex_search(
-            text.str(), std::regex("the groups of this rank need 5 connections, most of them 'dp,tp' of mesh dp=2 tp=2 "
-                                   "with 3; with [0-9]+ other descriptors that is beyond the limit of 20; raise it to "
-                                   "[0-9]+ \\(ulimit -n\\), or declare fewer or smaller groups")))
+            text.str(),
+            std::regex("the groups of this rank need 5 connections, most of them 'dp,tp' of mesh dp=2 tp=2 "
+                       "with 3; with [0-9]+ other descriptors that is beyond the limit of 20; raise it to "
+                       "[0-9]+ \\(ulimit -n\\), or declare fewer or smaller groups")))
             << text.str();
     }
 }

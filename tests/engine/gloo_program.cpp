@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that goes wrong in the way its argument says; gloo_failures.cpp starts its ranks and looks at what
-// each of them says.
+// A program that goes wrong in the way its argument says; gloo_failures.cpp starts its ranks and looks at
+// what each of them says.
 #include <signal.h>
 
 #include <chrono>
@@ -48,7 +48,8 @@ void sleep(int milliseconds) { std::this_thread::sleep_for(std::chrono::millisec
 
 int program(const std::string& mode) {
     auto options = WorldOptions{.deadline = std::chrono::seconds(mode.starts_with("deadline") ? 1 : 20)};
-    if (mode == "log") options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
+    if (mode == "log")
+        options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
     auto world = World::from_environment(options);
     const auto odd = world.rank() == 1;
     if (mode == "deadline-join") {

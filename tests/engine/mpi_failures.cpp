@@ -275,9 +275,9 @@ TEST(Launcher, TheEngineIsTheEnvironmentsChoice) {
     auto outcome = alone("RANKMESH_WORLD_SIZE=1 WORLD_SIZE=8");
     EXPECT_HAS(outcome, "does not fit a world of 1");
     outcome = alone("RANKMESH_ENGINE=thread");
-    EXPECT_EQ(
-        outcome.output,
-        "main caught: no engine is named 'thread'; did you mean 'threads'?; there are 'threads', 'mpi' and 'gloo'\n");
+    EXPECT_EQ(outcome.output,
+              "main caught: no engine is named 'thread'; did you mean 'threads'?; there are 'threads', 'mpi' "
+              "and 'gloo'\n");
     outcome = alone("WORLD_SIZE=many");
     EXPECT_EQ(outcome.output,
               "main caught: WORLD_SIZE='many' is no whole number of 1 or more; set it to one, or unset it\n");

@@ -37,7 +37,8 @@ private:
 };
 
 /// Starts a program with more variables in its environment; the number of the process.
-inline pid_t start(const std::vector<std::string>& words, const std::map<std::string, std::string>& variables) {
+inline pid_t start(const std::vector<std::string>& words,
+                   const std::map<std::string, std::string>& variables) {
     const auto process = fork();
     if (process < 0) throw std::runtime_error("no process can be started");
     if (process > 0) return process;
@@ -58,8 +59,9 @@ inline int end_of(pid_t process) {
 }
 
 /// The ranks of one Gloo job, started one by one by nobody but this process.
-inline std::vector<pid_t> start_ranks(const std::vector<std::string>& words, int size, const std::string& store,
-                                      const std::string& job, std::map<std::string, std::string> variables = {}) {
+inline std::vector<pid_t> start_ranks(const std::vector<std::string>& words, int size,
+                                      const std::string& store, const std::string& job,
+                                      std::map<std::string, std::string> variables = {}) {
     auto processes = std::vector<pid_t>{};
     variables["RANKMESH_ENGINE"] = "gloo";
     variables["RANKMESH_STORE"] = store;

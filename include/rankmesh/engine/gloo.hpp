@@ -15,8 +15,8 @@ bool is_built();
 struct Meeting {
     /// A folder that all processes of the job see; else RANKMESH_STORE. A job of one process needs none.
     std::string store = {};
-    /// Tells this start of the job from every other one in that folder; else RANKMESH_JOB, TORCHELASTIC_RUN_ID,
-    /// SLURM_JOB_ID with its step, or what Open MPI's launcher calls the job.
+    /// Tells this start of the job from every other one in that folder; else RANKMESH_JOB,
+    /// TORCHELASTIC_RUN_ID, SLURM_JOB_ID with its step, or what Open MPI's launcher calls the job.
     std::string job = {};
     /// Else OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
     std::optional<int> rank = {};

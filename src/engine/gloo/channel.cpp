@@ -87,12 +87,14 @@ void GlooChannel::post(Started& started) {
         in = started.held.data();
     }
     if (to == wires_->rank && from == wires_->rank) {  // a shift by a multiple of the size
-        if (call.out != call.in && call.in_bytes() > 0) std::copy_n(in, call.in_bytes(), static_cast<char*>(call.out));
+        if (call.out != call.in && call.in_bytes() > 0)
+            std::copy_n(in, call.in_bytes(), static_cast<char*>(call.out));
         return;
     }
     const auto slot = shifts ? shift_slot : message_slot;
     if (from >= 0) {
-        auto& half = started.halves.emplace_back(Half{wires_->buffer(call.out, call.out_bytes()), from, true});
+        auto& half =
+            started.halves.emplace_back(Half{wires_->buffer(call.out, call.out_bytes()), from, true});
         half.buffer->recv(from, slot);
     }
     if (to >= 0) {

@@ -42,8 +42,9 @@ int open_folder(int parent, const std::string& name, const std::string& path) {
     if (folder < 0 || fstat(folder, &status) != 0) throw_failure("can not open", path);
     if (status.st_uid != geteuid()) {
         close(folder);
-        throw Misuse(cat("the store '", path, "' belongs to user ", status.st_uid, ", but this process runs as ",
-                         geteuid(), "; what another user writes there is not believed, name a folder of your own"));
+        throw Misuse(cat("the store '", path, "' belongs to user ", status.st_uid,
+                         ", but this process runs as ", geteuid(),
+                         "; what another user writes there is not believed, name a folder of your own"));
     }
     if ((status.st_mode & 022) != 0) {
         close(folder);
@@ -113,8 +114,6 @@ std::optional<std::string> FileStore::get(const std::string& name) const {
     return text;
 }
 
-void FileStore::remove(const std::string& name) noexcept {
-    unlinkat(directory_, file_name(name).c_str(), 0);
-}
+void FileStore::remove(const std::string& name) noexcept { unlinkat(directory_, file_name(name).c_str(), 0); }
 
 }  // namespace rankmesh::detail

@@ -17,7 +17,9 @@ std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const Wo
     auto rendezvous = detail::Rendezvous(std::move(store), "", met.rank, met.size, options.deadline);
     rendezvous.claim();
     auto state = std::make_shared<detail::GlooWorld>(std::move(rendezvous), met.interface, options);
-    state->log(detail::cat("rank ", met.rank), detail::cat("meets by ", met.text(), state->address().empty() ? "" : ", on ", state->address()));
+    state->log(
+        detail::cat("rank ", met.rank),
+        detail::cat("meets by ", met.text(), state->address().empty() ? "" : ", on ", state->address()));
     return state;
 }
 

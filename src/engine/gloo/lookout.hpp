@@ -20,8 +20,8 @@ namespace rankmesh::detail {
 /// What members of a channel tell each other beside its data, on a thread of its own: who has come to a call
 /// whose deadline passes, that a member leaves, and why the channel is broken.
 ///
-/// A member whose connection breaks without a word is gone. The first verdict stands; it is told to all others
-/// before their connections are cut, so that every member gives the same reason.
+/// A member whose connection breaks without a word is gone. The first verdict stands; it is told to all
+/// others before their connections are cut, so that every member gives the same reason.
 class Lookout {
 public:
     Lookout(std::shared_ptr<Wires> wires, std::vector<int> ranks);
@@ -50,7 +50,8 @@ public:
     void explain(const std::string& text) noexcept;
     /// Throws what the verdict says, in the words of a label; called once there is one.
     [[noreturn]] void throw_verdict(const Label& label) const;
-    /// Blocks until `condition` holds, which is looked at whenever `changed` was called or there is a verdict.
+    /// Blocks until `condition` holds, which is looked at whenever `changed` was called or there is a
+    /// verdict.
     template <class Condition>
     void wait(Condition&& condition) {
         auto lock = std::unique_lock(mutex_);
@@ -75,7 +76,8 @@ private:
     void look_at_deadline();
     void conclude();
     void expect(int from);
-    bool tell(int to, Saying saying, std::uint64_t number, std::uint32_t yes, const std::string& text) noexcept;
+    bool tell(int to, Saying saying, std::uint64_t number, std::uint32_t yes,
+              const std::string& text) noexcept;
     void tell_verdict() noexcept;
     void say_goodbye() noexcept;
     void wake() noexcept;
@@ -97,11 +99,11 @@ private:
 
     // Of the thread that listens.
     std::unique_ptr<Note[]> inbox_;
-    std::vector<std::uint64_t> heard_;  // how many notes, by member
+    std::vector<std::uint64_t> heard_;     // how many notes, by member
     std::vector<std::atomic<bool>> gone_;  // members that have said goodbye
-    std::optional<std::uint64_t> asked_;  // the turn whose members were asked
-    std::uint64_t question_ = 0;          // the number that they were asked for
-    std::vector<char> answered_;          // by member: 0 not yet, 1 not there, 2 there
+    std::optional<std::uint64_t> asked_;   // the turn whose members were asked
+    std::uint64_t question_ = 0;           // the number that they were asked for
+    std::vector<char> answered_;           // by member: 0 not yet, 1 not there, 2 there
     TimePoint patience_ = TimePoint::max();
 
     struct Sent;

@@ -49,7 +49,8 @@ Met meet(const gloo::Meeting& given) {
     } else {
         throw Misuse(
             "the engine 'gloo' does not know how many processes there are: none of RANKMESH_WORLD_SIZE, "
-            "OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS and WORLD_SIZE is set; start under a launcher, "
+            "OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS and WORLD_SIZE is set; start under a "
+            "launcher, "
             "or set RANK and WORLD_SIZE for every process");
     }
     if (given.rank) {
@@ -58,17 +59,18 @@ Met meet(const gloo::Meeting& given) {
         met.rank = rank->value;
         met.rank_from = rank->variable;
     } else if (met.size > 1) {
-        throw Misuse(cat("the engine 'gloo' does not know which of ", met.size, " processes (", met.size_from,
-                         ") this is: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; set "
-                         "RANK to 0..",
-                         met.size - 1));
+        throw Misuse(
+            cat("the engine 'gloo' does not know which of ", met.size, " processes (", met.size_from,
+                ") this is: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; set "
+                "RANK to 0..",
+                met.size - 1));
     } else {
         met.rank_from = "the only one";
     }
     if (met.size < 1) throw Misuse(cat("a world of ", met.size, " processes; it must have 1 or more"));
     if (met.rank < 0 || met.rank >= met.size)
-        throw Misuse(cat("rank ", met.rank, " (", met.rank_from, ") of a world of ", met.size, " (", met.size_from,
-                         "); ranks are 0..", met.size - 1));
+        throw Misuse(cat("rank ", met.rank, " (", met.rank_from, ") of a world of ", met.size, " (",
+                         met.size_from, "); ranks are 0..", met.size - 1));
     met.interface = given.interface.empty() ? environment("RANKMESH_INTERFACE") : given.interface;
     if (met.size == 1) return met;
 
@@ -79,14 +81,16 @@ Met meet(const gloo::Meeting& given) {
         met.store_from = "RANKMESH_STORE";
     }
     if (met.store.empty())
-        throw Misuse(cat("the engine 'gloo' does not know where the ", met.size, " processes (", met.size_from,
+        throw Misuse(cat("the engine 'gloo' does not know where the ", met.size, " processes (",
+                         met.size_from,
                          ") meet; set RANKMESH_STORE to a folder that all of them see, such as "
                          "RANKMESH_STORE=$HOME/.rankmesh, and RANKMESH_JOB to an id of this start"));
     met.job = given.job;
     met.job_from = "the program";
     if (met.job.empty()) std::tie(met.job, met.job_from) = announced_job();
     if (met.job.empty())
-        throw Misuse(cat("the engine 'gloo' has no job id, so notes of an earlier job in the store '", met.store,
+        throw Misuse(cat("the engine 'gloo' has no job id, so notes of an earlier job in the store '",
+                         met.store,
                          "' could be taken for this one's; set RANKMESH_JOB to the same new text for every "
                          "process, such as RANKMESH_JOB=$(uuidgen)"));
     return met;

@@ -62,7 +62,8 @@ std::string own_address(const std::string& interface, bool one_host) {
     if (!interface.empty()) {
         for (const auto& each : all)
             if (each.name == interface) return each.address;
-        throw Misuse(cat("the network interface '", interface, "' is not up on this host; there are ", names));
+        throw Misuse(
+            cat("the network interface '", interface, "' is not up on this host; there are ", names));
     }
     for (const auto& each : all)
         if (each.loopback == one_host) return each.address;

@@ -25,14 +25,16 @@ std::vector<int> first_ranks(int size) {
 
 }  // namespace
 
-Rendezvous::Rendezvous(std::shared_ptr<FileStore> store, std::string scope, int rank, int size, Duration deadline)
+Rendezvous::Rendezvous(std::shared_ptr<FileStore> store, std::string scope, int rank, int size,
+                       Duration deadline)
     : store_(std::move(store)), scope_(std::move(scope)), rank_(rank), size_(size), deadline_(deadline) {}
 
 void Rendezvous::claim() {
     if (size_ == 1 || store_->put(full(cat("claim.", rank_)), "")) return;
-    throw Misuse(cat("rank ", rank_, " of the job '", store_->job(), "' is in the store '", store_->folder(),
-                     "' already: two processes have that rank, or an earlier job had that id; give every start "
-                     "a job id of its own, such as RANKMESH_JOB=$(uuidgen)"));
+    throw Misuse(
+        cat("rank ", rank_, " of the job '", store_->job(), "' is in the store '", store_->folder(),
+            "' already: two processes have that rank, or an earlier job had that id; give every start "
+            "a job id of its own, such as RANKMESH_JOB=$(uuidgen)"));
 }
 
 std::string Rendezvous::all(const std::string& phase, std::string text, const Combine& combine) {
@@ -58,8 +60,8 @@ std::string Rendezvous::all(const std::string& phase, std::string text, const Co
         store_->remove(full(note("up", rank_)));  // which the parent has read
     }
     if (inner) store_->remove(full(note("here", rank_)));
-    // Every rank has come to this step, so nobody reads what was written before the last one. What was written
-    // since then may be read after this one.
+    // Every rank has come to this step, so nobody reads what was written before the last one. What was
+    // written since then may be read after this one.
     for (const auto& name : old_litter_) store_->remove(name);
     old_litter_ = std::exchange(litter_, {});
     if (rank_ == 0) litter_.push_back(full(down));
@@ -73,9 +75,10 @@ void Rendezvous::publish(const std::string& name, const std::string& text) {
 }
 
 std::string Rendezvous::fetch(const std::string& phase, int from, const std::string& name,
-                              std::span<const int> ranks) {
-    return wait(phase, cat(name, ".", from), {ranks.begin(), ranks.end()},
-                [&](int rank) { return cat(name, ".", rank); }, from_now(deadline_));
+                              std::span<const int> ranks, std::chrono::steady_clock::time_point until) {
+    return wait(
+        phase, cat(name, ".", from), {ranks.begin(), ranks.end()},
+        [&](int rank) { return cat(name, ".", rank); }, until);
 }
 
 void Rendezvous::send(int to, const std::string& text) {
@@ -84,7 +87,8 @@ void Rendezvous::send(int to, const std::string& text) {
 
 std::string Rendezvous::receive(int from) {
     const auto letter = cat("letter.", from, ".", rank_, ".", received_[from]++);
-    auto text = wait("join", letter, {from}, [&](int) { return letter; }, from_now(deadline_));
+    auto text = wait(
+        "join", letter, {from}, [&](int) { return letter; }, from_now(deadline_));
     store_->remove(full(letter));
     return text;
 }
@@ -105,8 +109,9 @@ std::string Rendezvous::wait(const std::string& phase, const std::string& name, 
         if (auto text = store_->get(full(name))) return *text;
         if (const auto left = store_->get(full("left"))) {
             const auto rank = std::stoi(*left);
-            throw Lost(cat(left->substr(left->find(' ') + 1), "; ", phase, " can not be completed on rank ", rank_),
-                       {rank});
+            throw Lost(
+                cat(left->substr(left->find(' ') + 1), "; ", phase, " can not be completed on rank ", rank_),
+                {rank});
         }
         const auto now = std::chrono::steady_clock::now();
         if (now >= until) break;

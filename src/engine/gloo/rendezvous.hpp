@@ -37,7 +37,8 @@ public:
     /// Leaves a note of this rank for whoever asks; it goes when all ranks have taken two more steps.
     void publish(const std::string& name, const std::string& text);
     /// The note of that name by one of `ranks`, which all are waited for.
-    std::string fetch(const std::string& phase, int from, const std::string& name, std::span<const int> ranks);
+    std::string fetch(const std::string& phase, int from, const std::string& name, std::span<const int> ranks,
+                      std::chrono::steady_clock::time_point until);
     /// Carry texts in order from one rank to one other.
     void send(int to, const std::string& text);
     std::string receive(int from);
@@ -56,8 +57,8 @@ private:
     int size_;
     Duration deadline_;
     int steps_ = 0;
-    std::map<int, int> sent_;      // by receiver
-    std::map<int, int> received_;  // by sender
+    std::map<int, int> sent_;              // by receiver
+    std::map<int, int> received_;          // by sender
     std::vector<std::string> litter_;      // own notes since the last step
     std::vector<std::string> old_litter_;  // and before it, which everybody has read once all take one more
 };

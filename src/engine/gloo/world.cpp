@@ -66,8 +66,8 @@ void check_descriptors(std::span<const ChannelRequest> requests) {
     if (!largest || open + need <= static_cast<std::int64_t>(limit.rlim_cur)) return;
     throw Misuse(cat("the groups of this rank need ", need, " connections, most of them ",
                      largest->label->text(), " with ", largest->label->ranks.size() - 1, "; with ", open,
-                     " other descriptors that is beyond the limit of ", limit.rlim_cur,
-                     "; raise it to ", open + need, " (ulimit -n), or declare fewer or smaller groups"));
+                     " other descriptors that is beyond the limit of ", limit.rlim_cur, "; raise it to ",
+                     open + need, " (ulimit -n), or declare fewer or smaller groups"));
 }
 
 /// What a rank tells the others of one group: where each of its members reaches it.
@@ -143,13 +143,16 @@ void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest>
     note_ = cat("wires.", key);
     check_descriptors(requests);
     auto note = std::string{};
-    for (const auto& request : requests) try {
+    for (const auto& request : requests) {
+        try {
             auto wires = std::make_shared<Wires>(network_, request.position, request.label->ranks.size());
             add_addresses(note, request.item, *wires);
             announced_[request.key] = std::move(wires);
         } catch (const std::exception& error) {
-            throw Misuse(cat("the connections of ", request.label->text(), " can not be made: ", error.what()));
+            throw Misuse(
+                cat("the connections of ", request.label->text(), " can not be made: ", error.what()));
         }
+    }
     if (!requests.empty()) rendezvous_.publish(note_, note);
 }
 
@@ -157,22 +160,23 @@ void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::
     const auto& ranks = request.label->ranks;
     const auto phase = cat("join, connecting ", request.label->text());
     const auto until = from_now(options.deadline);
-    const auto alarm = std::make_unique<Alarm>(AlarmClock::of_process(), [&wires] { wires.cut(); });
+    const auto alarm = std::make_unique<Alarm>(clock_, [&wires] { wires.cut(); });
     alarm->set(until);
     const auto members = ranks.list();
     for (int i = 0; i < ranks.size(); ++i) {
         if (i == request.position) continue;
         auto found = notes_.find(ranks[i]);
         if (found == notes_.end())
-            found = notes_.emplace(ranks[i], rendezvous_.fetch(phase, ranks[i], note, members)).first;
+            found = notes_.emplace(ranks[i], rendezvous_.fetch(phase, ranks[i], note, members, until)).first;
         const auto address = address_in(found->second, request.item, request.position);
         try {
-            if (address.empty()) throw EngineFailure(cat("rank ", ranks[i], " has announced no connection for it"));
+            if (address.empty())
+                throw EngineFailure(cat("rank ", ranks[i], " has announced no connection for it"));
             wires.connect(i, address);
         } catch (const std::exception& error) {
             if (std::chrono::steady_clock::now() >= until)
-                throw Deadline(cat("the deadline of ", to_text(options.deadline), " passed in ", phase, " on rank ",
-                                   rank(), ": rank ", ranks[i], " did not connect"),
+                throw Deadline(cat("the deadline of ", to_text(options.deadline), " passed in ", phase,
+                                   " on rank ", rank(), ": rank ", ranks[i], " did not connect"),
                                {rank()}, {ranks[i]});
             throw Lost(cat(phase, " on rank ", rank(), " failed: rank ", ranks[i],
                            " can not be reached; Gloo reports: ", error.what()),
@@ -191,7 +195,14 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     const auto wires = found->second;
     announced_.erase(found);
     connect(*wires, request, note_);
-    const auto channel = std::make_shared<GlooChannel>(wires, request.label->ranks.list());
+    auto channel = std::shared_ptr<GlooChannel>{};
+    try {
+        channel = std::make_shared<GlooChannel>(wires, request.label->ranks.list());
+    } catch (const std::exception& error) {
+        throw Lost(cat("join, connecting ", request.label->text(), " on rank ", rank(),
+                       " failed: a member has gone; Gloo reports: ", error.what()),
+                   {});
+    }
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);
     return channel;

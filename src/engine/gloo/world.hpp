@@ -47,10 +47,11 @@ private:
     std::string address_;
     std::vector<int> local_ranks_;
     std::shared_ptr<Network> network_;
+    const std::shared_ptr<AlarmClock> clock_ = AlarmClock::of_process();
     std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected
-    std::string note_;                                 // under which they were
-    std::map<int, std::string> notes_;                 // of peers, which are read once
-    std::map<std::vector<int>, int> turns_;            // how often a world of these ranks was made
+    std::string note_;                                         // under which they were
+    std::map<int, std::string> notes_;                         // of peers, which are read once
+    std::map<std::vector<int>, int> turns_;                    // how often a world of these ranks was made
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };
 

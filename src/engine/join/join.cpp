@@ -141,8 +141,8 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
     if (device) seat.line = line(std::move(beside), Space::device, seat.line);
 }
 
-/// Where this rank stands in each mesh and item; the places in the order of creation, which must not depend on
-/// the order in which this rank lists its meshes.
+/// Where this rank stands in each mesh and item; the places in the order of creation, which must not depend
+/// on the order in which this rank lists its meshes.
 std::vector<Place*> lay_out(std::vector<Place>& places, const Exchange& exchange) {
     auto order = std::vector<Place*>{};
     for (auto& place : places) order.push_back(&place);

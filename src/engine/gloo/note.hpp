@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the lookouts of a channel send each other.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "engine/gloo/lookout.hpp"
+
+namespace rankmesh::detail {
+
+/// It is whole once both numbers are: its bytes come in order.
+struct Lookout::Note {
+    /// How long members may take to say where they are, or to take what they are told.
+    static constexpr auto patience = std::chrono::milliseconds(100);
+
+    std::uint64_t head = 0;
+    Saying saying = Saying::probe;
+    std::uint32_t yes = 0;
+    std::uint64_t number = 0;
+    char text[992] = {};
+    std::uint64_t tail = 0;
+};
+
+/// What was told, until the channel ends: Gloo may still send it.
+struct Lookout::Sent {
+    Note note;
+    int to = 0;
+    std::unique_ptr<::gloo::transport::UnboundBuffer> buffer = nullptr;
+};
+
+}  // namespace rankmesh::detail
