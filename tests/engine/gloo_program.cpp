@@ -61,6 +61,8 @@ int program(const std::string& mode) {
     auto all = me.on("dp", "tp");
     auto x = std::vector<float>(1000, 1);
     all.all_reduce(x);
+    // Others may still be in a call that this rank has ended, and would lose it there.
+    if (odd) sleep(200);
     if (mode == "kill") {
         if (odd) raise(SIGKILL);
         hear(world, "all", [&] { all.all_reduce(x); });
