@@ -20,7 +20,7 @@ struct MemberState;
 ///
 /// A plan of one mesh answers at once; of several, `member["expert"]` is the place in that mesh, and every
 /// other question throws Misuse that names the meshes. Destroyed while an exception unwinds, a member whose
-/// peers may wait never waits: it ends the job (MPI) or poisons its communicators (threads).
+/// peers may wait never waits: it ends the job (MPI) or poisons its communicators (threads, Gloo).
 class Member {
 public:
     Member(Member&& other) noexcept;

@@ -14,7 +14,8 @@ class Packed;
 /// An operation that was started and has not been waited for; its buffers belong to it until then.
 ///
 /// Destroyed without `wait()`, it waits. Destroyed while an exception unwinds, it never waits: it aborts the
-/// job (MPI), or takes its buffers back and poisons the communicator, so that peers throw Lost (threads).
+/// job (MPI), or takes its buffers back and poisons the communicator, so that peers throw Lost (threads,
+/// Gloo).
 class [[nodiscard]] Pending {
 public:
     Pending();

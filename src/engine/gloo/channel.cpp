@@ -12,6 +12,8 @@ namespace {
 // Slots that none of Gloo's collectives has: what lies in one arrives in the order in which it was sent.
 constexpr auto message_slot = std::uint64_t{0x41} << 56;
 constexpr auto shift_slot = std::uint64_t{0x42} << 56;
+/// How many started collectives of a channel run at once: each waits for others most of its time.
+constexpr auto most_workers = std::size_t{4};
 
 /// True for what is posted at once and not run.
 bool is_posted(Operation operation) { return is_point_to_point(operation) || operation == Operation::shift; }
@@ -23,7 +25,7 @@ GlooChannel::GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks)
 
 GlooChannel::~GlooChannel() {
     lookout_.change([this] { stopping_ = true; });
-    if (worker_.joinable()) worker_.join();
+    for (auto& worker : workers_) worker.join();
 }
 
 void GlooChannel::fail_with(const std::string& text, const Label& label) {
@@ -124,27 +126,30 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
     lookout_.calls(collectives_);
     if (!runs.empty()) {
         ticket.open = static_cast<int>(runs.size());
-        lookout_.change([&] {
+        const auto more = lookout_.change([&] {
             for (auto* started : runs) queue_.emplace_back(&ticket, started);
+            return idle_ < queue_.size() && workers_.size() < most_workers;
         });
-        if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+        if (more) workers_.emplace_back([this] { work(); });
     }
     tickets_[next_ticket_] = std::move(made);
     return next_ticket_++;
 }
 
-/// The thread: runs started collectives, one after the other.
+/// A thread of the channel: runs started collectives, one after the other.
 void GlooChannel::work() {
     for (;;) {
         auto next = std::pair<Ticket*, Started*>{};
-        lookout_.wait([&] { return stopping_ || !queue_.empty(); });
-        const auto found = lookout_.change([&] {
-            if (queue_.empty()) return false;
+        lookout_.wait([&, idle = false]() mutable {
+            if (!idle) ++idle_;
+            idle = true;
+            if (queue_.empty()) return stopping_;
             next = queue_.front();
             queue_.pop_front();
+            --idle_;
             return true;
         });
-        if (!found) return;
+        if (!next.first) return;
         auto& [ticket, started] = next;
         auto failed = lookout_.is_broken();
         try {

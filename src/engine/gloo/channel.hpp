@@ -15,9 +15,10 @@ namespace rankmesh::detail {
 
 /// One group on Gloo.
 ///
-/// A blocking collective runs on the thread that calls it, started ones on a thread of the channel, in the
-/// order in which they were started. Messages and shifts are handed to Gloo at once, so that none can wait
-/// for another.
+/// A blocking collective runs on the thread that calls it, started ones on up to four threads of the channel,
+/// each of which takes the one that was started first: members start them in the same order, so that the
+/// first that is not complete is run by all. Messages and shifts are handed to Gloo at once, so that none can
+/// wait for another.
 class GlooChannel final : public Channel {
 public:
     GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks);
@@ -71,7 +72,8 @@ private:
     // Under the lookout's lock.
     std::deque<std::pair<Ticket*, Started*>> queue_;
     bool stopping_ = false;
-    std::thread worker_;
+    std::size_t idle_ = 0;  // threads that wait for a collective
+    std::vector<std::thread> workers_;
 };
 
 }  // namespace rankmesh::detail
