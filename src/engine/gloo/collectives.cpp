@@ -22,6 +22,8 @@ namespace {
 
 using Byte = std::uint8_t;
 
+constexpr auto longest_in_few_steps = std::size_t{64} * 1024;
+
 Byte* bytes(const void* data) { return static_cast<Byte*>(const_cast<void*>(data)); }
 
 /// Gloo's reduction function: `out = a op b`, where `out` may be one of the two.
@@ -61,6 +63,9 @@ void all_reduce(const Call& call, const void* in, void* out, const std::shared_p
         if (in != out) options.setInput(as<T>(in), call.in_count);
         options.setOutput(as<T>(out), call.in_count);
     });
+    // Fewer steps for what is short, fewer bytes for what is long.
+    if (call.in_bytes() <= longest_in_few_steps)
+        options.setAlgorithm(::gloo::AllreduceOptions::Algorithm::BCUBE);
     options.setReduceFunction(function_of(call));
     options.setTag(tag);
     ::gloo::allreduce(options);
