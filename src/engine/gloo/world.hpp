@@ -33,6 +33,7 @@ private:
     int rank() const override { return rendezvous_.rank(); }
     int size() const override { return rendezvous_.size(); }
     const std::vector<int>& local_ranks() const override { return local_ranks_; }
+    bool announces() const override { return true; }
     void announce(const std::string& key, std::span<const ChannelRequest> requests) override;
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override { rendezvous_.send(to, bytes); }

@@ -30,8 +30,9 @@ public:
     virtual int size() const = 0;
     /// The ranks of the world on this rank's host, this one among them, in order; asks nobody.
     virtual const std::vector<int>& local_ranks() const = 0;
-    /// This rank will ask for these channels, in this order, once the plans are known to be equal; `key` is
-    /// that of the join. An engine that can do some of it before then may, and need not.
+    /// True if the engine can do some of making channels before the plans are known to be equal.
+    virtual bool announces() const { return false; }
+    /// Then it hears which ones this rank will ask for, in this order; `key` is that of the join.
     virtual void announce(const std::string& key, std::span<const ChannelRequest> requests) {
         static_cast<void>(key);
         static_cast<void>(requests);

@@ -193,7 +193,7 @@ std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse>
         said = description(meshes);
         for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
         order = lay_out(places, exchange);
-        exchange.announce(joining.key, requests_of(order, joining.key));
+        if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining.key));
     } catch (const Misuse& misuse) {
         // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has
         // thrown.
