@@ -38,6 +38,10 @@ const Dialect& dialect_named(std::string_view name) {
         if (dialect.name == name) return dialect;
         names.push_back(dialect.name);
     }
+    for (const auto& framework : frameworks())
+        if (framework.name == name)
+            throw Misuse(cat("--as knows no '", name,
+                             "', which only rankmesh convert reads and writes; there are ", all_names()));
     throw Misuse(cat("--as knows no '", name, "'; there are ", all_names(), did_you_mean(name, names)));
 }
 
@@ -67,6 +71,7 @@ Words in_words(std::string_view name, const Common& common) {
                         " stand elsewhere; give the mesh in that order, or see rankmesh convert"));
     auto words = dialect.words(in_roles(arrangement), *expressed.document);
     words.dialect = name;
+    words.given = arrangement.dense();
     return words;
 }
 

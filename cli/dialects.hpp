@@ -26,6 +26,7 @@ struct Words {
     Mesh mesh;                         ///< the framework's own axes
     std::vector<GroupKind> kinds;      ///< in the order in which the framework first makes one
     std::function<Json(int)> answers;  ///< of a rank, by the names of the framework's accessors
+    std::optional<Mesh> given = {};    ///< the dense layers' mesh as the user wrote it
 
     /// The kinds of these names with commas between, all of them for none; throws Misuse for unknown ones.
     std::vector<GroupKind> kinds_named(const std::string& names) const;

@@ -113,9 +113,21 @@ void print_json(const auto& topology, int rank, const std::optional<Cluster>& cl
     output.write("}\n");
 }
 
+/// The mesh whose axes a rank's coordinate names: the user's, unless it has axes that only the framework has.
+const Mesh& named_by(const Words& words, std::string_view rank) {
+    if (rank.find('=') == std::string_view::npos) return words.mesh;
+    const auto coordinate = Coordinate::parse(rank);
+    const auto all_in = [&](const Mesh& mesh) {
+        for (int i = 0; i < coordinate.size(); ++i)
+            if (!mesh.find(coordinate.name(i))) return false;
+        return true;
+    };
+    return !all_in(*words.given) && all_in(words.mesh) ? words.mesh : *words.given;
+}
+
 int run(const Arguments& arguments, Output& output) {
     const auto words = arguments.as.empty() ? std::nullopt : std::optional(in_words(arguments.as, arguments));
-    const auto topology = words ? Topology(words->mesh) : arguments.topology();
+    const auto topology = words ? Topology(named_by(*words, arguments.rank)) : arguments.topology();
     const auto rank = rank_of(topology, arguments.rank);
     const auto cluster = cluster_of(arguments.on);
     if (cluster && rank >= cluster->size())

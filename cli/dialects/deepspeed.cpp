@@ -20,7 +20,7 @@ Words deepspeed_words(const Arrangement&, const Document& document) {
             return grid_answers(place)
                 .add("get_slice_parallel_rank", [&] { return place.get_slice_parallel_rank(); })
                 .add("get_slice_parallel_world_size", [&] { return place.get_slice_parallel_world_size(); })
-                .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank, {"data"}); })
+                .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
                 .all();
         }};
     words.kinds.push_back(

@@ -142,6 +142,28 @@ TEST(As, AnswersWhatTheAccessorsSay) {
         Json::parse(R"({"node": 1, "gpu": 1})"));
 }
 
+TEST(As, ARankIsNamedInTheWordsOfTheUsersMesh) {
+    const auto rank = [](const std::string& mesh, const std::string& at, const std::string& dialect) {
+        return json_of("rank '" + mesh + "' " + at + " --json --as " + dialect)["rank"];
+    };
+    // cp, which picotron and megatron have too, was never written.
+    EXPECT_EQ(rank("dp=2 pp=3 tp=2", "pp=1,dp=0,tp=1", "picotron"), 3);
+    EXPECT_EQ(rank("pp=2 dp=2 tp=2", "pp=1,dp=0,tp=1", "megatron"), 5);
+    EXPECT_EQ(rank("pp=2 dp=2 tp=2", "pp=1,dp=0,tp=1", "deepspeed"), 5);
+    EXPECT_EQ(rank("stage=2 dp=2 model=2", "stage=1,dp=0,model=1", "areal"), 5);
+    EXPECT_EQ(rank("pp=2 dp=2 tp=2", "pipe=1,data=0,model=1", "deepspeed"), 5);
+    EXPECT_EQ(rank("pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1", "pp=1,dp=1,tp=1", "megatron"), 11);
+    EXPECT_EQ(rankmesh("rank 'pp=2 dp=2' pp=1,dq=0 --as deepspeed").output,
+              "rankmesh: mesh pp=2 dp=2 has no axis 'dq'; did you mean 'dp'?\n");
+}
+
+TEST(As, CallsAnAccessorAsTheOriginalsDefaultsDo) {
+    EXPECT_EQ(json_of("rank 'pp=2 dp=2 tp=2' 5 --json --as deepspeed")["answers"]["topology().get_rank_repr"],
+              "model_01");
+    EXPECT_EQ(json_of("rank 'pp=2 dp=2 tp=2' 5 --json --as areal")["answers"]["topology().get_rank_repr"],
+              "tensor_1");
+}
+
 TEST(As, PrintsATableOfKindsBelowThePicture) {
     const auto text = rankmesh("show 'dp=2 pp=2 tp=2' --as picotron").output;
     EXPECT_NE(text.find("dp=2 pp=2 cp=1 tp=2 · 8 ranks\n"), std::string::npos) << text;
@@ -180,6 +202,9 @@ TEST(As, SaysNoWithTheReason) {
               "--as knows no 'megtron'; there are megatron, megatron2022, deepspeed, areal, picotron, olmo, "
               "llamafactory; "
               "did you mean 'megatron'?");
+    expect_no("show 'dp=2 tp=2' --as torchtitan", 2,
+              "--as knows no 'torchtitan', which only rankmesh convert reads and writes; there are megatron, "
+              "megatron2022, deepspeed, areal, picotron, olmo, llamafactory");
     expect_no("groups 'dp=2 tp=2' cp_dp_grup --as picotron", 2,
               "picotron has no groups 'cp_dp_grup' here; did you mean 'cp_dp_group'?");
     expect_no(
