@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <iostream>
 #include <limits>
 #include <memory>
 
@@ -19,35 +20,44 @@ struct Arguments {
     bool quiet = false;
 };
 
-void print_moves(const Comparison& comparison, int size, Output& output) {
-    if (comparison.moved == 0) {
-        output.print("# no rank moves\n");
-        return;
-    }
-    output.print("# {} of {} ranks move: ", comparison.moved, size);
+std::string moves_of(const Comparison& comparison, int size) {
+    if (comparison.moved == 0) return "# no rank moves\n";
+    auto text = fmt::format("# {} of {} ranks move: ", comparison.moved, size);
     auto separator = "";
     for (const auto& [from, to] : comparison.first) {
-        output.print("{}{} → {}", separator, from, to);
+        text += fmt::format("{}{} → {}", separator, from, to);
         separator = ", ";
     }
     const auto more = comparison.moved - static_cast<int>(comparison.first.size());
-    output.write(more > 0 ? fmt::format(", … {} more\n", more) : "\n");
+    return text + (more > 0 ? fmt::format(", … {} more\n", more) : "\n");
 }
 
+/// What is to be said of the settings: how ranks move, and what is lost.
+std::string notes_of(const Arrangement& from, const Expressed& expressed, std::string_view to) {
+    auto text = std::string{};
+    if (expressed.back) {
+        const auto size = from.dense().size();
+        text = fmt::format("# {} → {}\n", to_string(from), to_string(*expressed.back)) +
+               moves_of(expressed.comparison, size);
+        if (const auto& call = expressed.call)
+            text += call->moved == 0
+                        ? fmt::format("# no rank would move with {}\n", call->text)
+                        : fmt::format("# {} of {} would move with {}\n", call->moved, size, call->text);
+    } else {
+        text = fmt::format("# {} can not be said in {}\n", to_string(from), to);
+    }
+    for (const auto& loss : by_reason(expressed.comparison.lost))
+        text += fmt::format("# lost: {}: {}\n", loss.what, loss.why);
+    return text;
+}
+
+/// The settings go to standard output, and nothing else, so that they can be piped and kept in a file.
 void print_text(const Arrangement& from, const Expressed& expressed, std::string_view to, bool quiet,
                 Output& output) {
-    const auto& comparison = expressed.comparison;
     if (expressed.document) output.print("{}\n", expressed.document->text);
     if (quiet && expressed.document) return;
-    if (expressed.back) {
-        output.print("\n# {} → {}\n", to_string(from), to_string(*expressed.back));
-        print_moves(comparison, from.dense().size(), output);
-        if (comparison.moved > 0 && !expressed.document->hint.empty())
-            output.print("# fewer would move with {}\n", expressed.document->hint);
-    } else {
-        output.print("# {} can not be said in {}\n", to_string(from), to);
-    }
-    for (const auto& loss : by_reason(comparison.lost)) output.print("# lost: {}: {}\n", loss.what, loss.why);
+    output.flush();
+    std::cerr << notes_of(from, expressed, to);
 }
 
 void print_json(const Arguments& arguments, const Arrangement& from, const Expressed& expressed,
@@ -88,9 +98,9 @@ std::string footer() {
             fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.of, "", framework.example);
     return text +
            "\nSETTINGS are flags behind --, key=value words, JSON or TOML, the name of a file that holds one "
-           "of "
-           "them,\nor - for standard input. Exit status 1: something can not be said in the other "
-           "framework.\n\n"
+           "of them,\nor - for standard input; behind a file or JSON more words may follow. The other "
+           "framework's settings go\nto standard output, how ranks move to standard error. Exit status 1: "
+           "something can not be said in the\nother framework.\n\n"
            "Example:\n  rankmesh convert --from picotron --to torchtitan tp_size=2 pp_size=2 dp_size=2";
 }
 
@@ -106,7 +116,7 @@ Verb add_convert(CLI::App& command) {
     app.add_option("--world", arguments->world, "ranks in the world, where the settings do not say it")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
         ->type_name("N");
-    app.add_flag("--quiet", arguments->quiet, "print the settings alone");
+    app.add_flag("--quiet", arguments->quiet, "print the settings alone, without how ranks move");
     app.add_flag("--json", arguments->json, "print JSON, as docs/json.md says");
     app.footer(footer());
     return {.app = &app,

@@ -2,8 +2,10 @@
 #include "frameworks.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
 namespace rankmesh::cli {
@@ -29,10 +31,26 @@ const Framework& framework_named(std::string_view name, std::string_view option)
 }
 
 Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world) {
-    auto arrangement = from.read(settings, world);
-    settings.finish();
+    try {
+        auto arrangement = from.read(settings, world);
+        settings.finish();
+        return arrangement;
+    } catch (const dialect::Error&) {
+        settings.finish();  // sizes that do not fit may be for want of one that is misspelt
+        throw;
+    }
+}
+
+namespace {
+
+/// The same without what says nothing: a schedule is of pipelines of two ranks or more.
+Arrangement without_idle(Arrangement arrangement) {
+    if (size_of(arrangement.dense(), "pp") == 1)
+        std::erase_if(arrangement.extras, [](const auto& extra) { return extra.name == pipeline_schedule; });
     return arrangement;
 }
+
+}  // namespace
 
 Expressed express(const Framework& to, const Arrangement& arrangement, bool call) {
     auto expressed = Expressed{};
@@ -68,7 +86,11 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         expressed.comparison.fits = false;
         return expressed;
     }
-    expressed.comparison = compare(asked, *expressed.back, why);
+    expressed.comparison = compare(without_idle(asked), *expressed.back, why);
+    if (to.write_call && !call && expressed.comparison.moved > 0)
+        if (const auto other = express(to, arrangement, true);
+            other.document && other.comparison.moved < expressed.comparison.moved)
+            expressed.call = {other.document->text, other.comparison.moved};
     return expressed;
 }
 
@@ -90,6 +112,17 @@ int needed_world(Settings& settings, std::optional<int> world, std::string_view 
         throw Misuse(cat(
             what, " is what the world leaves over, and nobody says how many ranks there are; add --world N"));
     return *known;
+}
+
+std::string schedule_named(const std::string& word) {
+    const auto lower = [](std::string text) {
+        std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+        return text;
+    };
+    for (const auto* known : {"1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble",
+                              "ZBVZeroBubble", "DualPipeV"})
+        if (lower(word) == lower(known)) return known;
+    return word;
 }
 
 std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name) {

@@ -17,9 +17,8 @@ namespace rankmesh::cli {
 
 /// Settings as a framework writes them.
 struct Document {
-    Json values;            ///< what the framework's own `read` takes
-    std::string text;       ///< the same in the framework's syntax, to be pasted
-    std::string hint = {};  ///< how less would move, if that can be had in another way
+    Json values;       ///< what the framework's own `read` takes
+    std::string text;  ///< the same in the framework's syntax, to be pasted
 };
 
 /// One framework: how its settings become an arrangement, and an arrangement its settings.
@@ -61,9 +60,15 @@ const Framework& framework_named(std::string_view name, std::string_view option)
 
 /// What a framework can say of an arrangement.
 struct Expressed {
+    /// A call of the framework's function, and how many ranks move with it.
+    struct Call {
+        std::string text;
+        int moved = 0;
+    };
     std::optional<Document> document;  ///< nothing where the dense axes do not fit
     std::optional<Arrangement> back;   ///< what the document says, in roles
     Comparison comparison;             ///< of what was asked with that
+    std::optional<Call> call;          ///< where fewer ranks move with it than with the settings
 };
 /// With `call` what its function can say, without what its settings can.
 Expressed express(const Framework& to, const Arrangement& arrangement, bool call = false);
@@ -81,5 +86,7 @@ int needed_world(Settings& settings, std::optional<int> world, std::string_view 
 std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name);
 inline constexpr std::string_view virtual_stages = "virtual pipeline stages";
 inline constexpr std::string_view pipeline_schedule = "pipeline schedule";
+/// A schedule of torch's in torch's own spelling, which knows no case; another word is itself.
+std::string schedule_named(const std::string& word);
 
 }  // namespace rankmesh::cli

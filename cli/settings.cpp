@@ -2,10 +2,14 @@
 #include "settings.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
+#include <system_error>
 
 #include <rankmesh/core/mesh.hpp>
 
@@ -17,6 +21,13 @@ using detail::cat;
 
 namespace {
 
+/// The settings files that are known by their names, whether or not they are there.
+bool has_file_name(const std::string& word) {
+    return word.find('/') != std::string::npos ||
+           std::ranges::any_of(std::array{".json", ".toml", ".yaml", ".yml", ".txt"},
+                               [&](const char* end) { return word.ends_with(end); });
+}
+
 std::vector<std::string> split(const std::string& text) {
     auto stream = std::istringstream(text);
     auto words = std::vector<std::string>{};
@@ -26,8 +37,15 @@ std::vector<std::string> split(const std::string& text) {
 
 /// True for what can only be meant as a file, whether or not it is there.
 bool is_path(const std::string& word) {
+    auto unknown = std::error_code{};  // a name that is too long for a file is none
     return word.find_first_of("={[ \n") == std::string::npos &&
-           (word.ends_with(".json") || word.ends_with(".toml") || std::filesystem::is_regular_file(word));
+           (has_file_name(word) || std::filesystem::is_regular_file(word, unknown));
+}
+
+std::string together(const std::vector<std::string>& words) {
+    auto text = std::string{};
+    for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
+    return text;
 }
 
 std::string content_of(const std::string& path) {
@@ -36,12 +54,60 @@ std::string content_of(const std::string& path) {
     return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// True for `[table]` lines, or lines of `key = value`; a text of one line is words.
-bool looks_like_toml(const std::string& text) {
-    const auto first = text.find_first_not_of(" \t\r\n");
-    if (first == std::string::npos) return false;
-    const auto inner = text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
-    return inner.front() == '[' || inner.front() == '#' || inner.find('\n') != std::string::npos;
+/// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so is a call.
+bool looks_like_toml(std::string_view text) {
+    return text.front() == '[' || (text.find('\n') != std::string_view::npos && !is_call(text));
+}
+
+/// True where the first line is `key:` or `key: value`, or `---` alone.
+bool looks_like_yaml(std::string_view text) {
+    const auto line = text.substr(0, text.find_first_of("\r\n"));
+    const auto colon = line.find(':');
+    const auto is_key = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+    return line == "---" || (colon != std::string_view::npos && colon > 0 &&
+                             std::ranges::all_of(line.substr(0, colon), is_key) &&
+                             (colon + 1 == line.size() || line[colon + 1] == ' '));
+}
+
+/// The same text with blanks for lines that begin with `#`, and for line ends behind a backslash.
+std::string without_notes(std::string text) {
+    auto begins = true;
+    auto note = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (begins && text[i] == '#') note = true;
+        begins = text[i] == '\n' || (begins && (text[i] == ' ' || text[i] == '\t'));
+        if (text[i] == '\n') note = false;
+        if (note || (text[i] == '\r' && text[i + 1] == '\n')) text[i] = ' ';
+        const auto end = text.compare(i, 2, "\\\n") == 0 ? 2U : text.compare(i, 3, "\\\r\n") == 0 ? 3U : 0U;
+        for (auto j = i; j < i + end; ++j) text[j] = ' ';
+    }
+    return text;
+}
+
+/// What a name of a size is about: `tensor_model_parallel_size` and `tp` are both about `tp`.
+std::set<std::string, std::less<>> meaning_of(std::string_view name) {
+    static const auto meanings = std::map<std::string_view, std::string_view>{
+        {"tensor", "tp"},  {"pipeline", "pp"}, {"pipe", "pp"},     {"data", "dp"},
+        {"context", "cp"}, {"expert", "ep"},   {"sequence", "sp"}, {"parallel", ""},
+        {"model", ""},     {"size", ""},       {"degree", ""}};
+    auto meaning = std::set<std::string, std::less<>>{};
+    for (std::size_t begin = 0; begin <= name.size();) {
+        const auto end = std::min(name.find('_', begin), name.size());
+        const auto word = name.substr(begin, end - begin);
+        const auto found = meanings.find(word);
+        meaning.emplace(found == meanings.end() ? word : found->second);
+        begin = end + 1;
+    }
+    meaning.erase("");
+    return meaning;
+}
+
+/// True for a name that can only be that of an axis's size.
+bool is_parallel_size(std::string_view name) {
+    static const auto axes = std::set<std::string, std::less<>>{"cp", "dp",        "edp",   "ep", "etp", "mp",
+                                                                "pp", "replicate", "shard", "sp", "tp"};
+    const auto meaning = meaning_of(name);
+    return !meaning.empty() && std::ranges::includes(axes, meaning);
 }
 
 /// `a.b=1` as `a` with `b` in it.
@@ -63,38 +129,74 @@ Json nested(const Json& flat) {
 }
 
 std::string kind_of(const Json& value) {
-    return value.is_string() ? cat("'", value.get<std::string>(), "'") : value.dump();
+    return value.is_string() ? cat("'", clipped(value.get<std::string>()), "'") : clipped(value.dump());
 }
 
 }  // namespace
 
 Settings Settings::read(std::string_view framework, const std::vector<std::string>& words) {
-    auto text = std::string{};
-    for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-    auto settings = Settings(framework, Json::object(), text);
-    auto source = std::string("the settings");
-    auto toml = false;
-    if (words.size() == 1 && (words[0] == "-" || is_path(words[0]))) {
+    auto settings = Settings(framework, Json::object(), {});
+    settings.source_ = "the settings";
+    const auto is_file = !words.empty() && (words[0] == "-" || is_path(words[0])) &&
+                         (words.size() == 1 || framework != "rankmesh");
+    const auto is_json = words.size() > 1 && words[0].starts_with('{') && words[0].ends_with('}');
+    const auto own = is_file || is_json ? std::size_t{1} : words.size();
+    if (words.size() == 1 && !words[0].empty() && !is_file && framework != "rankmesh" &&
+        words[0].find_first_of("=-:([{ \n") == std::string::npos)
+        throw Misuse(cat("the setting '", clipped(words[0]),
+                         "' has no value, and no file has that name; write ", clipped(words[0]), "=VALUE"));
+    if (is_file) {
         settings.whole_ = true;
-        toml = words[0].ends_with(".toml");
-        source = words[0] == "-" ? "the settings on standard input" : cat("the settings in ", words[0]);
-        text = words[0] == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
-                               : content_of(words[0]);
-        settings.text_ = text;
+        settings.source_ =
+            words[0] == "-" ? "the settings on standard input" : cat("the settings in ", words[0]);
+        settings.parse(words[0] == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
+                                       : content_of(words[0]),
+                       words[0].ends_with(".toml"));
+    } else {
+        settings.parse(together({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(own)}), false);
     }
-    const auto first = text.find_first_not_of(" \t\r\n");
-    if (first == std::string::npos && !toml) throw Misuse(cat(source, " are empty"));
-    if (!toml && text[first] == '{') {
-        settings.values_ = parse_json(text, source);
-    } else if (!toml && text.compare(first, 2, "--") == 0) {
-        settings.flags_ = true;
-        settings.values_ = nested(parse_flags(split(text)));
-    } else if (toml || (framework != "rankmesh" && looks_like_toml(text))) {
-        settings.values_ = parse_toml(text, source);
-    } else if (framework != "rankmesh") {
-        settings.values_ = nested(parse_assignments(text));
+    if (own == words.size()) return settings;
+    auto beside = Settings(framework, Json::object(), {});
+    beside.source_ = "the settings";
+    beside.parse(together({words.begin() + static_cast<std::ptrdiff_t>(own), words.end()}), false);
+    for (const auto& [key, value] : beside.values_.items()) {
+        const auto name = plain_name(key);
+        for (const auto& [known, other] : settings.values_.items())
+            if (plain_name(known) == name)
+                throw Misuse(cat("the settings say ", name, " twice; say it once"));
+        settings.values_[name] = value;
+        settings.beside_.insert(name);
     }
     return settings;
+}
+
+void Settings::parse(std::string text, bool toml) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+    if (toml) {
+        values_ = parse_toml(text, source_);
+        return;
+    }
+    const auto said = without_notes(text);
+    const auto inner = trimmed(said);
+    text_ = inner;
+    if (inner.empty()) throw Misuse(cat(source_, " are empty"));
+    if (looks_like_yaml(inner))
+        throw Misuse(
+            cat(source_, " are YAML, which is not read; write them as JSON, TOML, flags or key=value"));
+    if (inner.front() == '{') {
+        values_ = parse_json(said, source_);
+    } else if (inner.front() == '-') {
+        flags_ = true;
+        values_ = nested(parse_flags(split(said)));
+    } else if (framework_ == "rankmesh") {
+        return;
+    } else if (looks_like_toml(inner)) {
+        values_ = parse_toml(text, source_);
+    } else {
+        auto call = parse_assignments(inner);
+        call_ = call.name;
+        values_ = nested(call.values);
+    }
 }
 
 std::string Settings::shown(std::string_view name) const {
@@ -112,10 +214,16 @@ const Json* Settings::find(std::string_view name) {
 }
 
 void Settings::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
+    if (flags_ && value == true)
+        throw Misuse(cat(shown(name), " has no value; write ", shown(name), " VALUE, which is ", wanted));
     throw Misuse(cat(shown(name), " is ", kind_of(value), "; it is ", wanted));
 }
 
 bool Settings::has(std::string_view name) { return find(name) != nullptr; }
+
+void Settings::let_be(std::initializer_list<std::string_view> names) {
+    for (const auto name : names) let_be_.emplace(name);
+}
 
 std::optional<int> Settings::number(std::string_view name) {
     const auto* value = find(name);
@@ -175,24 +283,77 @@ std::optional<Settings> Settings::table(std::string_view name) {
 }
 
 void Settings::enter(std::string_view name) {
+    section_ = name;
     const auto* value = find(name);
-    if (!value || !value->is_object()) return;
-    values_ = Json(*value);
+    if (!value) return;
+    if (!value->is_object()) refuse(name, *value, "a table of settings");
+    auto inner = Json(*value);
+    outside_ = std::move(values_);
+    for (auto one = outside_.begin(); one != outside_.end(); ++one)
+        if (plain_name(one.key()) == name) {
+            outside_.erase(one);
+            break;
+        }
+    values_ = std::move(inner);
+    outer_known_ = std::move(known_);
     known_.clear();
 }
 
-void Settings::finish() const {
-    const auto known = std::vector<std::string>(known_.begin(), known_.end());
-    for (const auto& [key, value] : values_.items()) {
-        if (known_.contains(plain_name(key))) continue;
-        const auto near = nearest(plain_name(key), {known.begin(), known.end()});
-        if (near.empty() && whole_) continue;
-        auto names = std::string{};
-        for (const auto& name : known) names += (names.empty() ? "" : ", ") + shown(name);
-        throw Misuse(cat(framework_, " has no setting '", shown(plain_name(key)),
-                         "' that says where ranks stand; ",
-                         near.empty() ? cat("there are ", names) : cat("did you mean '", shown(near), "'?")));
+std::string Settings::list_of_known() const {
+    auto list = std::string{};
+    for (const auto& name : known_) list += (list.empty() ? "" : ", ") + shown(name);
+    return list;
+}
+
+void Settings::refuse_unknown(std::string_view name, std::string_view near) const {
+    const auto asked = clipped(shown(name));
+    throw Misuse(
+        cat(framework_, " has no setting '", asked, "' that says where ranks stand; ",
+            near.empty() ? cat("there are ", list_of_known()) : cat("did you mean '", shown(near), "'?")));
+}
+
+void Settings::refuse_strays(const Json& table, const std::string& path) const {
+    for (const auto& [key, value] : table.items()) {
+        const auto name = plain_name(key);
+        if (known_.contains(name) && name != section_ && name != "world_size" &&
+            !(path.empty() && outer_known_.contains(name)))
+            throw Misuse(cat(framework_, " reads ", name, " in '", section_, "' and not ",
+                             path.empty() ? "outside of it" : cat("in '", clipped(path), "'"),
+                             "; move it there"));
+        if (value.is_object()) refuse_strays(value, path.empty() ? key : cat(path, ".", key));
     }
+}
+
+void Settings::finish() const {
+    const auto known = std::vector<std::string_view>(known_.begin(), known_.end());
+    const auto entered = !outside_.is_null();
+    auto said = entered;
+    for (const auto& [key, value] : values_.items()) {
+        const auto name = plain_name(key);
+        if (let_be_.contains(name)) continue;
+        if (known_.contains(name)) {
+            said = said || !value.is_null();
+            continue;
+        }
+        auto near = nearest(name, known);
+        if (near.empty() && value.is_number())
+            for (const auto one : known)
+                if (near.empty() && meaning_of(one) == meaning_of(name)) near = one;
+        const auto is_size = value.is_number() && is_parallel_size(name);
+        if (!near.empty() || is_size || (!whole_ && !flags_) || beside_.contains(name))
+            refuse_unknown(name, near);
+    }
+    for (const auto& name : beside_)
+        if (entered && !known_.contains(name) && !outer_known_.contains(name)) refuse_unknown(name, {});
+    // Own settings that stand in somebody else's table.
+    if (entered)
+        refuse_strays(outside_, {});
+    else if (!section_.empty())
+        for (const auto& [key, value] : values_.items())
+            if (value.is_object()) refuse_strays(value, key);
+    if (!said && !source_.empty() && framework_ != "rankmesh")
+        throw Misuse(
+            cat(source_, " say nothing that ", framework_, " has a setting for; it reads ", list_of_known()));
 }
 
 }  // namespace rankmesh::cli

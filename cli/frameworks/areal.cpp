@@ -5,9 +5,30 @@
 
 namespace rankmesh::cli {
 
+using detail::cat;
+
 namespace {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
+    // The arguments of the two topologies, which have the same names.
+    if (settings.has("num_pp") || settings.has("num_tp") || settings.has("num_dp")) {
+        const auto pipe_first = settings.call() == "PipeDataTensorParallelTopology";
+        if (!pipe_first && settings.call() != "DataPipeTensorParallelTopology")
+            throw Misuse(
+                "num_pp, num_tp and num_dp are of two topologies; write PipeDataTensorParallelTopology(...) "
+                "or "
+                "DataPipeTensorParallelTopology(...) around them");
+        const auto pipe = std::pair<std::string, int>("pipe", settings.size("num_pp"));
+        const auto data = std::pair<std::string, int>("data", settings.size("num_dp"));
+        settings.let_be({"sequence_parallel", "gradient_checkpointing", "gradient_accumulation_fusion",
+                         "max_prompt_len"});
+        const auto mesh = plain_mesh(
+            {pipe_first ? pipe : data, pipe_first ? data : pipe, {"tensor", settings.size("num_tp")}});
+        if (const auto known = world_of(settings, world); known && *known != mesh.size())
+            throw Misuse(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
+                             "; they must be equal"));
+        return {{mesh}};
+    }
     const auto given = topology_of(settings, world, "tensor");
     return {{areal::ProcessTopology(given.axes, given.dims).mesh()}};
 }

@@ -11,7 +11,7 @@ namespace {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     // The arguments of PipeModelDataParallelTopology, whose axes are pipe, data and model.
-    if (settings.has("num_pp") || settings.has("num_dp")) {
+    if (settings.has("num_pp") || settings.has("num_mp") || settings.has("num_dp")) {
         const auto pp = settings.size("num_pp");
         const auto dp = settings.size("num_dp");
         const auto mp = settings.size("num_mp");

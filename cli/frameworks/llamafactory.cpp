@@ -8,11 +8,24 @@ namespace rankmesh::cli {
 
 namespace {
 
+/// dp times cp, or replicas times shards, where the settings say both; else nothing.
+std::optional<int> own_world(Settings& settings) {
+    const auto product = [&](const char* given, const char* other) -> std::optional<int> {
+        const auto size = settings.number(given);
+        const auto ranks = std::int64_t{size.value_or(0)} * settings.size(other);
+        return ranks >= 1 && ranks <= Mesh::max_size ? std::optional(static_cast<int>(ranks)) : std::nullopt;
+    };
+    const auto by_data = product("dp_size", "cp_size");
+    return by_data ? by_data : product("mp_shard_size", "mp_replicate_size");
+}
+
 Arrangement read(Settings& settings, std::optional<int> world) {
-    const auto ranks = needed_world(settings, world, "LlamaFactory's mp_shard_size");
+    auto outer = settings;
+    auto known = world_of(settings, world);
     settings.enter("dist_config");
-    for (const auto* other : {"world_size", "name", "timeout", "dist_timeout", "cp_mode"})
-        settings.has(other);
+    settings.let_be({"world_size", "name", "timeout", "dist_timeout", "cp_mode"});
+    if (!known) known = own_world(settings);
+    const auto ranks = known ? *known : needed_world(outer, world, "LlamaFactory's mp_shard_size");
     const auto strategy =
         llamafactory::DistributedStrategy({.mp_replicate_size = settings.size("mp_replicate_size"),
                                            .mp_shard_size = settings.number("mp_shard_size"),

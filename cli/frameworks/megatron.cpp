@@ -32,8 +32,8 @@ megatron::Sizes sizes_in(Settings& settings) {
         if (const auto stages = settings.number(name)) sizes.virtual_pipeline_model_parallel_size = stages;
     if (const auto order = settings.word("order")) sizes.order = *order;
     if (settings.flag("use_tp_pp_dp_mapping").value_or(false)) sizes.order = mapped_order;
-    static_cast<void>(settings.flag("use_distributed_optimizer"));
-    static_cast<void>(settings.flag("sequence_parallel"));
+    settings.let_be({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
+                     "pipeline_model_parallel_comm_backend"});
     if (settings.has("num_layers_per_virtual_pipeline_stage"))
         throw Misuse(cat(settings.shown("num_layers_per_virtual_pipeline_stage"),
                          " counts layers, of which nothing is known here; give ",
@@ -61,11 +61,16 @@ bool splits_dp(const megatron::Sizes& sizes, const Mesh& dense) {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto sizes = sizes_in(settings);
+    const auto dp = settings.number("data_parallel_size");
     const auto groups =
         megatron::ProcessGroups(sizes, needed_world(settings, world, "megatron's data parallel size"));
     auto arrangement =
         Arrangement{{without_ones(groups.decoder_rank_generator().mesh(), {"pp", "dp", "cp", "tp"})}};
     auto& dense = arrangement.meshes[0];
+    // Megatron takes this from the world and keeps it among its arguments.
+    if (dp && *dp != size_of(dense, "dp"))
+        throw Misuse(cat(settings.shown("data_parallel_size"), " is ", *dp, ", but a world of ", dense.size(),
+                         " ranks leaves ", size_of(dense, "dp"), " to it"));
     const auto instances = sizes.num_distributed_optimizer_instances;
     if (instances > 1 && splits_dp(sizes, dense))
         dense = dense.split("dp", {{"dp_replicate", instances}, {"dp_shard", rest}});
@@ -104,7 +109,7 @@ Document write_call(const Arrangement& arrangement) {
                        {"order", sizes.order}};
     if (sizes.expert_tensor_parallel_size)
         values["expert_tensor_parallel_size"] = *sizes.expert_tensor_parallel_size;
-    return {values, values.dump()};
+    return {values, cat("initialize_model_parallel(order=\"", sizes.order, "\")")};
 }
 
 /// True where dp varies slower than pp.
@@ -149,10 +154,7 @@ Document write(const Arrangement& arrangement) {
     mapped.order = mapped_order;
     if (is_outside_of_pp(arrangement.dense()) && is_accepted(mapped, arrangement.dense().size()))
         say("use_tp_pp_dp_mapping", true, {});
-    return {values, text,
-            is_accepted(sizes, arrangement.dense().size())
-                ? cat("initialize_model_parallel(order=\"", sizes.order, "\")")
-                : ""};
+    return {values, text};
 }
 
 /// The order, innermost first, that lays the axes out as they are: one that the command line has if it does.

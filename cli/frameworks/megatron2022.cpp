@@ -39,8 +39,8 @@ Document write(const Arrangement& arrangement) {
         values["pipeline_model_parallel_split_rank"] = std::stoi(*split);
     auto text = std::string{};
     for (const auto& [name, value] : values.items())
-        text += cat(text.empty() ? "" : " ", name, "=", value.get<int>());
-    return {values, text};
+        text += cat(text.empty() ? "" : ", ", name, "=", value.get<int>());
+    return {values, cat("initialize_model_parallel(", text, ")")};
 }
 
 }  // namespace

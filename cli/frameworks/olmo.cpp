@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 
 #include "frameworks.hpp"
 #include "frameworks/olmo_configs.hpp"
+#include "settings_text.hpp"
 
 namespace rankmesh::cli {
+
+using detail::cat;
 
 namespace {
 
@@ -14,31 +22,44 @@ struct Read {
     std::optional<std::string> schedule;
 };
 
-/// What stands in these tables beside degrees: none of it says where ranks stand.
-void let_be(Settings& table, std::initializer_list<const char*> names) {
-    for (const auto* name : names) table.has(name);
+/// A number of the settings, under this name or in capitals, else of the environment.
+std::optional<int> known_number(Settings& settings, const std::string& name) {
+    auto capitals = name;
+    std::ranges::transform(capitals, capitals.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (const auto number = settings.number(name)) return number;
+    if (const auto number = settings.number(capitals)) return number;
+    const auto* given = std::getenv(capitals.c_str());
+    if (!given) return std::nullopt;
+    const auto text = std::string_view(given);
+    auto number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < 1)
+        throw Misuse(cat(capitals, " is '", clipped(text), "' in the environment; it is 1 or more"));
+    return number;
 }
 
 Read configs_in(Settings& settings) {
     auto read = Read{};
-    read.environment = {.num_nodes = settings.number("num_nodes"),
-                        .local_world_size = settings.number("local_world_size")};
+    read.environment = {.num_nodes = known_number(settings, "num_nodes"),
+                        .local_world_size = known_number(settings, "local_world_size")};
     settings.enter("train_module");
-    let_be(settings, {"world_size", "num_nodes", "local_world_size"});
+    settings.let_be({"world_size", "num_nodes", "local_world_size", "NUM_NODES", "LOCAL_WORLD_SIZE"});
+    for (const auto* name : {"dp_config", "tp_config", "cp_config", "pp_config", "ep_config"})
+        settings.has(name);
     if (auto dp = settings.table("dp_config")) {
         read.configs.dp =
             olmo::DataParallelConfig{.name = olmo::data_parallel_type(dp->word("name").value_or("fsdp")),
                                      .num_replicas = dp->number("num_replicas"),
                                      .shard_degree = dp->number("shard_degree")};
-        let_be(*dp, {"param_dtype", "reduce_dtype", "wrapping_strategy", "prefetch_factor"});
+        dp->let_be({"param_dtype", "reduce_dtype", "wrapping_strategy", "prefetch_factor"});
         dp->finish();
     }
     const auto degree = [&](const char* name,
-                            std::initializer_list<const char*> others) -> std::optional<int> {
+                            std::initializer_list<std::string_view> others) -> std::optional<int> {
         auto table = settings.table(name);
         if (!table) return std::nullopt;
         const auto value = table->number("degree");
-        let_be(*table, others);
+        table->let_be(others);
         if (std::string_view(name) == "pp_config") read.schedule = table->word("schedule");
         table->finish();
         return value.value_or(1);
@@ -54,12 +75,20 @@ Read configs_in(Settings& settings) {
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto ranks = needed_world(settings, world, "OLMo-core's data parallel size");
     const auto read = configs_in(settings);
+    const auto& dp = read.configs.dp;
+    if (dp && dp->name == olmo::DataParallelType::hsdp && !dp->num_replicas && !dp->shard_degree &&
+        !read.environment.num_nodes && !read.environment.local_world_size && ranks > 1)
+        throw Misuse(
+            "OLMo-core's hsdp makes a replica of each node, and nobody says how many nodes there are; give "
+            "num_replicas or shard_degree, a word num_nodes=N or local_world_size=N behind the JSON, or "
+            "NUM_NODES or LOCAL_WORLD_SIZE in the environment");
     auto arrangement = Arrangement{{olmo::mesh(read.configs, ranks, read.environment)}};
     if (read.configs.ep && size_of(arrangement.dense(), "dp_shard") > 1) {
         const auto experts = joined(arrangement.dense(), {"dp_replicate", "cp"}, "edp");
         arrangement.meshes.push_back(joined(joined(experts, {"dp_shard"}, "ep"), {"tp"}, "etp"));
     }
-    if (read.schedule) arrangement.extras.push_back({std::string(pipeline_schedule), *read.schedule});
+    if (read.schedule)
+        arrangement.extras.push_back({std::string(pipeline_schedule), schedule_named(*read.schedule)});
     return arrangement;
 }
 

@@ -1,33 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
 
 #include "frameworks.hpp"
 
 namespace rankmesh::cli {
 
+using detail::cat;
+
 namespace {
+
+/// All forward then all backward is what torch calls GPipe.
+struct Engine {
+    std::string_view name;
+    std::string_view schedule;
+};
+constexpr auto engines = std::array<Engine, 2>{{{"1f1b", "1F1B"}, {"afab", "GPipe"}}};
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto known = world_of(settings, world);
     settings.enter("distributed");
-    for (const auto* other : {"master_addr", "master_port", "backend", "pp_engine"}) settings.has(other);
-    static_cast<void>(settings.flag("use_cpu"));
-    static_cast<void>(settings.number("world_size"));
+    settings.let_be({"master_addr", "master_port", "backend", "use_cpu", "world_size"});
     const auto sizes = picotron::Sizes{.tp = settings.size("tp_size"),
                                        .cp = settings.size("cp_size"),
                                        .pp = settings.size("pp_size"),
                                        .dp = settings.size("dp_size")};
     const auto all = plain_mesh({{"dp", sizes.dp}, {"pp", sizes.pp}, {"cp", sizes.cp}, {"tp", sizes.tp}});
-    return {{picotron::mesh(sizes, known.value_or(all.size()))}};
+    const auto engine = settings.word("pp_engine");
+    auto arrangement = Arrangement{{picotron::mesh(sizes, known.value_or(all.size()))}};
+    if (engine) {
+        const auto found = std::ranges::find(engines, *engine, &Engine::name);
+        if (found == engines.end()) throw Misuse(cat("pp_engine is '", *engine, "'; it is 1f1b or afab"));
+        arrangement.extras.push_back({std::string(pipeline_schedule), std::string(found->schedule)});
+    }
+    return arrangement;
 }
 
 Document write(const Arrangement& arrangement) {
     const auto& mesh = arrangement.dense();
-    const auto values = Json{{"distributed",
-                              {{"tp_size", size_of(mesh, "tp")},
-                               {"cp_size", size_of(mesh, "cp")},
-                               {"pp_size", size_of(mesh, "pp")},
-                               {"dp_size", data_size(mesh)}}}};
+    auto values = Json{{"distributed",
+                        {{"tp_size", size_of(mesh, "tp")},
+                         {"cp_size", size_of(mesh, "cp")},
+                         {"pp_size", size_of(mesh, "pp")},
+                         {"dp_size", data_size(mesh)}}}};
+    if (const auto schedule = extra_of(arrangement, pipeline_schedule))
+        if (const auto found = std::ranges::find(engines, *schedule, &Engine::schedule);
+            found != engines.end())
+            values["distributed"]["pp_engine"] = found->name;
     return {values, values.dump(2)};
 }
 
@@ -47,7 +68,8 @@ Framework picotron() {
                     {"etp", experts},
                     {"dp_replicate", replicas},
                     {"dp_shard", replicas},
-                    {virtual_stages, "picotron's pipeline has one stage a rank"}}};
+                    {virtual_stages, "picotron's pipeline has one stage a rank"},
+                    {pipeline_schedule, "picotron's pp_engine is 1f1b or afab, which is 1F1B or GPipe"}}};
 }
 
 }  // namespace rankmesh::cli

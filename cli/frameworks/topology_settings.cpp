@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/topology_settings.hpp"
 
+#include "settings_text.hpp"
+
 namespace rankmesh::cli {
 
 using detail::cat;
@@ -16,6 +18,12 @@ TopologySettings topology_of(Settings& settings, std::optional<int> world, std::
         if (settings.has("dims")) throw Misuse("a topology needs axes beside dims: a name for each size");
         for (const auto& [name, value] : settings.values().items())
             if (name != "world_size") {
+                // A file may say other things too, of which sizes of any name can not be told apart.
+                if (settings.is_file() && role_of(name) == name && name != "dp" && name != "pp" &&
+                    name != "tp")
+                    throw Misuse(cat("'", clipped(name),
+                                     "' is no axis of a topology that is known here, such as pipe, data, ",
+                                     tensor, "; for axes of other names give axes and dims"));
                 given.axes.push_back(name);
                 given.dims.push_back(settings.size(name));
             }

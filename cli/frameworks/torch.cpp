@@ -8,7 +8,7 @@ using detail::cat;
 namespace {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
-    static_cast<void>(settings.word("device_type"));
+    settings.let_be({"device_type"});
     const auto shape = settings.numbers("mesh_shape");
     if (!shape || shape->empty())
         throw Misuse("torch needs mesh_shape: the sizes, outermost first, such as mesh_shape=(2,4)");

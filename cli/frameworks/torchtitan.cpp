@@ -12,10 +12,10 @@ struct Degrees {
     int dp_replicate = 1, dp_shard = -1, cp = 1, tp = 1, pp = 1, ep = 1, etp = 1;
 
     int others() const { return dp_replicate * cp * tp * pp; }
-    /// Experts take all of cp, all of tp where etp is 1, and some of dp_shard.
+    int shared() const { return dp_shard * cp * tp; }
+    /// Experts take what they need of dp_shard, cp and tp, innermost first, and leave `efsdp`.
     bool has_room_for_experts() const {
-        const auto whole = etp == tp ? cp : cp * tp;
-        return (etp == tp || etp == 1) && ep % whole == 0 && dp_shard * whole % ep == 0;
+        return (etp == tp || etp == 1) && shared() % (std::int64_t{ep} * etp) == 0;
     }
 };
 
@@ -34,12 +34,11 @@ Degrees degrees_in(Settings& settings) {
 Arrangement read(Settings& settings, std::optional<int> world) {
     auto known = world_of(settings, world);
     settings.enter("parallelism");
-    for (const auto* other :
-         {"world_size", "fsdp_reshard_after_forward", "disable_loss_parallel", "enable_async_tensor_parallel",
-          "pipeline_parallel_split_points", "pipeline_parallel_microbatch_size",
-          "pipeline_parallel_layers_per_stage", "context_parallel_rotate_method", "enable_compiled_autograd",
-          "module_fqns_per_model_part"})
-        settings.has(other);
+    settings.let_be({"world_size", "fsdp_reshard_after_forward", "disable_loss_parallel",
+                     "enable_async_tensor_parallel", "pipeline_parallel_schedule_csv",
+                     "pipeline_parallel_split_points", "pipeline_parallel_microbatch_size",
+                     "pipeline_parallel_layers_per_stage", "context_parallel_rotate_method",
+                     "enable_compiled_autograd", "module_fqns_per_model_part"});
     auto d = degrees_in(settings);
     if (d.dp_shard == 0) throw Misuse("dp_shard must -1 or >=1.");
     if (d.dp_shard < 0)
@@ -58,13 +57,12 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         if (!d.has_room_for_experts())
             throw Misuse(cat("expert_parallel_degree is ", d.ep, " and expert_tensor_parallel_degree ", d.etp,
                              "; the second is 1 or the tensor parallel degree ", d.tp,
-                             ", and experts take all of cp, of tp where it is 1, and a divisor of dp_shard ",
-                             d.dp_shard));
+                             ", and their product divides dp_shard * cp * tp, which is ", d.shared()));
         arrangement.meshes.push_back(
             plain_mesh({{"pp", d.pp}, {"edp", ranks / (d.pp * d.ep * d.etp)}, {"ep", d.ep}, {"etp", d.etp}}));
     }
     if (const auto schedule = settings.word("pipeline_parallel_schedule"))
-        arrangement.extras.push_back({std::string(pipeline_schedule), *schedule});
+        arrangement.extras.push_back({std::string(pipeline_schedule), schedule_named(*schedule)});
     return arrangement;
 }
 
@@ -102,9 +100,8 @@ Document write(const Arrangement& arrangement) {
 
 Framework torchtitan() {
     constexpr auto experts =
-        "torchtitan's experts take all of cp, all of tp unless expert_tensor_parallel_degree is that of tp, "
-        "and a "
-        "part of dp_shard";
+        "torchtitan's experts are runs of dp_shard, cp and tp, whose expert_tensor_parallel_degree is 1 or "
+        "that of tp";
     return {
         .name = "torchtitan",
         .of = "[parallelism] of its TOML: data_parallel_shard_degree and so on; may need the world's size",

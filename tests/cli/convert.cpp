@@ -195,6 +195,64 @@ TEST(Convert, NamesWhatIsLostAndAnswersNo) {
     EXPECT_EQ(rankmesh("convert --from picotron --to olmo tp_size=2").exit_code, 0);
 }
 
+TEST(Convert, NamesACallOnlyWhereFewerMoveWithIt) {
+    const auto notes = [](const std::string& mesh) {
+        return rankmesh("convert --from rankmesh --to megatron '" + mesh + "' 2>&1 >/dev/null").output;
+    };
+    // Replicas stand outside of shards whatever the order.
+    EXPECT_EQ(notes("dp_shard=2 dp_replicate=2").find(" would move "), std::string::npos);
+    EXPECT_EQ(notes("pp=2 dp=2").find(" would move "), std::string::npos);
+    EXPECT_TRUE(
+        notes("cp=2 dp=2 tp=2")
+            .ends_with("# no rank would move with initialize_model_parallel(order=\"tp-ep-dp-cp-pp\")\n"))
+        << notes("cp=2 dp=2 tp=2");
+    EXPECT_EQ(notes("tp=2 dp_shard=2 dp_replicate=2 cp=2").find("no rank would"), std::string::npos);
+    EXPECT_NE(notes("tp=2 dp_shard=2 dp_replicate=2 cp=2").find(" would move with initialize_"),
+              std::string::npos)
+        << notes("tp=2 dp_shard=2 dp_replicate=2 cp=2");
+}
+
+TEST(Convert, KeepsAScheduleThatTheOtherHasAWordFor) {
+    const auto titan =
+        std::string("pipeline_parallel_degree=2 data_parallel_shard_degree=1 pipeline_parallel_schedule=");
+    auto json = convert("torchtitan", "picotron", titan + "1F1B", 2);
+    EXPECT_EQ(json["settings"]["distributed"]["pp_engine"], "1f1b");
+    EXPECT_EQ(json["lost"], Json::array());
+    EXPECT_EQ(convert("torchtitan", "picotron", titan + "gpipe", 2)["settings"]["distributed"]["pp_engine"],
+              "afab");
+    EXPECT_EQ(convert("torchtitan", "picotron", titan + "LoopedBFS", 2)["lost"],
+              Json::parse(R"([{"what": "pipeline schedule LoopedBFS",
+                               "why": "picotron's pp_engine is 1f1b or afab, which is 1F1B or GPipe"}])"));
+    json = convert("picotron", "torchtitan", "pp_size=2 pp_engine=afab", 2);
+    EXPECT_EQ(json["settings"]["parallelism"]["pipeline_parallel_schedule"], "GPipe");
+    EXPECT_EQ(convert("picotron", "olmo", "pp_size=2 pp_engine=1f1b", 2)["settings"]["pp_config"]["schedule"],
+              "1F1B");
+    EXPECT_EQ(convert("picotron", "megatron", "pp_size=2 pp_engine=1f1b", 2)["lost"].size(), 1U);
+    // Without a pipeline there is no schedule to lose.
+    EXPECT_EQ(convert("picotron", "megatron", "tp_size=2 pp_engine=1f1b", 2)["lost"], Json::array());
+    EXPECT_EQ(rankmesh("convert --from picotron --to olmo pp_engine=zb tp_size=2").output,
+              "rankmesh: pp_engine is 'zb'; it is 1f1b or afab\n");
+}
+
+TEST(Convert, TakesTorchtitansExpertsFromAnyRunOfRanks) {
+    const auto dense =
+        std::string("tensor_parallel_degree=2 context_parallel_degree=2 data_parallel_shard_degree=4 ");
+    auto groups = tests::groups_of(
+        convert("torchtitan", "rankmesh", dense + "expert_parallel_degree=2", 16)["mesh_from"]);
+    EXPECT_TRUE(groups["ep"].contains({0, 1}) && groups["edp"].contains({1, 3, 5, 7, 9, 11, 13, 15}));
+    groups = tests::groups_of(convert("torchtitan", "rankmesh",
+                                      dense + "expert_parallel_degree=8 expert_tensor_parallel_degree=2",
+                                      16)["mesh_from"]);
+    EXPECT_TRUE(groups["etp"].contains({0, 1}) && groups["ep"].contains({0, 2, 4, 6, 8, 10, 12, 14}));
+    for (const auto* wrong :
+         {"expert_parallel_degree=3", "expert_parallel_degree=2 expert_tensor_parallel_degree=4"})
+        EXPECT_EQ(rankmesh("convert --from torchtitan --to torch " + dense + wrong).exit_code, 2) << wrong;
+    EXPECT_EQ(rankmesh("convert --from torchtitan --to torch " + dense + "expert_parallel_degree=3").output,
+              "rankmesh: expert_parallel_degree is 3 and expert_tensor_parallel_degree 1; the second is 1 or "
+              "the tensor "
+              "parallel degree 2, and their product divides dp_shard * cp * tp, which is 16\n");
+}
+
 TEST(Convert, IsShortForAMillionRanks) {
     const auto outcome =
         rankmesh("convert --from picotron --to torchtitan tp_size=8 pp_size=16 dp_size=8192");

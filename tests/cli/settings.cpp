@@ -55,6 +55,123 @@ TEST_F(Files, SayOtherThingsTooButNoSettingIsMisspelt) {
               "mean '--tensor-model-parallel-size'?\n");
 }
 
+/// Settings of every framework, and what writes them.
+const auto written = std::vector<std::pair<std::string, std::string>>{
+    {"rankmesh", "pp=2 dp=2"},     {"torch", "pp=2 dp=2"},       {"megatron", "pp=2 dp=2"},
+    {"megatron2022", "pp=2 dp=2"}, {"deepspeed", "pp=2 dp=2"},   {"areal", "pp=2 dp=2"},
+    {"picotron", "pp=2 dp=2"},     {"olmo", "pp=2 dp=2"},        {"llamafactory", "dp=2 cp=2"},
+    {"torchtitan", "pp=2 dp=2"},   {"tensorrt-llm", "pp=2 tp=2"}};
+
+TEST_F(Files, AreReadAsConvertWritesThem) {
+    for (const auto& [framework, mesh] : written) {
+        const auto write = "convert --from rankmesh --to " + framework + " '" + mesh + "'";
+        const auto read = "convert --quiet --world 4 --from " + framework + " --to torchtitan -";
+        const auto direct = quiet("--from rankmesh --to torchtitan '" + mesh + "'");
+        // The settings alone stand on standard output, and the notes do no harm to whoever keeps both.
+        for (const auto* streams : {" 2>/dev/null | ", " 2>&1 | "})
+            EXPECT_EQ(rankmesh(write + streams + command + read).output, direct) << framework << streams;
+        const auto both = rankmesh(write);
+        EXPECT_EQ(rankmesh(write + " 2>/dev/null").output + rankmesh(write + " 2>&1 >/dev/null").output,
+                  both.output);
+        EXPECT_NE(both.output.find("\n# "), std::string::npos);
+        EXPECT_EQ(rankmesh(write + " 2>/dev/null").output.find('#'), std::string::npos);
+    }
+    EXPECT_EQ(nlohmann::json::parse(rankmesh("convert --from rankmesh --to olmo dp=4 2>/dev/null").output),
+              nlohmann::json::parse(R"({"dp_config": {"name": "fsdp"}})"));
+    EXPECT_EQ(rankmesh("convert --from rankmesh --to tensorrt-llm dp=2 2>/dev/null").output, "");
+}
+
+TEST_F(Files, MayBeginWithAMarkAndHaveNotesAndLongLines) {
+    const auto expected = quiet("--from megatron --to picotron --world 4 -- --tensor-model-parallel-size 2");
+    const auto flags =
+        "\xEF\xBB\xBF# of the small model\r\n--tensor-model-parallel-size \\\r\n 2 \\\n--bf16\n";
+    EXPECT_EQ(quiet("--from megatron --to picotron --world 4 " + file("a.txt", flags)), expected);
+    EXPECT_EQ(quiet("--from picotron --to picotron " +
+                    file("b.json", "# a\n{\"tp_size\": 2,\n# b\n\"dp_size\": 2}")),
+              expected);
+    EXPECT_EQ(quiet("--from rankmesh --to picotron " + file("c.txt", "# a\r\ndp=2\r\n  # b\r\ntp=2\r\n")),
+              expected);
+    EXPECT_EQ(
+        quiet("--from tensorrt-llm --to rankmesh " + file("d.py", "Mapping(\n  tp_size=2,\n  pp_size=2,\n)")),
+        "pp=2 tp=2 cp=1\n");
+}
+
+TEST_F(Files, TakeWordsBehindThem) {
+    const auto hsdp = file("a.json", R"({"train_module": {"dp_config": {"name": "hsdp"}}})");
+    const auto to = std::string("--from olmo --to rankmesh --world 8 ");
+    EXPECT_EQ(quiet(to + hsdp + " num_nodes=2"), "dp_replicate=2 dp_shard=4\n");
+    EXPECT_EQ(quiet(to + "'{\"dp_config\": {\"name\": \"hsdp\"}}' LOCAL_WORLD_SIZE=2"),
+              "dp_replicate=4 dp_shard=2\n");
+    EXPECT_EQ(rankmesh("convert --quiet " + to + hsdp, "NUM_NODES=4").output, "dp_replicate=4 dp_shard=2\n");
+    EXPECT_EQ(
+        rankmesh("convert --quiet " + to + hsdp).output,
+        "rankmesh: OLMo-core's hsdp makes a replica of each node, and nobody says how many nodes there are; "
+        "give num_replicas or shard_degree, a word num_nodes=N or local_world_size=N behind the JSON, or "
+        "NUM_NODES or LOCAL_WORLD_SIZE in the environment\n");
+    EXPECT_EQ(quiet("--from olmo --to rankmesh " + hsdp + " world_size=8 num_nodes=8"),
+              "dp_replicate=8 dp_shard=1\n");
+    EXPECT_EQ(
+        quiet(to + hsdp + " num_nodes=2 nodes=2"),
+        "rankmesh: olmo has no setting 'nodes' that says where ranks stand; there are cp_config, dp_config, "
+        "ep_config, pp_config, tp_config\n");
+}
+
+TEST_F(Files, ThatSayNothingAreNoLayout) {
+    const auto say = [&](const std::string& framework, const std::string& content,
+                         const std::string& name = "f.json") {
+        const auto path = file(name, content);
+        const auto outcome =
+            rankmesh("convert --world 4 --from " + framework + " --to torch " + path + " 2>&1 >/dev/null");
+        EXPECT_EQ(outcome.exit_code, 2) << content;
+        auto text = outcome.output;
+        if (const auto at = text.find(path); at != std::string::npos) text.replace(at, path.size(), "FILE");
+        return text;
+    };
+    const auto pico = std::string("cp_size, distributed, dp_size, pp_engine, pp_size, tp_size, world_size\n");
+    for (const auto* content : {R"({"model": {"name": "x"}})", R"({"name": "x"})", "{}"})
+        EXPECT_EQ(
+            say("picotron", content),
+            "rankmesh: the settings in FILE say nothing that picotron has a setting for; it reads " + pico);
+    EXPECT_EQ(say("picotron", "[a]\nb = 1\n", "f.toml"),
+              "rankmesh: the settings in FILE say nothing that picotron has a setting for; it reads " + pico);
+    EXPECT_TRUE(say("megatron", "--num-layers 24")
+                    .starts_with("rankmesh: the settings in FILE say nothing that megatron has a setting "
+                                 "for; it reads --context-"));
+    EXPECT_EQ(
+        say("picotron", R"({"distributed": {"tp_size": 2, "dp": 2}})"),
+        "rankmesh: picotron has no setting 'dp' that says where ranks stand; did you mean 'dp_size'?\n");
+    EXPECT_EQ(
+        say("picotron", R"({"tensor_parallel_size": 2, "dp_size": 2})"),
+        "rankmesh: picotron has no setting 'tensor_parallel_size' that says where ranks stand; did you mean "
+        "'tp_size'?\n");
+    EXPECT_EQ(say("picotron", R"({"distributed": {"tp_size": 4, "mp": 2}})"),
+              "rankmesh: picotron has no setting 'mp' that says where ranks stand; there are cp_size, "
+              "dp_size, pp_engine, pp_size, tp_size\n");
+    EXPECT_EQ(say("picotron", R"({"distributed": [2]})"),
+              "rankmesh: distributed is [2]; it is a table of settings\n");
+    EXPECT_EQ(say("picotron", R"({"dist": {"tp_size": 2}})"),
+              "rankmesh: picotron reads tp_size in 'distributed' and not in 'dist'; move it there\n");
+    EXPECT_EQ(say("torchtitan", "tensor_parallel_degree = 2\n[parallelism]\npipeline_parallel_degree = 2\n",
+                  "f.toml"),
+              "rankmesh: torchtitan reads tensor_parallel_degree in 'parallelism' and not outside of it; "
+              "move it there\n");
+    EXPECT_EQ(say("torchtitan", "[training]\ntensor_parallel_degree = 2\n[parallelism]\n", "f.toml"),
+              "rankmesh: torchtitan reads tensor_parallel_degree in 'parallelism' and not in 'training'; "
+              "move it there\n");
+    EXPECT_EQ(say("deepspeed", R"({"train_batch_size": 32})"),
+              "rankmesh: 'train_batch_size' is no axis of a topology that is known here, such as pipe, data, "
+              "model; for "
+              "axes of other names give axes and dims\n");
+    EXPECT_EQ(
+        say("picotron", "# mine\ndistributed:\n  tp_size: 2\n", "f.yaml"),
+        "rankmesh: the settings in FILE are YAML, which is not read; write them as JSON, TOML, flags or "
+        "key=value\n");
+    // What is somebody else's is let be.
+    const auto whole =
+        R"({"distributed": {"tp_size": 4, "backend": "nccl"}, "model": {"dp": 3}, "logging": 1})";
+    EXPECT_EQ(quiet("--from picotron --to rankmesh " + file("g.json", whole)), "dp=1 pp=1 cp=1 tp=4\n");
+}
+
 void expect_misuse(const std::string& words, const std::string& text) {
     const auto outcome = rankmesh("convert " + words + " 2>&1 >/dev/null");
     EXPECT_EQ(outcome.exit_code, 2) << words;
@@ -65,7 +182,37 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     const auto pico = std::string("--from picotron --to megatron ");
     expect_misuse(pico + "tp_sise=2",
                   "picotron has no setting 'tp_sise' that says where ranks stand; did you mean 'tp_size'?");
-    expect_misuse(pico + "tp_size", "the setting 'tp_size' has no value; write tp_size=VALUE");
+    expect_misuse(pico + "tp_size",
+                  "the setting 'tp_size' has no value, and no file has that name; write tp_size=VALUE");
+    expect_misuse(pico + "'tp_size= pp_size=2'",
+                  "the setting 'tp_size' has no value before 'pp_size=2'; write tp_size=VALUE");
+    expect_misuse(pico + "tp_size=", "the setting 'tp_size' has no value; write tp_size=VALUE");
+    expect_misuse(pico + "-- -tp 4", "'-tp' is no flag that is read; flags have two dashes: --tp");
+    expect_misuse(
+        "--from megatron --to picotron -- --world-size",
+        "--world-size has no value; write --world-size VALUE, which is a whole number up to 2147483647");
+    expect_misuse("--from megatron --to picotron --world 8 -- --num-layers 96 --tp 4",
+                  "megatron has no setting '--tp' that says where ranks stand; did you mean "
+                  "'--tensor-model-parallel-size'?");
+    expect_misuse(
+        "--from megatron --to picotron --world 8 -- --tensor-model-parallel-size 2 --data-parallel-size 8",
+        "--data-parallel-size is 8, but a world of 8 ranks leaves 4 to it");
+    expect_misuse(pico + "gone.txt", "the settings file 'gone.txt' can not be read");
+    expect_misuse(pico + "'tp_size: 2'",
+                  "the settings are YAML, which is not read; write them as JSON, TOML, flags or key=value");
+    const auto longest = std::string(500, 'x');
+    for (const auto& words : {"tp_size=" + longest, longest + "=2", longest, "'" + longest + " 1'",
+                              "'{\"" + longest + "\": 1}'", "-- --" + longest, "'(" + longest + "'"}) {
+        const auto text = rankmesh("convert " + pico + words).output;
+        EXPECT_EQ(text.find(std::string(61, 'x')), std::string::npos) << text;
+        EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
+        EXPECT_TRUE(text.starts_with("rankmesh: ")) << text;
+    }
+    auto sentence = std::string{};
+    for (int i = 0; i < 100; ++i) sentence += "x y ";
+    expect_misuse("--from rankmesh --to torch '" + sentence + "'",
+                  "the mesh '" + sentence.substr(0, 56) +
+                      " ...' can not be read: at character 2 comes ' ', expected '='");
     expect_misuse(pico + "tp_size=two", "tp_size is 'two'; it is a whole number up to 2147483647");
     expect_misuse(pico + "tp_size=0", "tp_size is 0; it is 1 or more");
     expect_misuse(pico + "tp_size=2 tp_size=4", "the settings say tp_size twice; say it once");
@@ -88,6 +235,55 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     const auto outcome = rankmesh("convert --from megtron --to picotron a=1");
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_TRUE(outcome.output.ends_with("; did you mean 'megatron'?\n")) << outcome.output;
+}
+
+TEST(Settings, AreReadAsACallIsWritten) {
+    const auto mesh = [](const std::string& framework, const std::string& call) {
+        return quiet("--from " + framework + " --to rankmesh '" + call + "'");
+    };
+    EXPECT_EQ(mesh("torch", "init_device_mesh(\"cuda\", (2,4), mesh_dim_names=(\"dp\",\"tp\"))"),
+              "dp=2 tp=4\n");
+    EXPECT_EQ(
+        mesh("torch", "m = torch.distributed.init_device_mesh(\"cuda\", (8,), mesh_dim_names=(\"dp\",))"),
+        "dp=8\n");
+    EXPECT_EQ(mesh("deepspeed", "PipeModelDataParallelTopology(2, 3, 4)"), "pipe=2 data=4 model=3\n");
+    EXPECT_EQ(mesh("deepspeed", "PipeModelDataParallelTopology(2, num_dp=4, num_mp=3)"),
+              "pipe=2 data=4 model=3\n");
+    EXPECT_EQ(mesh("deepspeed", "PipeDataParallelTopology(2, 3)"), "pipe=2 data=3 model=1\n");
+    EXPECT_EQ(mesh("areal", "PipeDataTensorParallelTopology(num_pp=2,num_tp=3,num_dp=4)"),
+              "pipe=2 data=4 tensor=3\n");
+    EXPECT_EQ(
+        mesh("areal", "DataPipeTensorParallelTopology(num_dp=4, num_pp=2, num_tp=3, sequence_parallel=True)"),
+        "data=4 pipe=2 tensor=3\n");
+    EXPECT_EQ(mesh("areal", "num_dp=4 num_pp=2"),
+              "rankmesh: num_pp, num_tp and num_dp are of two topologies; write "
+              "PipeDataTensorParallelTopology(...) or "
+              "DataPipeTensorParallelTopology(...) around them\n");
+    EXPECT_EQ(mesh("picotron", "Grid(2, 4)"),
+              "rankmesh: the settings '2, 4' are no list of key=value: '2' begins with no key\n");
+    EXPECT_EQ(quiet("--from rankmesh --to megatron2022 'pp=2 dp=2 tp=2'"),
+              "initialize_model_parallel(tensor_model_parallel_size=2, pipeline_model_parallel_size=2)\n");
+}
+
+TEST(Settings, OfALaunchLineSayOtherThingsToo) {
+    EXPECT_EQ(quiet("--from megatron --to rankmesh --world 8 -- --num-layers 96 --bf16 "
+                    "--tensor-model-parallel-size 2 --data-path a b"),
+              "pp=1 dp=4 cp=1 tp=2\n");
+}
+
+TEST(Settings, MaySayTheWorldThemselves) {
+    const auto mesh = [](const std::string& settings) {
+        return quiet("--from llamafactory --to rankmesh " + settings);
+    };
+    EXPECT_EQ(mesh("mp_shard_size=4 dp_size=4 cp_size=1"), "dp=4 cp=1\n");
+    EXPECT_EQ(mesh("dp_size=2 cp_size=2"), "dp=2 cp=2\n");
+    EXPECT_EQ(mesh("mp_replicate_size=2 mp_shard_size=2"), "dp_replicate=2 dp_shard=2 cp=1\n");
+    EXPECT_EQ(mesh("mp_shard_size=4 dp_size=2"),
+              "rankmesh: mp_replicate_size * mp_shard_size must equal to world_size, got 1 * 4 != 2.\n");
+    EXPECT_EQ(mesh("cp_size=2"),
+              "rankmesh: LlamaFactory's mp_shard_size is what the world leaves over, and nobody says how "
+              "many ranks there "
+              "are; add --world N\n");
 }
 
 }  // namespace
