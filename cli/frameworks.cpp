@@ -35,9 +35,11 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
         auto arrangement = from.read(settings, world);
         settings.finish();
         return arrangement;
-    } catch (const dialect::Error&) {
+    } catch (const dialect::Error& error) {
         settings.finish();  // sizes that do not fit may be for want of one that is misspelt
-        throw;
+        throw Misuse(settings.brief(error.what()));
+    } catch (const Misuse& error) {
+        throw Misuse(settings.brief(error.what()));
     }
 }
 

@@ -324,6 +324,29 @@ void Settings::refuse_strays(const Json& table, const std::string& path) const {
     }
 }
 
+std::string Settings::brief(std::string error) const {
+    const auto shorten = [&](std::string_view given) {
+        if (given.size() <= most_echoed) return;
+        if (const auto at = error.find(given); at != std::string::npos)
+            error.replace(at, given.size(), clipped(given));
+    };
+    shorten(text_);
+    for (auto rest = std::string_view(text_); !rest.empty();) {
+        const auto end = std::min(rest.find(';'), rest.size());
+        shorten(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    const auto shorten_all = [&](const auto& self, const Json& value) -> void {
+        if (value.is_string()) shorten(value.get_ref<const std::string&>());
+        if (value.is_object())
+            for (const auto& [key, inner] : value.items()) shorten(key);
+        if (value.is_structured())
+            for (const auto& inner : value) self(self, inner);
+    };
+    shorten_all(shorten_all, values_);
+    return error;
+}
+
 void Settings::finish() const {
     const auto known = std::vector<std::string_view>(known_.begin(), known_.end());
     const auto entered = !outside_.is_null();

@@ -56,6 +56,8 @@ public:
 
     /// The name as it was given or would be in this form: `--tp-size` or `tp_size`.
     std::string shown(std::string_view name) const;
+    /// An error's text with the beginnings of what was given where it repeats more than that.
+    std::string brief(std::string error) const;
     /// Throws Misuse for settings that no getter asked for, and where none is given that one asked for; in a
     /// file and among flags those are let be that resemble none and are no size of an axis.
     void finish() const;

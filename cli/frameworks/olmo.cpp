@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 
@@ -22,26 +20,26 @@ struct Read {
     std::optional<std::string> schedule;
 };
 
-/// A number of the settings, under this name or in capitals, else of the environment.
-std::optional<int> known_number(Settings& settings, const std::string& name) {
-    auto capitals = name;
-    std::ranges::transform(capitals, capitals.begin(), [](unsigned char c) { return std::toupper(c); });
-    if (const auto number = settings.number(name)) return number;
-    if (const auto number = settings.number(capitals)) return number;
-    const auto* given = std::getenv(capitals.c_str());
+std::optional<int> number_in_environment(const char* name) {
+    const auto* given = std::getenv(name);
     if (!given) return std::nullopt;
     const auto text = std::string_view(given);
     auto number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number < 1)
-        throw Misuse(cat(capitals, " is '", clipped(text), "' in the environment; it is 1 or more"));
+        throw Misuse(cat(name, " is '", clipped(text), "' in the environment; it is 1 or more"));
     return number;
 }
 
 Read configs_in(Settings& settings) {
     auto read = Read{};
-    read.environment = {.num_nodes = known_number(settings, "num_nodes"),
-                        .local_world_size = known_number(settings, "local_world_size")};
+    // Under OLMo-core's names for them or in the capitals of the environment.
+    const auto either = [&](const char* name, const char* capitals) {
+        const auto number = settings.number(name);
+        return number ? number : settings.number(capitals);
+    };
+    read.environment = {.num_nodes = either("num_nodes", "NUM_NODES"),
+                        .local_world_size = either("local_world_size", "LOCAL_WORLD_SIZE")};
     settings.enter("train_module");
     settings.let_be({"world_size", "num_nodes", "local_world_size", "NUM_NODES", "LOCAL_WORLD_SIZE"});
     for (const auto* name : {"dp_config", "tp_config", "cp_config", "pp_config", "ep_config"})
@@ -74,10 +72,16 @@ Read configs_in(Settings& settings) {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto ranks = needed_world(settings, world, "OLMo-core's data parallel size");
-    const auto read = configs_in(settings);
+    auto read = configs_in(settings);
     const auto& dp = read.configs.dp;
-    if (dp && dp->name == olmo::DataParallelType::hsdp && !dp->num_replicas && !dp->shard_degree &&
-        !read.environment.num_nodes && !read.environment.local_world_size && ranks > 1)
+    auto& [num_nodes, local_world_size] = read.environment;
+    const auto by_node =
+        dp && dp->name == olmo::DataParallelType::hsdp && !dp->num_replicas && !dp->shard_degree;
+    if (by_node && !num_nodes && !local_world_size) {
+        num_nodes = number_in_environment("NUM_NODES");
+        local_world_size = number_in_environment("LOCAL_WORLD_SIZE");
+    }
+    if (by_node && !num_nodes && !local_world_size && ranks > 1)
         throw Misuse(
             "OLMo-core's hsdp makes a replica of each node, and nobody says how many nodes there are; give "
             "num_replicas or shard_degree, a word num_nodes=N or local_world_size=N behind the JSON, or "

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+
 #include "frameworks.hpp"
 
 namespace rankmesh::cli {
@@ -11,8 +14,12 @@ namespace {
 struct Degrees {
     int dp_replicate = 1, dp_shard = -1, cp = 1, tp = 1, pp = 1, ep = 1, etp = 1;
 
-    int others() const { return dp_replicate * cp * tp * pp; }
-    int shared() const { return dp_shard * cp * tp; }
+    std::int64_t others() const { return product(product(dp_replicate, cp), product(tp, pp)); }
+    std::int64_t shared() const { return product(product(dp_shard, cp), tp); }
+    /// No more than a world can not have.
+    static std::int64_t product(std::int64_t a, std::int64_t b) {
+        return std::min(a * b, std::int64_t{Mesh::max_size} + 1);
+    }
     /// Experts take what they need of dp_shard, cp and tp, innermost first, and leave `efsdp`.
     bool has_room_for_experts() const {
         return (etp == tp || etp == 1) && shared() % (std::int64_t{ep} * etp) == 0;
@@ -42,10 +49,12 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     auto d = degrees_in(settings);
     if (d.dp_shard == 0) throw Misuse("dp_shard must -1 or >=1.");
     if (d.dp_shard < 0)
-        d.dp_shard = needed_world(settings, known, settings.shown("data_parallel_shard_degree") + " of -1") /
-                     d.others();
-    const auto ranks = known.value_or(d.others() * d.dp_shard);
-    if (d.others() * d.dp_shard != ranks)
+        d.dp_shard = static_cast<int>(
+            needed_world(settings, known, settings.shown("data_parallel_shard_degree") + " of -1") /
+            d.others());
+    const auto product = Degrees::product(d.others(), d.dp_shard);
+    const auto ranks = known ? std::int64_t{*known} : product;
+    if (product != ranks)
         throw Misuse(cat("Invalid parallel dims: dp_replicate(", d.dp_replicate, ") * dp_shard(", d.dp_shard,
                          ") * cp(", d.cp, ") * tp(", d.tp, ") * pp(", d.pp, ") != WORLD_SIZE(", ranks, ")"));
     auto arrangement = Arrangement{{plain_mesh({{"pp", d.pp},
@@ -54,12 +63,13 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                                                 {"cp", d.cp},
                                                 {"tp", d.tp}})}};
     if (d.ep > 1) {
+        const auto experts = static_cast<int>(ranks / d.pp);
         if (!d.has_room_for_experts())
             throw Misuse(cat("expert_parallel_degree is ", d.ep, " and expert_tensor_parallel_degree ", d.etp,
                              "; the second is 1 or the tensor parallel degree ", d.tp,
                              ", and their product divides dp_shard * cp * tp, which is ", d.shared()));
         arrangement.meshes.push_back(
-            plain_mesh({{"pp", d.pp}, {"edp", ranks / (d.pp * d.ep * d.etp)}, {"ep", d.ep}, {"etp", d.etp}}));
+            plain_mesh({{"pp", d.pp}, {"edp", experts / (d.ep * d.etp)}, {"ep", d.ep}, {"etp", d.etp}}));
     }
     if (const auto schedule = settings.word("pipeline_parallel_schedule"))
         arrangement.extras.push_back({std::string(pipeline_schedule), schedule_named(*schedule)});

@@ -244,6 +244,10 @@ TEST(Convert, TakesTorchtitansExpertsFromAnyRunOfRanks) {
                                       dense + "expert_parallel_degree=8 expert_tensor_parallel_degree=2",
                                       16)["mesh_from"]);
     EXPECT_TRUE(groups["etp"].contains({0, 1}) && groups["ep"].contains({0, 2, 4, 6, 8, 10, 12, 14}));
+    EXPECT_EQ(rankmesh("convert --from torchtitan --to torch data_parallel_shard_degree=1 "
+                       "tensor_parallel_degree=2147483647 context_parallel_degree=2147483647 --world 8")
+                  .exit_code,
+              2);
     for (const auto* wrong :
          {"expert_parallel_degree=3", "expert_parallel_degree=2 expert_tensor_parallel_degree=4"})
         EXPECT_EQ(rankmesh("convert --from torchtitan --to torch " + dense + wrong).exit_code, 2) << wrong;

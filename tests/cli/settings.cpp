@@ -208,6 +208,8 @@ TEST(Settings, SayWhatIsWrongWithThem) {
         EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
         EXPECT_TRUE(text.starts_with("rankmesh: ")) << text;
     }
+    expect_misuse("--from deepspeed --to torch " + longest + "=2",
+                  "the name '" + longest.substr(0, 56) + " ...' has 500 characters; at most 31 fit");
     auto sentence = std::string{};
     for (int i = 0; i < 100; ++i) sentence += "x y ";
     expect_misuse("--from rankmesh --to torch '" + sentence + "'",
