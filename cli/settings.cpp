@@ -50,13 +50,17 @@ std::string together(const std::vector<std::string>& words) {
 
 std::string content_of(const std::string& path) {
     auto stream = std::ifstream(path);
-    if (!stream) throw Misuse(cat("the settings file '", path, "' can not be read"));
+    auto unknown = std::error_code{};
+    if (!stream || std::filesystem::is_directory(path, unknown))
+        throw Misuse(cat("the settings file '", path, "' can not be read"));
     return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so is a call.
+/// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so are a call and
+/// lines with commas behind them.
 bool looks_like_toml(std::string_view text) {
-    return text.front() == '[' || (text.find('\n') != std::string_view::npos && !is_call(text));
+    const auto line = trimmed(text.substr(0, text.find('\n')));
+    return text.front() == '[' || (line.size() < text.size() && !line.ends_with(',') && !is_call(text));
 }
 
 /// True where the first line is `key:` or `key: value`, or `---` alone.

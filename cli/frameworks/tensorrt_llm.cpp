@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/error.hpp>
+
 #include "frameworks.hpp"
 
 namespace rankmesh::cli {
@@ -21,13 +23,15 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     const auto cp_axis = std::pair<std::string, int>("cp", cp);
     auto arrangement = Arrangement{
         {plain_mesh({{"pp", pp}, cp_innermost ? tp_axis : cp_axis, cp_innermost ? cp_axis : tp_axis})}};
-    if (const auto ranks = arrangement.dense().size(); known && *known != ranks)
-        throw Misuse(cat("world_size must equal to tp_size * pp_size * cp_size, but got ", *known, " != ", tp,
-                         " * ", pp, " * ", cp, "."));
     if (settings.size("moe_cluster_size", 1, -1) > 1)
         throw Misuse("moe_cluster_size is above 1; clusters of experts are not known here");
     auto moe_tp = settings.size("moe_tp_size", -1, -1);
     auto moe_ep = settings.size("moe_ep_size", -1, -1);
+    const auto attention = settings.flag("enable_attention_dp").value_or(false);
+    if (const auto ranks = arrangement.dense().size(); known && *known != ranks)
+        throw dialect::Error(dialect::Fault::sizes,
+                             cat("world_size must equal to tp_size * pp_size * cp_size, but got ", *known,
+                                 " != ", tp, " * ", pp, " * ", cp, "."));
     if (moe_tp < 1 && moe_ep < 1) moe_ep = 1;
     if (moe_tp < 1) moe_tp = tp / moe_ep;
     if (moe_ep < 1) moe_ep = tp / moe_tp;
@@ -36,8 +40,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                          " != ", moe_tp, " * ", moe_ep, " * 1"));
     if (moe_ep > 1 && cp > 1) throw Misuse("CP don't support MoE tp/ep yet");
     if (moe_ep > 1) arrangement.meshes.push_back(plain_mesh({{"pp", pp}, {"etp", moe_tp}, {"ep", moe_ep}}));
-    if (settings.flag("enable_attention_dp").value_or(false))
-        arrangement.extras.push_back({attention_dp, "on"});
+    if (attention) arrangement.extras.push_back({attention_dp, "on"});
     return arrangement;
 }
 

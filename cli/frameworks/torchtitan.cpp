@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <rankmesh/dialect/error.hpp>
+
 #include "frameworks.hpp"
 
 namespace rankmesh::cli {
@@ -47,6 +49,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                      "pipeline_parallel_layers_per_stage", "context_parallel_rotate_method",
                      "enable_compiled_autograd", "module_fqns_per_model_part"});
     auto d = degrees_in(settings);
+    const auto schedule = settings.word("pipeline_parallel_schedule");
     if (d.dp_shard == 0) throw Misuse("dp_shard must -1 or >=1.");
     if (d.dp_shard < 0)
         d.dp_shard = static_cast<int>(
@@ -55,8 +58,10 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     const auto product = Degrees::product(d.others(), d.dp_shard);
     const auto ranks = known ? std::int64_t{*known} : product;
     if (product != ranks)
-        throw Misuse(cat("Invalid parallel dims: dp_replicate(", d.dp_replicate, ") * dp_shard(", d.dp_shard,
-                         ") * cp(", d.cp, ") * tp(", d.tp, ") * pp(", d.pp, ") != WORLD_SIZE(", ranks, ")"));
+        throw dialect::Error(
+            dialect::Fault::sizes,
+            cat("Invalid parallel dims: dp_replicate(", d.dp_replicate, ") * dp_shard(", d.dp_shard,
+                ") * cp(", d.cp, ") * tp(", d.tp, ") * pp(", d.pp, ") != WORLD_SIZE(", ranks, ")"));
     auto arrangement = Arrangement{{plain_mesh({{"pp", d.pp},
                                                 {"dp_replicate", d.dp_replicate},
                                                 {"dp_shard", d.dp_shard},
@@ -71,8 +76,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         arrangement.meshes.push_back(
             plain_mesh({{"pp", d.pp}, {"edp", experts / (d.ep * d.etp)}, {"ep", d.ep}, {"etp", d.etp}}));
     }
-    if (const auto schedule = settings.word("pipeline_parallel_schedule"))
-        arrangement.extras.push_back({std::string(pipeline_schedule), schedule_named(*schedule)});
+    if (schedule) arrangement.extras.push_back({std::string(pipeline_schedule), schedule_named(*schedule)});
     return arrangement;
 }
 

@@ -94,6 +94,9 @@ TEST_F(Files, MayBeginWithAMarkAndHaveNotesAndLongLines) {
     EXPECT_EQ(
         quiet("--from tensorrt-llm --to rankmesh " + file("d.py", "Mapping(\n  tp_size=2,\n  pp_size=2,\n)")),
         "pp=2 tp=2 cp=1\n");
+    EXPECT_EQ(quiet("--from torch --to rankmesh " +
+                    file("e.py", "mesh_shape=(2, 2),\nmesh_dim_names=('dp', 'tp'),\n")),
+              "dp=2 tp=2\n");
 }
 
 TEST_F(Files, TakeWordsBehindThem) {
@@ -134,6 +137,12 @@ TEST_F(Files, ThatSayNothingAreNoLayout) {
             "rankmesh: the settings in FILE say nothing that picotron has a setting for; it reads " + pico);
     EXPECT_EQ(say("picotron", "[a]\nb = 1\n", "f.toml"),
               "rankmesh: the settings in FILE say nothing that picotron has a setting for; it reads " + pico);
+    for (const auto* framework : {"olmo", "llamafactory", "torchtitan", "tensorrt-llm", "tensorrt-llm-old",
+                                  "megatron", "megatron2022"})
+        EXPECT_TRUE(say(framework, R"({"model_name": "x", "lr": 0.1})")
+                        .starts_with(std::string("rankmesh: the settings in FILE say nothing that ") +
+                                     framework + " has"))
+            << framework;
     EXPECT_TRUE(say("megatron", "--num-layers 24")
                     .starts_with("rankmesh: the settings in FILE say nothing that megatron has a setting "
                                  "for; it reads --context-"));
@@ -197,6 +206,11 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     expect_misuse(
         "--from megatron --to picotron --world 8 -- --tensor-model-parallel-size 2 --data-parallel-size 8",
         "--data-parallel-size is 8, but a world of 8 ranks leaves 4 to it");
+    expect_misuse(pico + "/", "the settings file '/' can not be read");
+    expect_misuse(
+        "--from torchtitan --to picotron --world 8 data_parallel_shard_degree=4 tensor_parallel_degre=2",
+        "torchtitan has no setting 'tensor_parallel_degre' that says where ranks stand; did you mean "
+        "'tensor_parallel_degree'?");
     expect_misuse(pico + "gone.txt", "the settings file 'gone.txt' can not be read");
     expect_misuse(pico + "'tp_size: 2'",
                   "the settings are YAML, which is not read; write them as JSON, TOML, flags or key=value");
