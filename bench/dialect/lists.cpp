@@ -32,7 +32,7 @@ using namespace rankmesh::bench;
 
 struct Kind {
     std::string dialect, name;
-    int ranks;  // of all groups
+    std::size_t ranks;  // of all groups
     std::function<void(std::span<int>)> write;
 };
 std::vector<Kind> kinds;
@@ -152,8 +152,8 @@ struct Times {
 
 Times measured(const Kind& kind, std::span<int> room) {
     constexpr auto rounds = 41;
-    const auto out = room.first(static_cast<std::size_t>(kind.ranks));
-    const auto calls = 8 * large.world / kind.ranks;
+    const auto out = room.first(kind.ranks);
+    const auto calls = 8 * large.world / static_cast<int>(kind.ranks);
     auto least = Times{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
     for (int round = 0; round < rounds; ++round) {
         const auto ours = time_of(calls, [&] { kind.write(out), seen(out); });
@@ -166,8 +166,7 @@ Times measured(const Kind& kind, std::span<int> room) {
 
 void print(const Kind& kind, const Times& times) {
     std::printf("%-17s %-52s %4zu KiB %9.0f ns   memset %7.0f ns   ratio %5.2f\n", kind.dialect.c_str(),
-                kind.name.c_str(), static_cast<std::size_t>(kind.ranks) * sizeof(int) / 1024, times.ours,
-                times.bare, times.ratio());
+                kind.name.c_str(), kind.ranks * sizeof(int) / 1024, times.ours, times.bare, times.ratio());
 }
 
 }  // namespace
@@ -188,8 +187,10 @@ int main(int argc, char** argv) {
     for (const auto& kind : kinds) {
         const auto times = measured(kind, room);
         if (all) print(kind, times);
-        auto& known =
-            worst.try_emplace({kind.ranks < large.world, kind.dialect}, &kind, times, 0).first->second;
+        auto& known = worst
+                          .try_emplace({kind.ranks < static_cast<std::size_t>(large.world), kind.dialect},
+                                       &kind, times, 0)
+                          .first->second;
         if (times.ratio() > known.times.ratio()) known.kind = &kind, known.times = times;
         ++known.of;
     }
