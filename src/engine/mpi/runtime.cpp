@@ -27,7 +27,10 @@ int process_rank = 0;
     std::cout.flush();
     std::fflush(stdout);
     std::fflush(stderr);
-    if (!std::getenv("OMPI_COMM_WORLD_SIZE")) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (!std::getenv("OMPI_COMM_WORLD_SIZE")) {
+        usleep(200'000);  // MPICH's mpiexec drops what it has not read yet: the reason, ours and the others'
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     _exit(1);
 }
 
