@@ -73,6 +73,8 @@ FileStore::FileStore(const std::string& folder, const std::string& job) : folder
 
 FileStore::~FileStore() { close(directory_); }
 
+std::string FileStore::text() const { return cat("the store '", folder_, "'"); }
+
 bool FileStore::put(const std::string& name, const std::string& text) {
     const auto whole = file_name(name);
     const auto part = cat(".", whole, ".", getpid(), ".", temporary_++);
@@ -96,7 +98,7 @@ bool FileStore::put(const std::string& name, const std::string& text) {
     return linked;
 }
 
-std::optional<std::string> FileStore::get(const std::string& name) const {
+std::optional<std::string> FileStore::get(const std::string& name) {
     const auto file = openat(directory_, file_name(name).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
         if (errno == ENOENT) return std::nullopt;

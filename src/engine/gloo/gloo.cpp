@@ -3,7 +3,9 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
+#include "engine/gloo/file_store.hpp"
 #include "engine/gloo/meeting.hpp"
+#include "engine/gloo/store_rendezvous.hpp"
 #include "engine/gloo/world.hpp"
 
 namespace rankmesh::gloo {
@@ -14,8 +16,8 @@ std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const Wo
     const auto met = detail::meet(meeting);
     if (!meeting.size) check_announced("gloo", met.size);
     auto store = met.size > 1 ? std::make_shared<detail::FileStore>(met.store, met.job) : nullptr;
-    auto rendezvous = detail::Rendezvous(std::move(store), "", met.rank, met.size, options.deadline);
-    rendezvous.claim();
+    auto rendezvous =
+        std::make_unique<detail::StoreRendezvous>(std::move(store), met.rank, met.size, options.deadline);
     auto state = std::make_shared<detail::GlooWorld>(std::move(rendezvous), met.interface, options);
     state->log(
         detail::cat("rank ", met.rank),

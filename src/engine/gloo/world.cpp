@@ -100,13 +100,14 @@ std::string address_in(const std::string& note, int item, int position) {
 
 }  // namespace
 
-GlooWorld::GlooWorld(Rendezvous rendezvous, const std::string& interface, const WorldOptions& options)
+GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
+                     const WorldOptions& options)
     : WorldState(options),
       rendezvous_(std::move(rendezvous)),
       interface_(interface),
       host_(host_name().substr(0, longest_host)) {
     std::ranges::replace(host_, '\n', ' ');
-    const auto lines = rendezvous_.all("the start of the world", cat(rank(), " ", host_, "\n"), merge_hosts);
+    const auto lines = rendezvous_->all("the start of the world", cat(rank(), " ", host_, "\n"), merge_hosts);
     auto hosts = std::size_t{1};
     local_ranks_ = ranks_of(lines, host_, hosts);
     if (size() == 1) return;
@@ -115,7 +116,7 @@ GlooWorld::GlooWorld(Rendezvous rendezvous, const std::string& interface, const 
 }
 
 void GlooWorld::leave(const std::string& what) noexcept {
-    rendezvous_.leave(what);
+    rendezvous_->leave(what);
     for (const auto& weak : channels_)
         if (const auto channel = weak.lock()) channel->leave();
 }
@@ -129,7 +130,7 @@ void GlooWorld::max(std::array<std::int64_t, 4>& values) {
         std::memcpy(numbers.data(), text.data(), std::min(text.size(), sizeof numbers));
         return numbers;
     };
-    values = unpack(rendezvous_.all("join", pack(values), [&](const std::string& a, const std::string& b) {
+    values = unpack(rendezvous_->all("join", pack(values), [&](const std::string& a, const std::string& b) {
         auto most = unpack(a);
         const auto other = unpack(b);
         for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], other[i]);
@@ -153,7 +154,7 @@ void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest>
                 cat("the connections of ", request.label->text(), " can not be made: ", error.what()));
         }
     }
-    if (!requests.empty()) rendezvous_.publish(note_, note);
+    if (!requests.empty()) rendezvous_->publish(note_, note);
 }
 
 void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::string& note) {
@@ -167,7 +168,7 @@ void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::
         if (i == request.position) continue;
         auto found = notes_.find(ranks[i]);
         if (found == notes_.end())
-            found = notes_.emplace(ranks[i], rendezvous_.fetch(phase, ranks[i], note, members, until)).first;
+            found = notes_.emplace(ranks[i], rendezvous_->fetch(phase, ranks[i], note, members, until)).first;
         const auto address = address_in(found->second, request.item, request.position);
         try {
             if (address.empty())
@@ -209,19 +210,7 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
-    const auto position = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
-    auto scope = std::string("sub");
-    for (auto each : ranks) append(scope, cat("-", each));
-    // The name of a file has an end: long lists are told apart by their hash.
-    if (scope.size() > 64) {
-        auto hash = std::uint64_t{0xcbf29ce484222325U};
-        for (auto each : ranks) hash = (hash ^ static_cast<std::uint64_t>(each)) * 0x100000001b3U;
-        scope = cat("sub#", hash);
-    }
-    append(scope, cat(".", turns_[ranks]++, "."));
-    auto meeting = Rendezvous(rendezvous_.store(), rendezvous_.scope() + scope, position,
-                              static_cast<int>(ranks.size()), options.deadline);
-    return std::make_shared<GlooWorld>(std::move(meeting), interface_, options);
+    return std::make_shared<GlooWorld>(rendezvous_->sub(ranks), interface_, options);
 }
 
 }  // namespace rankmesh::detail

@@ -19,7 +19,8 @@ namespace rankmesh::detail {
 class GlooWorld final : public WorldState, private Exchange {
 public:
     /// All ranks of the rendezvous make theirs at once.
-    GlooWorld(Rendezvous rendezvous, const std::string& interface, const WorldOptions& options);
+    GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
+              const WorldOptions& options);
 
     std::string engine() const override { return "gloo"; }
     Exchange& exchange() override { return *this; }
@@ -30,19 +31,19 @@ public:
     const std::string& address() const { return address_; }
 
 private:
-    int rank() const override { return rendezvous_.rank(); }
-    int size() const override { return rendezvous_.size(); }
+    int rank() const override { return rendezvous_->rank(); }
+    int size() const override { return rendezvous_->size(); }
     const std::vector<int>& local_ranks() const override { return local_ranks_; }
     bool announces() const override { return true; }
     void announce(const std::string& key, std::span<const ChannelRequest> requests) override;
     void max(std::array<std::int64_t, 4>& values) override;
-    void send(int to, const std::string& bytes) override { rendezvous_.send(to, bytes); }
-    std::string receive(int from) override { return rendezvous_.receive(from); }
+    void send(int to, const std::string& bytes) override { rendezvous_->send(to, bytes); }
+    std::string receive(int from) override { return rendezvous_->receive(from); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
     void connect(Wires& wires, const ChannelRequest& request, const std::string& note);
 
-    Rendezvous rendezvous_;
+    const std::unique_ptr<Rendezvous> rendezvous_;
     const std::string interface_;
     std::string host_;
     std::string address_;
@@ -52,7 +53,6 @@ private:
     std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected
     std::string note_;                                         // under which they were
     std::map<int, std::string> notes_;                         // of peers, which are read once
-    std::map<std::vector<int>, int> turns_;                    // how often a world of these ranks was made
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };
 

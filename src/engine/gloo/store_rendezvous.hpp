@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/channel.hpp"
+#include "engine/gloo/rendezvous.hpp"
+#include "engine/gloo/store.hpp"
+
+namespace rankmesh::detail {
+
+/// Ranks that meet by notes in a store.
+///
+/// A rank writes one or two notes for each step that all take and reads those of its eight children and its
+/// parent's, so nobody reads as many notes as there are ranks.
+class StoreRendezvous final : public Rendezvous {
+public:
+    /// Says that this rank is here; throws Misuse if a rank of that number has been before, in this job.
+    /// `store` may be null in a world of one.
+    StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration deadline);
+
+    std::string all(const std::string& phase, std::string text, const Combine& combine) override;
+    void publish(const std::string& name, const std::string& text) override;
+    std::string fetch(const std::string& phase, int from, const std::string& name, std::span<const int> ranks,
+                      Instant until) override;
+    void send(int to, const std::string& text) override;
+    std::string receive(int from) override;
+    void leave(const std::string& why) noexcept override;
+    std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
+
+private:
+    /// `scope` tells this world's notes from those of others of the same job.
+    StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration deadline);
+
+    using Notes = std::function<std::string(int rank)>;
+    std::string wait(const std::string& phase, const std::string& name, const std::vector<int>& ranks,
+                     const Notes& presence, Instant until);
+    std::string full(const std::string& name) const { return scope_ + name; }
+
+    const std::shared_ptr<Store> store_;
+    const std::string scope_;
+    const Duration deadline_;
+    int steps_ = 0;
+    std::map<int, int> sent_;               // by receiver
+    std::map<int, int> received_;           // by sender
+    std::vector<std::string> litter_;       // own notes since the last step
+    std::vector<std::string> old_litter_;   // and before it, which everybody has read once all take one more
+    std::map<std::vector<int>, int> subs_;  // how often a world of these ranks was made
+};
+
+}  // namespace rankmesh::detail
