@@ -1,106 +1,147 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduces on the Gloo engine beside Gloo's own calls, on connections of the same kind, in one run.
+// Operations on the Gloo engine beside Gloo's own calls on connections of the same kind, alternating in one
+// run, and the bare call beside itself: the spread that the machine alone makes.
 // `bench_engine_gloo N` starts N processes of itself.
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
+#include <gloo/broadcast.h>
 #include <gloo/math.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/file_store.h>
-#include <gloo/transport/tcp/device.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
+#include <array>
+#include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-#include <vector>
+#include <functional>
 
 #include <rankmesh/engine/gloo.hpp>
 
+#include "../measure.hpp"
+#include "processes.hpp"
+
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Algorithm = ::gloo::AllreduceOptions::Algorithm;
+using rankmesh::bench::median;
+using rankmesh::bench::time_of;
 
-int launch(const char* program, int size) {
-    auto folder = (std::filesystem::temp_directory_path() / "rankmesh-bench-XXXXXX").string();
-    if (!mkdtemp(folder.data())) return 1;
-    setenv("RANKMESH_STORE", folder.c_str(), 1);
-    setenv("RANKMESH_JOB", "bench", 1);
-    setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-    for (int rank = 0; rank < size; ++rank)
-        if (fork() == 0) {
-            setenv("RANK", std::to_string(rank).c_str(), 1);
-            execl(program, program, nullptr);
-            _exit(127);
+/// The two sides, and buffers of one size: `part` is what goes from one rank to one other.
+struct Sides {
+    rankmesh::Communicator& ours;
+    const std::shared_ptr<::gloo::Context>& bare;
+    std::vector<float> part;
+    std::vector<float> whole;
+    std::vector<float> other;
+    std::uint32_t tag = 0;
+
+    template <class Options>
+    Options options() {
+        auto made = Options(bare);
+        made.setTag(++tag);
+        return made;
+    }
+    void all_reduce(std::vector<float>& x, Algorithm algorithm) {
+        auto given = options<::gloo::AllreduceOptions>();
+        given.setOutput(x.data(), x.size());
+        given.setReduceFunction([](void* out, const void* a, const void* b, std::size_t count) {
+            ::gloo::sum<float>(out, a, b, count);
+        });
+        given.setAlgorithm(algorithm);
+        ::gloo::allreduce(given);
+    }
+};
+
+struct Case {
+    const char* name;
+    std::function<void(Sides&)> ours;
+    std::function<void(Sides&)> bare;
+};
+
+const auto cases = std::vector<Case>{
+    {"barrier", [](Sides& s) { s.ours.barrier(); },
+     [](Sides& s) {
+         auto given = s.options<::gloo::BarrierOptions>();
+         ::gloo::barrier(given);
+     }},
+    {"broadcast", [](Sides& s) { s.ours.broadcast(s.part, 0); },
+     [](Sides& s) {
+         auto given = s.options<::gloo::BroadcastOptions>();
+         given.setOutput(s.part.data(), s.part.size());
+         given.setRoot(0);
+         ::gloo::broadcast(given);
+     }},
+    {"all_gather", [](Sides& s) { s.ours.all_gather(s.part, s.whole); },
+     [](Sides& s) {
+         auto given = s.options<::gloo::AllgatherOptions>();
+         given.setInput(s.part.data(), s.part.size());
+         given.setOutput(s.whole.data(), s.whole.size());
+         ::gloo::allgather(given);
+     }},
+    {"all_to_all", [](Sides& s) { s.ours.all_to_all(s.whole, s.other); },
+     [](Sides& s) {
+         auto given = s.options<::gloo::AlltoallOptions>();
+         given.setInput(s.whole.data(), s.whole.size());
+         given.setOutput(s.other.data(), s.other.size());
+         ::gloo::alltoall(given);
+     }},
+    {"all_reduce, ring", [](Sides& s) { s.ours.all_reduce(s.part); },
+     [](Sides& s) { s.all_reduce(s.part, Algorithm::RING); }},
+    {"all_reduce, BCUBE", [](Sides& s) { s.ours.all_reduce(s.part); },
+     [](Sides& s) { s.all_reduce(s.part, Algorithm::BCUBE); }},
+    // What Gloo offers for it: everybody gets everything.
+    {"reduce_scatter, ring", [](Sides& s) { s.ours.reduce_scatter(s.whole, s.part); },
+     [](Sides& s) { s.all_reduce(s.whole, Algorithm::RING); }},
+    {"reduce_scatter, BCUBE", [](Sides& s) { s.ours.reduce_scatter(s.whole, s.part); },
+     [](Sides& s) { s.all_reduce(s.whole, Algorithm::BCUBE); }},
+};
+
+/// Each round times bare, ours, and bare again, in turning order.
+void compare(const Case& each, std::size_t bytes, Sides& sides, bool reports) {
+    const auto calls = bytes <= 4096 ? 50 : bytes <= 1048576 ? 5 : 1;
+    const auto rounds = bytes <= 1048576 ? 41 : 11;
+    auto times = std::array<std::vector<double>, 3>{};
+    auto differences = std::vector<double>{};
+    for (int round = 0; round < rounds; ++round) {
+        auto now = std::array<double, 3>{};
+        for (int i = 0; i < 3; ++i) {
+            const auto which = (i + round) % 3;
+            sides.ours.barrier();
+            now[static_cast<std::size_t>(which)] =
+                time_of(calls, [&] { (which == 1 ? each.ours : each.bare)(sides); });
         }
-    auto worst = 0;
-    for (int status = 0; wait(&status) > 0;) worst = std::max(worst, status);
-    auto error = std::error_code{};
-    std::filesystem::remove_all(folder, error);
-    return worst == 0 ? 0 : 1;
-}
-
-std::shared_ptr<::gloo::Context> bare_context(int rank, int size) {
-    auto store = ::gloo::rendezvous::FileStore(std::getenv("RANKMESH_STORE"));
-    auto device = ::gloo::transport::tcp::CreateDevice("127.0.0.1");
-    auto context = std::make_shared<::gloo::rendezvous::Context>(rank, size);
-    context->connectFullMesh(store, device);
-    return context;
-}
-
-void bare(const std::shared_ptr<::gloo::Context>& context, std::vector<float>& x,
-          ::gloo::AllreduceOptions::Algorithm algorithm, std::uint32_t tag) {
-    auto options = ::gloo::AllreduceOptions(context);
-    options.setOutput(x.data(), x.size());
-    options.setReduceFunction([](void* out, const void* a, const void* b, std::size_t count) {
-        ::gloo::sum<float>(out, a, b, count);
-    });
-    options.setAlgorithm(algorithm);
-    options.setTag(tag);
-    ::gloo::allreduce(options);
-}
-
-double median(std::vector<double> values) {
-    std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-    return values[values.size() / 2];
+        for (std::size_t i = 0; i < 3; ++i) times[i].push_back(now[i]);
+        differences.push_back(now[1] - (now[0] + now[2]) / 2);
+    }
+    const auto base = (median(times[0]) + median(times[2])) / 2;
+    if (reports)
+        std::printf("%-22s %10zu %12.0f %12.0f %8.3f %10.1f\n", each.name, bytes, base, median(differences),
+                    1 + median(differences) / base,
+                    100 * std::abs(median(times[0]) - median(times[2])) / base);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (!std::getenv("RANKMESH_STORE")) return launch(argv[0], argc > 1 ? std::atoi(argv[1]) : 2);
+    if (!std::getenv("RANKMESH_STORE"))
+        return rankmesh::bench::run_processes(argv, argc > 1 ? std::atoi(argv[1]) : 2);
     auto world = rankmesh::gloo::World();
-    auto on = world.join({{"dp", rankmesh::rest}}).on("dp");
-    const auto context = bare_context(world.rank(), world.size());
-    auto tag = std::uint32_t{0};
-    if (world.rank() == 0)
-        std::printf("%d ranks, medians in us\n%10s %10s %10s %10s %10s %8s\n", world.size(), "floats", "ring",
-                    "ring again", "bcube", "ours", "ratio");
-    for (auto count : {1, 16, 256, 4096, 65536, 1048576}) {
-        auto x = std::vector<float>(static_cast<std::size_t>(count), 1.0f);
-        auto times = std::vector<std::vector<double>>(4);
-        const auto rounds = count > 100'000 ? 20 : 200;
-        for (int round = 0; round < rounds; ++round)
-            for (std::size_t i = 0; i < times.size(); ++i) {
-                std::ranges::fill(x, 1.0f);
-                on.barrier();
-                const auto begin = Clock::now();
-                if (i == 3)
-                    on.all_reduce(x);
-                else
-                    bare(context, x,
-                         i == 2 ? ::gloo::AllreduceOptions::Algorithm::BCUBE
-                                : ::gloo::AllreduceOptions::Algorithm::RING,
-                         ++tag);
-                times[i].push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
-            }
-        if (world.rank() == 0)
-            std::printf("%10d %10.1f %10.1f %10.1f %10.1f %8.3f\n", count, median(times[0]), median(times[1]),
-                        median(times[2]), median(times[3]), median(times[3]) / median(times[0]));
-    }
-    on.barrier();
+    auto ours = world.join({{"dp", rankmesh::rest}}).on("dp");
+    const auto bare = rankmesh::bench::bare_group(::gloo::transport::tcp::CreateDevice("127.0.0.1"), "bare",
+                                                  world.rank(), world.size());
+    const auto reports = world.rank() == 0;
+    if (reports)
+        std::printf("%d ranks\n%-22s %10s %12s %12s %8s %10s\n", world.size(), "operation", "bytes a part",
+                    "bare, ns", "over, ns", "ratio", "spread, %");
+    for (const auto& each : cases)
+        for (auto bytes : {8U, 512U, 4096U, 65536U, 1048576U, 67108864U}) {
+            const auto parts = static_cast<std::size_t>(world.size());
+            const auto count = bytes / sizeof(float);
+            const auto whole = std::string_view(each.name).find("all_reduce") == 0 ? 0 : count * parts;
+            auto sides = Sides{ours, bare, std::vector<float>(count), std::vector<float>(whole),
+                               std::vector<float>(whole)};
+            compare(each, bytes, sides, reports);
+            if (std::string_view(each.name) == "barrier") break;
+        }
+    ours.barrier();
     return 0;
 }

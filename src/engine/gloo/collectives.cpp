@@ -87,12 +87,19 @@ void reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t
     ::gloo::reduce(options);
 }
 
-/// Gloo has it for its old buffers only: all of it is reduced, and each member keeps its part.
+/// Gloo has it for its old buffers only: each member gets everybody's piece of its part, and reduces them in
+/// the order of the ranks.
 void reduce_scatter(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto whole = std::vector<Byte>(call.in_bytes());
-    all_reduce(call, call.in, whole.data(), wires, tag);
-    std::memcpy(call.out, whole.data() + static_cast<std::size_t>(wires->rank) * call.out_bytes(),
-                call.out_bytes());
+    const auto pieces = std::make_unique_for_overwrite<Byte[]>(call.in_bytes());
+    auto options = ::gloo::AlltoallOptions(wires);
+    options.setInput(bytes(call.in), call.in_bytes());
+    options.setOutput(pieces.get(), call.in_bytes());
+    options.setTag(tag);
+    ::gloo::alltoall(options);
+    std::memcpy(call.out, pieces.get(), call.out_bytes());
+    for (int i = 1; i < wires->size; ++i)
+        reduce_into(call.reduction, call.dtype, pieces.get() + static_cast<std::size_t>(i) * call.out_bytes(),
+                    call.out, call.out_count);
 }
 
 /// In each round a member adds what those twice as far before it have in common.
