@@ -8,51 +8,16 @@
 #include <regex>
 #include <sstream>
 
-#include "support/processes.hpp"
+#include "support/gloo_job.hpp"
 
 namespace {
 
-struct Outcome {
-    std::vector<std::string> outputs;  // by rank
-    std::vector<int> exit_codes;
-    std::string all() const {
-        auto text = std::string{};
-        for (const auto& output : outputs) text += output;
-        return text;
-    }
-};
+using support::expect_says;
+using support::Outcome;
 
-/// Runs the program on ranks that are started one by one; `come` of them do, of a job of `size`.
 Outcome job(const std::string& mode, int size = 4, int come = -1, const std::string& store = {},
-            std::map<std::string, std::string> variables = {}, const std::string& name = "a job") {
-    const auto folder = support::Folder();
-    auto outcome = Outcome{};
-    auto processes = std::vector<pid_t>{};
-    for (int rank = 0; rank < (come < 0 ? size : come); ++rank) {
-        const auto output = folder.path() + "/" + std::to_string(rank);
-        variables["RANKMESH_ENGINE"] = "gloo";
-        variables["RANKMESH_STORE"] = store.empty() ? folder.path() + "/store" : store;
-        variables["RANKMESH_JOB"] = name;
-        variables["WORLD_SIZE"] = std::to_string(size);
-        variables["RANK"] = std::to_string(rank);
-        processes.push_back(support::start(
-            {"/bin/sh", "-c",
-             "exec timeout -k 5 30 " RANKMESH_GLOO_PROGRAM " " + mode + " > " + output + " 2>&1"},
-            variables));
-    }
-    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-        outcome.exit_codes.push_back(support::end_of(processes[rank]));
-        auto text = std::stringstream{};
-        text << std::ifstream(folder.path() + "/" + std::to_string(rank)).rdbuf();
-        outcome.outputs.push_back(text.str());
-    }
-    return outcome;
-}
-
-void expect_says(const Outcome& outcome, std::size_t rank, const std::string& part) {
-    EXPECT_NE(outcome.outputs.at(rank).find(part), std::string::npos)
-        << "rank " << rank << " does not say: " << part << "\n"
-        << outcome.all();
+            const std::map<std::string, std::string>& variables = {}, const std::string& name = "a job") {
+    return support::gloo_job(RANKMESH_GLOO_PROGRAM " " + mode, size, come, store, variables, name);
 }
 
 /// The milliseconds that a rank says something took.
@@ -234,7 +199,8 @@ TEST(GlooFailures, WhatAnEarlierJobLeftIsNeverRead) {
     for (std::size_t rank = 0; rank < 2; ++rank)
         expect_says(again, rank,
                     "main caught: rank " + std::to_string(rank) + " of the job 'a job' is in the store '" +
-                        store + "' already: two processes have that rank, or an earlier job had that id");
+                        store + "' already, of process ");
+    expect_says(again, 0, ": two processes have that rank, or an earlier job had that id");
     EXPECT_EQ(job("well", 2, -1, store, {}, "another job").exit_codes, (std::vector{0, 0}));
     // One that was killed leaves its notes as well.
     job("kill", 4, -1, store, {}, "killed");

@@ -75,7 +75,7 @@ FileStore::~FileStore() { close(directory_); }
 
 std::string FileStore::text() const { return cat("the store '", folder_, "'"); }
 
-bool FileStore::put(const std::string& name, const std::string& text) {
+bool FileStore::put(const std::string& name, const std::string& text, Instant) {
     const auto whole = file_name(name);
     const auto part = cat(".", whole, ".", getpid(), ".", temporary_++);
     const auto file =
@@ -98,7 +98,13 @@ bool FileStore::put(const std::string& name, const std::string& text) {
     return linked;
 }
 
-std::optional<std::string> FileStore::get(const std::string& name) {
+std::vector<std::optional<std::string>> FileStore::get(const std::vector<std::string>& names, Instant) {
+    auto notes = std::vector<std::optional<std::string>>{};
+    for (const auto& name : names) notes.push_back(read_note(name));
+    return notes;
+}
+
+std::optional<std::string> FileStore::read_note(const std::string& name) const {
     const auto file = openat(directory_, file_name(name).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
         if (errno == ENOENT) return std::nullopt;
@@ -116,6 +122,8 @@ std::optional<std::string> FileStore::get(const std::string& name) {
     return text;
 }
 
-void FileStore::remove(const std::string& name) noexcept { unlinkat(directory_, file_name(name).c_str(), 0); }
+void FileStore::remove(const std::vector<std::string>& names, Instant) noexcept {
+    for (const auto& name : names) unlinkat(directory_, file_name(name).c_str(), 0);
+}
 
 }  // namespace rankmesh::detail

@@ -19,13 +19,17 @@ public:
     FileStore(const FileStore&) = delete;
     FileStore& operator=(const FileStore&) = delete;
 
-    bool put(const std::string& name, const std::string& text) override;
-    std::optional<std::string> get(const std::string& name) override;
-    void remove(const std::string& name) noexcept override;
+    bool put(const std::string& name, const std::string& text, Instant until) override;
+    std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
+                                                Instant until) override;
+    void remove(const std::vector<std::string>& names, Instant until) noexcept override;
+    std::chrono::microseconds longest_pause() const override { return std::chrono::milliseconds(4); }
     std::string text() const override;
     const std::string& job() const override { return job_; }
 
 private:
+    std::optional<std::string> read_note(const std::string& name) const;
+
     const std::string folder_;
     const std::string job_;
     int directory_ = -1;

@@ -30,9 +30,10 @@ public:
     virtual std::string all(const std::string& phase, std::string text, const Combine& combine) = 0;
     /// Leaves a note of this rank for whoever asks; it goes when all ranks have taken two more steps.
     virtual void publish(const std::string& name, const std::string& text) = 0;
-    /// The note of that name by one of `ranks`, which all publish it and all fetch.
-    virtual std::string fetch(const std::string& phase, int from, const std::string& name,
-                              std::span<const int> ranks, Instant until) = 0;
+    /// The notes of that name by `from`, some of `ranks`, which all publish it and all fetch.
+    virtual std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
+                                           const std::string& name, std::span<const int> ranks,
+                                           Instant until) = 0;
     /// Carry texts in order from one rank to one other, which receives it.
     virtual void send(int to, const std::string& text) = 0;
     virtual std::string receive(int from) = 0;

@@ -15,8 +15,10 @@ namespace rankmesh::detail {
 
 /// Ranks that meet by notes in a store.
 ///
-/// A rank writes one or two notes for each step that all take and reads those of its eight children and its
-/// parent's, so nobody reads as many notes as there are ranks.
+/// A rank writes one or two notes for each step that all take and reads those of its eight children in one
+/// look and its parent's in another, so nobody reads as many notes as there are ranks. Who waits looks again
+/// after a quarter of the time that it has waited, so it hears late by that at most, and of long waits few
+/// looks are made.
 class StoreRendezvous final : public Rendezvous {
 public:
     /// Says that this rank is here; throws Misuse if a rank of that number has been before, in this job.
@@ -25,8 +27,9 @@ public:
 
     std::string all(const std::string& phase, std::string text, const Combine& combine) override;
     void publish(const std::string& name, const std::string& text) override;
-    std::string fetch(const std::string& phase, int from, const std::string& name, std::span<const int> ranks,
-                      Instant until) override;
+    std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
+                                   const std::string& name, std::span<const int> ranks,
+                                   Instant until) override;
     void send(int to, const std::string& text) override;
     std::string receive(int from) override;
     void leave(const std::string& why) noexcept override;
@@ -37,8 +40,10 @@ private:
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration deadline);
 
     using Notes = std::function<std::string(int rank)>;
-    std::string wait(const std::string& phase, const std::string& name, const std::vector<int>& ranks,
-                     const Notes& presence, Instant until);
+    std::vector<std::string> wait(const std::string& phase, const std::vector<std::string>& names,
+                                  const std::vector<int>& ranks, const Notes& presence, Instant until);
+    [[noreturn]] void throw_missing(const std::string& phase, const std::vector<int>& ranks,
+                                    const Notes& presence);
     std::string full(const std::string& name) const { return scope_ + name; }
 
     const std::shared_ptr<Store> store_;

@@ -164,12 +164,13 @@ void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::
     const auto alarm = std::make_unique<Alarm>(clock_, [&wires] { wires.cut(); });
     alarm->set(until);
     const auto members = ranks.list();
+    auto unread = members;
+    std::erase_if(unread, [&](int each) { return each == rank() || notes_.contains(each); });
+    const auto texts = rendezvous_->fetch(phase, unread, note, members, until);
+    for (std::size_t i = 0; i < unread.size(); ++i) notes_[unread[i]] = texts[i];
     for (int i = 0; i < ranks.size(); ++i) {
         if (i == request.position) continue;
-        auto found = notes_.find(ranks[i]);
-        if (found == notes_.end())
-            found = notes_.emplace(ranks[i], rendezvous_->fetch(phase, ranks[i], note, members, until)).first;
-        const auto address = address_in(found->second, request.item, request.position);
+        const auto address = address_in(notes_.at(ranks[i]), request.item, request.position);
         try {
             if (address.empty())
                 throw EngineFailure(cat("rank ", ranks[i], " has announced no connection for it"));

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ranks meet by notes, and what that costs: ranks are threads here, and their store counts.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/gloo/store_rendezvous.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+struct Notes {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, std::string> by_name;
+};
+
+/// Notes in memory, as one rank sees them. A patient store answers a look once all that is wanted is there,
+/// as if everybody came at once.
+class CountingStore final : public Store {
+public:
+    CountingStore(std::shared_ptr<Notes> notes, bool patient) : notes_(std::move(notes)), patient_(patient) {}
+
+    bool put(const std::string& name, const std::string& text, Instant) override {
+        ++puts;
+        const auto lock = std::lock_guard(notes_->mutex);
+        notes_->changed.notify_all();
+        return notes_->by_name.emplace(name, text).second;
+    }
+    std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
+                                                Instant until) override {
+        ++looks;
+        auto lock = std::unique_lock(notes_->mutex);
+        const auto all_there = [&] {
+            return std::ranges::all_of(
+                names, [&](const auto& name) { return name == "left" || notes_->by_name.contains(name); });
+        };
+        if (patient_) notes_->changed.wait_until(lock, until, all_there);
+        auto found = std::vector<std::optional<std::string>>{};
+        for (const auto& name : names) {
+            const auto note = notes_->by_name.find(name);
+            found.push_back(note == notes_->by_name.end() ? std::nullopt : std::optional(note->second));
+        }
+        return found;
+    }
+    void remove(const std::vector<std::string>& names, Instant) noexcept override {
+        ++removals;
+        const auto lock = std::lock_guard(notes_->mutex);
+        for (const auto& name : names) notes_->by_name.erase(name);
+    }
+    std::chrono::microseconds longest_pause() const override { return std::chrono::milliseconds(250); }
+    std::string text() const override { return "the store 'memory'"; }
+    const std::string& job() const override { return job_; }
+
+    int puts = 0;
+    int looks = 0;
+    int removals = 0;
+
+private:
+    const std::shared_ptr<Notes> notes_;
+    const bool patient_;
+    const std::string job_ = "job";
+};
+
+/// Runs a program on the ranks of a world; what their stores have counted.
+std::vector<std::shared_ptr<CountingStore>> on_ranks(int size, bool patient,
+                                                     const std::function<void(StoreRendezvous&)>& program,
+                                                     Duration deadline = std::chrono::minutes(1)) {
+    const auto notes = std::make_shared<Notes>();
+    auto stores = std::vector<std::shared_ptr<CountingStore>>{};
+    auto threads = std::vector<std::jthread>{};
+    for (int rank = 0; rank < size; ++rank) {
+        stores.push_back(std::make_shared<CountingStore>(notes, patient));
+        threads.emplace_back([&program, size, rank, deadline, store = stores.back()] {
+            auto rendezvous = StoreRendezvous(store, rank, size, deadline);
+            program(rendezvous);
+        });
+    }
+    threads.clear();
+    return stores;
+}
+
+std::string concatenation(const std::string& a, const std::string& b) { return a + b; }
+
+}  // namespace
+
+TEST(StoreRendezvous, AStepOfAllTakesTwoNotesAndTwoLooksOfARankHoweverManyThereAre) {
+    constexpr auto steps = 3;
+    for (auto size : {2, 8, 64, 100}) {
+        const auto stores = on_ranks(size, true, [&](StoreRendezvous& world) {
+            for (int step = 0; step < steps; ++step) {
+                const auto text = world.all("a test", std::string(1, 'a'), concatenation);
+                EXPECT_EQ(text, std::string(static_cast<std::size_t>(size), 'a'));
+            }
+        });
+        for (const auto& store : stores) {
+            EXPECT_LE(store->puts, 1 + 2 * steps) << size;  // the first says that the rank is here
+            EXPECT_LE(store->looks, 2 * steps) << size;
+            EXPECT_LE(store->removals, steps) << size;
+        }
+    }
+}
+
+TEST(StoreRendezvous, TheNotesOfAGroupAreReadInOneLook) {
+    const auto stores = on_ranks(8, true, [](StoreRendezvous& world) {
+        world.publish("name", std::to_string(world.rank()));
+        const auto all = std::vector{0, 1, 2, 3, 4, 5, 6, 7};
+        const auto from = std::vector{6, 2, 5};
+        const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+        EXPECT_EQ(world.fetch("a test", from, "name", all, until), (std::vector<std::string>{"6", "2", "5"}));
+    });
+    for (const auto& store : stores) EXPECT_EQ(store->looks, 1);
+}
+
+TEST(StoreRendezvous, WhoWaitsLooksAgainAfterAQuarterOfTheTimeWaited) {
+    auto waited = 0.0;  // seconds
+    const auto stores = on_ranks(2, false, [&](StoreRendezvous& world) {
+        if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        const auto begin = std::chrono::steady_clock::now();
+        world.all("a test", "", concatenation);
+        if (world.rank() == 1)
+            waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    });
+    // Five looks until a quarter is the shortest pause, then each makes the time 5/4 of what it was.
+    EXPECT_LE(stores[1]->looks, 5 + 1 + std::ceil(std::log(waited / 200e-6) / std::log(1.25)));
+}
+
+TEST(StoreRendezvous, WhoHasNotComeIsFoundInOneLook) {
+    const auto stores = on_ranks(
+        20, false,
+        [](StoreRendezvous& world) {
+            if (world.rank() == 3 || world.rank() == 17) return;
+            try {
+                world.all("a test", "", concatenation);
+                ADD_FAILURE();
+            } catch (const Deadline& error) {
+                EXPECT_EQ(error.missing, (std::vector{3, 17}));
+                EXPECT_EQ(error.arrived.size(), 18U);
+            }
+        },
+        std::chrono::milliseconds(300));
+    for (const auto& store : stores) EXPECT_LE(store->looks, 2 * (6 + 33) + 1);
+}
+
+TEST(StoreRendezvous, ARankThatIsThereTwiceIsToldOfTheOther) {
+    const auto notes = std::make_shared<Notes>();
+    const auto store = std::make_shared<CountingStore>(notes, false);
+    const auto first = StoreRendezvous(store, 1, 2, std::chrono::seconds(1));
+    try {
+        const auto second = StoreRendezvous(store, 1, 2, std::chrono::seconds(1));
+        FAIL();
+    } catch (const Misuse& error) {
+        EXPECT_TRUE(std::string(error.what())
+                        .starts_with("rank 1 of the job 'job' is in the store 'memory' already, of process "))
+            << error.what();
+    }
+}
+
+}  // namespace rankmesh::detail
