@@ -90,6 +90,9 @@ int run(const Arguments& arguments, Output& output) {
     variables.reserve("RANKMESH_STORE", "where the processes meet");
     variables.reserve("RANKMESH_JOB", "the id of the job");
     variables.reserve("RANKMESH_INTERFACE", "the network interface");
+    for (const auto* name :
+         {"RANKMESH_REDIS_USER", "RANKMESH_REDIS_PASSWORD", "RANKMESH_REDIS_PASSWORD_FILE"})
+        variables.reserve(name, "access to a Redis server");
     variables.set("RANKMESH_RANK", rank, "the rank");
     variables.set("RANKMESH_INSIDE", inside ? 1 : 0, "whether the rank is in the mesh");
     std::visit(

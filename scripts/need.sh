@@ -23,8 +23,8 @@ need() {
             >/dev/null || echo "could not install ${missing[*]}; going on with what is there"
 }
 
-build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev)
-test_packages=(libgtest-dev librapidcheck-dev libbenchmark-dev clang-16 libclang-rt-16-dev libmpich-dev mpich)
+build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev)
+test_packages=(libgtest-dev librapidcheck-dev libbenchmark-dev clang-16 libclang-rt-16-dev libmpich-dev mpich redis-server)
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

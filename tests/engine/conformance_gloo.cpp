@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `conformance_gloo N` starts N processes of itself, which meet in a fresh folder and are the ranks.
+// `conformance_gloo N` starts N processes of itself, which meet in a fresh folder and are the ranks;
+// `conformance_gloo N --redis` lets them meet by a Redis server of their own.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -9,17 +10,30 @@
 
 #include "conformance.hpp"
 #include "support/processes.hpp"
+#include "support/redis_server.hpp"
 
 namespace {
 
 rankmesh::World* the_world = nullptr;
 
-int launch(const std::string& program, int size, const std::vector<std::string>& options) {
-    const auto store = support::Folder();
+constexpr auto skipped = 77;  // as tests/engine/CMakeLists.txt tells CTest
+
+int launch(const std::string& program, int size, std::vector<std::string> options) {
+    const auto folder = support::Folder();
+    auto store = folder.path() + "/store";
+    auto server = std::unique_ptr<support::RedisServer>{};
+    if (std::erase(options, "--redis") != 0) {
+        if (!support::RedisServer::is_installed()) {
+            std::printf("%s\n", support::RedisServer::how_to_get_it);
+            return skipped;
+        }
+        server = std::make_unique<support::RedisServer>();
+        store = server->url();
+    }
     auto words = std::vector{program};
     words.insert(words.end(), options.begin(), options.end());
     auto worst = 0;
-    for (auto process : support::start_ranks(words, size, store.path() + "/store", "conformance"))
+    for (auto process : support::start_ranks(words, size, store, "conformance"))
         worst = std::max(worst, support::end_of(process));
     return worst;
 }
@@ -31,7 +45,7 @@ void on_every_rank(const std::function<void(rankmesh::World&)>& program) { progr
 int main(int argc, char** argv) {
     if (!std::getenv("RANKMESH_STORE")) {
         if (argc < 2) {
-            std::fprintf(stderr, "usage: %s RANKS [options of GoogleTest]\n", argv[0]);
+            std::fprintf(stderr, "usage: %s RANKS [--redis] [options of GoogleTest]\n", argv[0]);
             return 2;
         }
         return launch(argv[0], std::atoi(argv[1]), {argv + 2, argv + argc});

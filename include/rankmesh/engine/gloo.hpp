@@ -13,9 +13,11 @@ bool is_built();
 
 /// How the processes of a job find each other; what is left out is taken from the environment.
 struct Meeting {
-    /// A folder that all processes of the job see; else RANKMESH_STORE. A job of one process needs none.
+    /// A folder that all processes of the job see, or a Redis server as `redis://HOST:PORT`; else
+    /// RANKMESH_STORE. A job of one process needs none. A password comes from RANKMESH_REDIS_PASSWORD, or
+    /// from the file RANKMESH_REDIS_PASSWORD_FILE, which nobody else may read.
     std::string store = {};
-    /// Tells this start of the job from every other one in that folder; else RANKMESH_JOB,
+    /// Tells this start of the job from every other one in that store; else RANKMESH_JOB,
     /// TORCHELASTIC_RUN_ID, SLURM_JOB_ID with its step, or what Open MPI's launcher calls the job.
     std::string job = {};
     /// Else OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.

@@ -5,19 +5,25 @@
 
 #include "engine/gloo/file_store.hpp"
 #include "engine/gloo/meeting.hpp"
+#include "engine/gloo/redis_store.hpp"
 #include "engine/gloo/store_rendezvous.hpp"
 #include "engine/gloo/world.hpp"
 
 namespace rankmesh::gloo {
 namespace {
 
+std::shared_ptr<detail::Store> store_of(const detail::Met& met) {
+    if (met.size == 1) return nullptr;
+    if (detail::is_url(met.store)) return detail::redis_store(detail::RedisUrl::parse(met.store), met.job);
+    return std::make_shared<detail::FileStore>(met.store, met.job);
+}
+
 std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const WorldOptions& options) {
     detail::check_deadline(options.deadline);
     const auto met = detail::meet(meeting);
     if (!meeting.size) check_announced("gloo", met.size);
-    auto store = met.size > 1 ? std::make_shared<detail::FileStore>(met.store, met.job) : nullptr;
     auto rendezvous =
-        std::make_unique<detail::StoreRendezvous>(std::move(store), met.rank, met.size, options.deadline);
+        std::make_unique<detail::StoreRendezvous>(store_of(met), met.rank, met.size, options.deadline);
     auto state = std::make_shared<detail::GlooWorld>(std::move(rendezvous), met.interface, options);
     state->log(
         detail::cat("rank ", met.rank),

@@ -8,6 +8,8 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
+#include "engine/gloo/redis_url.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -81,10 +83,15 @@ Met meet(const gloo::Meeting& given) {
         met.store_from = "RANKMESH_STORE";
     }
     if (met.store.empty())
-        throw Misuse(cat("the engine 'gloo' does not know where the ", met.size, " processes (",
-                         met.size_from,
-                         ") meet; set RANKMESH_STORE to a folder that all of them see, such as "
-                         "RANKMESH_STORE=$HOME/.rankmesh, and RANKMESH_JOB to an id of this start"));
+        throw Misuse(
+            cat("the engine 'gloo' does not know where the ", met.size, " processes (", met.size_from,
+                ") meet; set RANKMESH_STORE to a folder that all of them see, such as "
+                "RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, RANKMESH_STORE=redis://HOST:PORT, "
+                "and RANKMESH_JOB to an id of this start",
+                environment("MASTER_ADDR").empty()
+                    ? ""
+                    : "; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve here"));
+    if (is_url(met.store)) static_cast<void>(RedisUrl::parse(met.store));  // before anything repeats it
     met.job = given.job;
     met.job_from = "the program";
     if (met.job.empty()) std::tie(met.job, met.job_from) = announced_job();

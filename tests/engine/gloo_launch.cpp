@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs as launchers start them: with torchrun's variables, by a folder or by a Redis server.
+#include <gtest/gtest.h>
+
+#include "support/gloo_job.hpp"
+#include "support/redis_server.hpp"
+
+namespace {
+
+using support::expect_says;
+using support::gloo_job;
+using Variables = std::map<std::string, std::string>;
+
+std::string program(const std::string& mode) { return RANKMESH_GLOO_PROGRAM " " + mode; }
+
+const auto all_well = std::vector{0, 0};
+
+/// What torchrun sets beside rank and size, in its start number `restarts`; it knows nothing of us.
+Variables torchrun(int restarts = 0) {
+    return {{"LOCAL_RANK", "0"},
+            {"LOCAL_WORLD_SIZE", "2"},
+            {"MASTER_ADDR", "127.0.0.1"},
+            {"MASTER_PORT", "29500"},
+            {"TORCHELASTIC_RUN_ID", "run7"},
+            {"TORCHELASTIC_RESTART_COUNT", std::to_string(restarts)}};
+}
+const auto not_ours = std::string("env -u RANKMESH_ENGINE -u RANKMESH_JOB ");
+
+class GlooRedis : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!RANKMESH_HAS_REDIS) GTEST_SKIP() << "built without hiredis";
+        if (!support::RedisServer::is_installed()) GTEST_SKIP() << support::RedisServer::how_to_get_it;
+    }
+};
+
+}  // namespace
+
+TEST(GlooTorchrun, ItsVariablesAndAFolderAreEnough) {
+    const auto folder = support::Folder();
+    const auto store = folder.path() + "/store";
+    const auto outcome = gloo_job(not_ours + program("log"), 2, -1, store, torchrun());
+    EXPECT_EQ(outcome.exit_codes, all_well) << outcome.all();
+    expect_says(outcome, 1,
+                "[rank 1] meets by rank 1 (RANK) of 2 (WORLD_SIZE), store '" + store +
+                    "' (RANKMESH_STORE), job 'run7.0' (TORCHELASTIC_RUN_ID), on 127.0.0.1\n");
+    // What torchrun starts again has a number of its own.
+    EXPECT_EQ(gloo_job(not_ours + program("well"), 2, -1, store, torchrun(1)).exit_codes, all_well);
+    expect_says(gloo_job(not_ours + program("well"), 2, -1, store, torchrun(1)), 0,
+                "main caught: rank 0 of the job 'run7.1' is in the store '" + store + "' already");
+}
+
+TEST_F(GlooRedis, RanksWithTorchrunsVariablesMeetByAServer) {
+    const auto server = support::RedisServer();
+    const auto outcome = gloo_job(not_ours + program("log"), 2, -1, server.url(), torchrun());
+    EXPECT_EQ(outcome.exit_codes, all_well) << outcome.all();
+    expect_says(
+        outcome, 0,
+        "store '" + server.url() + "' (RANKMESH_STORE), job 'run7.0' (TORCHELASTIC_RUN_ID), on 127.0.0.1\n");
+    EXPECT_EQ(gloo_job(not_ours + program("well"), 2, -1, server.url(), torchrun(1)).exit_codes, all_well);
+    expect_says(gloo_job(not_ours + program("well"), 2, -1, server.url(), torchrun(1)), 0,
+                "main caught: rank 0 of the job 'run7.1' is in the store '" + server.url() +
+                    "' already, of process ");
+}
+
+TEST_F(GlooRedis, TheCommandRunsOnRanksThatMeetByAServer) {
+#ifdef RANKMESH_COMMAND
+    const auto server = support::RedisServer({"--requirepass", "secret"});
+    const auto outcome = gloo_job(RANKMESH_COMMAND " run 'dp=2 tp=2' --engine gloo --bytes 64", 4, -1,
+                                  server.url(), {{"RANKMESH_REDIS_PASSWORD", "secret"}});
+    EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
+    expect_says(outcome, 0, "dp=2 tp=2 on gloo: 4 processes\n");
+    expect_says(outcome, 0, "\nall 51 ok in ");
+#else
+    GTEST_SKIP() << "built without the command";
+#endif
+}
+
+TEST_F(GlooRedis, ARankThatNeverStartsIsNamedAtTheDeadline) {
+    const auto server = support::RedisServer();
+    const auto outcome = gloo_job(program("deadline-never"), 4, 3, server.url());
+    for (std::size_t rank = 0; rank < 3; ++rank)
+        expect_says(outcome, rank,
+                    "main caught: the deadline of 1 s passed in the start of the world on rank " +
+                        std::to_string(rank) + ": arrived {0..2}, missing {3}");
+}
+
+TEST_F(GlooRedis, AServerThatDiesWhileRanksMeetIsSaidByAllOfThem) {
+    auto server = support::RedisServer();
+    auto killer = std::jthread([&] {
+        // All three wait once there are a claim of each, that rank 0 is here, and what the two others say.
+        while (server.keys() < 6) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        server.stop();
+    });
+    const auto outcome = gloo_job(program("well"), 4, 3, server.url());
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+        expect_says(outcome, rank,
+                    "main caught: the store '" + server.url() + "' can not be asked: GET failed (");
+        expect_says(outcome, rank, "); see that a Redis server runs there\n");
+    }
+}
+
+TEST_F(GlooRedis, AServerThatNeverAnswersEndsTheStartAtItsDeadline) {
+    const auto silent = support::Listener();
+    const auto outcome = gloo_job(program("deadline-never"), 2, -1, silent.url());
+    for (std::size_t rank = 0; rank < 2; ++rank)
+        expect_says(
+            outcome, rank,
+            "main caught: the deadline passed: the store '" + silent.url() + "' has not answered SET for ");
+}
+
+TEST_F(GlooRedis, APasswordInTheUrlIsRefusedAndNobodyRepeatsIt) {
+    for (const auto* name : {"a job", ""}) {
+        const auto outcome = gloo_job(program("log"), 2, -1, "redis://:secret@127.0.0.1:1", {}, name);
+        for (std::size_t rank = 0; rank < 2; ++rank)
+            expect_says(outcome, rank,
+                        "main caught: the URL of the store says more than a host, a port and a database");
+        EXPECT_EQ(outcome.all().find("secret"), std::string::npos) << outcome.all();
+    }
+}
+
+TEST(GlooStore, ARedisServerIsRefusedWithASentenceWhereThisBuildHasNone) {
+    if (RANKMESH_HAS_REDIS) GTEST_SKIP() << "built with hiredis";
+    expect_says(
+        gloo_job(program("well"), 2, -1, "redis://127.0.0.1:1"), 0,
+        "main caught: this build of rankmesh can not meet by 'redis://127.0.0.1:1'; configure with "
+        "-DRANKMESH_REDIS=ON where libhiredis-dev is installed, or name a folder that all processes see\n");
+}
