@@ -244,6 +244,12 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
         "has no job id, so notes of an earlier job in the store '/nowhere/store' could be taken for this "
         "one's; set "
         "RANKMESH_JOB to the same new text for every process");
+    has(run({gloo,
+             {"WORLD_SIZE", "4"},
+             {"RANK", "1"},
+             {"RANKMESH_STORE", "/nowhere/store"},
+             {"RANKMESH_JOB", std::string(201, 'x')}}),
+        "main caught: a job id of 201 characters (RANKMESH_JOB); it must have 1 to 200\n");
     has(run({gloo, {"WORLD_SIZE", "1"}}),
         "main caught: ");  // a mesh of two does not fit, but the world is there
 }

@@ -59,8 +59,6 @@ int open_folder(int parent, const std::string& name, const std::string& path) {
 }  // namespace
 
 FileStore::FileStore(const std::string& folder, const std::string& job) : folder_(folder), job_(job) {
-    if (job.empty() || job.size() > 200)
-        throw Misuse(cat("a job id of ", job.size(), " characters; it must have 1 to 200"));
     const auto parent = open_folder(AT_FDCWD, folder, folder);
     try {
         directory_ = open_folder(parent, file_name(job), cat(folder, "/", file_name(job)));

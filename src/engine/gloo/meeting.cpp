@@ -100,6 +100,9 @@ Met meet(const gloo::Meeting& given) {
                          met.store,
                          "' could be taken for this one's; set RANKMESH_JOB to the same new text for every "
                          "process, such as RANKMESH_JOB=$(uuidgen)"));
+    if (met.job.size() > 200)
+        throw Misuse(
+            cat("a job id of ", met.job.size(), " characters (", met.job_from, "); it must have 1 to 200"));
     return met;
 }
 
