@@ -279,7 +279,7 @@ Verb add_run(CLI::App& command) {
     arguments->add_to(app);
     app.add_option("--engine", arguments->engine,
                    "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, gloo with "
-                   "RANKMESH_STORE, else threads")
+                   "RANKMESH_STORE or under srun --mpi=pmix, else threads")
         ->type_name("ENGINE");
     app.add_option("--bytes", arguments->bytes, "of a rank's buffer in timed calls")
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))

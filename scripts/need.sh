@@ -23,7 +23,7 @@ need() {
             >/dev/null || echo "could not install ${missing[*]}; going on with what is there"
 }
 
-build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev)
+build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev libpmix-dev pkg-config)
 test_packages=(libgtest-dev librapidcheck-dev libbenchmark-dev clang-16 libclang-rt-16-dev libmpich-dev mpich redis-server)
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.

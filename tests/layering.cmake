@@ -14,7 +14,7 @@ set(standard "^[a-z_]+$")
 set(posix "^(unistd|signal|poll|pthread|sched|termios|fcntl|dlfcn|time|wchar|langinfo|ifaddrs|netdb)\\.h$|^(sys|net|netinet|arpa)/[a-z]+\\.h$")
 set(third_party_of_src_engine_mpi "^mpi\\.h$")
 set(third_party_of_src_interop_mpi "^mpi\\.h$")
-set(third_party_of_src_engine_gloo "^(gloo|hiredis)/")
+set(third_party_of_src_engine_gloo "^(gloo|hiredis)/|^pmix\\.h$")
 set(third_party_of_src_engine_nccl "^(nccl|cuda|cuda_runtime)\\.h$")
 set(third_party_of_cli "^(CLI|fmt|nlohmann|toml\\+\\+)/")
 

@@ -6,6 +6,7 @@
 #include <rankmesh/engine/mpi.hpp>
 #include <rankmesh/engine/world.hpp>
 
+#include "engine/gloo/meeting.hpp"
 #include "engine/threads/world.hpp"
 
 namespace rankmesh {
@@ -22,12 +23,12 @@ public:
 bool started_by_mpi_launcher() { return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE"); }
 
 /// True if a launcher has started this process, and it is known where the processes meet.
-bool can_meet_by_gloo() { return std::getenv("RANKMESH_STORE") && announced_size(); }
+bool can_meet_by_gloo() { return gloo::is_built() && detail::is_place_known() && announced_size(); }
 
 /// The engine for a process that does not name one.
 std::string chosen() {
     if (mpi::is_built() && started_by_mpi_launcher()) return "mpi";
-    return gloo::is_built() && can_meet_by_gloo() ? "gloo" : "threads";
+    return can_meet_by_gloo() ? "gloo" : "threads";
 }
 
 }  // namespace

@@ -13,16 +13,18 @@ bool is_built();
 
 /// How the processes of a job find each other; what is left out is taken from the environment.
 struct Meeting {
-    /// A folder that all processes of the job see, or a Redis server as `redis://HOST:PORT`; else
-    /// RANKMESH_STORE. A job of one process needs none. A password comes from RANKMESH_REDIS_PASSWORD, or
-    /// from the file RANKMESH_REDIS_PASSWORD_FILE, which nobody else may read.
+    /// A folder that all processes of the job see, a Redis server as `redis://HOST:PORT`, or `pmix` for the
+    /// server of their launcher; else RANKMESH_STORE, else PMIx if it answers. A job of one process needs
+    /// none. A password comes from RANKMESH_REDIS_PASSWORD, or from the file RANKMESH_REDIS_PASSWORD_FILE,
+    /// which nobody else may read.
     std::string store = {};
     /// Tells this start of the job from every other one in that store; else RANKMESH_JOB,
-    /// TORCHELASTIC_RUN_ID, SLURM_JOB_ID with its step, or what Open MPI's launcher calls the job.
+    /// TORCHELASTIC_RUN_ID, SLURM_JOB_ID with its step, or what Open MPI's launcher calls the job. PMIx needs
+    /// none.
     std::string job = {};
-    /// Else OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
+    /// Else what PMIx says, or OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
     std::optional<int> rank = {};
-    /// Else what the launcher announces, as for every engine.
+    /// Else what PMIx says, or the launcher announces, as for every engine.
     std::optional<int> size = {};
     /// The network interface whose address peers are told; else RANKMESH_INTERFACE, else loopback where all
     /// ranks share a host, else the first interface that is up and leads to others.

@@ -23,7 +23,8 @@ struct Access;
 /// What a world is made with.
 struct WorldOptions {
     /// "threads", "mpi" or "gloo"; empty: RANKMESH_ENGINE, else MPI if built and started by an MPI launcher,
-    /// else Gloo if built, under a launcher that announces a size, and RANKMESH_STORE is set, else threads.
+    /// else Gloo if built, under a launcher that announces a size, and RANKMESH_STORE is set or the launcher
+    /// speaks PMIx, else threads.
     std::string engine = {};
     /// For join and for every blocking call whose mesh says nothing else.
     std::chrono::nanoseconds deadline = std::chrono::minutes(30);
@@ -40,8 +41,8 @@ struct WorldOptions {
 /// Destroyed while an exception unwinds, a world with peers never waits for them: it ends the job.
 class World {
 public:
-    /// The world that this process was started in: MPI under mpirun, Gloo where RANKMESH_STORE says how the
-    /// processes meet, alone without a launcher.
+    /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix and where
+    /// RANKMESH_STORE says how the processes meet, alone without a launcher.
     ///
     /// Throws NotBuilt for an engine that this build lacks, Misuse for one that does not exist or if the
     /// engine sees another number of ranks than the innermost launcher announced (OMPI_COMM_WORLD_SIZE, else

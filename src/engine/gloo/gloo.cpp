@@ -5,6 +5,7 @@
 
 #include "engine/gloo/file_store.hpp"
 #include "engine/gloo/meeting.hpp"
+#include "engine/gloo/pmix_rendezvous.hpp"
 #include "engine/gloo/redis_store.hpp"
 #include "engine/gloo/store_rendezvous.hpp"
 #include "engine/gloo/world.hpp"
@@ -18,13 +19,17 @@ std::shared_ptr<detail::Store> store_of(const detail::Met& met) {
     return std::make_shared<detail::FileStore>(met.store, met.job);
 }
 
+std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::Met& met, detail::Duration deadline) {
+    if (met.pmix) return std::make_unique<detail::PmixRendezvous>(met.pmix, deadline);
+    return std::make_unique<detail::StoreRendezvous>(store_of(met), met.rank, met.size, deadline);
+}
+
 std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const WorldOptions& options) {
     detail::check_deadline(options.deadline);
     const auto met = detail::meet(meeting);
     if (!meeting.size) check_announced("gloo", met.size);
-    auto rendezvous =
-        std::make_unique<detail::StoreRendezvous>(store_of(met), met.rank, met.size, options.deadline);
-    auto state = std::make_shared<detail::GlooWorld>(std::move(rendezvous), met.interface, options);
+    auto state =
+        std::make_shared<detail::GlooWorld>(rendezvous_of(met, options.deadline), met.interface, options);
     state->log(
         detail::cat("rank ", met.rank),
         detail::cat("meets by ", met.text(), state->address().empty() ? "" : ", on ", state->address()));

@@ -2,12 +2,14 @@
 #include "engine/gloo/meeting.hpp"
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include <rankmesh/engine/launcher.hpp>
 
+#include "engine/gloo/pmix_client.hpp"
 #include "engine/gloo/redis_url.hpp"
 
 namespace rankmesh::detail {
@@ -31,9 +33,55 @@ std::pair<std::string, std::string> announced_job() {
     return {};
 }
 
+std::string interface_of(const gloo::Meeting& given) {
+    return given.interface.empty() ? environment("RANKMESH_INTERFACE") : given.interface;
+}
+
+/// What would make PMIx serve here.
+std::string how_to_have_pmix() {
+    if (!PmixClient::is_built())
+        return "this build of rankmesh has no PMIx; configure with -DRANKMESH_PMIX=ON where libpmix-dev is "
+               "installed";
+    const auto name = environment("PMIX_NAMESPACE");
+    return cat(name.empty()
+                   ? "no PMIx server has started this process"
+                   : cat("the PMIx server of '", name, "', which started this process, does not answer"),
+               "; start under mpirun of Open MPI or srun --mpi=pmix");
+}
+
+/// How this process meets the others by PMIx; nothing if something else was said or no server answers.
+std::optional<Met> meet_by_pmix(const gloo::Meeting& given) {
+    const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
+    const auto asked = store == "pmix";
+    const auto announced = given.size ? Announced{*given.size, {}} : announced_size().value_or(Announced{});
+    if (!asked && (!store.empty() || announced.value == 1)) return std::nullopt;
+    auto met = Met{};
+    met.pmix = PmixClient::of_process();
+    if (!met.pmix) {
+        if (!asked) return std::nullopt;
+        if (!PmixClient::is_built()) throw NotBuilt(how_to_have_pmix());
+        throw Misuse(
+            cat("the engine 'gloo' is to meet by PMIx (RANKMESH_STORE=pmix), but ", how_to_have_pmix()));
+    }
+    met.rank = met.pmix->rank();
+    met.size = met.pmix->size();
+    if (given.rank.value_or(met.rank) != met.rank || given.size.value_or(met.size) != met.size)
+        throw Misuse(cat("the program says that this is rank ", given.rank.value_or(met.rank), " of ",
+                         given.size.value_or(met.size), ", but by PMIx it is rank ", met.rank, " of ",
+                         met.size, "; leave both out of the Meeting, or give it a store"));
+    met.interface = interface_of(given);
+    return met;
+}
+
 }  // namespace
 
+bool is_place_known() {
+    return !environment("RANKMESH_STORE").empty() ||
+           (PmixClient::is_built() && !environment("PMIX_NAMESPACE").empty());
+}
+
 std::string Met::text() const {
+    if (pmix) return cat("rank ", rank, " of ", size, " by PMIx, namespace '", pmix->name_space(), "'");
     auto text = cat("rank ", rank, " (", rank_from, ") of ", size, " (", size_from, ")");
     if (!store.empty())
         append(text, cat(", store '", store, "' (", store_from, "), job '", job, "' (", job_from, ")"));
@@ -41,6 +89,7 @@ std::string Met::text() const {
 }
 
 Met meet(const gloo::Meeting& given) {
+    if (auto met = meet_by_pmix(given)) return *met;
     auto met = Met{};
     met.rank_from = met.size_from = "the program";
     if (given.size) {
@@ -73,7 +122,7 @@ Met meet(const gloo::Meeting& given) {
     if (met.rank < 0 || met.rank >= met.size)
         throw Misuse(cat("rank ", met.rank, " (", met.rank_from, ") of a world of ", met.size, " (",
                          met.size_from, "); ranks are 0..", met.size - 1));
-    met.interface = given.interface.empty() ? environment("RANKMESH_INTERFACE") : given.interface;
+    met.interface = interface_of(given);
     if (met.size == 1) return met;
 
     met.store = given.store;
@@ -87,7 +136,8 @@ Met meet(const gloo::Meeting& given) {
             cat("the engine 'gloo' does not know where the ", met.size, " processes (", met.size_from,
                 ") meet; set RANKMESH_STORE to a folder that all of them see, such as "
                 "RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, RANKMESH_STORE=redis://HOST:PORT, "
-                "and RANKMESH_JOB to an id of this start",
+                "and RANKMESH_JOB to an id of this start; by PMIx they need neither, but ",
+                how_to_have_pmix(),
                 environment("MASTER_ADDR").empty()
                     ? ""
                     : "; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve here"));

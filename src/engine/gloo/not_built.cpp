@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/gloo.hpp>
 
-namespace rankmesh::gloo {
+#include "engine/gloo/meeting.hpp"
+
+namespace rankmesh {
+
+bool detail::is_place_known() { return false; }
+
+namespace gloo {
 
 bool is_built() { return false; }
 
@@ -11,4 +17,5 @@ World::World(const Meeting&, const WorldOptions&) : rankmesh::World(nullptr) {
         "installed");
 }
 
-}  // namespace rankmesh::gloo
+}  // namespace gloo
+}  // namespace rankmesh

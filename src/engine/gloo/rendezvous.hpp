@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,9 +43,16 @@ public:
     /// The same for some of the ranks, which hold this one, in that order; called by all of them.
     virtual std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) = 0;
 
+protected:
+    [[noreturn]] void throw_deadline(const std::string& phase, std::chrono::nanoseconds deadline,
+                                     const std::vector<int>& arrived, const std::vector<int>& missing) const;
+    /// What only the notes of the next world of these ranks begin with.
+    std::string scope_of_next(const std::vector<int>& ranks);
+
 private:
     const int rank_;
     const int size_;
+    std::map<std::vector<int>, int> subs_;  // how often a world of these ranks was made
 };
 
 }  // namespace rankmesh::detail

@@ -118,17 +118,8 @@ void StoreRendezvous::leave(const std::string& why) noexcept {
 
 std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) {
     const auto position = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
-    auto scope = std::string("sub");
-    for (auto each : ranks) append(scope, cat("-", each));
-    // The name of a file has an end: long lists are told apart by their hash.
-    if (scope.size() > 64) {
-        auto hash = std::uint64_t{0xcbf29ce484222325U};
-        for (auto each : ranks) hash = (hash ^ static_cast<std::uint64_t>(each)) * 0x100000001b3U;
-        scope = cat("sub#", hash);
-    }
-    append(scope, cat(".", subs_[ranks]++, "."));
-    return std::unique_ptr<Rendezvous>(
-        new StoreRendezvous(store_, full(scope), position, static_cast<int>(ranks.size()), deadline_));
+    return std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, full(scope_of_next(ranks)), position,
+                                                           static_cast<int>(ranks.size()), deadline_));
 }
 
 /// The texts of notes, once all of them are there. `ranks`: who is waited for, all if none; `presence` is the
@@ -183,9 +174,7 @@ void StoreRendezvous::throw_missing(const std::string& phase, const std::vector<
     auto missing = std::vector<int>{};
     for (std::size_t i = 0; i < ranks.size(); ++i)
         (ranks[i] == rank() || there[i] ? arrived : missing).push_back(ranks[i]);
-    throw Deadline(cat("the deadline of ", to_text(deadline_), " passed in ", phase, " on rank ", rank(),
-                       ": arrived ", ranks_to_string(arrived), ", missing ", ranks_to_string(missing)),
-                   arrived, missing);
+    throw_deadline(phase, deadline_, arrived, missing);
 }
 
 }  // namespace rankmesh::detail

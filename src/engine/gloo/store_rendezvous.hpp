@@ -50,11 +50,10 @@ private:
     const std::string scope_;
     const Duration deadline_;
     int steps_ = 0;
-    std::map<int, int> sent_;               // by receiver
-    std::map<int, int> received_;           // by sender
-    std::vector<std::string> litter_;       // own notes since the last step
-    std::vector<std::string> old_litter_;   // and before it, which everybody has read once all take one more
-    std::map<std::vector<int>, int> subs_;  // how often a world of these ranks was made
+    std::map<int, int> sent_;              // by receiver
+    std::map<int, int> received_;          // by sender
+    std::vector<std::string> litter_;      // own notes since the last step
+    std::vector<std::string> old_litter_;  // and before it, which everybody has read once all take one more
 };
 
 }  // namespace rankmesh::detail

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/rendezvous.hpp"
+
+#include <cstdint>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+
+void Rendezvous::throw_deadline(const std::string& phase, std::chrono::nanoseconds deadline,
+                                const std::vector<int>& arrived, const std::vector<int>& missing) const {
+    throw Deadline(cat("the deadline of ", to_text(deadline), " passed in ", phase, " on rank ", rank(),
+                       ": arrived ", ranks_to_string(arrived), ", missing ", ranks_to_string(missing)),
+                   arrived, missing);
+}
+
+std::string Rendezvous::scope_of_next(const std::vector<int>& ranks) {
+    auto scope = std::string("sub");
+    for (auto each : ranks) append(scope, cat("-", each));
+    // The names of notes have an end: long lists are told apart by their hash.
+    if (scope.size() > 64) {
+        auto hash = std::uint64_t{0xcbf29ce484222325U};
+        for (auto each : ranks) hash = (hash ^ static_cast<std::uint64_t>(each)) * 0x100000001b3U;
+        scope = cat("sub#", hash);
+    }
+    return cat(scope, ".", subs_[ranks]++, ".");
+}
+
+}  // namespace rankmesh::detail
