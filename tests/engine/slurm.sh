@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# slurm.sh RANKMESH PROGRAM: runs both on Gloo under a Slurm of one node that is started for it and stopped again:
+# by srun --mpi=pmix, and by srun with a folder.
+set -u
+rankmesh=$1
+program=$2
+
+PATH=$PATH:/usr/sbin
+for tool in munged slurmctld slurmd salloc srun; do
+    command -v $tool >/dev/null || { echo "skipped: no $tool; apt-get install slurm-wlm munge"; exit 0; }
+done
+
+limit=150 # seconds after which every process ends, whatever happens to this one
+home=$(mktemp -d /tmp/rankmesh-slurm-XXXXXX)
+daemons=()
+start() { # NAME COMMAND...: a daemon
+    timeout -k 5 $limit "${@:2}" >"$home/$1.log" 2>&1 &
+    daemons+=($!)
+}
+stop() {
+    kill "${daemons[@]}" 2>/dev/null
+    wait
+    # What is left of steps that went wrong: theirs is the only Slurm of this configuration.
+    for process in /proc/[0-9]*; do
+        grep -qsz "^SLURM_CONF=$home/" "$process/environ" && [ "${process#/proc/}" != $$ ] && kill -9 "${process#/proc/}"
+    done
+    rm -rf "$home"
+} 2>/dev/null
+trap stop EXIT
+trap 'exit 1' INT TERM HUP
+
+free_port() {
+    local port
+    for _ in $(seq 100); do
+        port=$((RANDOM % 20000 + 10000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+    done
+    echo $port
+}
+
+node=$(uname -n | cut -d. -f1)
+user=$(id -un)
+chmod 755 "$home"
+mkdir -m 755 "$home/munge" "$home/state" "$home/spool"
+(umask 077 && head -c 128 /dev/urandom >"$home/munge/key")
+cat >"$home/slurm.conf" <<END
+ClusterName=rankmesh
+SlurmctldHost=$node(127.0.0.1)
+SlurmctldPort=$(free_port)
+SlurmdPort=$(free_port)
+SlurmUser=$user
+SlurmdUser=$user
+AuthType=auth/munge
+AuthInfo=socket=$home/munge/socket
+StateSaveLocation=$home/state
+SlurmdSpoolDir=$home/spool
+SlurmctldPidFile=$home/slurmctld.pid
+SlurmdPidFile=$home/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+ReturnToService=2
+SlurmdParameters=config_overrides
+NodeName=$node NodeAddr=127.0.0.1 CPUs=8
+PartitionName=all Nodes=$node Default=YES
+END
+# A container may have no control groups that could be used: those that are looked for are in an empty folder.
+printf 'CgroupPlugin=cgroup/v1\nCgroupMountpoint=%s/cgroup\n' "$home" >"$home/cgroup.conf"
+export SLURM_CONF=$home/slurm.conf
+
+start munged munged -F --force --key-file="$home/munge/key" --socket="$home/munge/socket" --seed-file="$home/munge/seed" \
+    --pid-file="$home/munge/pid" --log-file="$home/munge/log"
+for _ in $(seq 100); do [ -S "$home/munge/socket" ] && break; sleep 0.1; done
+start slurmctld slurmctld -D
+start slurmd slurmd -D
+for _ in $(seq 300); do
+    state=$(timeout 5 sinfo -h -o %T 2>/dev/null)
+    [ "$state" = idle ] && break
+    sleep 0.1
+done
+if [ "$state" != idle ]; then
+    echo "Slurm does not start; its node is '$state'"
+    tail -n 20 "$home"/*.log "$home/munge/log"
+    exit 1
+fi
+
+failures=0
+check() { # COUNT PATTERN FILE: that so many lines of a file match
+    local count
+    count=$(grep -c -E -- "$2" "$3")
+    [ "$count" -eq "$1" ] && return
+    echo "instead of $1, $count lines are: $2"
+    cat "$3"
+    failures=$((failures + 1))
+}
+step() { # FILE srun's words: a step of 4 processes in the allocation of 8
+    timeout -k 5 40 srun --overlap -n 4 "${@:2}" </dev/null >"$home/$1" 2>&1
+}
+run_all() {
+    unset RANKMESH_ENGINE RANKMESH_STORE RANKMESH_JOB
+    step pmix --mpi=pmix "$program" log
+    check 4 "meets by rank [0-3] of 4 by PMIx, namespace 'slurm\.pmix\.[0-9.]+', on " "$home/pmix"
+    check 4 '^rank [0-3] ended well' "$home/pmix"
+    step pmix-run --mpi=pmix "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
+    check 1 '^all 51 ok in ' "$home/pmix-run"
+    step pmix-throw --mpi=pmix "$program" throw-before-join
+    check 3 'join: Lost \{1\} after .*rank 1 of 4 left its world by an exception' "$home/pmix-throw"
+    step pmix-deadline --mpi=pmix "$program" deadline-join
+    check 3 'join: Deadline \{1\} after [12]... ms: .*: arrived \{0, 2, 3\}, missing \{1\}' "$home/pmix-deadline"
+    check 0 'PMIX ERROR' "$home/pmix"
+
+    export RANKMESH_STORE=$home/store
+    step folder "$program" log
+    check 4 "meets by rank [0-3] \(SLURM_PROCID\) of 4 \(SLURM_STEP_NUM_TASKS\), store '[^']*' \(RANKMESH_STORE\), job '[0-9.]*' \(SLURM_JOB_ID, SLURM_STEP_ID\)" \
+        "$home/folder"
+    check 4 '^rank [0-3] ended well' "$home/folder"
+    step folder-run "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
+    check 1 '^all 51 ok in ' "$home/folder-run"
+    return $failures
+}
+export rankmesh program home failures
+export -f check step run_all
+timeout -k 5 120 salloc -n 8 -Q bash -c run_all || exit 1
+echo "all is well"
