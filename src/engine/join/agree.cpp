@@ -6,19 +6,12 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/hash.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
 constexpr std::size_t most_classes = 8;  // descriptions that a report spells out; a bound on every message
-
-/// FNV-1a with a start of its own, mixed so that every bit of the text reaches every bit of the hash.
-std::uint64_t hash(const std::string& text, std::uint64_t start) {
-    auto value = start;
-    for (auto c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
-    return value ^ (value >> 31);
-}
 
 struct Class {
     std::string description;  // "" for all that no longer fit
@@ -104,7 +97,7 @@ std::vector<Class> gather(Exchange& exchange, const std::string& description) {
 }  // namespace
 
 void agree(Exchange& exchange, const std::string& description) {
-    const auto a = static_cast<std::int64_t>(hash(description, 0xcbf29ce484222325U));
+    const auto a = static_cast<std::int64_t>(hash(description));
     const auto b = static_cast<std::int64_t>(hash(description, 0x9e3779b97f4a7c15U));
     // The complement turns a maximum into a minimum: all ranks are equal exactly if both are this rank's own.
     auto extremes = std::array<std::int64_t, 4>{a, ~a, b, ~b};

@@ -6,6 +6,7 @@
 
 #include <rankmesh/core/mesh.hpp>
 
+#include "engine/hash.hpp"
 #include "engine/host.hpp"
 #include "engine/mpi/channel.hpp"
 
@@ -13,13 +14,6 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr int sub_tag = 0x4000;  // no declared item has this number
-
-/// FNV-1a: equal on all members, since the text is.
-std::uint64_t hash(const std::string& text) {
-    auto value = std::uint64_t{0xcbf29ce484222325U};
-    for (auto c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    return value;
-}
 
 void name(MPI_Comm comm, const std::string& text) {
     MPI_Comm_set_name(comm, text.substr(0, MPI_MAX_OBJECT_NAME - 1).c_str());

@@ -6,6 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/alike.hpp"
 #include "engine/arithmetic.hpp"
 #include "engine/words.hpp"
 
@@ -18,21 +19,11 @@ void copy(void* out, const void* in, std::size_t bytes) {
 char* at(void* data, std::size_t bytes) { return static_cast<char*>(data) + bytes; }
 const char* at(const void* data, std::size_t bytes) { return static_cast<const char*>(data) + bytes; }
 
-bool has_counts(Operation operation) {
-    return operation == Operation::all_gather_v || operation == Operation::all_to_all_v;
-}
-
 /// The bytes of the first `members` counts.
 std::size_t offset(const Call& call, const std::vector<std::size_t>& counts, std::size_t members) {
     auto sum = std::size_t{0};
     for (std::size_t i = 0; i < members; ++i) sum += counts[i];
     return sum * call.unit * size_of(call.dtype);
-}
-
-/// The length that all members must give alike, or 0.
-std::size_t common_length(const Call& call) {
-    if (has_counts(call.operation)) return 0;
-    return call.operation == Operation::scatter ? call.out_count : call.in_count;
 }
 
 }  // namespace
