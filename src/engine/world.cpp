@@ -3,14 +3,29 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
 
 #include "engine/member_state.hpp"
+#include "engine/words.hpp"
 
 namespace rankmesh {
+
+WorldOptions detail::settled(WorldOptions options) {
+    check_deadline(options.deadline);
+    if (!options.checked) {
+        const auto* given = std::getenv("RANKMESH_CHECK");
+        const auto text = std::string_view(given ? given : "0");
+        if (text != "0" && text != "1")
+            throw Misuse(cat("RANKMESH_CHECK='", text,
+                             "' is neither 0 nor 1; set it to 1 to compare calls, or unset it"));
+        options.checked = text == "1";
+    }
+    return options;
+}
 
 World::World(std::shared_ptr<detail::WorldState> state)
     : state_(std::move(state)), exceptions_(std::uncaught_exceptions()) {
@@ -94,7 +109,8 @@ Member World::join(std::span<const Declaration> plan, std::optional<Misuse> wron
                                         .key = detail::cat("join ", ++world.joins),
                                         .deadline = world.options.deadline,
                                         .world = state_,
-                                        .device = world.device()}});
+                                        .device = world.device(),
+                                        .checked = *world.options.checked}});
     state->places = detail::join(plan, std::move(wrong), state->joining);
     auto member = Member(state, state->places.size() == 1 ? 0 : -1, true);
     if (world.options.log) {

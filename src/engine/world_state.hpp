@@ -10,15 +10,18 @@
 
 #include "engine/device_engine.hpp"
 #include "engine/join/exchange.hpp"
-#include "engine/words.hpp"
 
 namespace rankmesh::detail {
+
+/// The options with what the environment says where they say nothing; throws Misuse for a deadline that is
+/// not longer than nothing, and for a RANKMESH_CHECK that is neither 0 nor 1.
+WorldOptions settled(WorldOptions options);
 
 /// What an engine implements for one rank of a world.
 class WorldState {
 public:
-    /// Throws Misuse for a deadline that is not longer than nothing.
-    explicit WorldState(const WorldOptions& options) : options(options) { check_deadline(options.deadline); }
+    /// Throws Misuse as `settled` does.
+    explicit WorldState(const WorldOptions& options) : options(settled(options)) {}
     virtual ~WorldState() = default;
     WorldState(const WorldState&) = delete;
     WorldState& operator=(const WorldState&) = delete;

@@ -2,6 +2,7 @@
 #include <rankmesh/interop/mpi.hpp>
 
 #include "engine/access.hpp"
+#include "engine/checked/channel.hpp"
 #include "engine/mpi/channel.hpp"
 #include "engine/mpi/world.hpp"
 
@@ -43,8 +44,10 @@ rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options) {
 MPI_Comm native(const Communicator& communicator) {
     const auto on_host = communicator.host();
     const auto& line = detail::Access::line(on_host);
-    if (const auto* channel = dynamic_cast<const detail::MpiChannel*>(line.channel.get()))
-        return channel->comm();
+    const detail::Channel* engine = line.channel.get();
+    if (const auto* checked = dynamic_cast<const detail::CheckedChannel*>(engine))
+        engine = &checked->engine();
+    if (const auto* channel = dynamic_cast<const detail::MpiChannel*>(engine)) return channel->comm();
     if (line.world->engine() == "mpi") return MPI_COMM_SELF;
     throw Misuse(detail::cat(communicator.label(), " is made of ", line.world->engine(),
                              ", which has no MPI communicator"));

@@ -135,6 +135,7 @@ TEST(Conformance, RanksThatJoinDifferentPlansAllHearWhoDiffersAndInWhat) {
         if (n == 1) return;
         const auto odd = world.rank() == n - 1;
         const auto rests = detail::cat("{0..", n - 2, "}");
+        const auto mode = is_checked() ? ", in checked mode" : "";
         const auto most = n == 2 ? "rank {0}" : n == 3 ? "ranks {0, 1}" : "ranks " + rests;
         try {
             world.join(MeshSpec{{odd ? "tp" : "dp", rest}});
@@ -142,7 +143,8 @@ TEST(Conformance, RanksThatJoinDifferentPlansAllHearWhoDiffersAndInWhat) {
         } catch (const Disagreement& error) {
             EXPECT_EQ(error.what(),
                       detail::cat("the ranks join different plans; every rank must declare the same:\n  ",
-                                  most, ": dp=", n, ", over dp\n  rank {", n - 1, "}: tp=", n, ", over tp"));
+                                  most, ": dp=", n, ", over dp", mode, "\n  rank {", n - 1, "}: tp=", n,
+                                  ", over tp", mode));
             EXPECT_EQ(error.ranks, std::vector<int>{n - 1});
         }
         world.join({{"dp", rest}}).on("dp").barrier();

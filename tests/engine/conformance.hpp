@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rankmesh/engine/world.hpp>
@@ -12,6 +14,12 @@
 /// Runs `program` on every rank of a world, or of several worlds in turn: what each engine's conformance test
 /// brings.
 void on_every_rank(const std::function<void(rankmesh::World&)>& program);
+
+/// True if the suite runs in checked mode.
+inline bool is_checked() {
+    const auto* given = std::getenv("RANKMESH_CHECK");
+    return given && std::string_view(given) == "1";
+}
 
 /// Meshes of exactly `world` ranks: one axis, two, three with one of size 1, and strides the other way round.
 inline std::vector<rankmesh::Mesh> meshes_of(int world) {

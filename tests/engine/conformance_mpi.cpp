@@ -58,6 +58,7 @@ TEST(MpiConformance, OneMemberMayExceedTheLimitWhereOthersDoNot) {
 }
 
 TEST(MpiConformance, ACallAllocatesNothingOnceTheProgramRunsEvenly) {
+    if (is_checked()) GTEST_SKIP() << "comparing calls allocates";
     auto on = the_world->join({{"dp", rankmesh::rest}}).on("dp");
     const auto n = on.size();
     const auto next = (on.rank() + 1) % n;

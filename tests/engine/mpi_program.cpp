@@ -219,6 +219,14 @@ int program(const std::string& mode, int argc, char** argv) {
             std::printf("heard on rank %d: %s\n", world.rank(), error.what());
         }
     }
+    if (mode == "differ") {  // RANKMESH_CHECK=1
+        auto longer = std::vector<float>(odd ? 200 : 100, 1);
+        try {
+            all.all_reduce(longer);
+        } catch (const Disagreement& error) {
+            std::printf("heard on rank %d: %s\n", world.rank(), error.what());
+        }
+    }
     if (mode == "finalized-early") {
         MPI_Finalize();
         std::puts("ended well");

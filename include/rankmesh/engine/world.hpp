@@ -30,6 +30,11 @@ struct WorldOptions {
     std::chrono::nanoseconds deadline = std::chrono::minutes(30);
     /// True if several threads of this process will communicate; on MPI this asks for MPI_THREAD_MULTIPLE.
     bool multithreaded = false;
+    /// True if the members of a group compare operation, type, reduction and lengths of each call before its
+    /// data moves: a call that differs throws Disagreement on every member, with who calls what, and the
+    /// group goes on. It costs a small exchange a call, so it is for finding mistakes. Unless said:
+    /// RANKMESH_CHECK, 1 or 0, else false. All ranks must say the same.
+    std::optional<bool> checked = std::nullopt;
     /// What happens to the world and its members, a line each that begins with who says it, as in
     /// `[pp=1 dp=0 tp=3] joined ...`; empty: nothing is said. Called on the thread that it happens on.
     std::function<void(std::string_view)> log = {};

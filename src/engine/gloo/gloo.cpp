@@ -24,8 +24,8 @@ std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::Met& met, detail
     return std::make_unique<detail::StoreRendezvous>(store_of(met), met.rank, met.size, deadline);
 }
 
-std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const WorldOptions& options) {
-    detail::check_deadline(options.deadline);
+std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const WorldOptions& given) {
+    const auto options = detail::settled(given);
     const auto met = detail::meet(meeting);
     if (!meeting.size) check_announced("gloo", met.size);
     auto state =

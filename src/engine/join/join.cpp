@@ -6,6 +6,7 @@
 #include <rankmesh/core/placement.hpp>
 
 #include "engine/alone.hpp"
+#include "engine/checked/channel.hpp"
 #include "engine/join/agree.hpp"
 
 namespace rankmesh::detail {
@@ -98,6 +99,15 @@ ChannelRequest request_of(const Place::Seat& seat, const std::string& key) {
             .item = seat.number};
 }
 
+/// What a channel is asked for on which the calls of another are compared.
+ChannelRequest check_of(const ChannelRequest& request) {
+    constexpr auto first_check = 0x2000;  // no declared item has this number
+    return {.label = request.label,
+            .position = request.position,
+            .key = cat(request.key, " check"),
+            .item = first_check + request.item};
+}
+
 /// Connects a seat, or takes part in what others connect where this rank has no part in it.
 void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places,
              bool everyone) {
@@ -131,6 +141,9 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
     } else {
         const auto request = request_of(seat, joining.key);
         host = joining.exchange.create(request);
+        if (joining.checked)
+            host = std::make_shared<CheckedChannel>(host, joining.exchange.create(check_of(request)),
+                                                    seat.label->ranks, seat.position);
         joining.channels.push_back(host);
         if (device) {
             beside = device->create(&request, host, everyone);
@@ -163,7 +176,7 @@ std::vector<Place*> lay_out(std::vector<Place>& places, const Exchange& exchange
 }
 
 /// The channels that this rank will ask for, as `connect` will: one for all seats that share it.
-std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const std::string& key) {
+std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const Joining& joining) {
     auto requests = std::vector<ChannelRequest>{};
     auto taken = std::vector<const Place::Seat*>{};
     for (const auto* place : order)
@@ -171,7 +184,8 @@ std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const 
             if (place->mesh.lazy || !seat.label || seat.label->ranks.size() == 1) continue;
             if (std::ranges::any_of(taken, [&](const auto* other) { return share(*other, seat); })) continue;
             taken.push_back(&seat);
-            requests.push_back(request_of(seat, key));
+            requests.push_back(request_of(seat, joining.key));
+            if (joining.checked) requests.push_back(check_of(requests.back()));
         }
     return requests;
 }
@@ -193,13 +207,14 @@ std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse>
         said = description(meshes);
         for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
         order = lay_out(places, exchange);
-        if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining.key));
+        if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining));
     } catch (const Misuse& misuse) {
         // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has
         // thrown.
         wrong = misuse;
         said = cat("a wrong plan: ", misuse.what());
     }
+    if (joining.checked) append(said, ", in checked mode");
     agree(exchange, said);
     if (wrong) throw *wrong;
 

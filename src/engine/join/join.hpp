@@ -39,6 +39,7 @@ struct Joining {
     Duration deadline;
     std::shared_ptr<WorldState> world = nullptr;
     DeviceEngine* device = nullptr;
+    bool checked = false;
     std::vector<std::shared_ptr<Channel>> channels = {};   // gets each channel once
     std::vector<std::shared_ptr<Channel>> on_device = {};  // and each that stands beside one
 };

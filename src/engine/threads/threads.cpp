@@ -203,7 +203,7 @@ public:
 void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
     if (size < 1)
         throw Misuse(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
-    detail::check_deadline(options.deadline);
+    const auto settled = detail::settled(options);  // throws here, not on the ranks' threads
     const auto job = std::make_shared<detail::Job>(size);
     auto errors = std::map<int, std::exception_ptr>{};
     auto first = std::exception_ptr{};
@@ -221,7 +221,7 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     const auto rank_main = [&](int rank) {
         started.wait();
         if (!all_started) return;
-        auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, options));
+        auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, settled));
         try {
             program(world);
         } catch (const std::exception& error) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "engine/checked/comparer.hpp"
+
+namespace rankmesh::detail {
+
+/// A channel whose members compare what they call before the engine gets it; where they differ, all that
+/// differ throw, nothing moves, and the channel goes on.
+///
+/// A call reaches the engine as soon as it has been compared, which is inside this or another call on any
+/// checked channel: collectives in their order, messages in that of their two members.
+class CheckedChannel final : public Channel {
+public:
+    /// `beside` connects the same members, and carries nothing else.
+    CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
+                   int position);
+    ~CheckedChannel() override;
+
+    void run(const Call& call, const Label& label, Duration deadline) override;
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override;
+    bool done(std::uint64_t ticket) override;
+    void leave(std::uint64_t ticket, const Label& label) noexcept override;
+    void leave() noexcept override;
+
+    /// What the calls reach in the end.
+    const Channel& engine() const { return *engine_; }
+
+private:
+    using Parts = std::deque<Part>;  // which do not move
+
+    void add(Parts& parts, const Call& call, const Label& label);
+    void hand_over(Part& part);
+    void give_up(Part& part);
+    void finish(Part& part, Duration deadline);
+    bool is_over(const Part& part);
+    std::exception_ptr failure(const Label& label);
+
+    const std::shared_ptr<Channel> engine_;
+    const int position_;
+    const std::size_t size_;
+    std::uint64_t collectives_ = 0;
+    std::uint64_t messages_ = 0;
+    std::map<std::uint64_t, Parts> tickets_;
+    std::uint64_t next_ticket_ = 0;
+    std::exception_ptr engine_failure_;
+    const std::shared_ptr<Comparer> comparer_;  // goes before what it hands its calls to
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/checked/collectives.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/alike.hpp"
+#include "engine/hash.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr std::size_t most_told = 8;  // classes, or pairs of members, that an error spells out
+
+bool is_rooted(Operation operation) {
+    return operation == Operation::broadcast || operation == Operation::reduce ||
+           operation == Operation::gather || operation == Operation::scatter;
+}
+
+Said said_of(const Call& call, const Label& label) {
+    auto said = Said{.operation = call.operation, .length = common_length(call)};
+    said.member = MemberText::of(label);
+    if (call.operation == Operation::barrier) return said;
+    said.dtype = call.dtype;
+    if (reduces(call.operation)) said.reduction = call.reduction;
+    if (call.operation == Operation::shift) said.edge = call.edge;
+    if (is_rooted(call.operation) || call.operation == Operation::shift) said.argument = call.argument;
+    return said;
+}
+
+/// All bytes that members compare, in one text without holes.
+std::string_view compared(const Said& said) {
+    static_assert(offsetof(Said, member) == 40);
+    return {reinterpret_cast<const char*>(&said), offsetof(Said, member)};
+}
+
+std::string text_of(const Said& said) {
+    if (has_counts(said.operation)) return cat(to_string(said.operation), " of ", to_string(said.dtype));
+    auto call = Call{.operation = said.operation,
+                     .dtype = said.dtype,
+                     .reduction = said.reduction,
+                     .edge = said.edge,
+                     .argument = said.argument};
+    call.in_count = call.out_count = said.length;
+    return to_string(call);
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+    return cat(ranks.size() == 1 ? "rank " : "ranks ", ranks_to_string(ranks));
+}
+
+struct Class {
+    const Said* said;
+    std::vector<int> ranks;
+    std::vector<const char*> members;
+};
+
+/// ` [dp=0 tp=1]`, of a few members.
+std::string text_of(const std::vector<const char*>& members) {
+    constexpr std::size_t most = 4;
+    auto text = std::string(" [");
+    for (std::size_t i = 0; i < std::min(members.size(), most); ++i)
+        append(text, cat(i > 0 ? ", " : "", members[i]));
+    return cat(text, members.size() > most ? ", ...]" : "]");
+}
+
+/// The members by what they say, largest class first.
+std::vector<Class> classes_of(const std::vector<Said>& all, const Ranks& ranks) {
+    auto classes = std::vector<Class>{};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto same = [&](const Class& each) { return compared(*each.said) == compared(all[i]); };
+        auto found = std::ranges::find_if(classes, same);
+        if (found == classes.end()) found = classes.insert(found, {&all[i], {}, {}});
+        found->ranks.push_back(ranks[static_cast<int>(i)]);
+        found->members.push_back(all[i].member.text);
+    }
+    std::ranges::stable_sort(classes,
+                             [](const Class& a, const Class& b) { return a.ranks.size() > b.ranks.size(); });
+    for (auto& each : classes) std::ranges::sort(each.ranks);
+    return classes;
+}
+
+}  // namespace
+
+Collectives::Collectives(Channel& channel, const Ranks& ranks, int position,
+                         std::function<void(Part&)> settle)
+    : channel_(channel),
+      ranks_(ranks),
+      position_(static_cast<std::size_t>(position)),
+      settle_(std::move(settle)) {}
+
+void Collectives::clear() {
+    queue_.clear();
+    ticket_ = std::nullopt;
+}
+
+void Collectives::advance() {
+    while (!queue_.empty()) {
+        if (!ticket_) begin();
+        if (!ticket_) continue;
+        if (!channel_.done(*ticket_)) return;
+        wait(Duration::max());
+    }
+}
+
+void Collectives::wait(Duration deadline) {
+    if (!ticket_) begin();
+    if (!ticket_) return;  // there was nothing to compare
+    channel_.wait(*ticket_, *queue_.front()->label, deadline);
+    ticket_ = std::nullopt;
+    conclude();
+}
+
+void Collectives::start(Step step, const Call& call) {
+    step_ = step;
+    ticket_ = channel_.start({&call, 1}, *queue_.front()->label);
+}
+
+void Collectives::begin() {
+    const auto& part = *queue_.front();
+    // It says itself who has not come; a comparison would wait for that member before it could.
+    if (part.call.operation == Operation::monitored_barrier) return settle(nullptr);
+    said_ = said_of(part.call, *part.label);
+    compare_hashes(Step::calls);
+}
+
+/// The complement turns a maximum into a minimum, so all members draw one conclusion from the same numbers.
+void Collectives::compare_hashes(Step step) {
+    const auto own = static_cast<std::int64_t>(hash(compared(said_)));
+    extremes_ = {own, ~own};
+    start(step, {.operation = Operation::all_reduce,
+                 .dtype = DType::i64,
+                 .reduction = Reduction::max,
+                 .in = extremes_.data(),
+                 .out = extremes_.data(),
+                 .in_count = extremes_.size(),
+                 .out_count = extremes_.size()});
+}
+
+void Collectives::exchange_counts() {
+    const auto& call = queue_.front()->call;
+    const auto gathers = call.operation == Operation::all_gather_v;
+    const auto n = static_cast<std::size_t>(ranks_.size());
+    const auto scaled = [&](const std::size_t* counts) {
+        auto numbers = std::vector<std::uint64_t>(counts, counts + n);
+        for (auto& number : numbers) number *= call.unit;
+        return numbers;
+    };
+    expected_ = scaled(call.out_counts);
+    giving_ = gathers ? std::vector<std::uint64_t>{call.in_count} : scaled(call.in_counts);
+    given_.resize(n);
+    start(Step::counts, {.operation = gathers ? Operation::all_gather : Operation::all_to_all,
+                         .dtype = DType::u64,
+                         .in = giving_.data(),
+                         .out = given_.data(),
+                         .in_count = giving_.size(),
+                         .out_count = n});
+}
+
+void Collectives::complain() {
+    const auto n = static_cast<std::size_t>(ranks_.size());
+    for (std::size_t i = 0; i < n && said_.from < 0; ++i)
+        if (given_[i] != expected_[i]) {
+            said_.from = static_cast<std::int64_t>(i);
+            said_.given = given_[i];
+            said_.expected = expected_[i];
+        }
+    compare_hashes(Step::complaints);
+}
+
+void Collectives::gather_details() {
+    all_.resize(static_cast<std::size_t>(ranks_.size()));
+    start(Step::details, {.operation = Operation::all_gather,
+                          .dtype = DType::byte,
+                          .in = &said_,
+                          .out = all_.data(),
+                          .in_count = sizeof said_,
+                          .out_count = sizeof said_ * all_.size()});
+}
+
+void Collectives::conclude() {
+    const auto equal = extremes_[0] == ~extremes_[1];
+    switch (step_) {
+        case Step::calls:
+            if (!equal) return gather_details();
+            if (has_counts(said_.operation)) return exchange_counts();
+            return settle(nullptr);
+        case Step::counts:
+            return complain();
+        case Step::complaints:
+            return equal ? settle(nullptr) : gather_details();
+        case Step::details:
+            return settle(disagreement());
+    }
+}
+
+void Collectives::settle(std::exception_ptr error) {
+    auto& part = *queue_.front();
+    queue_.pop_front();
+    part.error = std::move(error);
+    settle_(part);
+}
+
+std::exception_ptr Collectives::disagreement() const {
+    const auto& part = *queue_.front();
+    const auto where = cat(part.label->text(), ", group ", to_string(ranks_));
+    auto lines = std::vector<std::string>{};
+    auto odd = std::vector<int>{};
+    if (std::ranges::all_of(all_, [](const Said& said) { return said.from < 0; })) {
+        const auto classes = classes_of(all_, ranks_);
+        for (const auto& each : classes) {
+            lines.push_back(cat(text_of(each.ranks), text_of(each.members), ": ", text_of(*each.said)));
+            if (&each != &classes.front()) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
+        }
+    } else {
+        for (std::size_t i = 0; i < all_.size(); ++i) {
+            const auto& said = all_[i];
+            if (said.from < 0) continue;
+            const auto from = ranks_[static_cast<int>(said.from)];
+            const auto to = ranks_[static_cast<int>(i)];
+            lines.push_back(cat("rank ", from, " [", all_[static_cast<std::size_t>(said.from)].member.text,
+                                "] gives ", said.given, " ", to_string(said.dtype), " to rank ", to, " [",
+                                said.member.text, "], which counts on ", said.expected));
+            odd.insert(odd.end(), {from, to});
+        }
+    }
+    auto text = cat("the members of ", where, ", do not call the same as their call number ", part.number,
+                    "; nothing was moved:");
+    for (std::size_t i = 0; i < std::min(lines.size(), most_told); ++i) append(text, cat("\n  ", lines[i]));
+    if (lines.size() > most_told) append(text, cat("\n  and ", lines.size() - most_told, " more"));
+    std::ranges::sort(odd);
+    odd.erase(std::unique(odd.begin(), odd.end()), odd.end());
+    return std::make_exception_ptr(Disagreement(text, odd));
+}
+
+}  // namespace rankmesh::detail

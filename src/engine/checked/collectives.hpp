@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "engine/checked/part.hpp"
+
+namespace rankmesh::detail {
+
+/// What a member says of a collective: the members' must be equal up to `member`.
+struct Said {
+    Operation operation = Operation::barrier;
+    DType dtype = DType::i32;
+    Reduction reduction = Reduction::sum;
+    Edge edge = Edge::wrap;
+    std::int32_t argument = 0;
+    std::uint64_t length = 0;  // of what all give alike
+    std::int64_t from = -1;    // the first position that gives this member another length than it counts on
+    std::uint64_t given = 0;
+    std::uint64_t expected = 0;
+    MemberText member = {};
+};
+
+/// Compares the collectives of one group, one after the other, on a channel of their own.
+///
+/// While they match it costs a reduction of two numbers, and with counts by member an exchange of one number
+/// each way and a second reduction. No step begins before the one before it has ended on this member, so that
+/// all members take the same steps in the same order.
+class Collectives {
+public:
+    /// `settle` is called for each part, in order.
+    Collectives(Channel& channel, const Ranks& ranks, int position, std::function<void(Part&)> settle);
+
+    void add(Part& part) { queue_.push_back(&part); }
+    /// Goes on as far as that takes no waiting.
+    void advance();
+    /// Waits for the step that the first part is in.
+    void wait(Duration deadline);
+    void withdraw(const Part& part) { std::erase(queue_, &part); }
+    /// Forgets all parts.
+    void clear();
+
+private:
+    enum class Step : std::uint8_t { calls, counts, complaints, details };
+
+    void begin();
+    void conclude();
+    void compare_hashes(Step step);
+    void exchange_counts();
+    void complain();
+    void gather_details();
+    void settle(std::exception_ptr error);
+    void start(Step step, const Call& call);
+    std::exception_ptr disagreement() const;
+
+    Channel& channel_;
+    const Ranks ranks_;
+    const std::size_t position_;
+    const std::function<void(Part&)> settle_;
+    std::deque<Part*> queue_;
+    std::optional<std::uint64_t> ticket_;  // of the step that is under way
+    Step step_ = Step::calls;
+    Said said_;  // of the first part, as all below
+    std::array<std::int64_t, 2> extremes_ = {};
+    std::vector<std::uint64_t> given_;     // by position, what that member gives to this one
+    std::vector<std::uint64_t> expected_;  // what this one counts on
+    std::vector<std::uint64_t> giving_;
+    std::vector<Said> all_;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "engine/checked/collectives.hpp"
+#include "engine/checked/messages.hpp"
+
+namespace rankmesh::detail {
+
+/// Compares what the members of one group call, on a channel of its own, before data moves.
+///
+/// Nothing here has a thread: what was started is compared on by every call that this thread makes on any
+/// checked channel, so that a member that waits for one thing goes on with all others.
+class Comparer : public std::enable_shared_from_this<Comparer> {
+public:
+    /// `settled` is called under the lock for each part that matches or fails, those of one kind in order.
+    Comparer(std::shared_ptr<Channel> channel, const Ranks& ranks, int position,
+             std::function<void(Part&)> settled);
+
+    /// What every call below is made under.
+    std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+    /// Begins to compare; the part stays where it is until it is settled or withdrawn.
+    ///
+    /// Throws Misuse for a thread that may not call, and what the channel has failed with before.
+    void add(Part& part);
+    void withdraw(Part& part);
+    /// Returns once `part` is settled.
+    void settle(Part& part, Duration deadline);
+    /// Returns once `is_over`, or once only waiting for that is left to do.
+    void meanwhile(const std::function<bool()>& is_over, Duration deadline);
+    /// Goes on with all that this thread has started, as far as that takes no waiting.
+    void advance();
+    /// Waits until the other end of a message has heard what this one has called.
+    void tell(Part& part, Duration deadline);
+    /// True if it has.
+    bool is_told(const Part& part);
+    /// This member is gone.
+    void leave() noexcept { channel_->leave(); }
+    /// Every part fails with it, now and later.
+    void break_with(std::exception_ptr error);
+
+    /// Why nothing can be compared any more, null while it can.
+    const std::exception_ptr& broken() const { return broken_; }
+
+private:
+    void advance_own();
+    bool is_last(int own) const;
+    void settled(Part& part);
+
+    const std::function<void(Part&)> settled_;
+    std::mutex mutex_;
+    std::vector<Part*> open_;     // not settled
+    std::atomic<int> count_ = 0;  // of those
+    std::exception_ptr broken_;
+    // What is under way uses these; the channel goes first.
+    Collectives collectives_;
+    Messages messages_;
+    const std::shared_ptr<Channel> channel_;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/checked/messages.hpp"
+
+#include <utility>
+
+namespace rankmesh::detail {
+namespace {
+
+/// A notice on its way: `peer` is where it goes to, or comes from.
+Call carrying(Operation operation, Notice& notice, int peer) {
+    auto call = Call{.operation = operation, .dtype = DType::byte, .argument = peer};
+    call.in = call.out = &notice;
+    call.in_count = call.out_count = sizeof notice;
+    return call;
+}
+
+}  // namespace
+
+Messages::Messages(Channel& channel, const Ranks& ranks, int position, std::function<void(Part&)> settle)
+    : channel_(channel), ranks_(ranks), position_(position), settle_(std::move(settle)) {}
+
+void Messages::add(Part& part) {
+    const auto& call = part.call;
+    const auto receives = call.operation == Operation::recv;
+    part.notice = {.receives = receives,
+                   .dtype = call.dtype,
+                   .count = receives ? call.out_count : call.in_count,
+                   .member = MemberText::of(*part.label)};
+    const auto notice = carrying(Operation::send, part.notice, call.argument);
+    part.telling = channel_.start({&notice, 1}, *part.label);
+    auto& lane = lanes_[call.argument];
+    auto& early = lane.early[receives ? 0 : 1];
+    lane.waiting[receives ? 0 : 1].push_back(&part);
+    if (early.empty()) return;
+    const auto first = early.front();
+    early.pop_front();
+    settle(call.argument, lane, first);
+}
+
+void Messages::withdraw(Part& part) {
+    for (auto& [peer, lane] : lanes_)
+        for (auto& waiting : lane.waiting) std::erase(waiting, &part);
+}
+
+void Messages::clear() {
+    for (auto& [peer, lane] : lanes_) lane.waiting = {};
+}
+
+/// One notice at a time is asked for, and only while one is waited for: each is waited for once in the end.
+void Messages::listen(int peer, Lane& lane, const Label& label) {
+    if (lane.ticket) return;
+    const auto call = carrying(Operation::recv, lane.incoming, peer);
+    lane.ticket = channel_.start({&call, 1}, label);
+}
+
+void Messages::advance() {
+    for (auto& [peer, lane] : lanes_)
+        while (lane.is_awaited()) {
+            const auto& part = *(lane.waiting[0].empty() ? lane.waiting[1] : lane.waiting[0]).front();
+            listen(peer, lane, *part.label);
+            if (!channel_.done(*lane.ticket)) break;
+            channel_.wait(*lane.ticket, *part.label, Duration::max());
+            take(peer, lane);
+        }
+}
+
+void Messages::wait(const Part& part, Duration deadline) {
+    auto& lane = lanes_.at(part.call.argument);
+    listen(part.call.argument, lane, *part.label);
+    channel_.wait(*lane.ticket, *part.label, deadline);
+    take(part.call.argument, lane);
+}
+
+void Messages::take(int peer, Lane& lane) {
+    lane.ticket = std::nullopt;
+    const auto kind = lane.incoming.receives;
+    if (lane.waiting[kind].empty())
+        lane.early[kind].push_back(lane.incoming);
+    else
+        settle(peer, lane, lane.incoming);
+}
+
+/// The first part that waits for such a notice gets it.
+void Messages::settle(int peer, Lane& lane, const Notice& notice) {
+    auto& part = *lane.waiting[notice.receives].front();
+    lane.waiting[notice.receives].pop_front();
+    const auto number = ++lane.numbers[notice.receives];
+    if (notice.dtype != part.notice.dtype || notice.count != part.notice.count)
+        part.error = disagreement(peer, part, notice, number);
+    settle_(part);
+}
+
+std::exception_ptr Messages::disagreement(int peer, const Part& part, const Notice& notice,
+                                          std::uint64_t number) const {
+    struct End {
+        int rank;
+        Notice notice;
+    };
+    auto from = End{ranks_[position_], part.notice};
+    auto to = End{ranks_[peer], notice};
+    if (part.notice.receives) std::swap(from, to);
+    const auto text = [](const End& end) {
+        return cat("rank ", end.rank, " [", end.notice.member.text, "]");
+    };
+    const auto what = [](const End& end) { return cat(end.notice.count, " ", to_string(end.notice.dtype)); };
+    return std::make_exception_ptr(Disagreement(
+        cat("on ", part.label->text(), ", group ", to_string(ranks_), ", ", text(from), " sends ", what(from),
+            " to ", text(to), ", which receives ", what(to), ", in message number ", number,
+            " between them that way; nothing was moved"),
+        from.rank < to.rank ? std::vector{from.rank, to.rank} : std::vector{to.rank, from.rank}));
+}
+
+}  // namespace rankmesh::detail

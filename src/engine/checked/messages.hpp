@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <map>
+
+#include "engine/checked/part.hpp"
+
+namespace rankmesh::detail {
+
+/// Compares the two ends of each message: each tells the other what it has called, and both compare.
+///
+/// So a send ends no earlier than its recv has been called, as on threads. Notices of both kinds share a way,
+/// and one of the kind that nobody here waits for yet is kept.
+class Messages {
+public:
+    Messages(Channel& channel, const Ranks& ranks, int position, std::function<void(Part&)> settle);
+
+    void add(Part& part);
+    void advance();
+    /// Waits for a notice from the other end of `part`.
+    void wait(const Part& part, Duration deadline);
+    void withdraw(Part& part);
+    void clear();
+
+private:
+    /// What comes from one member, apart for each kind of notice: index 1 of those that receive.
+    struct Lane {
+        Notice incoming = {};
+        std::optional<std::uint64_t> ticket = std::nullopt;
+        std::array<std::deque<Part*>, 2> waiting = {};
+        std::array<std::deque<Notice>, 2> early = {};
+        std::array<std::uint64_t, 2> numbers = {};
+        bool is_awaited() const { return !waiting[0].empty() || !waiting[1].empty(); }
+    };
+
+    void listen(int peer, Lane& lane, const Label& label);
+    void take(int peer, Lane& lane);
+    void settle(int peer, Lane& lane, const Notice& notice);
+    std::exception_ptr disagreement(int peer, const Part& part, const Notice& notice,
+                                    std::uint64_t number) const;
+
+    Channel& channel_;
+    const Ranks ranks_;
+    const int position_;
+    const std::function<void(Part&)> settle_;
+    std::map<int, Lane> lanes_;  // by position
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+// In checked mode members whose calls differ all hear it, with who calls what, before anything moves; and
+// members whose calls match hear nothing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <numeric>
+
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/threads.hpp>
+
+#include "conformance.hpp"
+#include "engine/threads/world.hpp"
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+
+namespace {
+
+const auto checked = WorldOptions{.deadline = 20s, .checked = true};
+
+/// Something that every member of a group of n may call; those of equal text match.
+struct Kind {
+    std::string text;
+    std::function<void(Communicator&)> call;
+};
+
+template <class T>
+std::vector<T> ones(std::size_t count) {
+    return std::vector<T>(count, T{1});
+}
+
+std::vector<Kind> kinds(std::size_t n) {
+    auto kinds = std::vector<Kind>{};
+    const auto add = [&](std::string text, std::function<void(Communicator&)> call) {
+        kinds.push_back({std::move(text), std::move(call)});
+    };
+    add("barrier", [](Communicator& on) { on.barrier(); });
+    add("all_reduce of 3 f32 by sum", [](Communicator& on) {
+        auto x = ones<float>(3);
+        on.all_reduce(x);
+    });
+    add("all_reduce of 4 f32 by sum", [](Communicator& on) {
+        auto x = ones<float>(4);
+        on.start_all_reduce(x).wait();
+    });
+    add("all_reduce of 3 i32 by sum", [](Communicator& on) {
+        auto x = ones<int>(3);
+        on.all_reduce(x);
+    });
+    add("all_reduce of 3 f32 by max", [](Communicator& on) {
+        auto x = ones<float>(3);
+        on.start_all_reduce(x, rankmesh::max).wait();
+    });
+    for (auto root : {0, 1}) {
+        add(detail::cat("reduce of 3 f32 by sum to ", root), [=](Communicator& on) {
+            auto x = ones<float>(3);
+            on.reduce(x, rankmesh::sum, root);
+        });
+        add(detail::cat("broadcast of 3 f32 from ", root), [=](Communicator& on) {
+            auto x = ones<float>(3);
+            on.broadcast(x, root);
+        });
+        add(detail::cat("gather of 3 f32 to ", root), [=](Communicator& on) {
+            const auto x = ones<float>(3);
+            auto all = ones<float>(3 * n);
+            on.gather(x, all, root);
+        });
+        add(detail::cat("scatter of 3 f32 from ", root), [=](Communicator& on) {
+            auto x = ones<float>(3);
+            const auto all = ones<float>(3 * n);
+            on.scatter(all, x, root);
+        });
+    }
+    add("broadcast of 4 f32 from 0", [](Communicator& on) {
+        auto x = ones<float>(4);
+        on.broadcast(x, 0);
+    });
+    add("scan of 3 f32 by sum", [](Communicator& on) {
+        auto x = ones<float>(3);
+        on.scan(x);
+    });
+    add(detail::cat("reduce_scatter of ", 3 * n, " f32 by sum"), [=](Communicator& on) {
+        const auto all = ones<float>(3 * n);
+        auto x = ones<float>(3);
+        on.reduce_scatter(all, x);
+    });
+    for (auto count : {3U, 5U})
+        add(detail::cat("all_gather of ", count, " f32"), [=](Communicator& on) {
+            const auto x = ones<float>(count);
+            auto all = ones<float>(count * n);
+            on.all_gather(x, all);
+        });
+    add(detail::cat("all_to_all of ", 3 * n, " f32"), [=](Communicator& on) {
+        auto x = ones<float>(3 * n);
+        on.all_to_all(x);
+    });
+    for (auto by : {1, -1})
+        add(detail::cat("shift of 3 f32 by ", by), [=](Communicator& on) {
+            auto x = ones<float>(3);
+            on.shift_in_place(x, by);
+        });
+    add("shift of 3 f32 by 1 with open edges", [=](Communicator& on) {
+        auto x = ones<float>(3);
+        on.shift_in_place(x, 1, Edge::open);
+    });
+    add("all_gather_v of f32", [=](Communicator& on) {
+        const auto counts = std::vector<std::size_t>(n, 3);
+        const auto x = ones<float>(3);
+        auto all = ones<float>(3 * n);
+        on.all_gather_v(x, all, counts);
+    });
+    add("all_to_all_v of f32", [=](Communicator& on) {
+        const auto counts = std::vector<std::size_t>(n, 3);
+        const auto x = ones<float>(3 * n);
+        auto all = ones<float>(3 * n);
+        on.all_to_all_v(x, counts, all, counts);
+    });
+    return kinds;
+}
+
+/// All is well: a sum comes out right.
+void expect_works(Communicator& on) {
+    auto x = std::vector{on.rank(), 1};
+    on.all_reduce(x);
+    EXPECT_EQ(x, (std::vector{on.size() * (on.size() - 1) / 2, on.size()}));
+}
+
+}  // namespace
+
+TEST(Checked, EveryPairOfDifferentCallsIsHeardByAllMembersAndTheChannelGoesOn) {
+    for (auto size : {2, 3, 8}) {
+        auto heard = std::atomic<int>{0};
+        const auto all = kinds(static_cast<std::size_t>(size));
+        threads::run(
+            size,
+            [&](World& world) {
+                auto on = world.join({{"dp", rest}}).on("dp");
+                auto number = 0;
+                for (std::size_t i = 0; i < all.size(); ++i)
+                    for (std::size_t j = 0; j < all.size(); ++j) {
+                        const auto odd = static_cast<int>((i + j) % static_cast<std::size_t>(size));
+                        const auto& mine = all[world.rank() == odd ? j : i];
+                        ++number;
+                        try {
+                            mine.call(on);
+                            EXPECT_EQ(i, j) << all[i].text << " met " << all[j].text;
+                        } catch (const Disagreement& error) {
+                            const auto text = std::string(error.what());
+                            EXPECT_NE(i, j) << text;
+                            const auto begin =
+                                detail::cat("the members of 'dp' of mesh dp=", size, ", group ",
+                                            to_string(Mesh{{"dp", size}}.group(0, "dp")),
+                                            ", do not call the same as their call number ", number,
+                                            "; nothing was moved:\n  ");
+                            EXPECT_EQ(text.substr(0, begin.size()), begin);
+                            EXPECT_NE(
+                                text.find(detail::cat("rank {", odd, "} [dp=", odd, "]: ", all[j].text)),
+                                std::string::npos)
+                                << text;
+                            EXPECT_NE(text.find("]: " + all[i].text), std::string::npos) << text;
+                            // Of two, either is the odd one: the first class is that of the first rank.
+                            EXPECT_EQ(error.ranks, std::vector{size == 2 ? 1 : odd});
+                            ++heard;
+                        }
+                        if (number % 7 != 0) continue;
+                        expect_works(on);
+                        ++number;
+                    }
+            },
+            checked);
+        EXPECT_EQ(heard, size * static_cast<int>(all.size() * (all.size() - 1)));
+    }
+}
+
+TEST(Checked, ManyDifferentCallsAreToldInBoundedText) {
+    threads::run(
+        12,
+        [](World& world) {
+            auto me = world.join({{"pp", 2}, {"dp", 6}}, {.over = {{"pp", "dp"}}});
+            auto on = me.on("pp", "dp");
+            auto x = ones<float>(world.rank() < 3 ? 100 : static_cast<std::size_t>(world.rank()));
+            try {
+                on.all_reduce(x);
+                ADD_FAILURE() << "different lengths were reduced";
+            } catch (const Disagreement& error) {
+                EXPECT_STREQ(
+                    error.what(),
+                    "the members of 'pp,dp' of mesh pp=2 dp=6, group {0..11}, do not call the same as their "
+                    "call number 1; nothing was moved:\n"
+                    "  ranks {0..2} [pp=0 dp=0, pp=0 dp=1, pp=0 dp=2]: all_reduce of 100 f32 by sum\n"
+                    "  rank {3} [pp=0 dp=3]: all_reduce of 3 f32 by sum\n"
+                    "  rank {4} [pp=0 dp=4]: all_reduce of 4 f32 by sum\n"
+                    "  rank {5} [pp=0 dp=5]: all_reduce of 5 f32 by sum\n"
+                    "  rank {6} [pp=1 dp=0]: all_reduce of 6 f32 by sum\n"
+                    "  rank {7} [pp=1 dp=1]: all_reduce of 7 f32 by sum\n"
+                    "  rank {8} [pp=1 dp=2]: all_reduce of 8 f32 by sum\n"
+                    "  rank {9} [pp=1 dp=3]: all_reduce of 9 f32 by sum\n"
+                    "  and 2 more");
+                EXPECT_EQ(error.ranks, (std::vector{3, 4, 5, 6, 7, 8, 9, 10, 11}));
+            }
+            expect_works(on);
+        },
+        checked);
+}
+
+TEST(Checked, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        3,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto hears = [&](const std::function<void()>& call, const std::string& line) {
+                try {
+                    call();
+                    ADD_FAILURE() << "the counts agreed";
+                } catch (const Disagreement& error) {
+                    const auto text = std::string(error.what());
+                    EXPECT_EQ(text.substr(text.find('\n')), line);
+                    EXPECT_EQ(error.ranks, (std::vector{1, 2}));
+                    ++heard;
+                }
+            };
+            // Rank 2 believes that rank 1 gives one more.
+            const auto r = static_cast<std::size_t>(world.rank());
+            auto counts = std::vector<std::size_t>{1, 2, 3};
+            if (world.rank() == 2) counts[1] = 3;
+            const auto in = ones<float>(counts[r]);
+            auto out = ones<float>(counts[0] + counts[1] + counts[2]);
+            hears([&] { on.all_gather_v(in, out, counts); },
+                  "\n  rank 1 [dp=1] gives 2 f32 to rank 2 [dp=2], which counts on 3");
+            const auto given = std::vector<std::size_t>{1, 1, 1};
+            auto taken = given;
+            if (world.rank() == 2) taken[1] = 3;
+            const auto three = ones<float>(3);
+            auto some = ones<float>(world.rank() == 2 ? 5 : 3);
+            hears([&] { on.start_all_to_all_v(three, given, some, taken).wait(); },
+                  "\n  rank 1 [dp=1] gives 1 f32 to rank 2 [dp=2], which counts on 3");
+            expect_works(on);
+        },
+        checked);
+    EXPECT_EQ(heard, 6);
+}
+
+TEST(Checked, AMessageThatDoesNotFitIsHeardAtBothEndsAndTheOthersArrive) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        3,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto three = ones<float>(3);
+            auto two = std::vector<float>(2, 7);
+            auto whole = std::vector<int>(3, 7);
+            auto got = std::vector<float>(3, 7);
+            const auto hears = [&](const std::function<void()>& call, const std::string& what, int number) {
+                try {
+                    call();
+                    ADD_FAILURE() << "it fitted";
+                } catch (const Disagreement& error) {
+                    EXPECT_EQ(
+                        error.what(),
+                        detail::cat("on 'dp' of mesh dp=3, group {0..2}, rank 0 [dp=0] sends 3 f32 to rank 2 "
+                                    "[dp=2], which receives ",
+                                    what, ", in message number ", number,
+                                    " between them that way; nothing was moved"));
+                    EXPECT_EQ(error.ranks, (std::vector{0, 2}));
+                    ++heard;
+                }
+            };
+            if (world.rank() == 0) {
+                hears([&] { on.send(three, 2); }, "2 f32", 1);
+                hears([&] { on.start_send(three, 2).wait(); }, "3 i32", 2);
+                hears([&] { on.batch([&] { on.send(three, 1), on.send(three, 2), on.recv(got, 1); }); },
+                      "2 f32", 3);
+                EXPECT_EQ(got, three);
+                hears([&] { on.send_recv(three, 2, got, 1); }, "2 f32", 4);
+            } else if (world.rank() == 2) {
+                hears([&] { on.recv(two, 0); }, "2 f32", 1);
+                hears([&] { on.start_recv(whole, 0).wait(); }, "3 i32", 2);
+                hears([&] { on.recv(two, 0); }, "2 f32", 3);
+                hears([&] { on.send_recv(three, 1, two, 0); }, "2 f32", 4);
+            } else {
+                on.recv(got, 0);
+                EXPECT_EQ(got, three);
+                on.send(three, 0);
+                on.send_recv(three, 0, got, 2);
+            }
+            EXPECT_EQ(two, std::vector<float>(2, 7));
+            EXPECT_EQ(whole, std::vector<int>(3, 7));
+            expect_works(on);
+        },
+        checked);
+    EXPECT_EQ(heard, 8);
+}
+
+TEST(Checked, StartedCallsThatDifferAreHeardInTheirOwnWait) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        4,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            auto buffers = std::vector<std::vector<float>>{};
+            auto pending = std::vector<Pending>{};
+            for (std::size_t i = 0; i < 6; ++i)
+                buffers.push_back(ones<float>(i == 2 && world.rank() == 3 ? 9 : i + 1));
+            for (auto& buffer : buffers) pending.push_back(on.start_all_reduce(buffer));
+            // Each waits in an order of its own.
+            for (std::size_t i = 0; i < 6; ++i) {
+                const auto which = (i * 5 + static_cast<std::size_t>(world.rank())) % 6;
+                while (world.rank() == 1 && !pending[which].done()) std::this_thread::yield();
+                try {
+                    pending[which].wait();
+                    EXPECT_EQ(buffers[which], std::vector<float>(which + 1, 4));
+                } catch (const Disagreement& error) {
+                    EXPECT_EQ(which, 2U);
+                    EXPECT_EQ(error.ranks, std::vector{3});
+                    EXPECT_EQ(buffers[which], ones<float>(buffers[which].size()));
+                    ++heard;
+                }
+            }
+            expect_works(on);
+        },
+        checked);
+    EXPECT_EQ(heard, 4);
+}
+
+// Either order would hang if starting waited for the others, or if what was started did not go on in other
+// calls.
+TEST(Checked, WhatWasStartedGoesOnWhileOtherGroupsAreWaitedFor) {
+    for (auto first : {0, 1})
+        threads::run(
+            4,
+            [&](World& world) {
+                auto me = world.join({{"pp", 2}, {"dp", 2}}, {.over = {{"pp", "dp"}}});
+                auto dp = me.on("dp");
+                auto all = me.on("pp", "dp");
+                auto x = ones<float>(5);
+                auto note = ones<int>(2);
+                if (world.rank() == first) {
+                    auto pending = all.start_all_reduce(x);
+                    dp.recv(note, 1 - first);
+                    pending.wait();
+                } else if (world.rank() == 1 - first) {
+                    auto pending = all.start_all_reduce(x);
+                    pending.wait();
+                    dp.send(note, first);
+                    // And where the message comes before the start of the other.
+                } else {
+                    all.all_reduce(x);
+                }
+                EXPECT_EQ(x, std::vector<float>(5, 4));
+                if (world.rank() == first) {
+                    auto pending = all.start_all_reduce(x);
+                    dp.recv(note, 1 - first);
+                    pending.wait();
+                } else {
+                    if (world.rank() == 1 - first) dp.send(note, first);
+                    all.all_reduce(x);
+                }
+                EXPECT_EQ(x, std::vector<float>(5, 16));
+            },
+            checked);
+}
+
+TEST(Checked, AMessageOfABatchArrivesWhileAnotherOfItIsStillToCome) {
+    threads::run(
+        3,
+        [](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            auto a = std::vector{7, 7};
+            auto b = std::vector{7, 7, 7};
+            auto c = std::vector{7};
+            if (world.rank() == 0) {
+                auto both = on.start_batch([&] { on.recv(b, 2), on.recv(a, 1); });
+                on.recv(c, 1);  // comes after the batch's from there, and before the one from 2
+                on.send(c, 2);
+                both.wait();
+            } else if (world.rank() == 1) {
+                a = {1, 2};
+                on.send(a, 0);
+                c = {3};
+                on.send(c, 0);
+            } else {
+                on.recv(c, 0);
+                b = {4, 5, 6};
+                on.send(b, 0);
+            }
+            if (world.rank() == 0) {
+                EXPECT_EQ(a, (std::vector{1, 2}));
+                EXPECT_EQ(b, (std::vector{4, 5, 6}));
+                EXPECT_EQ(c, std::vector{3});
+            }
+        },
+        checked);
+}
+
+TEST(Checked, APassedDeadlineNamesTheCallAndWhoHasNotCome) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        3,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp").within(200ms);
+            auto x = ones<float>(5);
+            on.all_reduce(x);
+            if (world.rank() == 1) return std::this_thread::sleep_for(700ms);
+            const auto text = text_of<Deadline>([&] { on.all_reduce(x); });
+            EXPECT_NE(
+                text.find(" in all_reduce of 5 f32 by sum, call number 2 on 'dp' of mesh dp=3, group {0..2}: "
+                          "arrived {0, 2}, missing {1}; 'dp' of mesh dp=3 can not be used any more"),
+                std::string::npos)
+                << text;
+            EXPECT_THROW(on.barrier(), Deadline) << "a channel stays unusable";
+            ++heard;
+        },
+        checked);
+    EXPECT_EQ(heard, 2);
+}
+
+TEST(Checked, ARankThatLeavesIsLostToThoseThatCompare) {
+    for (auto pending : {false, true}) {
+        auto lost = std::atomic<int>{0};
+        threads::run(
+            3,
+            [&](World& world) {
+                auto x = ones<float>(5);
+                try {
+                    auto me = world.join({{"dp", rest}});
+                    auto on = me.on("dp");
+                    if (world.rank() == 1) {
+                        auto y = ones<float>(5);
+                        auto left = pending ? on.start_all_reduce(y) : Pending();
+                        throw std::runtime_error("boom");
+                    }
+                    std::this_thread::sleep_for(50ms);
+                    on.all_reduce(x);
+                } catch (const Lost& error) {
+                    EXPECT_EQ(error.ranks, std::vector{1});
+                    ++lost;
+                } catch (const std::runtime_error&) {
+                }
+                world.join({{"dp", rest}}).on("dp").barrier();
+            },
+            checked);
+        EXPECT_EQ(lost, 2);
+    }
+}
+
+TEST(Checked, RanksOfDifferentModesHearItWhenTheyJoin) {
+    class RankWorld : public World {
+    public:
+        explicit RankWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
+    };
+    const auto job = std::make_shared<detail::Job>(3);
+    const auto join = [&](int rank) {
+        auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(
+            job, rank, WorldOptions{.deadline = 20s, .checked = rank == 1}));
+        return text_of<Disagreement>([&] { world.join({{"dp", rest}}); });
+    };
+    auto texts = std::vector<std::future<std::string>>{};
+    for (int rank = 0; rank < 3; ++rank) texts.push_back(std::async(std::launch::async, join, rank));
+    for (auto& text : texts)
+        EXPECT_EQ(
+            text.get(),
+            "the ranks join different plans; every rank must declare the same:\n  ranks {0, 2}: dp=3, over "
+            "dp\n  rank {1}: dp=3, over dp, in checked mode");
+}
+
+TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {
+    const auto mode = [](const char* given, WorldOptions options) {
+        setenv("RANKMESH_CHECK", given, 1);
+        auto text = std::string{};
+        try {
+            threads::run(
+                2,
+                [](World& world) {
+                    auto x = ones<int>(world.rank() == 0 ? 1 : 2);
+                    world.join({{"dp", rest}}).on("dp").all_reduce(x);
+                },
+                options);
+        } catch (const Error& error) {
+            text = error.what();
+        }
+        unsetenv("RANKMESH_CHECK");
+        return text.substr(0, 16);
+    };
+    EXPECT_EQ(mode("1", {}), "the members of '");
+    EXPECT_EQ(mode("0", {}), "the ranks of 'dp");  // as the threads engine says it itself
+    EXPECT_EQ(mode("0", {.checked = true}), "the members of '");
+    EXPECT_EQ(mode("1", {.checked = false}), "the ranks of 'dp");
+    setenv("RANKMESH_CHECK", "yes", 1);
+    EXPECT_EQ(text_of<Misuse>([] { threads::run(1, [](World&) {}); }),
+              "RANKMESH_CHECK='yes' is neither 0 nor 1; set it to 1 to compare calls, or unset it");
+    unsetenv("RANKMESH_CHECK");
+}
