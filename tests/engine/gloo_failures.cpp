@@ -147,6 +147,34 @@ TEST(GlooFailures, ARankThatThrowsBeforeAJoinIsLostInIt) {
     }
 }
 
+TEST(GlooFailures, CallsThatDifferAreToldByAtLeastOneRankBeforeGlooEndsIt) {
+    const auto outcome = job("mismatch");
+    EXPECT_TRUE(std::regex_search(
+        outcome.all(),
+        std::regex(
+            "rankmesh: Gloo ends this process on a thread of its own: [^\n]+\n"
+            "  rank [0-3] \\[dp=[01] tp=[01]\\] was in all_reduce of [12]00000 f32 by sum, call number 2 on "
+            "'dp,tp' of mesh dp=2 tp=2, group \\{0\\.\\.3\\}, for [0-9]+ ms\n"
+            "  the members of a group probably gave it other lengths, types or operations; start all ranks "
+            "with RANKMESH_CHECK=1 to hear who differs\n")))
+        << outcome.all();
+}
+
+TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAndTheGroupGoesOn) {
+    const auto outcome = job("mismatch", 4, -1, {}, {{"RANKMESH_CHECK", "1"}});
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(outcome.exit_codes[rank], 0);
+        expect_says(outcome, rank, ", all: Disagreement {1} after ");
+        expect_says(
+            outcome, rank,
+            "the members of 'dp,tp' of mesh dp=2 tp=2, group {0..3}, do not call the same as their call "
+            "number 2; nothing was moved:\n"
+            "  ranks {0, 2, 3} [dp=0 tp=0, dp=1 tp=0, dp=1 tp=1]: all_reduce of 100000 f32 by sum\n"
+            "  rank {1} [dp=0 tp=1]: all_reduce of 200000 f32 by sum\n");
+        expect_says(outcome, rank, ", all again: went well");
+    }
+}
+
 TEST(GlooFailures, AFolderThatOthersCanWriteIsRefused) {
     const auto folder = support::Folder();
     chmod(folder.path().c_str(), 0777);

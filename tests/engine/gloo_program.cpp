@@ -39,6 +39,8 @@ void hear(const World& world, const char* what, Body&& body) {
         said("Lost", ranks_to_string(error.ranks), error);
     } catch (const Deadline& error) {
         said("Deadline", ranks_to_string(error.missing), error);
+    } catch (const Disagreement& error) {
+        said("Disagreement", ranks_to_string(error.ranks), error);
     } catch (const Error& error) {
         said("Error", "", error);
     }
@@ -124,6 +126,12 @@ int program(const std::string& mode) {
     if (mode == "throw-before-join") {
         if (odd) throw std::runtime_error("boom");
         hear(world, "join", [&] { world.join({{"dp", rest}}); });
+        return 0;
+    }
+    if (mode == "mismatch") {  // rank 1 gives more than the others
+        auto longer = std::vector<float>(odd ? 200000 : 100000, 1);
+        hear(world, "all", [&] { all.all_reduce(longer); });
+        hear(world, "all again", [&] { all.all_reduce(x); });
         return 0;
     }
     std::printf("rank %d ended well\n", world.rank());

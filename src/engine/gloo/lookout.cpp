@@ -8,6 +8,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/gloo/last_words.hpp"
 #include "engine/gloo/note.hpp"
 #include "engine/words.hpp"
 
@@ -34,9 +35,11 @@ Lookout::Lookout(std::shared_ptr<Wires> wires, std::vector<int> ranks)
     for (int from = 0; from < size(); ++from)
         if (from != position_) expect(from);
     thread_ = std::thread([this] { listen(); });
+    add_last_words(*this);
 }
 
 Lookout::~Lookout() {
+    remove_last_words(*this);
     if (!is_broken()) say_goodbye();
     stopping_ = true;
     listening_->abortWaitRecv();
@@ -93,6 +96,17 @@ void Lookout::arrive() {
     alarm_.clear();
     const auto lock = std::lock_guard(mutex_);
     waiting_ = std::nullopt;
+}
+
+std::string Lookout::last_words() const {
+    const auto lock = std::unique_lock(mutex_, std::try_to_lock);
+    if (!lock || !waiting_) return {};
+    const auto& [call, label, number, awaited, deadline] = *waiting_;
+    const auto left = until_ - std::chrono::steady_clock::now();
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - left);
+    return cat("  rank ", ranks_[static_cast<std::size_t>(position_)], " [", label->member, "] was in ",
+               to_string(*call), awaited < 0 ? ", call number " : ", message number ", number, " on ",
+               label->text(), ", group ", to_string(label->ranks), ", for ", waited.count(), " ms\n");
 }
 
 /// The thread: hears notes, and looks at deadlines when it is woken.

@@ -50,6 +50,8 @@ public:
     void explain(const std::string& text) noexcept;
     /// Throws what the verdict says, in the words of a label; called once there is one.
     [[noreturn]] void throw_verdict(const Label& label) const;
+    /// A line that says what is being waited for, "" while nothing is; for when the process ends.
+    std::string last_words() const;
     /// Blocks until `condition` holds, which is looked at whenever `changed` was called or there is a
     /// verdict.
     template <class Condition>

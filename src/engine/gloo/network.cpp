@@ -19,6 +19,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/gloo/last_words.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -101,6 +103,7 @@ Network::Network(const std::string& address) : bell_(std::make_unique<Bell>()) {
     if (sigaction(SIGPIPE, nullptr, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
         action.sa_handler == SIG_DFL)
         signal(SIGPIPE, SIG_IGN);
+    install_last_words();
     auto wanted = ::gloo::transport::tcp::attr(address.c_str());
     wanted.ai_family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
     device_ = ::gloo::transport::tcp::CreateDevice(wanted);
