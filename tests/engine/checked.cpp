@@ -13,6 +13,7 @@
 
 #include "conformance.hpp"
 #include "engine/threads/world.hpp"
+#include "support/pretend_device.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
@@ -445,6 +446,43 @@ TEST(Checked, ARankThatLeavesIsLostToThoseThatCompare) {
             checked);
         EXPECT_EQ(lost, 2);
     }
+}
+
+TEST(Checked, OnADeviceCallsAreComparedBeforeTheyAreOnTheirStream) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        3,
+        [&](World& host) {
+            auto world = pretend::World(host);
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto x = pretend::Array<int>(3, 1);
+            const auto y = pretend::Array<int>(4, 1);
+            const auto z = pretend::Array<int>(3);
+            const auto hears = [&](const std::function<void()>& call, std::vector<int> ranks) {
+                try {
+                    call();
+                    ADD_FAILURE() << "calls that differ were made";
+                } catch (const Disagreement& error) {
+                    EXPECT_EQ(error.ranks, ranks);
+                    ++heard;
+                }
+            };
+            const auto odd = world.rank() == 1;
+            hears([&] { on.all_reduce(odd ? *y : *x); }, {1});
+            hears([&] { on.start_all_reduce(odd ? *y : *x).synchronize(); }, {1});
+            if (world.rank() < 2)
+                hears([&] { on.batch([&] { odd ? on.recv(*y, 0) : on.send(*x, 1); }); }, {0, 1});
+            on.all_reduce(*x);
+            on.start_send_recv(*x, (world.rank() + 1) % 3, *z, (world.rank() + 2) % 3).synchronize();
+            world.queue().synchronize();
+            EXPECT_EQ(x.values(), std::vector<int>(3, 3));
+            EXPECT_EQ(y.values(), std::vector<int>(4, 1));
+            auto beside = on.host();
+            expect_works(beside);
+        },
+        checked);
+    EXPECT_EQ(heard, 8);
+    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
 }
 
 TEST(Checked, RanksOfDifferentModesHearItWhenTheyJoin) {

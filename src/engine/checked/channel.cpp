@@ -28,20 +28,8 @@ std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& la
     const auto lock = comparer_->lock();
     auto& parts = tickets_[next_ticket_];
     try {
-        for (const auto& call : calls) {
-            if (call.operation != Operation::send_recv || call.argument == position_) {
-                add(parts, call, label);
-                continue;
-            }
-            // The halves of a message each way go their own ways, as those of others do.
-            auto half = call;
-            half.operation = Operation::recv;
-            half.argument = call.source;
-            add(parts, half, label);
-            half.operation = Operation::send;
-            half.argument = call.argument;
-            add(parts, half, label);
-        }
+        for (const auto& call : calls)
+            each_half(call, position_, [&](const Call& half) { add(parts, half, label); });
     } catch (...) {
         for (auto& part : parts) comparer_->withdraw(part);
         tickets_.erase(next_ticket_);

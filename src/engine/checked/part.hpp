@@ -43,4 +43,18 @@ struct Part {
     std::string text() const;
 };
 
+/// Calls `body` with a call, or with the two halves of a message each way: those go their own ways, as halves
+/// of others do. One to this member itself stays whole.
+template <class Body>
+void each_half(const Call& call, int position, Body&& body) {
+    if (call.operation != Operation::send_recv || call.argument == position) return body(call);
+    auto half = call;
+    half.operation = Operation::recv;
+    half.argument = call.source;
+    body(half);
+    half.operation = Operation::send;
+    half.argument = call.argument;
+    body(half);
+}
+
 }  // namespace rankmesh::detail

@@ -7,6 +7,7 @@
 
 #include "engine/alone.hpp"
 #include "engine/checked/channel.hpp"
+#include "engine/checked/device_channel.hpp"
 #include "engine/join/agree.hpp"
 
 namespace rankmesh::detail {
@@ -99,13 +100,15 @@ ChannelRequest request_of(const Place::Seat& seat, const std::string& key) {
             .item = seat.number};
 }
 
-/// What a channel is asked for on which the calls of another are compared.
-ChannelRequest check_of(const ChannelRequest& request) {
-    constexpr auto first_check = 0x2000;  // no declared item has this number
+/// What the channels are asked for on which calls of another are compared: one on the host, one on the
+/// device.
+ChannelRequest check_of(const ChannelRequest& request, Space space) {
+    constexpr auto first_check = 0x2000;  // no declared item has these numbers
+    const auto on_device = space == Space::device;
     return {.label = request.label,
             .position = request.position,
-            .key = cat(request.key, " check"),
-            .item = first_check + request.item};
+            .key = cat(request.key, on_device ? " device check" : " check"),
+            .item = (on_device ? first_check * 3 / 2 : first_check) + request.item};
 }
 
 /// Connects a seat, or takes part in what others connect where this rank has no part in it.
@@ -142,11 +145,16 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
         const auto request = request_of(seat, joining.key);
         host = joining.exchange.create(request);
         if (joining.checked)
-            host = std::make_shared<CheckedChannel>(host, joining.exchange.create(check_of(request)),
+            host = std::make_shared<CheckedChannel>(host,
+                                                    joining.exchange.create(check_of(request, Space::host)),
                                                     seat.label->ranks, seat.position);
         joining.channels.push_back(host);
         if (device) {
             beside = device->create(&request, host, everyone);
+            if (joining.checked)
+                beside = std::make_shared<CheckedDeviceChannel>(
+                    beside, joining.exchange.create(check_of(request, Space::device)), seat.label->ranks,
+                    seat.position, seat.item.deadline.value_or(place.mesh.deadline));
             joining.on_device.push_back(beside);
         }
     }
@@ -185,7 +193,10 @@ std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const 
             if (std::ranges::any_of(taken, [&](const auto* other) { return share(*other, seat); })) continue;
             taken.push_back(&seat);
             requests.push_back(request_of(seat, joining.key));
-            if (joining.checked) requests.push_back(check_of(requests.back()));
+            if (!joining.checked) continue;
+            const auto request = requests.back();
+            requests.push_back(check_of(request, Space::host));
+            if (joining.device) requests.push_back(check_of(request, Space::device));
         }
     return requests;
 }
