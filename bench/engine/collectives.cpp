@@ -68,8 +68,10 @@ struct Buffers {
 
 /// What the ranks are compared on: our communicator, and a bare one over the same ranks.
 struct Sides {
-    explicit Sides(rankmesh::World& world)
-        : member(world.join({{"dp", rankmesh::rest}})), ours(member.on("dp")) {
+    Sides(rankmesh::World& world, rankmesh::World& checked)
+        : member(world.join({{"dp", rankmesh::rest}})),
+          ours(member.on("dp")),
+          checked(checked.join({{"dp", rankmesh::rest}}).on("dp")) {
         MPI_Comm_dup(MPI_COMM_WORLD, &bare);
         rank = ours.rank();
         size = ours.size();
@@ -83,6 +85,7 @@ struct Sides {
 
     rankmesh::Member member;
     Communicator ours;
+    Communicator checked;  // whose calls are compared
     MPI_Comm bare = MPI_COMM_NULL;
     int rank, size, next, previous;
     int partner;  // of a ping-pong; of an odd number of ranks the last one has none
@@ -231,6 +234,17 @@ void add_messages(Sides& s) {
     });
 }
 
+/// What checked mode costs: here the first of the two is ours without it.
+void add_checked(Sides& s) {
+    add("checked/all_reduce", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { s.ours.all_reduce(b.in); }, [&] { s.checked.all_reduce(b.in); });
+    });
+    add("checked/send_recv", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { s.ours.send_recv(b.in, s.next, b.out, s.previous); },
+                         [&] { s.checked.send_recv(b.in, s.next, b.out, s.previous); });
+    });
+}
+
 /// Reports nothing: for the ranks beside rank 0.
 class Silent : public benchmark::BenchmarkReporter {
 public:
@@ -243,10 +257,12 @@ public:
 int main(int argc, char** argv) {
     benchmark::Initialize(&argc, argv);
     auto world = rankmesh::mpi::World(argc, argv);
-    auto sides = Sides(world);
+    auto checked = rankmesh::mpi::World(argc, argv, {.checked = true});
+    auto sides = Sides(world, checked);
     add_reductions(sides);
     add_moves(sides);
     add_messages(sides);
+    add_checked(sides);
     auto silent = Silent{};
     if (world.rank() == 0)
         benchmark::RunSpecifiedBenchmarks();

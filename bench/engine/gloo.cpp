@@ -28,6 +28,7 @@ using rankmesh::bench::time_of;
 /// The two sides, and buffers of one size: `part` is what goes from one rank to one other.
 struct Sides {
     rankmesh::Communicator& ours;
+    rankmesh::Communicator& checked;  // the same, whose calls are compared
     const std::shared_ptr<::gloo::Context>& bare;
     std::vector<float> part;
     std::vector<float> whole;
@@ -93,6 +94,9 @@ const auto cases = std::vector<Case>{
      [](Sides& s) { s.all_reduce(s.whole, Algorithm::RING); }},
     {"reduce_scatter, BCUBE", [](Sides& s) { s.ours.reduce_scatter(s.whole, s.part); },
      [](Sides& s) { s.all_reduce(s.whole, Algorithm::BCUBE); }},
+    // What checked mode costs: bare is ours without it.
+    {"all_reduce, checked", [](Sides& s) { s.checked.all_reduce(s.part); },
+     [](Sides& s) { s.ours.all_reduce(s.part); }},
 };
 
 /// Each round times bare, ours, and bare again, in turning order.
@@ -126,6 +130,8 @@ int main(int argc, char** argv) {
         return rankmesh::bench::run_processes(argv, argc > 1 ? std::atoi(argv[1]) : 2);
     auto world = rankmesh::gloo::World();
     auto ours = world.join({{"dp", rankmesh::rest}}).on("dp");
+    auto other = rankmesh::gloo::World({.job = "checked"}, {.checked = true});
+    auto checked = other.join({{"dp", rankmesh::rest}}).on("dp");
     const auto bare = rankmesh::bench::bare_group(::gloo::transport::tcp::CreateDevice("127.0.0.1"), "bare",
                                                   world.rank(), world.size());
     const auto reports = world.rank() == 0;
@@ -137,7 +143,11 @@ int main(int argc, char** argv) {
             const auto parts = static_cast<std::size_t>(world.size());
             const auto count = bytes / sizeof(float);
             const auto whole = std::string_view(each.name).find("all_reduce") == 0 ? 0 : count * parts;
-            auto sides = Sides{ours, bare, std::vector<float>(count), std::vector<float>(whole),
+            auto sides = Sides{ours,
+                               checked,
+                               bare,
+                               std::vector<float>(count),
+                               std::vector<float>(whole),
                                std::vector<float>(whole)};
             compare(each, bytes, sides, reports);
             if (std::string_view(each.name) == "barrier") break;
