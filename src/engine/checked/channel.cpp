@@ -79,9 +79,7 @@ std::exception_ptr CheckedChannel::failure(const Label& label) {
     } catch (...) {
         engine_failure_ = std::current_exception();
     }
-    if (!engine_failure_) return comparer_->broken();
-    if (!comparer_->broken()) comparer_->break_with(engine_failure_);
-    return engine_failure_;
+    return engine_failure_ ? engine_failure_ : comparer_->broken();
 }
 
 void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration deadline) {
@@ -142,10 +140,8 @@ void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
         comparer_->withdraw(part);
         if (part.ticket) engine_->leave(*part.ticket, label);
     }
+    if (!over) leave();  // from here on nobody touches what the parts hold
     tickets_.erase(ticket);
-    if (over) return;
-    engine_->leave();
-    comparer_->leave();
 }
 
 void CheckedChannel::leave() noexcept {

@@ -49,7 +49,10 @@ void Comparer::add(Part& part) {
     open_.push_back(&part);
     ++count_;
     const auto is_this = [this](const std::weak_ptr<Comparer>& other) { return other.lock().get() == this; };
-    if (std::ranges::none_of(of_this_thread, is_this)) of_this_thread.push_back(weak_from_this());
+    if (std::ranges::none_of(of_this_thread, is_this)) {
+        std::erase_if(of_this_thread, [](const auto& other) { return other.expired(); });
+        of_this_thread.push_back(weak_from_this());
+    }
     try {
         if (is_point_to_point(part.call.operation))
             messages_.add(part);

@@ -40,14 +40,12 @@ public:
     bool is_told(const Part& part);
     /// This member is gone.
     void leave() noexcept { channel_->leave(); }
-    /// Every part fails with it, now and later.
-    void break_with(std::exception_ptr error);
-
     /// Why nothing can be compared any more, null while it can.
     const std::exception_ptr& broken() const { return broken_; }
 
 private:
     void advance_own();
+    void break_with(std::exception_ptr error);
     bool is_last(int own) const;
     void settled(Part& part);
 

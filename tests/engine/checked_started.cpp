@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is started in checked mode goes on by itself, and its deadlines, failures and settings are those of
+// every world.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <thread>
+
+#include <rankmesh/engine/threads.hpp>
+
+#include "checked.hpp"
+#include "conformance.hpp"
+#include "engine/threads/world.hpp"
+#include "support/pretend_device.hpp"
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+
+TEST(Checked, StartedCallsThatDifferAreHeardInTheirOwnWait) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        4,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            auto buffers = std::vector<std::vector<float>>{};
+            auto pending = std::vector<Pending>{};
+            for (std::size_t i = 0; i < 6; ++i)
+                buffers.push_back(ones<float>(i == 2 && world.rank() == 3 ? 9 : i + 1));
+            for (auto& buffer : buffers) pending.push_back(on.start_all_reduce(buffer));
+            // Each waits in an order of its own.
+            for (std::size_t i = 0; i < 6; ++i) {
+                const auto which = (i * 5 + static_cast<std::size_t>(world.rank())) % 6;
+                while (world.rank() == 1 && !pending[which].done()) std::this_thread::yield();
+                try {
+                    pending[which].wait();
+                    EXPECT_EQ(buffers[which], std::vector<float>(which + 1, 4));
+                } catch (const Disagreement& error) {
+                    EXPECT_EQ(which, 2U);
+                    EXPECT_EQ(error.ranks, std::vector{3});
+                    EXPECT_EQ(buffers[which], ones<float>(buffers[which].size()));
+                    ++heard;
+                }
+            }
+            expect_works(on);
+        },
+        checked);
+    EXPECT_EQ(heard, 4);
+}
+
+// Either order would hang if starting waited for the others, or if what was started did not go on in other
+// calls.
+TEST(Checked, WhatWasStartedGoesOnWhileOtherGroupsAreWaitedFor) {
+    for (auto first : {0, 1})
+        threads::run(
+            4,
+            [&](World& world) {
+                auto me = world.join({{"pp", 2}, {"dp", 2}}, {.over = {{"pp", "dp"}}});
+                auto dp = me.on("dp");
+                auto all = me.on("pp", "dp");
+                auto x = ones<float>(5);
+                auto note = ones<int>(2);
+                if (world.rank() == first) {
+                    auto pending = all.start_all_reduce(x);
+                    dp.recv(note, 1 - first);
+                    pending.wait();
+                } else if (world.rank() == 1 - first) {
+                    auto pending = all.start_all_reduce(x);
+                    pending.wait();
+                    dp.send(note, first);
+                    // And where the message comes before the start of the other.
+                } else {
+                    all.all_reduce(x);
+                }
+                EXPECT_EQ(x, std::vector<float>(5, 4));
+                if (world.rank() == first) {
+                    auto pending = all.start_all_reduce(x);
+                    dp.recv(note, 1 - first);
+                    pending.wait();
+                } else {
+                    if (world.rank() == 1 - first) dp.send(note, first);
+                    all.all_reduce(x);
+                }
+                EXPECT_EQ(x, std::vector<float>(5, 16));
+            },
+            checked);
+}
+
+TEST(Checked, AMessageOfABatchArrivesWhileAnotherOfItIsStillToCome) {
+    threads::run(
+        3,
+        [](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            auto a = std::vector{7, 7};
+            auto b = std::vector{7, 7, 7};
+            auto c = std::vector{7};
+            if (world.rank() == 0) {
+                auto both = on.start_batch([&] { on.recv(b, 2), on.recv(a, 1); });
+                on.recv(c, 1);  // comes after the batch's from there, and before the one from 2
+                on.send(c, 2);
+                both.wait();
+            } else if (world.rank() == 1) {
+                a = {1, 2};
+                on.send(a, 0);
+                c = {3};
+                on.send(c, 0);
+            } else {
+                on.recv(c, 0);
+                b = {4, 5, 6};
+                on.send(b, 0);
+            }
+            if (world.rank() == 0) {
+                EXPECT_EQ(a, (std::vector{1, 2}));
+                EXPECT_EQ(b, (std::vector{4, 5, 6}));
+                EXPECT_EQ(c, std::vector{3});
+            }
+        },
+        checked);
+}
+
+TEST(Checked, APassedDeadlineNamesTheCallAndWhoHasNotCome) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        3,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp").within(200ms);
+            auto x = ones<float>(5);
+            on.all_reduce(x);
+            if (world.rank() == 1) return std::this_thread::sleep_for(700ms);
+            const auto text = text_of<Deadline>([&] { on.all_reduce(x); });
+            EXPECT_NE(
+                text.find(" in all_reduce of 5 f32 by sum, call number 2 on 'dp' of mesh dp=3, group {0..2}: "
+                          "arrived {0, 2}, missing {1}; 'dp' of mesh dp=3 can not be used any more"),
+                std::string::npos)
+                << text;
+            EXPECT_THROW(on.barrier(), Deadline) << "a channel stays unusable";
+            ++heard;
+        },
+        checked);
+    EXPECT_EQ(heard, 2);
+}
+
+TEST(Checked, ARankThatLeavesIsLostToThoseThatCompare) {
+    for (auto pending : {false, true}) {
+        auto lost = std::atomic<int>{0};
+        threads::run(
+            3,
+            [&](World& world) {
+                auto x = ones<float>(5);
+                try {
+                    auto me = world.join({{"dp", rest}});
+                    auto on = me.on("dp");
+                    if (world.rank() == 1) {
+                        auto y = ones<float>(5);
+                        auto left = pending ? on.start_all_reduce(y) : Pending();
+                        throw std::runtime_error("boom");
+                    }
+                    std::this_thread::sleep_for(50ms);
+                    on.all_reduce(x);
+                } catch (const Lost& error) {
+                    EXPECT_EQ(error.ranks, std::vector{1});
+                    ++lost;
+                } catch (const std::runtime_error&) {
+                }
+                world.join({{"dp", rest}}).on("dp").barrier();
+            },
+            checked);
+        EXPECT_EQ(lost, 2);
+    }
+}
+
+TEST(Checked, OnADeviceCallsAreComparedBeforeTheyAreOnTheirStream) {
+    auto heard = std::atomic<int>{0};
+    threads::run(
+        3,
+        [&](World& host) {
+            auto world = pretend::World(host);
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto x = pretend::Array<int>(3, 1);
+            const auto y = pretend::Array<int>(4, 1);
+            const auto z = pretend::Array<int>(3);
+            const auto hears = [&](const std::function<void()>& call, std::vector<int> ranks) {
+                try {
+                    call();
+                    ADD_FAILURE() << "calls that differ were made";
+                } catch (const Disagreement& error) {
+                    EXPECT_EQ(error.ranks, ranks);
+                    ++heard;
+                }
+            };
+            const auto odd = world.rank() == 1;
+            hears([&] { on.all_reduce(odd ? *y : *x); }, {1});
+            hears([&] { on.start_all_reduce(odd ? *y : *x).synchronize(); }, {1});
+            if (world.rank() < 2)
+                hears([&] { on.batch([&] { odd ? on.recv(*y, 0) : on.send(*x, 1); }); }, {0, 1});
+            on.all_reduce(*x);
+            on.start_send_recv(*x, (world.rank() + 1) % 3, *z, (world.rank() + 2) % 3).synchronize();
+            world.queue().synchronize();
+            EXPECT_EQ(x.values(), std::vector<int>(3, 3));
+            EXPECT_EQ(y.values(), std::vector<int>(4, 1));
+            auto beside = on.host();
+            expect_works(beside);
+        },
+        checked);
+    EXPECT_EQ(heard, 8);
+    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+}
+
+TEST(Checked, RanksOfDifferentModesHearItWhenTheyJoin) {
+    class RankWorld : public World {
+    public:
+        explicit RankWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
+    };
+    const auto job = std::make_shared<detail::Job>(3);
+    const auto join = [&](int rank) {
+        auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(
+            job, rank, WorldOptions{.deadline = 20s, .checked = rank == 1}));
+        return text_of<Disagreement>([&] { world.join({{"dp", rest}}); });
+    };
+    auto texts = std::vector<std::future<std::string>>{};
+    for (int rank = 0; rank < 3; ++rank) texts.push_back(std::async(std::launch::async, join, rank));
+    for (auto& text : texts)
+        EXPECT_EQ(
+            text.get(),
+            "the ranks join different plans; every rank must declare the same:\n  ranks {0, 2}: dp=3, over "
+            "dp\n  rank {1}: dp=3, over dp, in checked mode");
+}
+
+TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {
+    const auto mode = [](const char* given, WorldOptions options) {
+        setenv("RANKMESH_CHECK", given, 1);
+        auto text = std::string{};
+        try {
+            threads::run(
+                2,
+                [](World& world) {
+                    auto x = ones<int>(world.rank() == 0 ? 1 : 2);
+                    world.join({{"dp", rest}}).on("dp").all_reduce(x);
+                },
+                options);
+        } catch (const Error& error) {
+            text = error.what();
+        }
+        unsetenv("RANKMESH_CHECK");
+        return text.substr(0, 16);
+    };
+    EXPECT_EQ(mode("1", {}), "the members of '");
+    EXPECT_EQ(mode("0", {}), "the ranks of 'dp");  // as the threads engine says it itself
+    EXPECT_EQ(mode("0", {.checked = true}), "the members of '");
+    EXPECT_EQ(mode("1", {.checked = false}), "the ranks of 'dp");
+    setenv("RANKMESH_CHECK", "yes", 1);
+    EXPECT_EQ(text_of<Misuse>([] { threads::run(1, [](World&) {}); }),
+              "RANKMESH_CHECK='yes' is neither 0 nor 1; set it to 1 to compare calls, or unset it");
+    unsetenv("RANKMESH_CHECK");
+}
