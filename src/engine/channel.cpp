@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/channel.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
 
 namespace rankmesh::detail {
+namespace {
+
+constexpr auto most_named = std::size_t{8};  // ranks with their coordinates in one text
+
+}  // namespace
 
 std::string to_string(const Call& call) {
     auto text = std::string(to_string(call.operation));
@@ -45,8 +51,38 @@ std::string to_string(const Ranks& ranks) {
     return ranks.placed ? ranks_to_string(ranks.list()) : to_string(ranks.group);
 }
 
+std::string with_coordinates(const std::vector<int>& ranks, const Mesh& mesh,
+                             const std::vector<int>* placed) {
+    if (ranks.empty()) return "{}";
+    const auto more = ranks.size() - std::min(ranks.size(), most_named);
+    auto text = more > 0 ? cat(ranks_to_string(ranks), ": ") : std::string{};
+    for (std::size_t i = 0; i < ranks.size() - more; ++i) {
+        auto position = ranks[i];
+        if (placed) {
+            const auto found = std::ranges::find(*placed, position);
+            position = found == placed->end() ? -1 : static_cast<int>(found - placed->begin());
+        }
+        append(text, cat(i > 0 ? ", " : "", ranks[i]));
+        if (position >= 0 && mesh.contains(position))
+            append(text, cat(" [", to_string(mesh.coord(position)), "]"));
+    }
+    return more > 0 ? cat(text, " and ", more, " more") : text;
+}
+
 std::string Label::text() const {
     return name.empty() ? cat("'", axes, "' of mesh ", mesh) : cat("'", axes, "' of mesh '", name, "'");
+}
+
+std::string Label::named(const std::vector<int>& ranks) const {
+    const auto nearly_all =
+        ranks.size() > most_named && static_cast<int>(ranks.size()) + 1 >= this->ranks.size();
+    if (member.empty() || nearly_all) return ranks_to_string(ranks);
+    return with_coordinates(ranks, Mesh::parse(mesh), placed.get());
+}
+
+std::string Label::unusable(const std::vector<int>& lost) const {
+    return cat(text(), ", group ", to_string(ranks),
+               lost.empty() ? "," : cat(", has lost ", named(lost), " and"), " can not be used any more");
 }
 
 void Channel::throw_not_idle(const Label& label) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <rankmesh/core/group.hpp>
+#include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/call.hpp>
 
 namespace rankmesh::detail {
@@ -30,16 +31,25 @@ struct Ranks {
     friend std::string to_string(const Ranks& ranks);
 };
 
+/// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`: ranks with where they stand in a mesh, of many only the first.
+/// `placed` lists the ranks by position, null where they are the mesh's own.
+std::string with_coordinates(const std::vector<int>& ranks, const Mesh& mesh, const std::vector<int>* placed);
+
 /// Who calls: what a report or an error says of a group.
 struct Label {
     std::string mesh;    // `pp=2 dp=4`
     std::string name;    // the mesh's name in the plan, or ""
     std::string axes;    // `dp,tp`, or the name of a pick
-    std::string member;  // `pp=1 dp=0 tp=3`
+    std::string member;  // `pp=1 dp=0 tp=3`, "" where there is no mesh
     Ranks ranks;
+    std::shared_ptr<const std::vector<int>> placed = nullptr;  // the ranks by position in the mesh, or null
 
     /// `'dp,cp' of mesh 'dense'`.
     std::string text() const;
+    /// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`; without coordinates where nearly all of a large group are meant.
+    std::string named(const std::vector<int>& ranks) const;
+    /// `'dp' of mesh dp=2, group {0, 1}, has lost 1 [dp=1] and can not be used any more`.
+    std::string unusable(const std::vector<int>& lost) const;
 };
 
 /// Memory through which a list travels.

@@ -488,10 +488,11 @@ TEST(Device, ADeadlineThatPassesInSynchronizeNamesWhoIsMissing) {
             } catch (const Deadline& error) {
                 EXPECT_EQ(error.arrived, std::vector<int>{0});
                 EXPECT_EQ(error.missing, std::vector<int>{1});
-                EXPECT_STREQ(error.what(),
-                             "the deadline of 200 ms passed on rank 0 in all_reduce of 1 f32 by sum, call "
-                             "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing {1}; 'dp' of "
-                             "mesh dp=2 can not be used any more");
+                EXPECT_STREQ(
+                    error.what(),
+                    "the deadline of 200 ms passed on rank 0 in all_reduce of 1 f32 by sum, call "
+                    "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of "
+                    "mesh dp=2 can not be used any more");
             }
             EXPECT_TRUE(pending.done());
             EXPECT_THROW(on.all_reduce(*x), Deadline) << "the channel stays unusable";

@@ -52,7 +52,7 @@ TEST(GlooFailures, AKilledRankIsLostOnEveryCommunicatorThatHeldItAndNowhereElse)
         expect_says(
             outcome, rank,
             "rank 1 is gone: its process has ended or can not be reached; 'dp,tp' of mesh dp=2 tp=2, group "
-            "{0..3}, can not be used any more");
+            "{0..3}, has lost 1 [dp=0 tp=1] and can not be used any more");
         expect_took(outcome, rank, "all", 0, 1000);
         expect_says(outcome, rank, ", all again: Lost {1} after ");
     }
@@ -85,7 +85,7 @@ TEST(GlooFailures, APassedDeadlineNamesWhoHasNotCome) {
         expect_says(
             outcome, rank,
             " in all_reduce of 1000 f32 by sum, call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}: "
-            "arrived {0, 2, 3}, missing {1}; 'dp,tp' of mesh dp=2 tp=2 can not be used any more");
+            "arrived {0, 2, 3}, missing 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 can not be used any more");
         expect_took(outcome, rank, "all", 950, 1500);
         expect_says(outcome, rank, ", all again: Deadline {1} after ");
     }
@@ -104,7 +104,7 @@ TEST(GlooFailures, AMessageThatNobodySendsNamesItsSender) {
     expect_says(
         outcome, 0,
         "the deadline of 1 s passed on rank 0 in recv of 1000 f32 from 1, message number 1 on 'dp,tp' of "
-        "mesh dp=2 tp=2, group {0..3}: arrived {0}, missing {1}");
+        "mesh dp=2 tp=2, group {0..3}: arrived {0}, missing 1 [dp=0 tp=1]");
     expect_took(outcome, 0, "recv", 950, 1500);
     for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Deadline {1} after ");
 }
@@ -113,7 +113,7 @@ TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheDeadline) {
     const auto outcome = job("deadline-join");
     for (auto rank : {0U, 2U, 3U}) {
         expect_says(outcome, rank, "the deadline of 1 s passed in join on rank " + std::to_string(rank));
-        expect_says(outcome, rank, ": arrived {0, 2, 3}, missing {1}");
+        expect_says(outcome, rank, ": arrived {0, 2, 3}, missing {1}; in mesh dp=4 that is 1 [dp=1]");
         expect_took(outcome, rank, "join", 1000, 1400);
     }
 }
@@ -143,7 +143,7 @@ TEST(GlooFailures, ARankThatThrowsBeforeAJoinIsLostInIt) {
         expect_says(outcome, rank, ", join: Lost {1} after ");
         expect_says(outcome, rank,
                     "rank 1 of 4 left its world by an exception; join can not be completed on rank " +
-                        std::to_string(rank));
+                        std::to_string(rank) + "; in mesh dp=4 that is 1 [dp=1]");
     }
 }
 

@@ -92,9 +92,9 @@ TEST(MpiFailures, APassedDeadlineIsReportedAndEndsTheJob) {
         outcome,
         "in all_reduce of 1000 f32 by sum (4000 bytes), call number 2 on 'dp,tp' of mesh dp=2 tp=2, group "
         "{0..3}, since ");
-    EXPECT_HAS(
-        outcome,
-        ": arrived {0, 2, 3}, missing {1} (rank 1 is outside every call of rankmesh); the job is ended");
+    EXPECT_HAS(outcome,
+               ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1] (rank 1 is outside every call of rankmesh); the "
+               "job is ended");
 }
 
 TEST(MpiFailures, AStartedOperationHasTheSameDeadlineInWait) {
@@ -106,7 +106,7 @@ TEST(MpiFailures, AStartedOperationHasTheSameDeadlineInWait) {
 TEST(MpiFailures, WhoHasStartedACallHasArrivedWhateverItWaitsForNow) {
     const auto outcome = job("deadline-started");
     expect_failed(outcome);
-    EXPECT_HAS(outcome, ": arrived {0..2}, missing {3} (rank 3 is outside every call of rankmesh)");
+    EXPECT_HAS(outcome, ": arrived {0..2}, missing 3 [dp=1 tp=1] (rank 3 is outside every call of rankmesh)");
 }
 
 TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheDeadline) {
@@ -123,10 +123,10 @@ TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
         outcome,
         "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from 1 (4000 bytes), message number 1 on 'dp,tp' of "
         "mesh dp=2 tp=2, group {0..3}, since ");
-    EXPECT_HAS(
-        outcome,
-        ": missing {1} (rank 1 is in barrier (0 bytes), call number 1 on 'tp' of mesh dp=2 tp=2, group "
-        "{0, 1}); the job is ended");
+    EXPECT_HAS(outcome,
+               ": missing 1 [dp=0 tp=1] (rank 1 is in barrier (0 bytes), call number 1 on 'tp' of mesh dp=2 "
+               "tp=2, group "
+               "{0, 1}); the job is ended");
 }
 
 TEST(MpiFailures, WhereverARankThrowsTheJobEndsAndItsTextIsPrinted) {

@@ -61,7 +61,7 @@ void Lookout::conclude() {
                           ranks_[static_cast<std::size_t>(position_)], " in ", to_string(*call),
                           awaited < 0 ? ", call number " : ", message number ", number, " on ", label->text(),
                           ", group ", to_string(label->ranks), ": arrived ", ranks_to_string(verdict.arrived),
-                          ", missing ", ranks_to_string(verdict.missing));
+                          ", missing ", label->named(verdict.missing));
     }
     condemn(std::move(verdict));
 }
@@ -120,18 +120,16 @@ void Lookout::explain(const std::string& text) noexcept {
 void Lookout::throw_verdict(const Label& label) const {
     const auto lock = std::lock_guard(mutex_);
     const auto& verdict = *verdict_;
-    const auto unusable =
-        cat("; ", label.text(), ", group ", to_string(label.ranks), ", can not be used any more");
     switch (verdict.kind) {
         case Verdict::Kind::deadline:
             throw Deadline(cat(verdict.why, "; ", label.text(), " can not be used any more"), verdict.arrived,
                            verdict.missing);
         case Verdict::Kind::lost:
-            throw Lost(cat(verdict.why, unusable), verdict.lost);
+            throw Lost(cat(verdict.why, "; ", label.unusable(verdict.lost)), verdict.lost);
         case Verdict::Kind::failure:
             break;
     }
-    throw EngineFailure(cat(verdict.why, unusable));
+    throw EngineFailure(cat(verdict.why, "; ", label.unusable({})));
 }
 
 }  // namespace rankmesh::detail

@@ -164,10 +164,20 @@ void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::
     const auto alarm = std::make_unique<Alarm>(clock_, [&wires] { wires.cut(); });
     alarm->set(until);
     const auto members = ranks.list();
+    const auto late = [&](const std::vector<int>& arrived, const std::vector<int>& missing) {
+        return Deadline(
+            cat("the deadline of ", to_text(options.deadline), " passed in ", phase, " on rank ", rank(),
+                ": arrived ", ranks_to_string(arrived), ", missing ", request.label->named(missing)),
+            arrived, missing);
+    };
     auto unread = members;
     std::erase_if(unread, [&](int each) { return each == rank() || notes_.contains(each); });
-    const auto texts = rendezvous_->fetch(phase, unread, note, members, until);
-    for (std::size_t i = 0; i < unread.size(); ++i) notes_[unread[i]] = texts[i];
+    try {
+        const auto texts = rendezvous_->fetch(phase, unread, note, members, until);
+        for (std::size_t i = 0; i < unread.size(); ++i) notes_[unread[i]] = texts[i];
+    } catch (const Deadline& deadline) {
+        throw late(deadline.arrived, deadline.missing);
+    }
     for (int i = 0; i < ranks.size(); ++i) {
         if (i == request.position) continue;
         const auto address = address_in(notes_.at(ranks[i]), request.item, request.position);
@@ -176,11 +186,8 @@ void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::
                 throw EngineFailure(cat("rank ", ranks[i], " has announced no connection for it"));
             wires.connect(i, address);
         } catch (const std::exception& error) {
-            if (std::chrono::steady_clock::now() >= until)
-                throw Deadline(cat("the deadline of ", to_text(options.deadline), " passed in ", phase,
-                                   " on rank ", rank(), ": rank ", ranks[i], " did not connect"),
-                               {rank()}, {ranks[i]});
-            throw Lost(cat(phase, " on rank ", rank(), " failed: rank ", ranks[i],
+            if (std::chrono::steady_clock::now() >= until) throw late({rank()}, {ranks[i]});
+            throw Lost(cat(phase, " on rank ", rank(), " failed: rank ", request.label->named({ranks[i]}),
                            " can not be reached; Gloo reports: ", error.what()),
                        {ranks[i]});
         }

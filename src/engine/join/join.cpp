@@ -58,7 +58,8 @@ void sit_down(Place& place, Place::Seat& seat, const Exchange& exchange, const T
                                                      .name = place.mesh.name,
                                                      .axes = place.mesh.axes_text(seat.item),
                                                      .member = texts.member,
-                                                     .ranks = std::move(ranks)});
+                                                     .ranks = std::move(ranks),
+                                                     .placed = place.mesh.placed});
 }
 
 bool is_separate(const Item& item) { return item.picked.empty() && !item.name.empty() && !item.local; }
@@ -226,7 +227,20 @@ std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse>
         said = cat("a wrong plan: ", misuse.what());
     }
     if (joining.checked) append(said, ", in checked mode");
-    agree(exchange, said);
+    // The ranks meet without a mesh; those that this one means have their places in its own.
+    const auto placed = [&](const Error& error, const std::vector<int>& ranks) {
+        if (wrong || ranks.empty()) return std::string(error.what());
+        const auto& mesh = places.front().mesh;
+        return cat(error.what(), "; in mesh ", mesh.text, " that is ",
+                   with_coordinates(ranks, mesh.mesh, mesh.placed.get()));
+    };
+    try {
+        agree(exchange, said);
+    } catch (const Deadline& deadline) {
+        throw Deadline(placed(deadline, deadline.missing), deadline.arrived, deadline.missing);
+    } catch (const Lost& lost) {
+        throw Lost(placed(lost, lost.ranks), lost.ranks);
+    }
     if (wrong) throw *wrong;
 
     for (auto* place : order)

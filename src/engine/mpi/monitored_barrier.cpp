@@ -58,8 +58,8 @@ bool holds_before(std::chrono::steady_clock::time_point until, Condition&& condi
     if (!note.empty()) arrived = {label.ranks[rank_of(comm)]};
     throw Deadline(cat("the deadline of ", to_text(deadline), " passed on rank ", label.ranks[rank_of(comm)],
                        " in monitored_barrier on ", label.text(), ", group ", to_string(label.ranks),
-                       ": arrived ", ranks_to_string(arrived), ", missing ", ranks_to_string(absent), note,
-                       "; ", label.text(), " can not be used any more"),
+                       ": arrived ", ranks_to_string(arrived), ", missing ", label.named(absent), note, "; ",
+                       label.text(), " can not be used any more"),
                    arrived, absent);
 }
 

@@ -134,7 +134,8 @@ Presence Watchdog::presence(std::uint64_t key, std::uint64_t number) const {
 /// `: arrived {0, 2}, missing {1} (rank 1 is outside every call of rankmesh)`, as far as that can be told.
 std::string Watchdog::who_is_missing(const Flight& flight) const {
     if (!flight.world_) return {};
-    const auto& ranks = flight.label_.load(std::memory_order_relaxed)->ranks;
+    const auto& label = *flight.label_.load(std::memory_order_relaxed);
+    const auto& ranks = label.ranks;
     const auto number = flight.number_.load(std::memory_order_relaxed);
     const auto message = flight.is_message();
     auto asked = std::vector<int>{};
@@ -166,9 +167,9 @@ std::string Watchdog::who_is_missing(const Flight& flight) const {
     auto text = std::string{};
     if (!message && number > 0) append(text, cat(": arrived ", ranks_to_string(arrived)));
     if (!missing.empty())
-        append(text, cat(text.empty() ? ": " : ", ", "missing ", ranks_to_string(missing), texts, ")"));
+        append(text, cat(text.empty() ? ": " : ", ", "missing ", label.named(missing), texts, ")"));
     if (!silent.empty())
-        append(text, cat(text.empty() ? ": " : ", ", "no answer from ", ranks_to_string(silent),
+        append(text, cat(text.empty() ? ": " : ", ", "no answer from ", label.named(silent),
                          ", on other hosts or gone"));
     return text;
 }

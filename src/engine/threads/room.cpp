@@ -134,7 +134,7 @@ void Room::wait(std::uint64_t ticket, const Label& label, Duration deadline) {
                        " in ", to_string(entry.call),
                        is_point_to_point(entry.call.operation) ? ", message number " : ", call number ",
                        entry.number, " on ", label.text(), ", group ", ranks_to_string(ranks_), ": arrived ",
-                       ranks_to_string(arrived), ", missing ", ranks_to_string(missing)),
+                       ranks_to_string(arrived), ", missing ", label.named(missing)),
             .lost = {},
             .deadline = true,
             .arrived = arrived,
@@ -203,9 +203,7 @@ void Room::throw_poison(const Label& label) const {
     if (poison_->deadline)
         throw Deadline(cat(poison_->why, "; ", label.text(), " can not be used any more"), poison_->arrived,
                        poison_->missing);
-    throw Lost(cat(poison_->why, "; ", label.text(), ", group ", ranks_to_string(ranks_),
-                   ", can not be used any more"),
-               poison_->lost);
+    throw Lost(cat(poison_->why, "; ", label.unusable(poison_->lost)), poison_->lost);
 }
 
 std::shared_ptr<const Room::Mismatch> Room::compare(const Round& round, const Label& label) const {
