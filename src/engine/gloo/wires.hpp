@@ -35,7 +35,9 @@ public:
     void cut() noexcept;
 
 private:
+    class Connections;
     const std::shared_ptr<Network> network_;
+    std::shared_ptr<Connections> connections_;
 };
 
 }  // namespace rankmesh::detail
