@@ -25,6 +25,12 @@ inline void check_deadline(std::chrono::nanoseconds deadline) {
         throw Misuse(cat("a deadline of ", to_text(deadline), "; it must be longer than nothing"));
 }
 
+/// For errors of engines whose worlds have no survivors.
+inline constexpr auto what_survives =
+    "jobs go on without a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one "
+    "by "
+    "one";
+
 /// When a deadline that begins now passes; one of more than ten years passes in ten.
 inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds deadline) {
     return std::chrono::steady_clock::now() +

@@ -99,6 +99,18 @@ World World::sub(const std::vector<int>& ranks) {
     return sub;
 }
 
+World World::survivors(std::chrono::nanoseconds grace) {
+    auto& world = checked(state_);
+    if (grace <= std::chrono::nanoseconds::zero())
+        throw Misuse(detail::cat("survivors of a grace of ", detail::to_text(grace),
+                                 " were asked for; it must be longer than nothing"));
+    const auto use = detail::WorldState::Use(world);
+    auto rest = World(world.survivors(grace));
+    world.log(detail::cat("rank ", world.rank()),
+              detail::cat("is rank ", rest.rank(), " of the ", rest.size(), " survivors"));
+    return rest;
+}
+
 Member World::join(std::span<const Declaration> plan, std::optional<Misuse> wrong) {
     auto& world = checked(state_);
     const auto use = detail::WorldState::Use(world);

@@ -32,6 +32,9 @@ public:
     virtual void leave(const std::string& what) noexcept = 0;
     /// A world of these ranks, which are valid and hold this one; called by them only.
     virtual std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) = 0;
+    /// A world of the ranks that call this within `grace`; throws Misuse where a job ends with its first
+    /// rank.
+    virtual std::shared_ptr<WorldState> survivors(Duration grace) = 0;
     /// The name of this rank's host.
     virtual std::string host() = 0;
     /// The engine for devices beside this one, null without one.

@@ -123,6 +123,24 @@ TEST(Conformance, AWorldOfRanksThatCanNotBeIsRefused) {
     });
 }
 
+TEST(Conformance, TheSurvivorsOfAWholeWorldAreAllItsRanksOrItIsSaidWhatWorks) {
+    on_every_rank([](World& world) {
+        try {
+            auto survivors = world.survivors(20s);
+            EXPECT_EQ(survivors.engine(), "gloo");
+            EXPECT_EQ(survivors.rank(), world.rank());
+            EXPECT_EQ(survivors.local_size(), world.local_size());
+            EXPECT_EQ(members_of(survivors, world.rank()), first_ranks(world.size()));
+        } catch (const Misuse& error) {
+            EXPECT_NE(std::string(error.what()).find("jobs go on without a rank on the engine 'gloo'"),
+                      std::string::npos)
+                << error.what();
+        }
+        EXPECT_EQ(text_of<Misuse>([&] { world.survivors(0s); }),
+                  "survivors of a grace of 0 s were asked for; it must be longer than nothing");
+    });
+}
+
 TEST(Conformance, TheRanksOfAHostAreFoundLikeThoseOfAnAxis) {
     on_every_rank([](World& world) {
         const auto n = world.size();

@@ -94,6 +94,13 @@ TEST(Threads, ARankThatNeverJoinsIsNamed) {
         << error.what();
 }
 
+TEST(Threads, AWorldOfThreadsHasNoSurvivorsAndSaysWhatHas) {
+    EXPECT_STREQ(
+        error_of<Misuse>(1, [](World& world) { world.survivors(); }).what(),
+        "rank 0 asks for the survivors of a world of threads, which end together; jobs go on without "
+        "a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one by one");
+}
+
 TEST(Threads, EveryMemberOfAGroupHearsOfAPassedDeadlineAndSoDoesALateOne) {
     auto heard = std::atomic<int>{0};
     threads::run(

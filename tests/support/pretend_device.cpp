@@ -541,6 +541,9 @@ public:
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override {
         return std::make_shared<State>(host_->sub(ranks));
     }
+    std::shared_ptr<WorldState> survivors(Duration grace) override {
+        return std::make_shared<State>(host_->survivors(grace));
+    }
     std::string host() override { return host_->host(); }
     rankmesh::detail::DeviceEngine* device() override { return &engine_; }
 

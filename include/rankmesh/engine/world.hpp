@@ -83,6 +83,24 @@ public:
     ///     }
     World sub(const std::vector<int>& ranks);
 
+    /// A world of the ranks that are still here, in their order: those that call this within `grace` of each
+    /// other, where they catch Lost. It works on Gloo, whose ranks meet in a store.
+    ///
+    /// Where all others are known to have ended, or to have left their world, nobody waits for them. The
+    /// survivors are numbered anew; this world's `rank()` stays, and if more ranks are lost, either world can
+    /// be asked again. Throws Deadline, with the survivors as `arrived`, on a rank that comes when they have
+    /// gone on; Misuse on engines whose jobs end with their first rank.
+    ///
+    ///     void train_on(World& world, const std::function<void(World&)>& train) {
+    ///         try {
+    ///             train(world);
+    ///         } catch (const Lost&) {
+    ///             auto rest = world.survivors();
+    ///             train(rest);
+    ///         }
+    ///     }
+    World survivors(std::chrono::nanoseconds grace = std::chrono::seconds(1));
+
     /// Makes this process's communicators for a plan: the one visible collective, called by every rank of the
     /// world.
     ///

@@ -20,8 +20,8 @@ bool is_posted(Operation operation) { return is_point_to_point(operation) || ope
 
 }  // namespace
 
-GlooChannel::GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks)
-    : wires_(std::move(wires)), ranks_(std::move(ranks)), lookout_(wires_, ranks_) {}
+GlooChannel::GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks, std::shared_ptr<Ended> ended)
+    : wires_(std::move(wires)), ranks_(std::move(ranks)), lookout_(wires_, ranks_, std::move(ended)) {}
 
 GlooChannel::~GlooChannel() {
     lookout_.change([this] { stopping_ = true; });

@@ -21,7 +21,7 @@ namespace rankmesh::detail {
 /// wait for another.
 class GlooChannel final : public Channel {
 public:
-    GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks);
+    GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks, std::shared_ptr<Ended> ended);
     ~GlooChannel() override;
 
     void run(const Call& call, const Label& label, Duration deadline) override;

@@ -20,9 +20,10 @@ constexpr auto longest_goodbye = std::chrono::seconds(5);
 
 }  // namespace
 
-Lookout::Lookout(std::shared_ptr<Wires> wires, std::vector<int> ranks)
+Lookout::Lookout(std::shared_ptr<Wires> wires, std::vector<int> ranks, std::shared_ptr<Ended> ended)
     : wires_(std::move(wires)),
       ranks_(std::move(ranks)),
+      ended_(std::move(ended)),
       position_(wires_->rank),
       inbox_(std::make_unique<Note[]>(ranks_.size())),
       heard_(ranks_.size(), 0),

@@ -12,6 +12,7 @@
 
 #include "engine/channel.hpp"
 #include "engine/gloo/alarm.hpp"
+#include "engine/gloo/ended.hpp"
 #include "engine/gloo/verdict.hpp"
 #include "engine/gloo/wires.hpp"
 
@@ -24,7 +25,8 @@ namespace rankmesh::detail {
 /// others before their connections are cut, so that every member gives the same reason.
 class Lookout {
 public:
-    Lookout(std::shared_ptr<Wires> wires, std::vector<int> ranks);
+    /// `ended` hears of members that are gone.
+    Lookout(std::shared_ptr<Wires> wires, std::vector<int> ranks, std::shared_ptr<Ended> ended);
     /// Says goodbye, unless there is a verdict.
     ~Lookout();
 
@@ -88,6 +90,7 @@ private:
 
     const std::shared_ptr<Wires> wires_;
     const std::vector<int> ranks_;
+    const std::shared_ptr<Ended> ended_;
     const int position_;
 
     mutable std::mutex mutex_;

@@ -135,4 +135,11 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
         missing);
 }
 
+Rendezvous::Rest PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&) {
+    throw Misuse(cat("rank ", rank(),
+                     " asks for the survivors of a world that met through PMIx, whose launcher ends all "
+                     "processes with the first; ",
+                     what_survives));
+}
+
 }  // namespace rankmesh::detail

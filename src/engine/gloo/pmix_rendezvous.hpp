@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -31,6 +32,7 @@ public:
     std::string receive(int from) override;
     void leave(const std::string& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
+    Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
 
 private:
     /// `scope` tells this world's notes from those of others of the same job.

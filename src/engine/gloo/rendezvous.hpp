@@ -43,6 +43,16 @@ public:
     /// The same for some of the ranks, which hold this one, in that order; called by all of them.
     virtual std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) = 0;
 
+    /// Some ranks of this rendezvous, and theirs.
+    struct Rest {
+        std::vector<int> ranks;
+        std::unique_ptr<Rendezvous> rendezvous;
+    };
+    /// The ranks that call this within `grace`, sooner if all others have left or are among those that some
+    /// rank knows to have `ended`.
+    virtual Rest survivors(std::chrono::nanoseconds grace,
+                           const std::function<std::vector<int>()>& ended) = 0;
+
 protected:
     [[noreturn]] void throw_deadline(const std::string& phase, std::chrono::nanoseconds deadline,
                                      const std::vector<int>& arrived, const std::vector<int>& missing) const;

@@ -32,7 +32,11 @@ std::vector<int> first_ranks(int size) {
 
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size,
                                  Duration deadline)
-    : Rendezvous(rank, size), store_(std::move(store)), scope_(std::move(scope)), deadline_(deadline) {}
+    : Rendezvous(rank, size),
+      store_(std::move(store)),
+      scope_(std::move(scope)),
+      deadline_(deadline),
+      muster_(store_, scope_, rank, size, deadline) {}
 
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration deadline)
     : StoreRendezvous(std::move(store), "", rank, size, deadline) {
@@ -112,6 +116,7 @@ std::string StoreRendezvous::receive(int from) {
 void StoreRendezvous::leave(const std::string& why) noexcept {
     try {
         if (size() > 1) store_->put(full("left"), cat(rank(), " ", why), from_now(grace));
+        muster_.stay_away(from_now(grace));
     } catch (const std::exception&) {  // then they wait until their deadline
     }
 }
@@ -120,6 +125,16 @@ std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) 
     const auto position = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     return std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, full(scope_of_next(ranks)), position,
                                                            static_cast<int>(ranks.size()), deadline_));
+}
+
+Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
+                                            const std::function<std::vector<int>()>& ended) {
+    auto ranks = muster_.survivors(longest, ended);
+    const auto position = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    const auto scope = full(cat("rest.", muster_.rounds(), "."));
+    const auto size = static_cast<int>(ranks.size());
+    return {std::move(ranks),
+            std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, scope, position, size, deadline_))};
 }
 
 /// The texts of notes, once all of them are there. `ranks`: who is waited for, all if none; `presence` is the

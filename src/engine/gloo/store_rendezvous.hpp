@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/channel.hpp"
+#include "engine/gloo/muster.hpp"
 #include "engine/gloo/rendezvous.hpp"
 #include "engine/gloo/store.hpp"
 
@@ -34,6 +35,7 @@ public:
     std::string receive(int from) override;
     void leave(const std::string& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
+    Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
 
 private:
     /// `scope` tells this world's notes from those of others of the same job.
@@ -54,6 +56,7 @@ private:
     std::map<int, int> received_;          // by sender
     std::vector<std::string> litter_;      // own notes since the last step
     std::vector<std::string> old_litter_;  // and before it, which everybody has read once all take one more
+    Muster muster_;
 };
 
 }  // namespace rankmesh::detail

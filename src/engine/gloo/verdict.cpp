@@ -35,7 +35,7 @@ void Lookout::find_lost(const std::string& text) {
     std::erase_if(lost, [&](int to) { return gone_[static_cast<std::size_t>(to)].load(); });
     auto verdict = Verdict{.kind = Verdict::Kind::failure, .why = cat("Gloo reports: ", text)};
     if (!lost.empty()) {
-        verdict.kind = Verdict::Kind::lost;
+        verdict.kind = Verdict::Kind::gone;
         for (auto to : lost) verdict.lost.push_back(ranks_[static_cast<std::size_t>(to)]);
         verdict.why = about(verdict.lost, "is gone: its process has ended or can not be reached",
                             "are gone: their processes have ended or can not be reached");
@@ -71,6 +71,7 @@ void Lookout::condemn(Verdict verdict) noexcept {
         const auto lock = std::lock_guard(mutex_);
         if (verdict_) return;
         verdict_ = std::move(verdict);
+        if (verdict_->kind == Verdict::Kind::gone) ended_->add(verdict_->lost);
     }
     tell_verdict();
     wires_->cut();
@@ -124,6 +125,7 @@ void Lookout::throw_verdict(const Label& label) const {
         case Verdict::Kind::deadline:
             throw Deadline(cat(verdict.why, "; ", label.text(), " can not be used any more"), verdict.arrived,
                            verdict.missing);
+        case Verdict::Kind::gone:
         case Verdict::Kind::lost:
             throw Lost(cat(verdict.why, "; ", label.unusable(verdict.lost)), verdict.lost);
         case Verdict::Kind::failure:

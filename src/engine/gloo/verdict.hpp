@@ -9,7 +9,8 @@ namespace rankmesh::detail {
 
 /// Why a channel can not be used any more: the same on all its members.
 struct Verdict {
-    enum class Kind : std::uint32_t { lost, deadline, failure };
+    /// `gone`: lost without a word; `lost`: it has said that it leaves.
+    enum class Kind : std::uint32_t { gone, lost, deadline, failure };
     Kind kind = Kind::failure;
     std::string why;
     std::vector<int> lost = {};  // world ranks, as all others here

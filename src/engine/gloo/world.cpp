@@ -115,6 +115,18 @@ GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& 
     network_ = Network::on(address_);
 }
 
+GlooWorld::GlooWorld(Rendezvous::Rest rest, const GlooWorld& before)
+    : WorldState(before.options),
+      rendezvous_(std::move(rest.rendezvous)),
+      interface_(before.interface_),
+      host_(before.host_),
+      address_(before.address_),
+      network_(before.network_) {
+    for (std::size_t i = 0; i < rest.ranks.size(); ++i)
+        if (std::ranges::binary_search(before.local_ranks_, rest.ranks[i]))
+            local_ranks_.push_back(static_cast<int>(i));
+}
+
 void GlooWorld::leave(const std::string& what) noexcept {
     rendezvous_->leave(what);
     for (const auto& weak : channels_)
@@ -206,7 +218,7 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     connect(*wires, request, note_);
     auto channel = std::shared_ptr<GlooChannel>{};
     try {
-        channel = std::make_shared<GlooChannel>(wires, request.label->ranks.list());
+        channel = std::make_shared<GlooChannel>(wires, request.label->ranks.list(), ended_);
     } catch (const std::exception& error) {
         throw Lost(cat("join, connecting ", request.label->text(), " on rank ", rank(),
                        " failed: a member has gone; Gloo reports: ", error.what()),
@@ -219,6 +231,11 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
     return std::make_shared<GlooWorld>(rendezvous_->sub(ranks), interface_, options);
+}
+
+std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
+    return std::make_shared<GlooWorld>(rendezvous_->survivors(grace, [this] { return ended_->ranks(); }),
+                                       *this);
 }
 
 }  // namespace rankmesh::detail

@@ -21,11 +21,14 @@ public:
     /// All ranks of the rendezvous make theirs at once.
     GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
               const WorldOptions& options);
+    /// Some ranks of another world go on; they need not say again where they are.
+    GlooWorld(Rendezvous::Rest rest, const GlooWorld& before);
 
     std::string engine() const override { return "gloo"; }
     Exchange& exchange() override { return *this; }
     void leave(const std::string& what) noexcept override;
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
+    std::shared_ptr<WorldState> survivors(Duration grace) override;
     std::string host() override { return host_; }
     /// Where peers reach this process; "" in a world of one.
     const std::string& address() const { return address_; }
@@ -49,6 +52,7 @@ private:
     std::string address_;
     std::vector<int> local_ranks_;
     std::shared_ptr<Network> network_;
+    const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
     const std::shared_ptr<AlarmClock> clock_ = AlarmClock::of_process();
     std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected
     std::string note_;                                         // under which they were

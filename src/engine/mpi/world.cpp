@@ -141,4 +141,11 @@ std::shared_ptr<WorldState> MpiWorld::sub(const std::vector<int>& ranks) {
     return std::make_shared<MpiWorld>(runtime_, made, options);
 }
 
+std::shared_ptr<WorldState> MpiWorld::survivors(Duration) {
+    throw Misuse(cat("rank ", rank_,
+                     " asks for the survivors of a world on MPI, whose launcher ends all "
+                     "processes with the first; ",
+                     what_survives));
+}
+
 }  // namespace rankmesh::detail

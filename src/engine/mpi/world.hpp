@@ -23,6 +23,7 @@ public:
     Exchange& exchange() override { return *this; }
     void leave(const std::string& what) noexcept override { runtime_->leave(what); }
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
+    std::shared_ptr<WorldState> survivors(Duration grace) override;
     std::string host() override { return host_; }
 
 private:

@@ -182,6 +182,11 @@ std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
                                           options);
 }
 
+std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration) {
+    throw Misuse(cat("rank ", rank_, " asks for the survivors of a world of threads, which end together; ",
+                     what_survives));
+}
+
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
     return std::make_shared<Seat>(job_, job_->room(request.key, request.label->ranks.list()),
                                   request.position);

@@ -91,6 +91,7 @@ public:
         job_->poison(rank_, what);
     }
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
+    std::shared_ptr<WorldState> survivors(Duration grace) override;
     std::string host() override { return host_name(); }
 
 private:

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a Gloo job go on without one that was killed.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "support/gloo_job.hpp"
+
+namespace {
+
+using support::expect_says;
+using support::Outcome;
+
+Outcome job(const std::string& mode, int size) {
+    return support::gloo_job(RANKMESH_GLOO_SURVIVORS_PROGRAM " " + mode, size);
+}
+
+/// The time at which a rank says something, in milliseconds.
+long long time_of(const Outcome& outcome, std::size_t rank, const std::string& what) {
+    auto found = std::smatch{};
+    const auto pattern = std::regex(what + " at ([0-9]+) ms");
+    return std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoll(found[1]) : -1;
+}
+
+/// Ranks `left` of a job go on together as 0, 1, ...; `shown` is how they are written.
+void expect_go_on(const Outcome& outcome, const std::vector<std::size_t>& left, const std::string& shown) {
+    for (std::size_t i = 0; i < left.size(); ++i) {
+        expect_says(outcome, left[i],
+                    "is " + std::to_string(i) + " of " + std::to_string(left.size()) + ", with " + shown);
+    }
+}
+
+}  // namespace
+
+TEST(GlooSurvivors, TheRanksOfAJobGoOnWithoutAKilledOneAtOnce) {
+    for (auto killed : {0U, 1U, 3U}) {
+        const auto outcome = job("one " + std::to_string(killed), 4);
+        EXPECT_EQ(outcome.exit_codes[killed], 128 + SIGKILL);
+        auto left = std::vector<std::size_t>{0, 1, 2, 3};
+        std::erase(left, killed);
+        expect_go_on(outcome, left, killed == 0 ? "{1..3}" : killed == 1 ? "{0, 2, 3}" : "{0..2}");
+        const auto died = time_of(outcome, killed, "dies");
+        for (auto rank : left) {
+            const auto took = time_of(outcome, rank, R"(with \{[^}]*\})") - died;
+            EXPECT_LT(took, 5000) << "rank " << rank << " has waited for the grace of 10 s";
+        }
+    }
+}
+
+TEST(GlooSurvivors, RanksThatShareNoCommunicatorWithTheKilledOneGoOnToo) {
+    const auto outcome = job("one 5", 6);
+    expect_go_on(outcome, {0, 1, 2, 3, 4}, "{0..4}");
+}
+
+TEST(GlooSurvivors, MoreRanksMayBeLostLater) {
+    const auto outcome = job("again 0", 4);
+    expect_go_on(outcome, {2, 3}, "{2, 3}");
+    expect_go_on(outcome, {3}, "{3}");
+}
+
+TEST(GlooSurvivors, TheFirstWorldMayBeAskedAgain) { expect_go_on(job("same 1", 4), {0, 3}, "{0, 3}"); }
+
+TEST(GlooSurvivors, OneThatIsKilledAfterItHasComeIsNoSurvivor) {
+    expect_go_on(job("within 1", 4), {0, 3}, "{0, 3}");
+}
+
+TEST(GlooSurvivors, OneRankMayBeLeft) { expect_go_on(job("one 0", 2), {1}, "{1}"); }
+
+TEST(GlooSurvivors, AWorldThatHasLostNobodyGoesOnWithAll) {
+    expect_go_on(job("nobody", 4), {0, 1, 2, 3}, "{0..3}");
+    expect_go_on(job("nobody", 1), {0}, "{0}");
+}
+
+TEST(GlooSurvivors, OneThatComesLateIsToldWhoWentOn) {
+    const auto outcome = job("late 1", 4);
+    expect_go_on(outcome, {0, 2}, "{0, 2}");
+    expect_says(
+        outcome, 3,
+        "lacks {3} of {0, 2}: rank 3 is none of the survivors: {0, 2} went on without it, since it came "
+        "later than their grace, here 2 s, or they lost their connections to it; where ranks notice "
+        "late what happened, give survivors() more time\nrank 3 lacks {3} of {0, 2}: ");
+    EXPECT_EQ(outcome.exit_codes[3], 0);
+}
+
+TEST(GlooSurvivors, TheFirstCommunicatorsStayAsTheyAreUntilTheyGo) {
+    const auto outcome = job("keep", 4);
+    expect_go_on(outcome, {0, 2, 3}, "{0, 2, 3}");
+    for (auto rank : {0U, 2U, 3U}) {
+        const auto lost = "rank " + std::to_string(rank) + " has lost rank 1 is gone";
+        auto times = 0;
+        for (auto at = outcome.outputs[rank].find(lost); at != std::string::npos;
+             at = outcome.outputs[rank].find(lost, at + 1))
+            ++times;
+        EXPECT_EQ(times, 3) << outcome.all();
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that trains until a rank is lost, and goes on without it; gloo_survivors.cpp starts its ranks and
+// looks at what each of them says.
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/gloo.hpp>
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+auto number = -1;  // the rank that this process was started as
+
+template <class... Parts>
+void say(const Parts&... parts) {
+    std::printf("rank %d %s\n", number, detail::cat(parts...).c_str());
+    std::fflush(stdout);
+}
+
+/// Of the clock that all processes of a host share.
+long long now() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch()).count();
+}
+
+[[noreturn]] void die() {
+    say("dies at ", now(), " ms");
+    raise(SIGKILL);
+    std::abort();
+}
+
+/// Steps over every axis of `mesh` until a rank is lost; `dying` dies in the third, if it is here.
+void train(World& world, const MeshSpec& mesh, int dying) {
+    auto me = world.join(mesh);
+    for (int step = 0;; ++step) {
+        if (number == dying && step == 2) die();
+        for (int axis = 0; axis < me.mesh().axis_count(); ++axis) {
+            auto x = std::vector<float>(1000, 1);
+            me.on(me.mesh().name(AxisId{axis})).all_reduce(x);
+        }
+    }
+}
+
+/// Says who is here: the sum of what their numbers stand for, and the time of the first collective. The
+/// member is for the caller to keep: who leaves may take from others the call that it has ended.
+[[nodiscard]] Member go_on(World& world) {
+    auto me = world.join({{"dp", world.size()}});
+    auto here = std::vector<long long>{1LL << number};
+    me.on("dp").all_reduce(here);
+    const auto time = now();
+    auto ranks = std::vector<int>{};
+    for (int rank = 0; rank < 16; ++rank)
+        if ((here[0] >> rank & 1) != 0) ranks.push_back(rank);
+    say("is ", world.rank(), " of ", world.size(), ", with ", ranks_to_string(ranks), " at ", time, " ms");
+    return me;
+}
+
+int program(const std::string& mode, int dying) {
+    auto world = World::from_environment({.deadline = 20s});
+    number = world.rank();
+    const auto mesh = world.size() == 8   ? MeshSpec{{"dp", 2}, {"cp", 2}, {"tp", 2}}
+                      : world.size() == 6 ? MeshSpec{{"dp", 3}, {"tp", 2}}
+                      : world.size() == 4 ? MeshSpec{{"dp", 2}, {"tp", 2}}
+                                          : MeshSpec{{"dp", rest}};
+    auto kept = std::vector<Member>{};
+    if (mode != "nobody") {
+        try {
+            train(world, mesh, dying);
+        } catch (const Lost& lost) {
+            say("has lost ", lost.what());
+        }
+    }
+    if (mode == "one" || mode == "nobody") {
+        auto smaller = world.survivors(10s);
+        kept.push_back(go_on(smaller));
+    }
+    if (mode == "again") {  // and each new world is asked
+        auto smaller = world.survivors(10s);
+        try {
+            train(smaller, {{"dp", rest}}, dying + 1);
+        } catch (const Lost&) {
+        }
+        auto smallest = smaller.survivors(10s);
+        kept.push_back(go_on(smallest));
+        try {
+            train(smallest, {{"dp", rest}}, dying + 2);
+        } catch (const Lost&) {
+        }
+        auto last = smallest.survivors(10s);
+        kept.push_back(go_on(last));
+    }
+    if (mode == "same") {  // the first world is asked each time
+        auto smaller = std::optional(world.survivors(10s));
+        try {
+            train(*smaller, {{"dp", rest}}, dying + 1);
+        } catch (const Lost&) {
+        }
+        smaller = std::nullopt;
+        auto smallest = world.survivors(3s);
+        kept.push_back(go_on(smallest));
+    }
+    if (mode == "within") {  // the last rank comes when the one before it has come and died
+        if (number == dying + 1) std::thread([] { std::this_thread::sleep_for(300ms), die(); }).detach();
+        if (number == dying + 2) std::this_thread::sleep_for(600ms);
+        auto smaller = world.survivors(3s);
+        kept.push_back(go_on(smaller));
+    }
+    if (mode == "late") {
+        if (number == 3) std::this_thread::sleep_for(5s);
+        for (int i = 0; i < 2; ++i) try {
+                auto smaller = world.survivors(2s);
+                kept.push_back(go_on(smaller));
+                break;
+            } catch (const Deadline& error) {
+                say("lacks ", ranks_to_string(error.missing), " of ", ranks_to_string(error.arrived), ": ",
+                    error.what());
+            }
+    }
+    std::this_thread::sleep_for(500ms);
+    return 0;
+}
+
+/// The first communicators outlive the rank that they lost, and those that are whole go on.
+int keep() {
+    auto world = World::from_environment({.deadline = 20s});
+    number = world.rank();
+    auto me = std::optional(world.join({{"dp", 2}, {"tp", 2}}, {.over = {{"dp", "tp"}}}));
+    auto all = std::optional(me->on("dp", "tp"));
+    auto x = std::vector<float>(1000, 1);
+    all->all_reduce(x);
+    if (number == 1) {
+        std::this_thread::sleep_for(200ms);  // others may still be in the call that this rank has ended
+        die();
+    }
+    const auto hear = [&] {
+        try {
+            all->barrier();
+        } catch (const Lost& lost) {
+            say("has lost ", lost.what());
+        }
+    };
+    hear();
+    auto smaller = world.survivors(10s);
+    auto kept = std::vector<Member>{};
+    hear();
+    kept.push_back(go_on(smaller));
+    if (number == 2) me->on("tp").all_reduce(x);
+    if (number == 3) me->on("tp").all_reduce(x);
+    kept.push_back(go_on(smaller));
+    me = std::nullopt;
+    hear();
+    all = std::nullopt;
+    kept.push_back(go_on(smaller));
+    std::this_thread::sleep_for(500ms);
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const auto mode = std::string(argc > 1 ? argv[1] : "");
+    try {
+        return mode == "keep" ? keep() : program(mode, argc > 2 ? std::stoi(argv[2]) : -1);
+    } catch (const std::exception& error) {
+        say("caught ", error.what());
+        return 1;
+    }
+}
