@@ -264,10 +264,11 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}}),
         "does not know where the 4 processes (WORLD_SIZE) meet; set RANKMESH_STORE to a folder that all of "
         "them see, such as RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, "
-        "RANKMESH_STORE=redis://HOST:PORT, and RANKMESH_JOB to an id of this start\n");
+        "RANKMESH_STORE=redis://HOST:PORT, and RANKMESH_JOB to an id of this start; by PMIx they need "
+        "neither, but ");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "head"}}),
         "an id of this start; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve "
-        "here\n");
+        "here; by PMIx ");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"RANKMESH_STORE", "/nowhere/store"}}),
         "has no job id, so notes of an earlier job in the store '/nowhere/store' could be taken for this "
         "one's; set "

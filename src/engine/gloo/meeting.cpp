@@ -136,11 +136,11 @@ Met meet(const gloo::Meeting& given) {
             cat("the engine 'gloo' does not know where the ", met.size, " processes (", met.size_from,
                 ") meet; set RANKMESH_STORE to a folder that all of them see, such as "
                 "RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, RANKMESH_STORE=redis://HOST:PORT, "
-                "and RANKMESH_JOB to an id of this start; by PMIx they need neither, but ",
-                how_to_have_pmix(),
+                "and RANKMESH_JOB to an id of this start",
                 environment("MASTER_ADDR").empty()
                     ? ""
-                    : "; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve here"));
+                    : "; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve here",
+                "; by PMIx they need neither, but ", how_to_have_pmix()));
     if (is_url(met.store)) static_cast<void>(RedisUrl::parse(met.store));  // before anything repeats it
     met.job = given.job;
     met.job_from = "the program";
