@@ -9,6 +9,7 @@
 #include "engine/hash.hpp"
 #include "engine/host.hpp"
 #include "engine/mpi/channel.hpp"
+#include "engine/words.hpp"
 
 namespace rankmesh::detail {
 namespace {
