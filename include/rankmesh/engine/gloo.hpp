@@ -26,8 +26,9 @@ struct Meeting {
     std::optional<int> rank = {};
     /// Else what PMIx says, or the launcher announces, as for every engine.
     std::optional<int> size = {};
-    /// The network interface whose address peers are told; else RANKMESH_INTERFACE, else loopback where all
-    /// ranks share a host, else the first interface that is up and leads to others.
+    /// The network interface whose address peers are told, by its name, its address or a subnet such as
+    /// `10.0.0.0/8`; else RANKMESH_INTERFACE, else loopback where all ranks share a network, else the one that
+    /// leads to MASTER_ADDR or by default to others, of a kind that all ranks have.
     std::string interface = {};
 };
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/network.hpp"
 
-#include <arpa/inet.h>
 #include <gloo/transport/tcp/device.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -15,63 +11,10 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
-
-#include <rankmesh/core/error.hpp>
 
 #include "engine/gloo/last_words.hpp"
 
 namespace rankmesh::detail {
-namespace {
-
-struct Interface {
-    std::string name;
-    std::string address;
-    int family = AF_INET;
-    bool loopback = false;
-};
-
-/// The interfaces that are up, with addresses that name a host by themselves, IPv4 first.
-std::vector<Interface> interfaces() {
-    auto found = std::vector<Interface>{};
-    ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) return found;
-    for (auto family : {AF_INET, AF_INET6})
-        for (const auto* each = list; each; each = each->ifa_next) {
-            if (!each->ifa_addr || each->ifa_addr->sa_family != family || (each->ifa_flags & IFF_UP) == 0)
-                continue;
-            char text[INET6_ADDRSTRLEN] = {};
-            if (family == AF_INET) {
-                const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
-                inet_ntop(family, &address->sin_addr, text, sizeof text);
-            } else {
-                const auto* address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
-                if (IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) continue;
-                inet_ntop(family, &address->sin6_addr, text, sizeof text);
-            }
-            found.push_back({each->ifa_name, text, family, (each->ifa_flags & IFF_LOOPBACK) != 0});
-        }
-    freeifaddrs(list);
-    return found;
-}
-
-}  // namespace
-
-std::string own_address(const std::string& interface, bool one_host) {
-    const auto all = interfaces();
-    auto names = std::string{};
-    for (const auto& each : all) append(names, cat(names.empty() ? "" : ", ", each.name, " ", each.address));
-    if (!interface.empty()) {
-        for (const auto& each : all)
-            if (each.name == interface) return each.address;
-        throw Misuse(
-            cat("the network interface '", interface, "' is not up on this host; there are ", names));
-    }
-    for (const auto& each : all)
-        if (each.loopback == one_host) return each.address;
-    throw Misuse(cat("no network interface of this host leads to ", one_host ? "itself" : "other hosts",
-                     "; there are ", names.empty() ? "none" : names, "; name one with RANKMESH_INTERFACE"));
-}
 
 /// A descriptor that is ready as long as it rings.
 struct Network::Bell final : ::gloo::transport::tcp::Handler {

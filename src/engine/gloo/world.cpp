@@ -11,6 +11,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/gloo/alarm.hpp"
+#include "engine/gloo/hosts.hpp"
 #include "engine/gloo/network.hpp"
 #include "engine/host.hpp"
 #include "engine/words.hpp"
@@ -19,27 +20,6 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr auto longest_host = std::size_t{255};
-
-/// The ranks of each host, as lines that are merged: `host ranks`.
-std::string merge_hosts(const std::string& a, const std::string& b) { return a + b; }
-
-/// The ranks whose line begins with `host`; `hosts` gets how many hosts there are.
-std::vector<int> ranks_of(const std::string& lines, const std::string& host, std::size_t& hosts) {
-    auto ranks = std::vector<int>{};
-    auto names = std::vector<std::string>{};
-    for (std::size_t at = 0; at < lines.size();) {
-        const auto end = lines.find('\n', at);
-        const auto space = lines.find(' ', at);
-        auto name = lines.substr(space + 1, end - space - 1);
-        if (name == host) ranks.push_back(std::stoi(lines.substr(at, space - at)));
-        names.push_back(std::move(name));
-        at = end + 1;
-    }
-    std::ranges::sort(ranks);
-    std::ranges::sort(names);
-    hosts = static_cast<std::size_t>(std::unique(names.begin(), names.end()) - names.begin());
-    return ranks;
-}
 
 std::int64_t open_descriptors() {
     auto error = std::error_code{};
@@ -107,11 +87,12 @@ GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& 
       interface_(interface),
       host_(host_name().substr(0, longest_host)) {
     std::ranges::replace(host_, '\n', ' ');
-    const auto lines = rendezvous_->all("the start of the world", cat(rank(), " ", host_, "\n"), merge_hosts);
-    auto hosts = std::size_t{1};
-    local_ranks_ = ranks_of(lines, host_, hosts);
+    const auto hosts = Hosts(rank(), host_, interface_);
+    const auto lines = rendezvous_->all("the start of the world", hosts.line(),
+                                        [](const std::string& a, const std::string& b) { return a + b; });
+    local_ranks_ = hosts.local_ranks(lines);
     if (size() == 1) return;
-    address_ = own_address(interface_, hosts == 1);
+    address_ = hosts.address(lines);
     network_ = Network::on(address_);
 }
 
