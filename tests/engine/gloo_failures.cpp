@@ -13,25 +13,12 @@
 namespace {
 
 using support::expect_says;
-using support::Outcome;
+using support::expect_took;
+using Outcome = support::JobOutcome;
 
 Outcome job(const std::string& mode, int size = 4, int come = -1, const std::string& store = {},
             const std::map<std::string, std::string>& variables = {}, const std::string& name = "a job") {
     return support::gloo_job(RANKMESH_GLOO_PROGRAM " " + mode, size, come, store, variables, name);
-}
-
-/// The milliseconds that a rank says something took.
-int took(const Outcome& outcome, std::size_t rank, const std::string& what) {
-    auto found = std::smatch{};
-    const auto pattern =
-        std::regex("rank " + std::to_string(rank) + ", " + what + ": [^:]* after ([0-9]+) ms");
-    return std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoi(found[1]) : -1;
-}
-
-void expect_took(const Outcome& outcome, std::size_t rank, const std::string& what, int least, int most) {
-    const auto time = took(outcome, rank, what);
-    EXPECT_GE(time, least) << "rank " << rank << ", " << what << "\n" << outcome.all();
-    EXPECT_LE(time, most) << "rank " << rank << ", " << what << "\n" << outcome.all();
 }
 
 }  // namespace

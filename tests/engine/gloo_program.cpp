@@ -2,9 +2,13 @@
 // A program that goes wrong in the way its argument says; gloo_failures.cpp starts its ranks and looks at
 // what each of them says.
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -22,9 +26,9 @@ long long milliseconds_since(Clock::time_point begin) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
 }
 
-/// Calls `body`, and says what it throws and after how long.
+/// Calls `body`, and says what it throws and after how long; true if it went well.
 template <class Body>
-void hear(const World& world, const char* what, Body&& body) {
+bool hear(const World& world, const char* what, Body&& body) {
     const auto begin = Clock::now();
     const auto said = [&](const char* kind, const std::string& ranks, const std::exception& error) {
         std::printf("rank %d, %s: %s %s after %lld ms: %s\n", world.rank(), what, kind, ranks.c_str(),
@@ -35,6 +39,7 @@ void hear(const World& world, const char* what, Body&& body) {
         body();
         std::printf("rank %d, %s: went well\n", world.rank(), what);
         std::fflush(stdout);
+        return true;
     } catch (const Lost& error) {
         said("Lost", ranks_to_string(error.ranks), error);
     } catch (const Deadline& error) {
@@ -44,12 +49,24 @@ void hear(const World& world, const char* what, Body&& body) {
     } catch (const Error& error) {
         said("Error", "", error);
     }
+    return false;
+}
+
+/// Who starts this program hears a word, or says one by making a file.
+void say(const char* word) {
+    std::printf("%s\n", word);
+    std::fflush(stdout);
+}
+bool is_told(const char* word) {
+    return std::filesystem::exists(std::filesystem::path(std::getenv("RANKMESH_TEST_FOLDER")) / word);
 }
 
 void sleep(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
 int program(const std::string& mode) {
-    auto options = WorldOptions{.deadline = std::chrono::seconds(mode.starts_with("deadline") ? 1 : 20)};
+    auto options = WorldOptions{.deadline = std::chrono::seconds(mode.starts_with("deadline-cut") ? 3
+                                                                 : mode.starts_with("deadline")   ? 1
+                                                                                                  : 20)};
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
     auto world = World::from_environment(options);
@@ -57,6 +74,29 @@ int program(const std::string& mode) {
     if (mode == "deadline-join") {
         if (odd) return sleep(2500), 0;
         hear(world, "join", [&] { world.join({{"dp", rest}}); });
+        return 0;
+    }
+    if (mode.ends_with("cut-join") || mode == "late") {
+        std::printf("process %d\n", static_cast<int>(getpid()));
+        say("met");
+        while ((mode != "late" || world.rank() == 3) && !is_told("go")) sleep(1);
+        auto joined = std::optional<Member>{};
+        if (!hear(world, "join", [&] { joined = world.join({{"dp", rest}}); })) return 0;
+        hear(world, "all", [&] {
+            auto dp = joined->on("dp");
+            for (auto enough = 0.0F; enough == 0;) {
+                enough = is_told("enough") ? 1.0F : 0.0F;
+                dp.all_reduce(enough, max);
+                auto sum = 1;
+                dp.all_reduce(sum);
+                if (sum != world.size()) throw EngineFailure("a wrong sum");
+            }
+        });
+        return 0;
+    }
+    if (mode == "deadline-cut-joins") {
+        auto joined = std::vector<Member>{};
+        while (hear(world, "join", [&] { joined.push_back(world.join({{"dp", rest}})); })) say("joined");
         return 0;
     }
     auto me = world.join({{"dp", 2}, {"tp", rest}}, {.over = {{"dp", "tp"}}});
@@ -90,6 +130,13 @@ int program(const std::string& mode) {
             pending.wait();
             all.barrier();
         });
+        return 0;
+    }
+    if (mode == "deadline-cut-call") {
+        say("joined");
+        auto much = std::vector<float>(1 << 18, 1);
+        while (hear(world, "all", [&] { all.within(std::chrono::seconds(1)).all_reduce(much); })) {
+        }
         return 0;
     }
     if (mode == "deadline") {

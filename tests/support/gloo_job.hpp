@@ -4,15 +4,23 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
 #include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "support/processes.hpp"
 
 namespace support {
 
-struct Outcome {
-    std::vector<std::string> outputs;  // by rank
+/// What each rank of a job printed, and how it ended.
+struct JobOutcome {
+    std::vector<std::string> outputs;
     std::vector<int> exit_codes;
     std::string all() const {
         auto text = std::string{};
@@ -21,36 +29,111 @@ struct Outcome {
     }
 };
 
-/// Runs a command on ranks that are started one by one; `come` of them do, of a job of `size`.
-inline Outcome gloo_job(const std::string& command, int size = 4, int come = -1,
-                        const std::string& store = {}, std::map<std::string, std::string> variables = {},
-                        const std::string& name = "a job") {
-    const auto folder = Folder();
-    auto outcome = Outcome{};
-    auto processes = std::vector<pid_t>{};
-    for (int rank = 0; rank < (come < 0 ? size : come); ++rank) {
-        const auto output = folder.path() + "/" + std::to_string(rank);
+/// The ranks of a Gloo job while they run, started one by one; none takes longer than half a minute.
+class Job {
+public:
+    struct Options {
+        std::string command = {};  // of the shell
+        int size = 4;
+        int come = -1;           // so many ranks start; all if less than 0
+        int first = 0;           // from this one on
+        std::string store = {};  // else a folder of this job
+        std::map<std::string, std::string> variables = {};
+        std::string name = "a job";
+        std::function<std::string(int rank)> before = {};  // words before the command
+    };
+    explicit Job(const Options& options) {
+        auto variables = options.variables;
         variables["RANKMESH_ENGINE"] = "gloo";
-        variables["RANKMESH_STORE"] = store.empty() ? folder.path() + "/store" : store;
-        variables["RANKMESH_JOB"] = name;
-        variables["WORLD_SIZE"] = std::to_string(size);
-        variables["RANK"] = std::to_string(rank);
-        processes.push_back(start(
-            {"/bin/sh", "-c", "exec timeout -k 5 30 " + command + " > " + output + " 2>&1"}, variables));
+        variables["RANKMESH_STORE"] = options.store.empty() ? folder_.path() + "/store" : options.store;
+        variables["RANKMESH_JOB"] = options.name;
+        variables["WORLD_SIZE"] = std::to_string(options.size);
+        variables["RANKMESH_TEST_FOLDER"] = folder_.path();
+        for (int rank = 0; rank < (options.come < 0 ? options.size : options.come); ++rank) {
+            variables["RANK"] = std::to_string(options.first + rank);
+            const auto before = options.before ? options.before(rank) : std::string{};
+            processes_.push_back(start({"/bin/sh", "-c",
+                                        "exec " + before + " timeout -k 5 30 " + options.command + " > " +
+                                            output_of(rank) + " 2>&1"},
+                                       variables));
+        }
     }
-    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-        outcome.exit_codes.push_back(end_of(processes[rank]));
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    ~Job() {
+        for (auto process : processes_) kill(process, SIGTERM);
+        for (auto process : processes_) end_of(process);
+    }
+
+    /// The processes of the ranks, or those that watch their time.
+    const std::vector<pid_t>& processes() const { return processes_; }
+    /// What a rank has printed so far.
+    std::string said(int rank) const {
         auto text = std::stringstream{};
-        text << std::ifstream(folder.path() + "/" + std::to_string(rank)).rdbuf();
-        outcome.outputs.push_back(text.str());
+        text << std::ifstream(output_of(rank)).rdbuf();
+        return text.str();
     }
-    return outcome;
+    /// Waits until every rank has printed `text`; false if that takes too long.
+    bool all_say(const std::string& text) const {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        for (int rank = 0; rank < static_cast<int>(processes_.size());) {
+            if (said(rank).find(text) != std::string::npos)
+                ++rank;
+            else if (std::chrono::steady_clock::now() < until)
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            else
+                return false;
+        }
+        return true;
+    }
+    /// Makes a file that the ranks may wait for.
+    void tell(const std::string& name) const { std::ofstream(folder_.path() + "/" + name) << "told"; }
+    /// Waits until all ranks have ended.
+    JobOutcome end() {
+        auto outcome = JobOutcome{};
+        for (auto process : processes_) outcome.exit_codes.push_back(end_of(process));
+        for (int rank = 0; rank < static_cast<int>(processes_.size()); ++rank)
+            outcome.outputs.push_back(said(rank));
+        processes_.clear();
+        return outcome;
+    }
+
+private:
+    std::string output_of(int rank) const { return folder_.path() + "/" + std::to_string(rank); }
+
+    const Folder folder_;
+    std::vector<pid_t> processes_;
+};
+
+/// Runs a command on the ranks of a job of `size`; `come` of them start.
+inline JobOutcome gloo_job(const std::string& command, int size = 4, int come = -1,
+                           const std::string& store = {},
+                           const std::map<std::string, std::string>& variables = {},
+                           const std::string& name = "a job") {
+    return Job({.command = command,
+                .size = size,
+                .come = come,
+                .store = store,
+                .variables = variables,
+                .name = name})
+        .end();
 }
 
-inline void expect_says(const Outcome& outcome, std::size_t rank, const std::string& part) {
+inline void expect_says(const JobOutcome& outcome, std::size_t rank, const std::string& part) {
     EXPECT_NE(outcome.outputs.at(rank).find(part), std::string::npos)
         << "rank " << rank << " does not say: " << part << "\n"
         << outcome.all();
+}
+
+/// Expects that what a rank says to have taken some milliseconds took between these.
+inline void expect_took(const JobOutcome& outcome, std::size_t rank, const std::string& what, int least,
+                        int most) {
+    auto found = std::smatch{};
+    const auto pattern =
+        std::regex("rank " + std::to_string(rank) + ", " + what + ": [^:]* after ([0-9]+) ms");
+    const auto time = std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoi(found[1]) : -1;
+    EXPECT_GE(time, least) << "rank " << rank << ", " << what << "\n" << outcome.all();
+    EXPECT_LE(time, most) << "rank " << rank << ", " << what << "\n" << outcome.all();
 }
 
 }  // namespace support

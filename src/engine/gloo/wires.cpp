@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/wires.hpp"
 
-#include <gloo/transport/context.h>
-#include <gloo/transport/device.h>
-#include <gloo/transport/tcp/address.h>
-#include <netinet/in.h>
+#include <poll.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <vector>
+
+#include "engine/gloo/dial.hpp"
 
 namespace rankmesh::detail {
 
@@ -108,7 +107,7 @@ Wires::Wires(std::shared_ptr<Network> network, int position, int size)
     : ::gloo::Context(position, size), network_(std::move(network)) {
     setTimeout(without_end);
     device_ = network_->device();
-    connections_ = std::make_shared<Connections>(device_->createContext(position, size));
+    connections_ = std::make_shared<Connections>(std::make_shared<WireContext>(device_, position, size));
     transportContext_ = connections_;
     for (int i = 0; i < size; ++i)
         if (i != position) transportContext_->createPair(i);
@@ -121,20 +120,57 @@ Wires::~Wires() {
     device_ = nullptr;
 }
 
-std::string Wires::address_for(int position) const {
-    // Gloo's own form is 136 bytes, most of them zero.
-    const auto whole =
-        ::gloo::transport::tcp::Address(transportContext_->getPair(position)->address().bytes());
-    const auto& socket = whole.getSockaddr();
-    const auto bytes = socket.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    return std::string(reinterpret_cast<const char*>(&socket), bytes);
-}
+Wire& Wires::wire(int position) const { return static_cast<Wire&>(*transportContext_->getPair(position)); }
 
-void Wires::connect(int position, const std::string& address) {
+std::string Wires::invitation_for(int position) const { return wire(position).invitation().bytes(); }
+
+std::vector<int> Wires::connect(const std::vector<std::string>& invitations,
+                                std::chrono::steady_clock::time_point until) {
+    using Clock = std::chrono::steady_clock;
     const auto hurry = Network::Hurry(network_);
-    auto socket = sockaddr_storage{};
-    std::memcpy(&socket, address.data(), std::min(address.size(), sizeof socket));
-    transportContext_->getPair(position)->connect(::gloo::transport::tcp::Address(socket).bytes());
+    // Who comes later calls: all at once, since one who does not answer must not hide who would.
+    auto open = std::map<int, Dial>{};
+    for (int i = 0; i < rank; ++i) {
+        wire(i).stop_listening();
+        open.try_emplace(i, Invitation::from(invitations[static_cast<std::size_t>(i)]));
+    }
+    auto current = -1;
+    try {
+        for (auto waited = std::vector<pollfd>{}; !open.empty();) {
+            waited.clear();
+            auto next = until;
+            for (auto each = open.begin(); each != open.end();) {
+                auto& [position, dial] = *each;
+                current = position;
+                if (dial.advance()) {
+                    wire(position).adopt(dial);
+                    each = open.erase(each);
+                    continue;
+                }
+                waited.push_back(dial.awaited());
+                next = std::min(next, dial.next());
+                ++each;
+            }
+            const auto now = Clock::now();
+            if (open.empty() || now >= until) break;
+            const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+            ::poll(waited.data(), waited.size(), static_cast<int>(std::clamp<long>(wait, 0, 1000)));
+        }
+        auto missing = std::vector<int>{};
+        for (const auto& [position, dial] : open) missing.push_back(position);
+        for (int i = rank + 1; i < size; ++i) {
+            current = i;
+            try {
+                if (!wire(i).wait_until(until)) missing.push_back(i);
+            } catch (const std::exception&) {
+                // Where the deadline has passed it was there, and its own has passed a little earlier.
+                if (missing.empty()) throw;
+            }
+        }
+        return missing;
+    } catch (const std::exception& error) {
+        throw Unreachable{current, error.what()};
+    }
 }
 
 void Wires::cut() noexcept {

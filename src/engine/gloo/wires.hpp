@@ -7,8 +7,10 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/gloo/network.hpp"
+#include "engine/gloo/wire.hpp"
 
 namespace rankmesh::detail {
 
@@ -24,9 +26,15 @@ public:
     ~Wires() override;
 
     /// Where the member at `position` reaches this one: a few bytes for `connect` there.
-    std::string address_for(int position) const;
-    /// Connects to the member that gave `address`; throws what Gloo throws, also when `cut` comes first.
-    void connect(int position, const std::string& address);
+    std::string invitation_for(int position) const;
+    /// Connects to all others, who gave these invitations, by position; the positions of those that were not
+    /// reached in time. Throws Unreachable as soon as it is sure that one never will be.
+    std::vector<int> connect(const std::vector<std::string>& invitations,
+                             std::chrono::steady_clock::time_point until);
+    struct Unreachable {
+        int position;
+        std::string why;
+    };
 
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
         return createUnboundBuffer(const_cast<void*>(data), bytes);
@@ -36,6 +44,8 @@ public:
 
 private:
     class Connections;
+    Wire& wire(int position) const;
+
     const std::shared_ptr<Network> network_;
     std::shared_ptr<Connections> connections_;
 };

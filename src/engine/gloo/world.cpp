@@ -10,7 +10,6 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/gloo/alarm.hpp"
 #include "engine/gloo/hosts.hpp"
 #include "engine/gloo/network.hpp"
 #include "engine/host.hpp"
@@ -50,18 +49,18 @@ void check_descriptors(std::span<const ChannelRequest> requests) {
                      open + need, " (ulimit -n), or declare fewer or smaller groups"));
 }
 
-/// What a rank tells the others of one group: where each of its members reaches it.
-void add_addresses(std::string& note, int item, const Wires& wires) {
+/// What a rank tells the others of one group: how each of its members reaches it.
+void add_invitations(std::string& note, int item, const Wires& wires) {
     for (int i = 0; i < wires.size; ++i) {
         if (i == wires.rank) continue;
-        const auto address = wires.address_for(i);
-        append(note, cat(item, " ", i, " ", address.size(), " "));
-        note += address;
+        const auto invitation = wires.invitation_for(i);
+        append(note, cat(item, " ", i, " ", invitation.size(), " "));
+        note += invitation;
     }
 }
 
-/// Where `position` reaches the writer of a note in the group of that item, "" if it says nothing of it.
-std::string address_in(const std::string& note, int item, int position) {
+/// How `position` reaches the writer of a note in the group of that item, "" if it says nothing of it.
+std::string invitation_in(const std::string& note, int item, int position) {
     for (std::size_t at = 0; at < note.size();) {
         const auto next = [&] {
             const auto end = note.find(' ', at);
@@ -140,7 +139,7 @@ void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest>
     for (const auto& request : requests) {
         try {
             auto wires = std::make_shared<Wires>(network_, request.position, request.label->ranks.size());
-            add_addresses(note, request.item, *wires);
+            add_invitations(note, request.item, *wires);
             announced_[request.key] = std::move(wires);
         } catch (const std::exception& error) {
             throw Misuse(
@@ -154,8 +153,6 @@ void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::
     const auto& ranks = request.label->ranks;
     const auto phase = cat("join, connecting ", request.label->text());
     const auto until = from_now(options.deadline);
-    const auto alarm = std::make_unique<Alarm>(clock_, [&wires] { wires.cut(); });
-    alarm->set(until);
     const auto members = ranks.list();
     const auto late = [&](const std::vector<int>& arrived, const std::vector<int>& missing) {
         return Deadline(
@@ -171,19 +168,26 @@ void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::
     } catch (const Deadline& deadline) {
         throw late(deadline.arrived, deadline.missing);
     }
+    auto invitations = std::vector<std::string>(members.size());
     for (int i = 0; i < ranks.size(); ++i) {
         if (i == request.position) continue;
-        const auto address = address_in(notes_.at(ranks[i]), request.item, request.position);
-        try {
-            if (address.empty())
-                throw EngineFailure(cat("rank ", ranks[i], " has announced no connection for it"));
-            wires.connect(i, address);
-        } catch (const std::exception& error) {
-            if (std::chrono::steady_clock::now() >= until) throw late({rank()}, {ranks[i]});
-            throw Lost(cat(phase, " on rank ", rank(), " failed: rank ", request.label->named({ranks[i]}),
-                           " can not be reached; Gloo reports: ", error.what()),
-                       {ranks[i]});
-        }
+        auto& invitation = invitations[static_cast<std::size_t>(i)];
+        invitation = invitation_in(notes_.at(ranks[i]), request.item, request.position);
+        if (invitation.empty())
+            throw EngineFailure(cat(phase, " on rank ", rank(), " failed: rank ",
+                                    request.label->named({ranks[i]}), " has announced no connection for it"));
+    }
+    try {
+        auto arrived = members;
+        auto missing = std::vector<int>{};
+        for (const auto position : wires.connect(invitations, until)) missing.push_back(ranks[position]);
+        if (missing.empty()) return;
+        std::erase_if(arrived, [&](int each) { return std::ranges::count(missing, each) > 0; });
+        throw late(arrived, missing);
+    } catch (const Wires::Unreachable& error) {
+        throw Lost(cat(phase, " on rank ", rank(), " failed: rank ",
+                       request.label->named({ranks[error.position]}), " can not be reached: ", error.why),
+                   {ranks[error.position]});
     }
 }
 

@@ -53,7 +53,6 @@ private:
     std::vector<int> local_ranks_;
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
-    const std::shared_ptr<AlarmClock> clock_ = AlarmClock::of_process();
     std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected
     std::string note_;                                         // under which they were
     std::map<int, std::string> notes_;                         // of peers, which are read once

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who connects to the ports of a Gloo job, and is none of its ranks, neither joins it nor ends it; who writes
+// where its ranks meet is not believed.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include <rankmesh/core/error.hpp>
+
+#include "engine/gloo/dial.hpp"
+#include "support/gloo_job.hpp"
+#include "support/sockets.hpp"
+
+namespace {
+
+using support::Job;
+using support::listening;
+using support::Stranger;
+
+/// The first bytes of a message of Gloo's to a buffer that nobody has made: Gloo itself ends the process over
+/// it.
+std::string message_of_gloo(std::uint64_t operation) {
+    const std::uint64_t words[] = {48, operation, 7, 0, 0, 0};
+    return {reinterpret_cast<const char*>(words), sizeof words};
+}
+
+std::string noise(std::size_t bytes) {
+    static auto random = std::mt19937(42);
+    auto text = std::string(bytes, '\0');
+    for (auto& each : text) each = static_cast<char>(random());
+    return text;
+}
+
+/// The processes of the ranks, which they have printed.
+std::vector<pid_t> ranks_of(const Job& job) {
+    auto ranks = std::vector<pid_t>{};
+    for (std::size_t rank = 0; rank < job.processes().size(); ++rank) {
+        const auto text = job.said(static_cast<int>(rank));
+        ranks.push_back(std::stoi(text.substr(text.find("process ") + 8)));
+    }
+    return ranks;
+}
+
+/// Every address at which some rank listens.
+std::vector<sockaddr_in> doors(const std::vector<pid_t>& ranks) {
+    auto all = std::vector<sockaddr_in>{};
+    for (auto rank : ranks)
+        for (const auto& each : listening(rank)) all.push_back(each);
+    return all;
+}
+
+/// Four ranks of which the last comes late: the others listen already, and wait for it.
+class GlooStrangers : public testing::Test {
+protected:
+    GlooStrangers() : job({.command = RANKMESH_GLOO_PROGRAM " late"}) {
+        EXPECT_TRUE(job.all_say("met"));
+        ranks = ranks_of(job);
+        for (int tries = 0; doors(ranks).size() < 9 && tries < 1000; ++tries)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+
+    /// Lets the last rank come, and expects that all compute together.
+    void expect_well() {
+        job.tell("go");
+        EXPECT_TRUE(job.all_say("join: went well"));
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // while they compute
+        job.tell("enough");
+        const auto outcome = job.end();
+        for (std::size_t rank = 0; rank < 4; ++rank) {
+            EXPECT_EQ(outcome.exit_codes[rank], 0);
+            support::expect_says(outcome, rank, ", all: went well");
+        }
+    }
+
+    Job job;
+    std::vector<pid_t> ranks;
+};
+
+}  // namespace
+
+TEST_F(GlooStrangers, ListenOnTheChosenInterfaceOnlyAndNotLongerThanTheyConnect) {
+    EXPECT_EQ(doors(ranks).size(), 9U);
+    for (const auto& door : doors(ranks)) EXPECT_EQ(ntohl(door.sin_addr.s_addr), INADDR_LOOPBACK);
+    job.tell("go");
+    EXPECT_TRUE(job.all_say("join: went well"));
+    EXPECT_EQ(doors(ranks).size(), 0U);
+    job.tell("enough");
+    EXPECT_EQ(job.end().exit_codes, (std::vector{0, 0, 0, 0}));
+}
+
+TEST_F(GlooStrangers, WhoSaysNothingOrNonsenseIsNotTakenForARank) {
+    auto held = std::vector<Stranger>{};
+    for (const auto& door : doors(ranks)) {
+        Stranger(door).say("closed at once");
+        Stranger(door).reset();
+        for (const auto& text :
+             {std::string{}, noise(15), noise(16), noise(4096), std::string(4096, '\0'), message_of_gloo(0),
+              message_of_gloo(1), message_of_gloo(2), message_of_gloo(3), noise(16) + message_of_gloo(1)}) {
+            held.emplace_back(door);
+            EXPECT_TRUE(held.back().is_connected());
+            held.back().say(text);
+        }
+    }
+    expect_well();
+}
+
+TEST_F(GlooStrangers, AFloodAndADribbleDoNotKeepRanksFromEachOther) {
+    auto stopping = std::atomic<bool>{false};
+    auto floods = std::vector<std::jthread>{};
+    auto count = std::atomic<std::size_t>{0};
+    const auto targets = doors(ranks);
+    floods.emplace_back([&] {
+        auto held = std::vector<Stranger>{};
+        while (!stopping)
+            for (const auto& door : targets) {
+                held.emplace_back(door);
+                held.back().say(noise(count % 40));
+                if (count++ % 3 == 0) held.back().reset();
+                if (held.size() > 200) held.erase(held.begin(), held.begin() + 100);
+            }
+    });
+    floods.emplace_back([&] {
+        auto held = std::vector<Stranger>{};
+        for (const auto& door : targets) held.emplace_back(door);
+        while (!stopping) {
+            for (const auto& each : held) each.say("x");
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    expect_well();
+    stopping = true;
+    floods.clear();
+    EXPECT_GT(count, 100U);
+}
+
+TEST(GlooStore, AFolderThatIsExchangedInTheMiddleOfTheStartIsNotBelieved) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can make what another user would";
+    const auto folder = support::Folder();
+    chmod(folder.path().c_str(), 0777);
+    const auto store = folder.path() + "/store";
+    const auto options =
+        Job::Options{.command = RANKMESH_GLOO_PROGRAM " deadline", .size = 2, .come = 1, .store = store};
+    auto first = Job(options);
+    const auto claim = store + "/a%32job/claim.0";
+    for (int tries = 0; !std::filesystem::exists(claim) && tries < 1000; ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    // Who can write the folder above can move this one away, but makes none that belongs to this user.
+    std::filesystem::rename(store, store + ".old");
+    std::filesystem::create_directory(store);
+    ASSERT_EQ(chown(store.c_str(), 12345, 12345), 0);
+    auto other = options;
+    other.first = 1;
+    support::expect_says(Job(other).end(), 0, "main caught: the store '" + store + "' belongs to user 12345");
+    std::filesystem::remove(store);
+    // Nor does a link to a folder of this user's own pass.
+    std::filesystem::create_directory_symlink(store + ".old", store);
+    support::expect_says(Job(other).end(), 0, "main caught: the store '" + store + "' is no folder");
+    support::expect_says(
+        first.end(), 0,
+        "main caught: the deadline of 1 s passed in the start of the world on rank 0: arrived {0}, "
+        "missing {1}");
+}
+
+TEST(GlooStore, AFolderThatEverybodyWritesIsRefusedThoughItIsSticky) {
+    if (geteuid() != 0) GTEST_SKIP() << "/tmp belongs to root, so others are refused for that";
+    support::expect_says(
+        Job({.command = RANKMESH_GLOO_PROGRAM " deadline", .size = 2, .come = 1, .store = "/tmp"}).end(), 0,
+        "main caught: the store '/tmp' can be written by others (mode 1777)");
+}
+
+TEST(GlooDial, WhoListensButDoesNotKnowTheAnswerIsNotTakenForTheMember) {
+    auto listener = support::Listener();
+    auto invitation = rankmesh::detail::Invitation{};
+    std::memcpy(&invitation.address, &listener.address(), sizeof listener.address());
+    invitation.password.fill('p');
+    invitation.answer.fill('a');
+    auto dial = rankmesh::detail::Dial(invitation);
+    const auto goes_on = [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return dial.advance();
+    };
+    // Who hangs up is called again, and nobody is believed who says less than the whole answer.
+    EXPECT_FALSE(goes_on());
+    listener.accept().reset();
+    for (int tries = 0; dial.trouble().empty() && tries < 100; ++tries) EXPECT_FALSE(goes_on());
+    EXPECT_EQ(dial.trouble(), "no answer: Connection reset by peer");
+    for (int tries = 0; tries < 20; ++tries) EXPECT_FALSE(goes_on());
+    const auto stranger = listener.accept();
+    EXPECT_EQ(stranger.hear(16), std::string(16, 'p'));
+    stranger.say(std::string(15, 'a'));
+    EXPECT_FALSE(goes_on());
+    stranger.say("b");
+    EXPECT_THROW(
+        {
+            for (int tries = 0; tries < 100; ++tries) goes_on();
+        },
+        rankmesh::EngineFailure);
+}
