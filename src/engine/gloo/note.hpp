@@ -11,8 +11,11 @@ namespace rankmesh::detail {
 
 /// It is whole once both numbers are: its bytes come in order.
 struct Lookout::Note {
-    /// How long members may take to say where they are, or to take what they are told.
-    static constexpr auto patience = std::chrono::milliseconds(100);
+    /// How long members may take to say where they are: one packet may be lost, and TCP sends it again after
+    /// 200 ms.
+    static constexpr auto patience = std::chrono::milliseconds(400);
+    /// How long they may take to take what they are told.
+    static constexpr auto telling = std::chrono::milliseconds(100);
 
     std::uint64_t head = 0;
     Saying saying = Saying::probe;

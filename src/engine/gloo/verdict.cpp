@@ -92,7 +92,7 @@ void Lookout::tell_verdict() noexcept {
         if (to != position_ && !gone_[static_cast<std::size_t>(to)])
             tell(to, Saying::verdict, 0, static_cast<std::uint32_t>(verdict_->kind), text);
     const auto lock = std::lock_guard(sending_);
-    const auto until = from_now(Note::patience);
+    const auto until = from_now(Note::telling);
     for (auto& sent : sent_) {
         if (sent->note.saying != Saying::verdict) continue;
         try {
