@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pretend/nccl/communicator.hpp"
+
+#include <algorithm>
+
+namespace pretend_nccl {
+
+std::uint64_t hash(const std::string& parts) {
+    auto value = std::uint64_t{14695981039346656037u};
+    for (const auto each : parts) value = (value ^ static_cast<unsigned char>(each)) * 1099511628211u;
+    return value;
+}
+
+ncclResult_t Communicator::state() const {
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (result_ != ncclSuccess) return result_;
+    }
+    return wire && !revoked && !finalized && failed_rank() >= 0 ? ncclRemoteError : ncclSuccess;
+}
+
+void Communicator::set_state(ncclResult_t result, const std::string& why) {
+    const auto lock = std::lock_guard(mutex_);
+    result_ = result;
+    if (!why.empty()) why_ = why;
+}
+
+std::string Communicator::last_error() const {
+    const auto lock = std::lock_guard(mutex_);
+    return why_;
+}
+
+int Communicator::failed_rank() const {
+    for (int each = 0; each < size(); ++each) {
+        const auto peer = wire_rank(each);
+        if (wire->has({id, Kind::left, peer, 0})) continue;
+        if (wire->has({id, Kind::aborted, peer, 0}) || wire->is_lost(peer)) return each;
+    }
+    return -1;
+}
+
+std::string Communicator::failure() const {
+    const auto who = failed_rank();
+    return text("rank ", who, " of communicator ", name,
+                wire->is_lost(wire_rank(who)) ? " is gone" : " has aborted it");
+}
+
+std::vector<std::string> Communicator::meet(const std::string& call, const std::string& brought) {
+    return meet(ranks, id, meetings++, call, brought);
+}
+
+std::vector<std::string> Communicator::meet(const std::vector<int>& among, std::uint64_t under,
+                                            std::uint64_t number, const std::string& call,
+                                            const std::string& brought) {
+    const auto until = out_of_patience();
+    for (const auto each : among) wire->send(each, under, Kind::meeting, number, {call, brought});
+    auto all = std::vector<std::string>{};
+    for (const auto each : among) {
+        const auto number_of = std::find(ranks.begin(), ranks.end(), each) - ranks.begin();
+        const auto gone = [&] {
+            return wire->is_lost(each) || wire->has({id, Kind::aborted, each, 0}) ||
+                   wire->has({id, Kind::left, each, 0});
+        };
+        auto frame = Frame{};
+        if (!wire->take({under, Kind::meeting, each, number}, frame, until,
+                        [&] { return stop->aborted || gone(); })) {
+            if (stop->aborted) throw Failure{ncclInternalError, text(call, ": the communicator was aborted")};
+            if (gone())
+                throw Failure{ncclRemoteError, text(call, ": rank ", number_of, " of communicator ", name,
+                                                    " is gone or has aborted it")};
+            violation(call, " on communicator ", name, ": rank ", rank, " waits in vain for rank ", number_of,
+                      "; all of its ranks must call it");
+        }
+        if (frame.about != call)
+            violation("communicator ", name, ": rank ", rank, " calls ", call, ", rank ", number_of, " ",
+                      frame.about);
+        all.push_back(frame.data);
+    }
+    return all;
+}
+
+void Communicator::leave(Kind how) {
+    for (const auto each : ranks)
+        if (each != wire->rank()) wire->send(each, id, how, 0, {});
+    wire->close(id);
+}
+
+}  // namespace pretend_nccl
+
+/// What a handle points to; it is kept, so that one that is no more can be told.
+struct ncclComm {
+    std::shared_ptr<pretend_nccl::Communicator> live;
+};
+
+namespace pretend_nccl {
+namespace {
+
+struct Handles {
+    static Handles& get() {
+        static auto& handles = *new Handles();
+        return handles;
+    }
+    std::mutex mutex;
+    std::set<ncclComm_t> all = {};
+};
+
+const struct Leaks {
+    ~Leaks() {
+        if (setting("PRETEND_LEAKS", 0) == 0) return;
+        auto& handles = Handles::get();
+        const auto lock = std::lock_guard(handles.mutex);
+        auto names = std::string{};
+        auto count = 0;
+        for (const auto each : handles.all) {
+            if (!each->live) continue;
+            names += text(count++ > 0 ? ", " : "", each->live->name, " (rank ", each->live->rank, ")");
+        }
+        if (count > 0) violation(count, " communicators were neither destroyed nor aborted: ", names);
+    }
+} leaks;
+
+}  // namespace
+
+std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call) {
+    if (!handle) throw Failure{ncclInvalidArgument, text(call, ": the communicator is null")};
+    auto& handles = Handles::get();
+    const auto lock = std::lock_guard(handles.mutex);
+    if (!handles.all.contains(handle)) violation(call, " was given what is no communicator");
+    if (!handle->live) violation(call, " was given a communicator that was destroyed or aborted before");
+    return handle->live;
+}
+
+std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call) {
+    auto communicator = of(handle, call);
+    const auto state = communicator->state();
+    if (state == ncclInProgress)
+        throw Failure{ncclInvalidArgument,
+                      text(call, ": what was begun on communicator ", communicator->name, " is in progress")};
+    if (state == ncclRemoteError && communicator->last_error().empty())
+        throw Failure{state, text(call, ": ", communicator->failure())};
+    if (state != ncclSuccess) throw Failure{state, communicator->last_error()};
+    if (communicator->stop->aborted)
+        violation(call, ": communicator ", communicator->name,
+                  " shares its resources (splitShare) with one that was aborted");
+    return communicator;
+}
+
+ncclComm_t publish(std::shared_ptr<Communicator> communicator) {
+    auto& handles = Handles::get();
+    const auto lock = std::lock_guard(handles.mutex);
+    auto* handle = new ncclComm{std::move(communicator)};
+    handles.all.insert(handle);
+    return handle;
+}
+
+void forget(ncclComm_t handle) {
+    auto& handles = Handles::get();
+    const auto lock = std::lock_guard(handles.mutex);
+    handle->live = nullptr;
+}
+
+}  // namespace pretend_nccl

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks tell each other, threads and processes alike: a connection for each two ranks that met by one
+// id.
+#pragma once
+
+#include <nccl.h>
+
+#include <atomic>
+#include <chrono>
+#include <compare>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pretend/common.hpp"
+
+namespace pretend_nccl {
+
+using pretend_common::setting;
+using pretend_common::text;
+
+template <class... T>
+[[noreturn]] void violation(const T&... parts) {
+    pretend_common::violation("nccl", parts...);
+}
+
+/// What a call answers, and what ncclGetLastError says of it.
+struct Failure {
+    ncclResult_t result;
+    std::string what;
+};
+
+/// When whoever waits has waited for too long.
+inline std::chrono::steady_clock::time_point out_of_patience() {
+    return std::chrono::steady_clock::now() + std::chrono::milliseconds(setting("PRETEND_PATIENCE", 60'000));
+}
+
+enum class Kind : std::uint32_t { collective, message, receipt, meeting, aborted, left };
+
+/// Which frame: the `number`th of its kind that `from` sends here within a communicator.
+struct Key {
+    std::uint64_t communicator;
+    Kind kind;
+    int from;  // a rank of the wire
+    std::uint64_t number;
+    auto operator<=>(const Key&) const = default;
+};
+
+struct Frame {
+    std::string about;  // what must be equal on both sides
+    std::string data;
+};
+
+class Wire {
+public:
+    /// Meets the other ranks that have this id; throws Failure. `aborted` ends the wait.
+    Wire(const std::string& id, int rank, int size, const std::string& device,
+         const std::atomic<bool>& aborted);
+    ~Wire();
+    Wire(const Wire&) = delete;
+    Wire& operator=(const Wire&) = delete;
+
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+
+    /// To any rank, this one too. What can not be sent is lost with the rank.
+    void send(int to, std::uint64_t communicator, Kind kind, std::uint64_t number, const Frame& frame);
+    /// Waits until there is such a frame, or `given_up()`, which is asked again whenever something has come.
+    bool take(const Key& key, Frame& frame, std::chrono::steady_clock::time_point until,
+              const std::function<bool()>& given_up);
+    /// Makes those who wait ask again.
+    void wake();
+
+    /// The rank's process is gone, or it has closed the wire.
+    bool is_lost(int rank) const;
+    bool has(const Key& key) const;
+    /// Any frame of a kind, whatever its number.
+    bool has_any(std::uint64_t communicator, Kind kind, int from) const;
+    /// Drops what has come and will come for a communicator.
+    void close(std::uint64_t communicator);
+
+private:
+    void meet(const std::string& id, const std::string& device, const std::atomic<bool>& aborted);
+    void read();
+    bool read_some(int rank);
+    void deliver(const Key& key, Frame frame);
+
+    const int rank_;
+    const int size_;
+    std::vector<int> sockets_;  // by rank; -1: this one
+    std::vector<std::unique_ptr<std::mutex>> sending_;
+    std::vector<std::string> half_read_;
+    int end_ = -1;  // readable once the wire ends
+    std::thread reader_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<Key, Frame> frames_;
+    std::set<std::uint64_t> closed_;
+    std::set<int> lost_;
+};
+
+}  // namespace pretend_nccl
