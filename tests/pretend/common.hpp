@@ -33,4 +33,10 @@ inline int setting(const char* name, int otherwise) {
     return value ? std::atoi(value) : otherwise;
 }
 
+/// The call that PRETEND_FAIL names fails.
+inline bool is_planted(const char* call) {
+    const auto* name = std::getenv("PRETEND_FAIL");
+    return name && std::string(name) == call;
+}
+
 }  // namespace pretend_common

@@ -48,7 +48,8 @@ cudaError_t said(cudaError_t error) {
 
 int driver() { return setting("PRETEND_DRIVER", CUDART_VERSION); }
 
-cudaError_t ready() {
+cudaError_t ready(const char* call) {
+    if (pretend_common::is_planted(call)) return cudaErrorUnknown;
     if (driver() / 1000 < CUDART_VERSION / 1000) return cudaErrorInsufficientDriver;
     return devices() == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
@@ -127,6 +128,7 @@ constexpr Words words[] = {
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
+    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
     {cudaErrorIllegalState, "cudaErrorIllegalState",
      "the operation cannot be performed in the present state"},
 };

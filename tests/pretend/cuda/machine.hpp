@@ -29,13 +29,14 @@ void set_current_device(int device);
 
 /// Keeps an error for cudaGetLastError.
 cudaError_t said(cudaError_t error);
-/// cudaSuccess if there is a driver and a device.
-cudaError_t ready();
+/// cudaSuccess if there is a driver and a device, and PRETEND_FAIL does not name the call.
+cudaError_t ready(const char* call);
 /// The version of the driver; 0: there is none.
 int driver();
 
 /// What ends a function that needs a device where there is none.
-#define PRETEND_CUDA_READY() \
-    if (const auto error = pretend_cuda::ready(); error != cudaSuccess) return pretend_cuda::said(error)
+#define PRETEND_CUDA_READY()                                                    \
+    if (const auto error = pretend_cuda::ready(__func__); error != cudaSuccess) \
+    return pretend_cuda::said(error)
 
 }  // namespace pretend_cuda

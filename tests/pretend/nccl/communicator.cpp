@@ -41,8 +41,27 @@ int Communicator::failed_rank() const {
 
 std::string Communicator::failure() const {
     const auto who = failed_rank();
-    return text("rank ", who, " of communicator ", name,
-                wire->is_lost(wire_rank(who)) ? " is gone" : " has aborted it");
+    const auto aborted = wire->has({id, Kind::aborted, wire_rank(who), 0});
+    return text("rank ", who, " of communicator ", name, aborted ? " has aborted it" : " is gone");
+}
+
+std::shared_ptr<pretend_cuda::Mark> Communicator::tail() const {
+    const auto lock = std::lock_guard(mutex_);
+    return tail_;
+}
+
+void Communicator::set_tail(std::shared_ptr<pretend_cuda::Mark> tail) {
+    const auto lock = std::lock_guard(mutex_);
+    tail_ = std::move(tail);
+}
+
+bool Communicator::has_pending_work() const {
+    const auto last = tail();
+    return last && !last->happened();
+}
+
+void Communicator::wait_for_work() const {
+    if (const auto last = tail()) last->wait();
 }
 
 std::vector<std::string> Communicator::meet(const std::string& call, const std::string& brought) {
@@ -131,6 +150,7 @@ std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call) {
 }
 
 std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call) {
+    fail_where_planted(call);
     auto communicator = of(handle, call);
     const auto state = communicator->state();
     if (state == ncclInProgress)
@@ -143,6 +163,11 @@ std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call) {
         violation(call, ": communicator ", communicator->name,
                   " shares its resources (splitShare) with one that was aborted");
     return communicator;
+}
+
+void fail_where_planted(const char* call) {
+    if (pretend_common::is_planted(call))
+        throw Failure{ncclSystemError, text(call, " fails, as PRETEND_FAIL says")};
 }
 
 ncclComm_t publish(std::shared_ptr<Communicator> communicator) {

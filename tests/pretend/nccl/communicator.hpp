@@ -48,7 +48,6 @@ public:
     std::map<int, std::uint64_t> sends = {}, receives = {};  // by peer
     std::vector<std::optional<Scaled>> scaled = {};
     std::set<void*> registered = {};
-    std::shared_ptr<pretend_cuda::Mark> tail = {};  // of what was last put on a stream
 
     std::atomic<bool> cancelled = false;  // by abort or revoke: nothing waits for peers any more
     std::atomic<bool> revoked = false;
@@ -63,7 +62,12 @@ public:
     /// The rank whose process is gone or that has aborted, though it had not left; -1: none.
     int failed_rank() const;
     std::string failure() const;  // in words
-    bool has_pending_work() const { return tail && !tail->happened(); }
+
+    /// Of what was last put on a stream; null: nothing was.
+    std::shared_ptr<pretend_cuda::Mark> tail() const;
+    void set_tail(std::shared_ptr<pretend_cuda::Mark> tail);
+    bool has_pending_work() const;
+    void wait_for_work() const;
 
     /// Blocks until all of `among` have come to the same call; what each of them brought. Throws Failure.
     std::vector<std::string> meet(const std::string& call, const std::string& brought);
@@ -76,12 +80,14 @@ private:
     mutable std::mutex mutex_;
     ncclResult_t result_ = ncclSuccess;
     std::string why_;
+    std::shared_ptr<pretend_cuda::Mark> tail_;
 };
 
 /// The communicator of a handle. Throws Failure for none; for one that is no more, a violation.
 std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call);
 /// The same, held to be ready for another call.
 std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call);
+void fail_where_planted(const char* call);
 ncclComm_t publish(std::shared_ptr<Communicator> communicator);
 void forget(ncclComm_t handle);
 

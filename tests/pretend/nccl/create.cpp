@@ -53,10 +53,11 @@ void take_once(const std::string& id, int rank) {
 ncclResult_t init(ncclComm_t* out, int size, int rank, int ids, const ncclUniqueId* given,
                   const ncclConfig_t* config, const char* call) {
     return answer([&] {
+        fail_where_planted(call);
         demand(out && given && ids > 0, call, "an argument is missing");
         *out = nullptr;
         demand(size > 0 && rank >= 0 && rank < size, call, "the rank is not within the number of ranks");
-        if (pretend_cuda::ready() != cudaSuccess)
+        if (pretend_cuda::ready(call) != cudaSuccess)
             throw Failure{ncclUnhandledCudaError, text(call, ": there is no device")};
         auto id = std::string{};
         for (int i = 0; i < ids; ++i) {
@@ -134,6 +135,7 @@ ncclResult_t ncclGetVersion(int* version) {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
     return answer([&] {
+        fail_where_planted("ncclGetUniqueId");
         demand(id, "ncclGetUniqueId", "the argument is null");
         *id = {};
         auto random = std::random_device();
@@ -211,7 +213,7 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
                 if (flags == NCCL_SHRINK_ABORT) {
                     parent->cancelled = true;
                     parent->revoked = true;
-                    if (parent->tail) parent->tail->wait();
+                    parent->wait_for_work();
                 }
                 parent->meet(made->ranks, made->id, 0, words, {});
             },

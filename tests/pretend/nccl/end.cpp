@@ -11,7 +11,7 @@ namespace {
 constexpr auto ending = "ncclCommFinalize or ncclCommDestroy";
 
 void finalize(Communicator& communicator) {
-    if (communicator.tail) communicator.tail->wait();
+    communicator.wait_for_work();
     communicator.meet(ending, {});
     communicator.finalized = true;
     communicator.leave(Kind::left);
@@ -102,7 +102,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
         if (communicator->wire) {
             communicator->wire->wake();
             if (!communicator->finalized) communicator->leave(Kind::aborted);
-            if (communicator->tail) communicator->tail->wait();
+            communicator->wait_for_work();
         }
         end(handle, *communicator);
     });
@@ -118,7 +118,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t handle, int flags) {
         communicator->cancelled = true;
         communicator->wire->wake();
         submit(Job{{communicator}, communicator->is_blocking(), [=] {
-                       if (communicator->tail) communicator->tail->wait();
+                       communicator->wait_for_work();
                        communicator->revoked = true;
                    }});
     });

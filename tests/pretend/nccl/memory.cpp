@@ -36,7 +36,7 @@ void deregister(Communicator& communicator, void* handle, const char* call) {
 ncclResult_t ncclMemAlloc(void** address, std::size_t bytes) {
     return answer([&] {
         demand(address && bytes > 0, "ncclMemAlloc", "nothing was asked for");
-        if (pretend_cuda::ready() != cudaSuccess)
+        if (pretend_cuda::ready("ncclMemAlloc") != cudaSuccess)
             throw Failure{ncclUnhandledCudaError, "ncclMemAlloc: there is no device"};
         *address = pretend_cuda::allocate(pretend_cuda::current_device(), bytes, true);
         if (!*address) throw Failure{ncclUnhandledCudaError, "ncclMemAlloc: the device is out of memory"};

@@ -23,18 +23,19 @@ Frame taken(const Operation& operation, int peer, Kind kind) {
     auto& communicator = *operation.communicator;
     auto& wire = *communicator.wire;
     const auto from = communicator.wire_rank(peer);
-    const auto left = [&] { return wire.has({communicator.id, Kind::left, from, 0}); };
+    // Who has come to a call that all ranks meet in calls nothing else before they have.
+    const auto other = [&] { return wire.first(communicator.id, Kind::meeting, from); };
     auto frame = Frame{};
     if (wire.take({communicator.id, kind, from, operation.number}, frame, out_of_patience(),
-                  [&] { return communicator.is_stopped() || left(); }))
+                  [&] { return communicator.is_stopped() || !other().empty(); }))
         return frame;
     if (communicator.is_stopped()) throw Stopped{};
     const auto what = where(operation);
-    if (left()) violation(what, ": rank ", peer, " has destroyed the communicator instead");
+    if (!other().empty()) violation(what, ": rank ", peer, " calls ", other(), " instead");
     if (communicator.failed_rank() >= 0)
         violation(what, ": ", communicator.failure(),
                   ", and neither ncclCommAbort nor ncclCommRevoke was called");
-    if (kind == Kind::receipt && wire.has_any(communicator.id, Kind::message, from))
+    if (kind == Kind::receipt && !wire.first(communicator.id, Kind::message, from).empty())
         violation(what, " waits in vain while rank ", peer,
                   " sends to it too; messages in both directions belong in one group");
     violation(what, " waits in vain for rank ", peer);
@@ -144,14 +145,14 @@ void launch(std::vector<Operation> operations) {
     }
     // All streams of the group wait for each other, and for what the communicator was given before.
     auto before = std::vector<std::shared_ptr<pretend_cuda::Mark>>{};
-    if (communicator.has_pending_work()) before.push_back(communicator.tail);
+    if (const auto last = communicator.tail()) before.push_back(last);
     for (std::size_t i = 1; i < streams.size(); ++i) before.push_back(enqueue(streams[i], nullptr));
     const auto done = enqueue(streams.front(), [before, operations = std::move(operations)] {
         for (const auto& each : before) each->wait();
         run(operations);
     });
     for (std::size_t i = 1; i < streams.size(); ++i) enqueue(streams[i], [done] { done->wait(); });
-    communicator.tail = done;
+    communicator.set_tail(done);
 }
 
 }  // namespace pretend_nccl

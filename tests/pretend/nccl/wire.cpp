@@ -113,11 +113,12 @@ bool Wire::has(const Key& key) const {
     return frames_.contains(key);
 }
 
-bool Wire::has_any(std::uint64_t communicator, Kind kind, int from) const {
+std::string Wire::first(std::uint64_t communicator, Kind kind, int from) const {
     const auto lock = std::lock_guard(mutex_);
     const auto found = frames_.lower_bound({communicator, kind, from, 0});
-    return found != frames_.end() && found->first.communicator == communicator && found->first.kind == kind &&
-           found->first.from == from;
+    const auto is_there = found != frames_.end() && found->first.communicator == communicator &&
+                          found->first.kind == kind && found->first.from == from;
+    return is_there ? found->second.about : std::string{};
 }
 
 void Wire::close(std::uint64_t communicator) {

@@ -81,8 +81,8 @@ public:
     /// The rank's process is gone, or it has closed the wire.
     bool is_lost(int rank) const;
     bool has(const Key& key) const;
-    /// Any frame of a kind, whatever its number.
-    bool has_any(std::uint64_t communicator, Kind kind, int from) const;
+    /// What the first frame of a kind is about that has not been taken; empty: there is none.
+    std::string first(std::uint64_t communicator, Kind kind, int from) const;
     /// Drops what has come and will come for a communicator.
     void close(std::uint64_t communicator);
 

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks see of others that are gone or have aborted, and how those that are left go on.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "pretend/ranks.hpp"
+
+namespace {
+
+using namespace ranks;
+using namespace std::chrono_literals;
+
+ncclResult_t state(ncclComm_t communicator) {
+    auto now = ncclSuccess;
+    EXPECT_NCCL(ncclCommGetAsyncError(communicator, &now));
+    return now;
+}
+
+/// Rank 1 goes when the others have begun a sum that waits for it. They see that, and their streams stand
+/// still until `freed` has it end.
+void lose_rank_1(const Rank& rank, const std::function<void()>& gone, const std::function<void()>& freed) {
+    auto other = ncclComm_t{};
+    auto aside = cudaStream_t{};
+    EXPECT_NCCL(ncclCommSplit(rank.world, 0, 0, &other, nullptr));
+    EXPECT_CUDA(cudaStreamCreateWithFlags(&aside, cudaStreamNonBlocking));
+    const auto one = Array<int>(1, 1), told = Array<int>(1);
+    const auto sum = [&] {
+        return ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, rank.world, rank.stream);
+    };
+    if (rank.rank != 1) {
+        EXPECT_NCCL(sum());
+    }
+    EXPECT_NCCL(ncclAllReduce(*told, *told, 1, ncclInt32, ncclSum, other, aside));
+    EXPECT_CUDA(cudaStreamSynchronize(aside));
+    if (rank.rank == 1) {
+        gone();
+    } else {
+        for (int i = 0; i < 2000 && state(rank.world) == ncclSuccess; ++i) std::this_thread::sleep_for(5ms);
+        EXPECT_EQ(state(rank.world), ncclRemoteError);
+        std::this_thread::sleep_for(20ms);
+        EXPECT_EQ(cudaStreamQuery(rank.stream), cudaErrorNotReady);
+        EXPECT_EQ(sum(), ncclRemoteError);
+        freed();
+        rank.synchronize();
+        EXPECT_NE(one.values(), std::vector{1});  // anything is in what was stopped
+    }
+    EXPECT_NCCL(ncclCommAbort(other));
+    EXPECT_CUDA(cudaStreamDestroy(aside));
+}
+
+void one_dies(Rank& rank) {
+    lose_rank_1(
+        rank, [] { _exit(3); }, [&] { EXPECT_NCCL(ncclCommAbort(rank.world)); });
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+/// The others make a communicator without the rank that died, of one whose operations have been ended.
+void the_others_go_on(Rank& rank, bool revoked) {
+    auto fewer = ncclComm_t{};
+    auto lost = 1;
+    const auto shrink = [&](int flags) {
+        return ncclCommShrink(rank.world, &lost, 1, &fewer, nullptr, flags);
+    };
+    const auto freed = [&] {
+        EXPECT_EQ(shrink(NCCL_SHRINK_DEFAULT), ncclRemoteError);
+        if (revoked) {
+            EXPECT_NCCL(ncclCommRevoke(rank.world, NCCL_REVOKE_DEFAULT));
+            EXPECT_EQ(state(rank.world), ncclSuccess);
+        }
+        EXPECT_NCCL(shrink(revoked ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT));
+    };
+    lose_rank_1(
+        rank, [] { _exit(3); }, freed);
+    const auto mine = Array<int>(1, rank.rank), all = Array<int>(2);
+    EXPECT_NCCL(ncclAllGather(*mine, *all, 1, ncclInt32, fewer, rank.stream));
+    rank.synchronize();
+    EXPECT_EQ(all.values(), (std::vector{0, 2}));
+    EXPECT_NCCL(ncclCommDestroy(fewer));
+    EXPECT_NCCL(ncclCommAbort(rank.world));
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+const auto named = {Named("one dies", one_dies),
+                    Named("shrink with abort", [](Rank& rank) { the_others_go_on(rank, false); }),
+                    Named("shrink after revoke", [](Rank& rank) { the_others_go_on(rank, true); })};
+
+}  // namespace
+
+TEST(PretendNcclFailures, AreSeenByTheOthersWhenARankDies) {
+    for (const auto* program : {"one dies", "shrink with abort", "shrink after revoke"}) {
+        const auto outcome = as_processes(3, program);
+        EXPECT_EQ(outcome.exit_codes, (std::vector{0, 3, 0})) << program << "\n"
+                                                              << outcome.outputs[0] << outcome.outputs[2];
+    }
+}
+
+TEST(PretendNcclFailures, AreSeenByTheOthersWhenARankAborts) {
+    as_threads(
+        3,
+        [](Rank& rank) {
+            const auto abort = [&] { EXPECT_NCCL(ncclCommAbort(rank.world)); };
+            lose_rank_1(rank, abort, abort);
+            EXPECT_CUDA(cudaStreamDestroy(rank.stream));
+        },
+        false);
+}
+
+TEST(PretendNcclFailures, AnotherThreadCanAbort) {
+    as_threads(
+        2,
+        [](Rank& rank) {
+            const auto one = Array<int>(1, 1);
+            if (rank.rank == 0) {
+                EXPECT_NCCL(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, rank.world, rank.stream));
+            }
+            auto watchdog = std::thread([&] {
+                std::this_thread::sleep_for(20ms);
+                EXPECT_NCCL(ncclCommAbort(rank.world));
+            });
+            rank.synchronize();
+            watchdog.join();
+            EXPECT_CUDA(cudaStreamDestroy(rank.stream));
+        },
+        false);
+}
+
+TEST(PretendNcclFailures, WhatNobodyComesToCanBeAborted) {
+    auto id = ncclUniqueId{};
+    EXPECT_NCCL(ncclGetUniqueId(&id));
+    auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
+    config.blocking = 0;
+    auto alone = ncclComm_t{};
+    EXPECT_EQ(ncclCommInitRankConfig(&alone, 2, id, 0, &config), ncclInProgress);
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(state(alone), ncclInProgress);
+    EXPECT_NCCL(ncclCommAbort(alone));
+}
+
+TEST(PretendNcclFailures, ARevokedCommunicatorIsOnlyGoodForMaking) {
+    as_threads(2, [](Rank& rank) {
+        EXPECT_NCCL(ncclCommRevoke(rank.world, NCCL_REVOKE_DEFAULT));
+        const auto one = Array<int>(1, 1);
+        EXPECT_EQ(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, rank.world, rank.stream),
+                  ncclInvalidUsage);
+        EXPECT_EQ(ncclCommFinalize(rank.world), ncclInvalidUsage);
+        auto again = ncclComm_t{};
+        EXPECT_NCCL(ncclCommSplit(rank.world, 0, rank.rank, &again, nullptr));
+        EXPECT_NCCL(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, again, rank.stream));
+        rank.synchronize();
+        EXPECT_EQ(one.values(), std::vector{2});
+        EXPECT_NCCL(ncclCommDestroy(again));
+    });
+}
+
+TEST(PretendNcclFailures, ResourcesThatAreSharedAreAbortedTogether) {
+    as_threads(
+        2,
+        [](Rank& rank) {
+            auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
+            config.splitShare = 1;
+            auto part = ncclComm_t{};
+            EXPECT_NCCL(ncclCommSplit(rank.world, 0, rank.rank, &part, &config));
+            const auto one = Array<int>(1, 1);
+            if (rank.rank == 0) {
+                EXPECT_NCCL(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, part, rank.stream));
+            }
+            EXPECT_NCCL(ncclCommAbort(rank.world));
+            rank.synchronize();
+            EXPECT_NCCL(ncclCommAbort(part));
+            EXPECT_CUDA(cudaStreamDestroy(rank.stream));
+        },
+        false);
+}
+
+TEST(PretendNcclFailures, CanBePlanted) {
+    as_threads(1, [](Rank& rank) {
+        const auto one = Array<int>(1, 1);
+        setenv("PRETEND_FAIL", "ncclAllReduce", 1);
+        EXPECT_EQ(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, rank.world, rank.stream), ncclSystemError);
+        EXPECT_STREQ(ncclGetLastError(rank.world), "ncclAllReduce fails, as PRETEND_FAIL says");
+        unsetenv("PRETEND_FAIL");
+    });
+}
+
+// What loads the real libraries by their names gets these, and they have no more names than the real ones'.
+TEST(PretendNccl, IsLoadedByItsName) {
+    auto* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    EXPECT_EQ(dlsym(library, "ncclAllReduce"), reinterpret_cast<void*>(&ncclAllReduce));
+    EXPECT_EQ(dlsym(library, "ncclCommGrow"), nullptr);
+    EXPECT_NE(dlopen(PRETEND_CUDART, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+    dlclose(library);
+}
