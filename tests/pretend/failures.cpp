@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
+#include <latch>
 #include <string>
 #include <thread>
 
@@ -111,15 +111,17 @@ TEST(PretendNcclFailures, AreSeenByTheOthersWhenARankAborts) {
 }
 
 TEST(PretendNcclFailures, AnotherThreadCanAbort) {
+    auto begun = std::latch(1);
     as_threads(
         2,
-        [](Rank& rank) {
+        [&](Rank& rank) {
             const auto one = Array<int>(1, 1);
             if (rank.rank == 0) {
                 EXPECT_NCCL(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, rank.world, rank.stream));
+                begun.count_down();
             }
             auto watchdog = std::thread([&] {
-                std::this_thread::sleep_for(20ms);
+                begun.wait();
                 EXPECT_NCCL(ncclCommAbort(rank.world));
             });
             rank.synchronize();
@@ -158,9 +160,10 @@ TEST(PretendNcclFailures, ARevokedCommunicatorIsOnlyGoodForMaking) {
 }
 
 TEST(PretendNcclFailures, ResourcesThatAreSharedAreAbortedTogether) {
+    auto begun = std::latch(1);
     as_threads(
         2,
-        [](Rank& rank) {
+        [&](Rank& rank) {
             auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
             config.splitShare = 1;
             auto part = ncclComm_t{};
@@ -168,7 +171,9 @@ TEST(PretendNcclFailures, ResourcesThatAreSharedAreAbortedTogether) {
             const auto one = Array<int>(1, 1);
             if (rank.rank == 0) {
                 EXPECT_NCCL(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, part, rank.stream));
+                begun.count_down();
             }
+            begun.wait();
             EXPECT_NCCL(ncclCommAbort(rank.world));
             rank.synchronize();
             EXPECT_NCCL(ncclCommAbort(part));

@@ -93,11 +93,12 @@ void reductions(const Rank& rank) {
                                rank.world, rank.stream));
         EXPECT_NCCL(ncclReduceScatter(*in, *part, count, Type::name, reduction, rank.world, rank.stream));
         rank.synchronize();
+        const auto in_all = numbers(all), in_one = numbers(one), in_part = numbers(part);
         for (std::size_t i = 0; i < count; ++i) {
             const auto own = static_cast<std::size_t>(rank.rank) * count + i;
-            EXPECT_EQ(numbers(all)[i], reduced<T>(reduction, rank.size, i));
-            EXPECT_EQ(numbers(part)[i], reduced<T>(reduction, rank.size, own));
-            EXPECT_EQ(numbers(one)[i], rank.rank == root ? reduced<T>(reduction, rank.size, i) : number(T{}));
+            EXPECT_EQ(in_all[i], reduced<T>(reduction, rank.size, i));
+            EXPECT_EQ(in_part[i], reduced<T>(reduction, rank.size, own));
+            EXPECT_EQ(in_one[i], rank.rank == root ? reduced<T>(reduction, rank.size, i) : number(T{}));
         }
     }
 }
@@ -119,11 +120,12 @@ void every_movement(Rank& rank) {
             ncclGather(*in, is_root ? *gathered : nullptr, count, type, root, rank.world, rank.stream));
         EXPECT_NCCL(ncclScatter(is_root ? *in : nullptr, *part, count, type, root, rank.world, rank.stream));
         rank.synchronize();
+        const auto in_copy = numbers(copy), in_gathered = numbers(gathered), in_part = numbers(part);
         for (std::size_t i = 0; i < count; ++i) {
-            EXPECT_EQ(numbers(copy)[i], at<T>(root, i));
-            EXPECT_EQ(numbers(part)[i], at<T>(root, static_cast<std::size_t>(rank.rank) * count + i));
+            EXPECT_EQ(in_copy[i], at<T>(root, i));
+            EXPECT_EQ(in_part[i], at<T>(root, static_cast<std::size_t>(rank.rank) * count + i));
             for (int from = 0; from < rank.size; ++from)
-                EXPECT_EQ(numbers(gathered)[static_cast<std::size_t>(from) * count + i],
+                EXPECT_EQ(in_gathered[static_cast<std::size_t>(from) * count + i],
                           is_root ? at<T>(from, i) : 0);
         }
     }
@@ -131,11 +133,12 @@ void every_movement(Rank& rank) {
     EXPECT_NCCL(ncclAllGather(*in, *all, count, type, rank.world, rank.stream));
     EXPECT_NCCL(ncclAlltoAll(*in, *turned, count, type, rank.world, rank.stream));
     rank.synchronize();
+    const auto in_all = numbers(all), in_turned = numbers(turned);
     for (int from = 0; from < rank.size; ++from)
         for (std::size_t i = 0; i < count; ++i) {
             const auto here = static_cast<std::size_t>(from) * count + i;
-            EXPECT_EQ(numbers(all)[here], at<T>(from, i));
-            EXPECT_EQ(numbers(turned)[here], at<T>(from, static_cast<std::size_t>(rank.rank) * count + i));
+            EXPECT_EQ(in_all[here], at<T>(from, i));
+            EXPECT_EQ(in_turned[here], at<T>(from, static_cast<std::size_t>(rank.rank) * count + i));
         }
 }
 
@@ -163,12 +166,13 @@ void in_place(Rank& rank) {
     EXPECT_NCCL(ncclReduceScatter(*b, *b + own, count, ncclInt64, ncclSum, rank.world, rank.stream));
     EXPECT_NCCL(ncclAllGather(*c + own, *c, count, ncclInt64, rank.world, rank.stream));
     rank.synchronize();
+    const auto in_a = numbers(a), in_b = numbers(b), in_c = numbers(c);
     for (std::size_t i = 0; i < count; ++i) {
-        EXPECT_EQ(numbers(a)[i], reduced<T>(ncclSum, rank.size, i));
-        EXPECT_EQ(numbers(b)[own + i], reduced<T>(ncclSum, rank.size, own + i));
+        EXPECT_EQ(in_a[i], reduced<T>(ncclSum, rank.size, i));
+        EXPECT_EQ(in_b[own + i], reduced<T>(ncclSum, rank.size, own + i));
         for (int from = 0; from < rank.size; ++from) {
             const auto begin = static_cast<std::size_t>(from) * count;
-            EXPECT_EQ(numbers(c)[begin + i], at<T>(from, begin + i));
+            EXPECT_EQ(in_c[begin + i], at<T>(from, begin + i));
         }
     }
 }

@@ -15,13 +15,14 @@
 namespace pretend_cuda {
 namespace {
 
-constexpr auto room = std::size_t{1} << 40;      // of addresses
+constexpr auto room = std::size_t{1} << 36;      // of addresses
 constexpr auto step = std::size_t{1} << 12;      // between allocations, so that none runs into the next
 constexpr auto capacity = std::size_t{1} << 34;  // of a device
 
 struct Memory {
     static Memory& get() {
         static auto& memory = *new Memory();
+        if (memory.begin == MAP_FAILED) violation("no addresses can be had for memory of devices");
         return memory;
     }
 
@@ -29,9 +30,10 @@ struct Memory {
     std::map<const char*, std::shared_ptr<Allocation>> allocations = {};
     std::map<const char*, std::size_t> pinned = {};  // of the host
     std::map<int, std::size_t> used = {};            // by device
-    char* next = static_cast<char*>(
+    char* const begin = static_cast<char*>(
         mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    const char* end = next + room;
+    char* const end = begin + room;
+    char* next = begin;
 
     bool is_pinned(const void* address) const {
         const auto* at = static_cast<const char*>(address);
@@ -128,7 +130,7 @@ bool fits(cudaMemcpyKind kind, bool to_device, bool from_device) {
 bool astray(const Side& side, const void* address) {
     const auto& memory = Memory::get();
     const auto* at = static_cast<const char*>(address);
-    return !side.on_device() && at >= memory.end - room && at < memory.end;
+    return !side.on_device() && at >= memory.begin && at < memory.end;
 }
 
 cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t handle,
