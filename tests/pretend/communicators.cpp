@@ -247,6 +247,13 @@ TEST(PretendNcclCommunicators, TakeMemoryOfTheirOwnForWindows) {
     });
 }
 
+TEST(PretendNcclCommunicators, ThatAreNoneCanBeEnded) {
+    EXPECT_NCCL(ncclCommFinalize(nullptr));
+    EXPECT_NCCL(ncclCommDestroy(nullptr));
+    EXPECT_NCCL(ncclCommAbort(nullptr));
+    EXPECT_NCCL(ncclCommRevoke(nullptr, NCCL_REVOKE_DEFAULT));
+}
+
 TEST(PretendNcclCommunicators, HaveAVersionThatCanBePretended) {
     auto version = 0;
     EXPECT_NCCL(ncclGetVersion(&version));

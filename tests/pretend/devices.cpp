@@ -65,13 +65,13 @@ TEST(PretendCuda, HasAsManyDevicesAsTheEnvironmentSays) {
 }
 
 TEST(PretendCuda, CanBeWithoutDevicesOrDriver) {
-    auto count = -1;
+    auto count = 7;
     setenv("PRETEND_DEVICES", "0", 1);
     EXPECT_EQ(cudaGetDeviceCount(&count), cudaErrorNoDevice);
-    EXPECT_EQ(count, 0);
     unsetenv("PRETEND_DEVICES");
     setenv("PRETEND_DRIVER", "0", 1);
     EXPECT_EQ(cudaGetDeviceCount(&count), cudaErrorInsufficientDriver);
+    EXPECT_EQ(count, 7);
     EXPECT_STREQ(cudaGetErrorName(cudaErrorInsufficientDriver), "cudaErrorInsufficientDriver");
     EXPECT_EQ(cudaDriverGetVersion(&count), cudaSuccess);
     EXPECT_EQ(count, 0);

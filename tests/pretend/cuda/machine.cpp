@@ -60,8 +60,7 @@ using namespace pretend_cuda;
 
 cudaError_t cudaGetDeviceCount(int* count) {
     if (!count) return said(cudaErrorInvalidValue);
-    *count = 0;
-    PRETEND_CUDA_READY();
+    PRETEND_CUDA_READY();  // as the real one, which leaves the count as it is where there is no driver
     *count = devices();
     return cudaSuccess;
 }
