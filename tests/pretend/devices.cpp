@@ -156,18 +156,21 @@ TEST(PretendCuda, OrdersStreamsByEvents) {
 
 TEST(PretendCuda, OrdersTheNullStreamWithStreamsThatBlockOnly) {
     const auto blocking = Stream(cudaStreamDefault), free = Stream();
+    const auto array = Array<unsigned char>(2);
     auto one = Gate(blocking.handle);
     auto other = Gate(free.handle);
     EXPECT_EQ(cudaStreamQuery(nullptr), cudaErrorNotReady);
-    const auto event = new_event();
-    EXPECT_CUDA(cudaEventRecord(event, nullptr));
-    EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+    EXPECT_CUDA(cudaMemsetAsync(*array, 1, 1, blocking.handle));
+    EXPECT_CUDA(cudaMemsetAsync(*array, 2, 1, nullptr));  // after that
+    EXPECT_CUDA(cudaMemsetAsync(*array + 1, 1, 1, nullptr));
+    EXPECT_CUDA(cudaMemsetAsync(*array + 1, 2, 1, blocking.handle));  // and after that
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));       // in which all could happen too early
     one.open();
-    EXPECT_CUDA(cudaEventSynchronize(event));
+    EXPECT_CUDA(cudaStreamSynchronize(nullptr));
     EXPECT_EQ(cudaStreamQuery(free.handle), cudaErrorNotReady);
+    EXPECT_EQ(array.values(), (std::vector<unsigned char>{2, 2}));
     other.open();
     EXPECT_CUDA(cudaDeviceSynchronize());
-    EXPECT_CUDA(cudaEventDestroy(event));
 }
 
 TEST(PretendCuda, ReadsPinnedMemoryLaterAndOtherMemoryAtOnce) {
