@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks see of others that are gone or have aborted, and how those that are left go on.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -84,7 +85,23 @@ void the_others_go_on(Rank& rank, bool revoked) {
     _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-const auto named = {Named("one dies", one_dies),
+/// A rank that stands still, and so reads nothing, does not hold up an abort.
+void one_stops(Rank& rank) {
+    const auto large = std::size_t{1} << 20;
+    const auto pid = Array<int>(1, getpid()), pids = Array<int>(2);
+    EXPECT_NCCL(ncclAllGather(*pid, *pids, 1, ncclInt32, rank.world, rank.stream));
+    rank.synchronize();
+    if (rank.rank == 1) raise(SIGSTOP);
+    const auto data = Array<int>(large);
+    EXPECT_NCCL(ncclAllReduce(*data, *data, large, ncclInt32, ncclSum, rank.world, rank.stream));
+    std::this_thread::sleep_for(100ms);
+    EXPECT_NCCL(ncclCommAbort(rank.world));
+    rank.synchronize();
+    kill(pids.values()[1], SIGKILL);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+const auto named = {Named("one stops", one_stops), Named("one dies", one_dies),
                     Named("shrink with abort", [](Rank& rank) { the_others_go_on(rank, false); }),
                     Named("shrink after revoke", [](Rank& rank) { the_others_go_on(rank, true); })};
 
@@ -96,6 +113,11 @@ TEST(PretendNcclFailures, AreSeenByTheOthersWhenARankDies) {
         EXPECT_EQ(outcome.exit_codes, (std::vector{0, 3, 0})) << program << "\n"
                                                               << outcome.outputs[0] << outcome.outputs[2];
     }
+}
+
+TEST(PretendNcclFailures, DoNotHoldUpAnAbortWhereARankStandsStill) {
+    const auto outcome = as_processes(2, "one stops");
+    EXPECT_EQ(outcome.exit_codes, (std::vector{0, 128 + SIGKILL})) << outcome.outputs[0];
 }
 
 TEST(PretendNcclFailures, AreSeenByTheOthersWhenARankAborts) {

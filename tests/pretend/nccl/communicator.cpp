@@ -72,7 +72,8 @@ std::vector<std::string> Communicator::meet(const std::vector<int>& among, std::
                                             std::uint64_t number, const std::string& call,
                                             const std::string& brought) {
     const auto until = out_of_patience();
-    for (const auto each : among) wire->send(each, under, Kind::meeting, number, {call, brought});
+    for (const auto each : among)
+        wire->send(each, under, Kind::meeting, number, {call, brought}, [&] { return stop->aborted.load(); });
     auto all = std::vector<std::string>{};
     for (const auto each : among) {
         const auto number_of = std::find(ranks.begin(), ranks.end(), each) - ranks.begin();
@@ -99,8 +100,10 @@ std::vector<std::string> Communicator::meet(const std::vector<int>& among, std::
 }
 
 void Communicator::leave(Kind how) {
+    const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    const auto given_up = [&] { return how == Kind::aborted && std::chrono::steady_clock::now() > soon; };
     for (const auto each : ranks)
-        if (each != wire->rank()) wire->send(each, id, how, 0, {});
+        if (each != wire->rank()) wire->send(each, id, how, 0, {}, given_up);
     wire->close(id);
 }
 

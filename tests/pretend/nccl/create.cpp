@@ -16,10 +16,6 @@ namespace {
 
 constexpr auto begin_of_ids = "pretend-nccl ";
 
-void demand(bool holds, const char* call, const char* what) {
-    if (!holds) throw Failure{ncclInvalidArgument, text(call, ": ", what)};
-}
-
 /// Hands over the handle at once, and has the rest done by a job that undoes it where it fails.
 void make(ncclComm_t* out, const std::shared_ptr<Communicator>& made, bool blocking,
           const std::function<void()>& work, const std::shared_ptr<Communicator>& parent = nullptr) {

@@ -6,10 +6,6 @@ using namespace pretend_nccl;
 
 namespace {
 
-void demand(bool holds, const char* call, const char* what) {
-    if (!holds) throw Failure{ncclInvalidArgument, text(call, ": ", what)};
-}
-
 void demand_memory(const Communicator& communicator, const void* buffer, std::size_t bytes, bool for_windows,
                    const char* call) {
     const auto place = pretend_cuda::find(buffer, bytes);

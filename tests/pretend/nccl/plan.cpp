@@ -58,7 +58,8 @@ std::string piece(const Operation& operation, int peer) {
 void tell(const Operation& operation) {
     auto& communicator = *operation.communicator;
     const auto send = [&](int peer, Kind kind, const Frame& frame) {
-        communicator.wire->send(communicator.wire_rank(peer), communicator.id, kind, operation.number, frame);
+        communicator.wire->send(communicator.wire_rank(peer), communicator.id, kind, operation.number, frame,
+                                [&] { return communicator.is_stopped(); });
     };
     if (operation.function == Function::send) {
         send(operation.root, Kind::message, {operation.content(), piece(operation, operation.root)});
@@ -76,7 +77,7 @@ void finish_receive(const Operation& operation) {
         violation(where(operation), ": rank ", operation.root, " sends ", frame.about);
     if (!frame.data.empty()) std::memcpy(operation.to.behind, frame.data.data(), frame.data.size());
     communicator.wire->send(communicator.wire_rank(operation.root), communicator.id, Kind::receipt,
-                            operation.number, {});
+                            operation.number, {}, [&] { return communicator.is_stopped(); });
 }
 
 void finish_collective(const Operation& operation) {

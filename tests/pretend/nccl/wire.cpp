@@ -20,16 +20,19 @@ struct Header {
     std::uint32_t unused;
 };
 
-/// Sends all of it, also to one that reads slowly; false: nobody is there any more.
-bool send_all(int socket, const char* bytes, std::size_t size) {
-    while (size > 0) {
-        const auto sent = ::send(socket, bytes, size, MSG_NOSIGNAL);
-        if (sent <= 0) {
-            if (sent < 0 && errno == EINTR) continue;
+/// Sends all of it, also to one that reads slowly; false: nobody is there any more, or `given_up()`.
+bool send_all(int socket, const std::string& bytes, const std::function<bool()>& given_up) {
+    for (auto sent = std::size_t{0}; sent < bytes.size();) {
+        const auto some =
+            ::send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (some >= 0) {
+            sent += static_cast<std::size_t>(some);
+        } else if (errno == EAGAIN) {
+            auto polled = pollfd{socket, POLLOUT, 0};
+            if (poll(&polled, 1, 20) == 0 && given_up()) return false;
+        } else if (errno != EINTR) {
             return false;
         }
-        bytes += sent;
-        size -= static_cast<std::size_t>(sent);
     }
     return true;
 }
@@ -61,15 +64,15 @@ Wire::~Wire() {
         if (each >= 0) ::close(each);
 }
 
-void Wire::send(int to, std::uint64_t communicator, Kind kind, std::uint64_t number, const Frame& frame) {
+void Wire::send(int to, std::uint64_t communicator, Kind kind, std::uint64_t number, const Frame& frame,
+                const std::function<bool()>& given_up) {
     if (to == rank_) return deliver({communicator, kind, rank_, number}, frame);
     const auto header = Header{communicator, number, frame.about.size(), frame.data.size(), kind, 0};
     const auto at = static_cast<std::size_t>(to);
     const auto lock = std::lock_guard(*sending_[at]);
-    auto bytes = std::string(reinterpret_cast<const char*>(&header), sizeof header) + frame.about;
-    if (frame.data.size() < 65536) bytes += frame.data;
-    if (send_all(sockets_[at], bytes.data(), bytes.size()) && frame.data.size() >= 65536)
-        send_all(sockets_[at], frame.data.data(), frame.data.size());
+    const auto bytes =
+        std::string(reinterpret_cast<const char*>(&header), sizeof header) + frame.about + frame.data;
+    if (!send_all(sockets_[at], bytes, given_up)) shutdown(sockets_[at], SHUT_RDWR);  // a frame may be cut
 }
 
 void Wire::deliver(const Key& key, Frame frame) {

@@ -37,6 +37,10 @@ struct Failure {
     std::string what;
 };
 
+inline void demand(bool holds, const char* call, const char* what) {
+    if (!holds) throw Failure{ncclInvalidArgument, text(call, ": ", what)};
+}
+
 /// When whoever waits has waited for too long.
 inline std::chrono::steady_clock::time_point out_of_patience() {
     return std::chrono::steady_clock::now() + std::chrono::milliseconds(setting("PRETEND_PATIENCE", 60'000));
@@ -68,10 +72,11 @@ public:
     Wire& operator=(const Wire&) = delete;
 
     int rank() const { return rank_; }
-    int size() const { return size_; }
 
-    /// To any rank, this one too. What can not be sent is lost with the rank.
-    void send(int to, std::uint64_t communicator, Kind kind, std::uint64_t number, const Frame& frame);
+    /// To any rank, this one too. What can not be sent is lost with the rank, and so is one that does not
+    /// read until `given_up()`.
+    void send(int to, std::uint64_t communicator, Kind kind, std::uint64_t number, const Frame& frame,
+              const std::function<bool()>& given_up);
     /// Waits until there is such a frame, or `given_up()`, which is asked again whenever something has come.
     bool take(const Key& key, Frame& frame, std::chrono::steady_clock::time_point until,
               const std::function<bool()>& given_up);
