@@ -8,8 +8,8 @@
 
 namespace {
 
+using Outcome = support::JobOutcome;
 using support::expect_says;
-using support::Outcome;
 
 Outcome job(const std::string& mode, int size) {
     return support::gloo_job(RANKMESH_GLOO_SURVIVORS_PROGRAM " " + mode, size);
