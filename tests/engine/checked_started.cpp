@@ -131,7 +131,7 @@ TEST(Checked, APassedDeadlineNamesTheCallAndWhoHasNotCome) {
             const auto text = text_of<Deadline>([&] { on.all_reduce(x); });
             EXPECT_NE(
                 text.find(" in all_reduce of 5 f32 by sum, call number 2 on 'dp' of mesh dp=3, group {0..2}: "
-                          "arrived {0, 2}, missing {1}; 'dp' of mesh dp=3 can not be used any more"),
+                          "arrived {0, 2}, missing 1 [dp=1]; 'dp' of mesh dp=3 can not be used any more"),
                 std::string::npos)
                 << text;
             EXPECT_THROW(on.barrier(), Deadline) << "a channel stays unusable";
