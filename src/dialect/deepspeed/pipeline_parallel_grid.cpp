@@ -12,7 +12,7 @@ using dialect::Fault;
 
 namespace {
 
-constexpr auto joined_with = "deepspeed::plan(topology)";
+constexpr auto grid_joined_with = "deepspeed::plan(topology)";
 
 /// The topology's axes, with a model axis of one where it has none: each rank is a slice by itself.
 Mesh joined_mesh(const ProcessTopology& topology) {
@@ -30,10 +30,10 @@ std::vector<std::string> all_but_data(const Mesh& mesh) {
 }
 
 Communicator model_group(const Member& member, const Mesh& mesh) {
-    dialect::check_mesh(member, mesh, joined_with);
+    dialect::check_mesh(member, mesh, grid_joined_with);
     const auto names = all_but_data(mesh);
     return dialect::communicator(member, std::vector<std::string_view>(names.begin(), names.end()),
-                                 joined_with);
+                                 grid_joined_with);
 }
 
 }  // namespace
@@ -73,9 +73,9 @@ std::vector<Partition> Place::new_groups() const {
 PipelineParallelGrid::PipelineParallelGrid(const Member& member, const ProcessTopology& topology)
     : Place(topology, member.rank(), member.mesh().size()),
       ds_model_proc_group(model_group(member, joined_mesh(topology))),
-      dp_proc_group(dialect::communicator(member, {"data"}, joined_with)),
-      pp_proc_group(dialect::communicator(member, {"pipe"}, joined_with)),
-      slice_proc_group(dialect::communicator(member, {"model"}, joined_with)) {}
+      dp_proc_group(dialect::communicator(member, {"data"}, grid_joined_with)),
+      pp_proc_group(dialect::communicator(member, {"pipe"}, grid_joined_with)),
+      slice_proc_group(dialect::communicator(member, {"model"}, grid_joined_with)) {}
 
 PipelineParallelGrid::PipelineParallelGrid(const Member& member)
     : PipelineParallelGrid(member, default_topology(member.mesh().size())) {}

@@ -19,7 +19,7 @@ using dialect::Refusal;
 namespace {
 
 constexpr auto base = std::string_view("base");
-constexpr auto joined_with = "megatron::plan(grid, groups)";
+constexpr auto grid_joined_with = "megatron::plan(grid, groups)";
 
 std::string quoted(std::string_view text) { return cat("'", text, "'"); }
 
@@ -76,11 +76,11 @@ Mesh turned_round(const std::vector<int>& shape, const std::vector<std::string>&
     return Mesh(std::span<const Axis>(axes)).shifted(rank_offset);
 }
 
-std::int64_t product(const std::vector<int>& shape) {
-    auto product = std::int64_t{1};
+std::int64_t volume(const std::vector<int>& shape) {
+    auto volume = std::int64_t{1};
     for (auto size : shape)
-        if (__builtin_mul_overflow(product, size, &product)) return std::numeric_limits<std::int64_t>::max();
-    return product;
+        if (__builtin_mul_overflow(volume, size, &volume)) return std::numeric_limits<std::int64_t>::max();
+    return volume;
 }
 
 Mesh checked_mesh(const std::vector<int>& shape, const std::vector<std::string>& dim_names,
@@ -89,7 +89,7 @@ Mesh checked_mesh(const std::vector<int>& shape, const std::vector<std::string>&
     const auto world = world_size ? *world_size : world_from_environment();
     if (rank_offset < 0)
         throw Error(Fault::out_of_range, cat("rank_offset must be non-negative, got ", rank_offset));
-    if (product(shape) > std::int64_t{world} - rank_offset)
+    if (volume(shape) > std::int64_t{world} - rank_offset)
         throw Error(Fault::sizes, cat("Grid shape ", list_of(shape), " is over sized with world size ", world,
                                       " and rank offset ", rank_offset));
     for (auto size : shape)
@@ -131,9 +131,9 @@ void Grid::register_view(const std::string& name, const std::vector<int>& shape,
         throw Error(Fault::argument, cat("View '", name, "' has duplicate dim_names: ", list_of(dim_names)));
     if (std::ranges::any_of(shape, [](int size) { return size < 1; }))
         throw Error(Fault::sizes, cat("View '", name, "' shape must be positive ints, got ", list_of(shape)));
-    if (product(shape) != size())
+    if (volume(shape) != size())
         throw Error(Fault::sizes, cat("View '", name, "' shape ", list_of(shape), " has size ",
-                                      product(shape), ", but the grid size is ", size()));
+                                      volume(shape), ", but the grid size is ", size()));
     if (repeats(shared_dims))
         throw Error(Fault::argument,
                     cat("View '", name, "' has duplicate shared_dims: ", list_of(shared_dims)));
@@ -262,8 +262,8 @@ Plan plan(const Grid& grid, const std::vector<GridGroup>& groups) {
 HyperCommGrid::HyperCommGrid(const Member& member, const Grid& grid) : Grid(grid), rank_(member.rank()) {
     destroy();
     for (const auto& view : views()) {
-        auto own = dialect::place(member, view, joined_with);
-        dialect::check_mesh(own, mesh(view), joined_with);
+        auto own = dialect::place(member, view, grid_joined_with);
+        dialect::check_mesh(own, mesh(view), grid_joined_with);
         places_.emplace_back(view, std::move(own));
     }
 }
@@ -290,7 +290,7 @@ Communicator HyperCommGrid::communicator(const Key& key) const {
     const auto own =
         std::ranges::find(places_, view, [](const auto& place) { return std::string_view(place.first); });
     const auto names = std::vector<std::string_view>(key.dims.begin(), key.dims.end());
-    return dialect::communicator(own->second, names, joined_with);
+    return dialect::communicator(own->second, names, grid_joined_with);
 }
 
 }  // namespace rankmesh::megatron

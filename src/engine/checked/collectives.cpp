@@ -52,7 +52,7 @@ std::string text_of(const std::vector<int>& ranks) {
     return cat(ranks.size() == 1 ? "rank " : "ranks ", ranks_to_string(ranks));
 }
 
-struct Class {
+struct Calling {
     const Said* said;
     std::vector<int> ranks;
     std::vector<const char*> members;
@@ -68,17 +68,17 @@ std::string text_of(const std::vector<const char*>& members) {
 }
 
 /// The members by what they say, largest class first.
-std::vector<Class> classes_of(const std::vector<Said>& all, const Ranks& ranks) {
-    auto classes = std::vector<Class>{};
+std::vector<Calling> classes_of(const std::vector<Said>& all, const Ranks& ranks) {
+    auto classes = std::vector<Calling>{};
     for (std::size_t i = 0; i < all.size(); ++i) {
-        const auto same = [&](const Class& each) { return compared(*each.said) == compared(all[i]); };
+        const auto same = [&](const Calling& each) { return compared(*each.said) == compared(all[i]); };
         auto found = std::ranges::find_if(classes, same);
         if (found == classes.end()) found = classes.insert(found, {&all[i], {}, {}});
         found->ranks.push_back(ranks[static_cast<int>(i)]);
         found->members.push_back(all[i].member.text);
     }
     std::ranges::stable_sort(classes,
-                             [](const Class& a, const Class& b) { return a.ranks.size() > b.ranks.size(); });
+                             [](const Calling& a, const Calling& b) { return a.ranks.size() > b.ranks.size(); });
     for (auto& each : classes) std::ranges::sort(each.ranks);
     return classes;
 }

@@ -2,11 +2,11 @@
 #include "engine/gloo/pmix_rendezvous.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/first_ranks.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
@@ -14,12 +14,6 @@ namespace {
 
 /// How long servers may take to say, when something has gone wrong, who has come.
 constexpr auto patience = std::chrono::milliseconds(100);
-
-std::vector<int> first_ranks(int size) {
-    auto ranks = std::vector<int>(static_cast<std::size_t>(size));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
-}
 
 }  // namespace
 

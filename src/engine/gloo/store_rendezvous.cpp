@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/first_ranks.hpp"
 #include "engine/host.hpp"
 #include "engine/words.hpp"
 
@@ -21,12 +22,6 @@ namespace {
 constexpr int children = 8;
 /// How long a store may take for what is asked of it as the deadline passes, or by who leaves.
 constexpr auto grace = std::chrono::milliseconds(500);
-
-std::vector<int> first_ranks(int size) {
-    auto ranks = std::vector<int>(static_cast<std::size_t>(size));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
-}
 
 }  // namespace
 

@@ -11,18 +11,13 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/threads/world.hpp"
+#include "engine/first_ranks.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh {
 
 namespace detail {
 namespace {
-
-std::vector<int> first_ranks(int size) {
-    auto ranks = std::vector<int>(static_cast<std::size_t>(size));
-    for (int r = 0; r < size; ++r) ranks[static_cast<std::size_t>(r)] = r;
-    return ranks;
-}
 
 /// One member's view of a room.
 class Seat final : public Channel {
