@@ -86,6 +86,9 @@ public:
     virtual void leave(std::uint64_t ticket, const Label& label) noexcept = 0;
     /// This member is gone and will call nothing more.
     virtual void leave() noexcept = 0;
+    /// Throws what a call would now throw because of what peers have done; any thread may ask. For a device's
+    /// channel beside this one: its own engine may not hear of it.
+    virtual void throw_if_broken(const Label&) {}
 
     /// What the channel is in now; a thread that finds it other than idle may not call.
     enum class State : std::uint8_t { idle, used, collecting, failed };

@@ -24,6 +24,8 @@ public:
                                             const std::shared_ptr<Channel>& host, bool everyone) = 0;
     /// What a group of this rank alone runs on.
     virtual std::shared_ptr<Channel> alone() = 0;
+    /// What it has made so far and what that takes, for the log of a join; "" says nothing.
+    virtual std::string report() const { return {}; }
 };
 
 }  // namespace rankmesh::detail

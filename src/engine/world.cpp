@@ -130,11 +130,12 @@ Member World::join(std::span<const Declaration> plan, std::optional<Misuse> wron
         for (const auto& place : state->places)
             detail::append(meshes, detail::cat(meshes.empty() ? "" : ", ", to_string(place.mesh.mesh)));
         const auto prefix = member.prefix();
+        const auto beside = world.device() ? world.device()->report() : std::string{};
         const auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
         world.log(prefix.substr(1, prefix.size() - 2),
                   detail::cat("joined ", meshes, " as rank ", world.rank(), " of ", world.size(), " on ",
                               world.engine(), ": ", state->joining.channels.size(), " channels in ",
-                              std::to_string(took.count()), " ms"));
+                              std::to_string(took.count()), " ms", beside.empty() ? "" : "; ", beside));
     }
     return member;
 }

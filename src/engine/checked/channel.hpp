@@ -27,6 +27,7 @@ public:
     bool done(std::uint64_t ticket) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
+    void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
 
     /// What the calls reach in the end.
     const Channel& engine() const { return *engine_; }

@@ -37,6 +37,10 @@ public:
         engine_->leave();
         comparer_->leave();
     }
+    void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
+
+    /// What the calls reach in the end.
+    const Channel& engine() const { return *engine_; }
 
 private:
     void compare(std::span<const Call> calls, const Label& label, Duration deadline);

@@ -30,6 +30,9 @@ public:
     bool done(std::uint64_t ticket) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
+    void throw_if_broken(const Label& label) override {
+        if (lookout_.is_broken()) lookout_.throw_verdict(label);
+    }
 
 private:
     using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;

@@ -199,6 +199,11 @@ void Room::poison(int rank, const std::string& why) noexcept {
     changed_.notify_all();
 }
 
+void Room::throw_if_poisoned(const Label& label) {
+    const auto lock = std::lock_guard(mutex_);
+    if (poison_) throw_poison(label);
+}
+
 void Room::throw_poison(const Label& label) const {
     if (poison_->deadline)
         throw Deadline(cat(poison_->why, "; ", label.text(), " can not be used any more"), poison_->arrived,

@@ -35,6 +35,7 @@ public:
     /// Makes every present and later call of every member throw Lost; rank -1: of one that is none of this
     /// world.
     void poison(int rank, const std::string& why) noexcept;
+    void throw_if_poisoned(const Label& label);
 
 private:
     struct Mismatch {

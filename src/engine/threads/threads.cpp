@@ -43,6 +43,7 @@ public:
         job_->left(rank());
         room_->poison(rank(), cat("rank ", rank(), " left by an exception"));
     }
+    void throw_if_broken(const Label& label) override { room_->throw_if_poisoned(label); }
 
 private:
     int rank() const { return room_->ranks()[static_cast<std::size_t>(position_)]; }
