@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between rankmesh and the types of NCCL and CUDA: link rankmesh::nccl.
+#pragma once
+
+#include <nccl.h>
+
+#include <rankmesh/engine/nccl.hpp>
+
+namespace rankmesh::nccl {
+
+/// A stream of the program's, for `communicator.on(stream(...))`.
+inline Stream stream(cudaStream_t stream) { return {stream}; }
+
+/// The ranks of `host` on a communicator of the program's over the same ranks in the same order; all of them
+/// call it.
+///
+/// Groups are split from it, and the device is its. It stays the program's, who destroys it after all that
+/// came of it has gone, and calls nothing on it while a join runs. Throws Misuse for another number of ranks
+/// or another rank, on all ranks.
+///
+///     void train(World& host, ncclComm_t comm) {
+///         auto world = nccl::adopt(host, comm);
+///         world.join({{"dp", rest}}).on("dp").barrier();
+///     }
+World adopt(const rankmesh::World& host, ncclComm_t comm);
+
+/// The NCCL communicator behind a communicator, to call NCCL on; null for a group of one.
+///
+/// It stays rankmesh's, and lives as long as any handle of its group. It is a non-blocking one: a call that
+/// gives ncclInProgress is complete when ncclCommGetAsyncError gives something else. Operations on it come in
+/// the same order on all members, those of rankmesh among them. Throws Misuse for a communicator of a host.
+///
+///     void look_up(const Member& me, ncclComm_t& comm) { comm = nccl::native(me.on("tp")); }
+ncclComm_t native(const Communicator& communicator);
+
+}  // namespace rankmesh::nccl

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nccl/channel.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/nccl/reductions.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+cudaStream_t stream_of(const Call& call) { return static_cast<cudaStream_t>(call.stream.handle); }
+
+}  // namespace
+
+NcclChannel::NcclChannel(Parts parts) : cuda_(Libraries::get().cuda), parts_(std::move(parts)) {
+    parts_.device->use();
+    seat_ = {.comm = parts_.comm ? parts_.comm->handle() : nullptr,
+             .position = parts_.position,
+             .size = parts_.size};
+    if (seat_.comm) cuda_.check(cuda_.malloc(&seat_.barrier, sizeof(std::int32_t)), "cudaMalloc");
+    parts_.device->add(*this);
+}
+
+NcclChannel::~NcclChannel() {
+    for (auto pause = std::chrono::microseconds(10);;
+         pause = std::min(2 * pause, std::chrono::microseconds(5000))) {
+        watch();
+        {
+            const auto lock = std::lock_guard(mutex_);
+            if (error_ || flying_.empty()) break;
+        }
+        std::this_thread::sleep_for(pause);
+    }
+    parts_.device->remove(*this);
+    cuda_.set_device(parts_.device->number);
+    for (const auto& work : works_) cuda_.event_destroy(work.over);
+    if (ready_) cuda_.event_destroy(ready_);
+    if (own_) cuda_.stream_destroy(own_);
+    if (seat_.barrier) cuda_.free(seat_.barrier);
+    parts_.device->bury(std::move(parts_.comm));
+}
+
+void NcclChannel::run(const Call& call, const Label& label, Duration deadline) {
+    auto& work = launch({&call, 1}, label, stream_of(call));
+    const auto lock = std::lock_guard(mutex_);
+    limit(work, deadline);
+    publish(work, call, label, false);
+}
+
+std::uint64_t NcclChannel::start(std::span<const Call> calls, const Label& label) {
+    const auto stream = stream_of(calls.front());
+    if (!own_) {
+        parts_.device->use();
+        cuda_.check(cuda_.stream_create(&own_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        cuda_.check(cuda_.event_create(&ready_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
+    if (!stream) parts_.device->use();
+    cuda_.check(cuda_.event_record(ready_, stream), "cudaEventRecord");
+    cuda_.check(cuda_.stream_wait(own_, ready_, 0), "cudaStreamWaitEvent");
+    auto& work = launch(calls, label, own_);
+    const auto lock = std::lock_guard(mutex_);
+    publish(work, calls.front(), label, true);
+    return work.ticket;
+}
+
+/// Puts calls on a stream; the work is nobody's yet.
+NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label& label, cudaStream_t stream) {
+    auto& work = fresh();
+    try {
+        for (const auto& call : calls) {
+            check_nccl(call, label, seat_.position);
+            check_memory(call, label);
+        }
+    } catch (...) {
+        const auto lock = std::lock_guard(mutex_);
+        free_.push_back(&work);
+        throw;
+    }
+    parts_.device->use();  // NCCL's calls ask for it, and a null stream is the one of it
+    if (latest_ && last_ != stream)
+        cuda_.check(cuda_.stream_wait(stream, latest_->over, 0), "cudaStreamWaitEvent");
+    try {
+        auto scratch = Scratch();
+        if (const auto result = enqueue(calls, seat_, stream, scratch); result != ncclSuccess)
+            parts_.comm->settle(result, {cat(to_string(calls.front()), " on ", label.text(), " on rank ",
+                                             parts_.device->rank),
+                                         parts_.deadline});
+        cuda_.check(cuda_.event_record(work.over, stream), "cudaEventRecord");
+    } catch (...) {
+        auto error = std::current_exception();
+        try {
+            // Where a peer has gone it is the host's engine that knows which.
+            if (parts_.host) parts_.host->throw_if_broken(*parts_.label);
+        } catch (...) {
+            error = std::current_exception();
+        }
+        const auto lock = std::lock_guard(mutex_);
+        free_.push_back(&work);
+        break_with(error);
+        fail(error_);
+        std::rethrow_exception(error_);
+    }
+    last_ = stream;
+    latest_ = &work;
+    return work;
+}
+
+/// Throws Misuse for memory that is not the device's.
+void NcclChannel::check_memory(const Call& call, const Label& label) {
+    const auto used = used_buffers(call, seat_.position);
+    for (const auto* address : {used.in, used.out}) {
+        if (!address) continue;
+        // Whoever calls again and again does so with the same buffers.
+        auto& known = known_[(reinterpret_cast<std::uintptr_t>(address) >> 9) % known_.size()];
+        if (known == address) continue;
+        auto attributes = cudaPointerAttributes{};
+        const auto error = cuda_.pointer_attributes(&attributes, address);
+        if (error != cudaSuccess) cuda_.last_error();
+        if (error != cudaSuccess ||
+            (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged))
+            throw Misuse(cat(to_string(call), " on ", label.text(),
+                             " was given host memory as that of a device; copy it there, or call it on "
+                             "host()"));
+        if (attributes.type == cudaMemoryTypeDevice && attributes.device != parts_.device->number)
+            throw Misuse(cat(to_string(call), " on ", label.text(), " was given memory of device ",
+                             attributes.device, "; that of this rank is ", parts_.device->number));
+        known = address;
+    }
+}
+
+/// A work with an event; throws what the channel is broken by.
+NcclChannel::Work& NcclChannel::fresh() {
+    const auto lock = std::lock_guard(mutex_);
+    if (error_) {
+        fail(error_);
+        std::rethrow_exception(error_);
+    }
+    if (free_.empty()) land();
+    if (free_.empty()) {
+        parts_.device->use();
+        auto over = cudaEvent_t{};
+        cuda_.check(cuda_.event_create(&over, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+        works_.push_back({.ticket = works_.size(), .over = over});
+        free_.push_back(&works_.back());
+    }
+    auto* work = free_.back();
+    free_.pop_back();
+    *work = {.ticket = work->ticket, .over = work->over};
+    return *work;
+}
+
+// Under the lock.
+
+void NcclChannel::publish(Work& work, const Call& call, const Label& label, bool held) {
+    work.stream = stream_of(call);
+    work.call = call;
+    work.label = &label;
+    work.number = ++number_;
+    work.held = held;
+    work.flying = true;
+    work.error = error_;  // it may have come meanwhile
+    flying_.push_back(&work);
+}
+
+void NcclChannel::limit(Work& work, Duration deadline) {
+    if (work.until != TimePoint::max()) return;
+    work.deadline = deadline;
+    work.until = from_now(deadline);
+}
+
+void NcclChannel::wait(std::uint64_t ticket, const Label&, Duration deadline) {
+    auto& work = works_[ticket];
+    auto lock = std::unique_lock(mutex_);
+    limit(work, deadline);
+    if (!work.error) {
+        if (!work.stream) parts_.device->use();
+        cuda_.check(cuda_.stream_wait(work.stream, work.over, 0), "cudaStreamWaitEvent");
+        return;
+    }
+    const auto error = work.error;
+    spend(work);
+    lock.unlock();
+    let_go(work);
+    fail(error);
+    std::rethrow_exception(error);
+}
+
+void NcclChannel::synchronize(std::uint64_t ticket, const Label&, Duration deadline) {
+    auto& work = works_[ticket];
+    auto lock = std::unique_lock(mutex_);
+    limit(work, deadline);
+    for (auto pause = std::chrono::microseconds(0); !work.error && !is_over(work);) {
+        if (std::chrono::steady_clock::now() >= work.until) {
+            break_with(deadline_of(work));
+            break;
+        }
+        lock.unlock();
+        std::this_thread::sleep_for(pause);
+        pause = std::min(pause + std::chrono::microseconds(5), std::chrono::microseconds(200));
+        lock.lock();
+    }
+    const auto error = work.error;
+    spend(work);
+    lock.unlock();
+    if (!error) return;
+    let_go(work);
+    fail(error);
+    std::rethrow_exception(error);
+}
+
+bool NcclChannel::done(std::uint64_t ticket) {
+    const auto lock = std::lock_guard(mutex_);
+    const auto& work = works_[ticket];
+    return work.error || is_over(work);
+}
+
+void NcclChannel::throw_if_broken(const Label&) {
+    const auto lock = std::lock_guard(mutex_);
+    if (error_) std::rethrow_exception(error_);
+}
+
+void NcclChannel::forget(std::uint64_t ticket) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    spend(works_[ticket]);
+}
+
+void NcclChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
+    auto& work = works_[ticket];
+    {
+        const auto lock = std::lock_guard(mutex_);
+        auto pending = true;
+        try {
+            pending = !work.error && !is_over(work);
+        } catch (...) {  // then it is
+        }
+        if (pending && parts_.comm) {
+            parts_.host->leave();  // by which peers hear of it
+            const auto rank = parts_.device->rank;
+            break_with(
+                std::make_exception_ptr(Lost(cat("rank ", rank, " left by an exception with a pending ",
+                                                 to_string(work.call), " on ", label.text()),
+                                             {rank})));
+        }
+        spend(work);
+    }
+    let_go(work);
+}
+
+void NcclChannel::leave() noexcept {
+    if (!parts_.comm) return;
+    const auto rank = parts_.device->rank;
+    const auto lock = std::lock_guard(mutex_);
+    break_with(std::make_exception_ptr(Lost(cat("rank ", rank, " left by an exception"), {rank})));
+}
+
+}  // namespace rankmesh::detail

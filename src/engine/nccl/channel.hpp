@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/channel.hpp"
+#include "engine/nccl/comm.hpp"
+#include "engine/nccl/device.hpp"
+#include "engine/nccl/operations.hpp"
+
+namespace rankmesh::detail {
+
+/// One group on NCCL, or one rank by itself on its device.
+///
+/// A blocking call is put on its own stream; what is started goes on a stream of the channel's, after what
+/// the call's holds by then. Calls on other streams than the one before come after that one. An event behind
+/// each says when it is over; the device's thread keeps deadlines, and hears of errors and of peers that are
+/// gone.
+class NcclChannel final : public Channel, private Watched {
+public:
+    struct Parts {
+        std::shared_ptr<NcclDevice> device;
+        std::unique_ptr<NcclComm> comm = nullptr;      // null in a group of one, like all that follows
+        std::shared_ptr<Channel> host = nullptr;       // which connects the same ranks
+        std::shared_ptr<const Label> label = nullptr;  // that of the first handle
+        int position = 0;
+        int size = 1;
+        Duration deadline = {};  // for what a call has to connect
+    };
+    explicit NcclChannel(Parts parts);
+    /// Returns once nothing is in flight, or it has failed.
+    ~NcclChannel() override;
+
+    void run(const Call& call, const Label& label, Duration deadline) override;
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override;
+    void synchronize(std::uint64_t ticket, const Label& label, Duration deadline) override;
+    bool done(std::uint64_t ticket) override;
+    void forget(std::uint64_t ticket) noexcept override;
+    void leave(std::uint64_t ticket, const Label& label) noexcept override;
+    void leave() noexcept override;
+    void throw_if_broken(const Label& label) override;
+
+    /// Null in a group of one.
+    ncclComm_t comm() const { return seat_.comm; }
+
+private:
+    using TimePoint = std::chrono::steady_clock::time_point;
+    /// Calls that were handed over together.
+    struct Work {
+        std::uint64_t ticket = 0;       // its place among the works
+        cudaEvent_t over = nullptr;     // recorded behind it
+        cudaStream_t stream = nullptr;  // of the call
+        Call call = {};                 // the first one
+        const Label* label = nullptr;
+        std::uint64_t number = 0;  // among those of this channel
+        Duration deadline = {};
+        TimePoint until = TimePoint::max();  // from when somebody waits
+        bool held = false;                   // by a ticket
+        bool flying = false;
+        std::exception_ptr error = nullptr;
+    };
+
+    Work& launch(std::span<const Call> calls, const Label& label, cudaStream_t stream);
+    void check_memory(const Call& call, const Label& label);
+    Work& fresh();
+    void publish(Work& work, const Call& call, const Label& label, bool held);
+    bool is_over(const Work& work) const;
+    void land();
+    void spend(Work& work);
+    static void limit(Work& work, Duration deadline);
+    void break_with(std::exception_ptr error) noexcept;
+    void let_go(const Work& work) const noexcept;
+    void watch() noexcept override;
+    std::string text(const Work& work) const;
+    std::exception_ptr deadline_of(const Work& work) const;
+
+    const Cuda& cuda_;
+    Parts parts_;
+    NcclSeat seat_;
+    cudaStream_t own_ = nullptr;    // of what is started
+    cudaEvent_t ready_ = nullptr;   // a stream has come to what is started on it
+    cudaStream_t last_ = nullptr;   // the stream of the last call,
+    const Work* latest_ = nullptr;  // which is this one
+    std::uint64_t number_ = 0;
+    std::array<const void*, 64> known_ = {};  // memory of the device, by a hash of its address
+
+    // What the device's thread sees as well.
+    std::mutex mutex_;
+    std::deque<Work> works_;  // which do not move
+    std::vector<Work*> free_;
+    std::deque<Work*> flying_;  // in their order, which is the one in which they end
+    std::exception_ptr error_;
+    bool suspicious_ = false;  // NCCL has lost a peer that the host's engine still had
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in flight on a channel, and how it ends. All but `watch` and `let_go` is called under the lock.
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/nccl/channel.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+
+/// How long buffers are waited for that a broken communicator may still use.
+constexpr auto grace = std::chrono::seconds(2);
+
+bool NcclChannel::is_over(const Work& work) const {
+    if (!work.flying) return true;
+    const auto result = cuda_.event_query(work.over);
+    if (result != cudaErrorNotReady) cuda_.check(result, "a work on the device");
+    return result == cudaSuccess;
+}
+
+/// Lets what is over be so.
+void NcclChannel::land() {
+    while (!flying_.empty() && !flying_.front()->error && is_over(*flying_.front())) {
+        auto& work = *flying_.front();
+        flying_.pop_front();
+        work.flying = false;
+        if (!work.held) free_.push_back(&work);
+    }
+}
+
+/// Its ticket is nobody's any more.
+void NcclChannel::spend(Work& work) {
+    work.held = false;
+    if (!work.flying) free_.push_back(&work);
+}
+
+std::string NcclChannel::text(const Work& work) const {
+    return cat(to_string(work.call), ", call number ", work.number, " on ", work.label->text(), ", group ",
+               to_string(work.label->ranks));
+}
+
+std::exception_ptr NcclChannel::deadline_of(const Work& work) const {
+    return std::make_exception_ptr(
+        Deadline(cat("the deadline of ", to_text(work.deadline), " passed on rank ", parts_.device->rank,
+                     " in ", text(work), "; NCCL does not say who is missing; ", work.label->text(),
+                     " can not be used any more"),
+                 {}, {}));
+}
+
+/// The first error is that of all that is in flight, and of every later call.
+void NcclChannel::break_with(std::exception_ptr error) noexcept {
+    if (error_) return;
+    try {
+        land();
+    } catch (...) {  // a device that answers nothing is broken, too
+    }
+    error_ = std::move(error);
+    for (auto* work : flying_) work->error = error_;
+    if (parts_.comm) parts_.comm->stop();
+}
+
+/// Looks after what is in flight; on the device's thread, and on that which destroys the channel.
+void NcclChannel::watch() noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    try {
+        if (error_) return;
+        land();
+        if (flying_.empty()) return;
+        const auto now = std::chrono::steady_clock::now();
+        for (const auto* work : flying_)
+            if (now >= work->until) return break_with(deadline_of(*work));
+        if (!parts_.comm) return;
+        parts_.host->throw_if_broken(*parts_.label);
+        const auto result = parts_.comm->error();
+        // The host's engine may be about to know who it is that has gone.
+        if (result == ncclRemoteError && !std::exchange(suspicious_, true)) return;
+        if (result != ncclSuccess) break_with(parts_.comm->failure(result, text(*flying_.front())));
+    } catch (...) {
+        break_with(std::current_exception());
+    }
+}
+
+/// Waits until the device has let go of the buffers of a work that has failed.
+void NcclChannel::let_go(const Work& work) const noexcept {
+    const auto until = std::chrono::steady_clock::now() + grace;
+    while (cuda_.event_query(work.over) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
+}  // namespace rankmesh::detail

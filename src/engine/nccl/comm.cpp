@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nccl/comm.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <rankmesh/core/error.hpp>
+
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Waits until `ready`, looking ever more rarely; false if the time has come before.
+template <class Ready>
+bool wait_until(Clock::time_point until, Ready&& ready) {
+    auto pause = std::chrono::microseconds(1);
+    while (!ready()) {
+        if (Clock::now() >= until) return false;
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, std::chrono::microseconds(1000));
+    }
+    return true;
+}
+
+[[noreturn]] void throw_deadline(const NcclComm::Phase& phase) {
+    throw Deadline(cat("the deadline of ", to_text(phase.deadline), " passed in ", phase.what,
+                       "; NCCL does not say who is missing"),
+                   {}, {});
+}
+
+}  // namespace
+
+ncclConfig_t NcclComm::config() const {
+    auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
+    config.blocking = 0;
+    config.commName = name_.c_str();
+    return config;
+}
+
+std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size, int rank, std::string name,
+                                         const Phase& phase) {
+    const auto& nccl = Libraries::get().nccl;
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl, std::move(name)));
+    auto config = made->config();
+    made->settle(ids.size() == 1 ? nccl.init(&made->comm_, size, ids.front(), rank, &config)
+                                 : nccl.init_scalable(&made->comm_, size, rank, static_cast<int>(ids.size()),
+                                                      ids.data(), &config),
+                 phase);
+    made->complete_ = true;
+    return made;
+}
+
+std::unique_ptr<NcclComm> NcclComm::adopt(ncclComm_t comm) {
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(Libraries::get().nccl, {}));
+    made->comm_ = comm;
+    made->own_ = false;
+    return made;
+}
+
+std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, bool share, std::string name,
+                                          const Phase& phase) {
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(name)));
+    auto config = made->config();
+    config.splitShare = share ? 1 : 0;
+    settle(nccl_.split(comm_, colour, key, &made->comm_, &config), phase);
+    if (colour == NCCL_SPLIT_NOCOLOR) return nullptr;
+    // NCCL may fill it in from a thread of its own, even after the parent is done.
+    const auto child = std::atomic_ref(made->comm_);
+    if (!wait_until(from_now(phase.deadline), [&] { return child.load() != nullptr; })) throw_deadline(phase);
+    made->settle(ncclInProgress, phase);
+    made->complete_ = true;
+    return made;
+}
+
+NcclComm::~NcclComm() {
+    if (comm_ && own_) nccl_.abort(comm_);
+}
+
+bool NcclComm::end() noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    if (!comm_ || !own_ || stopped_) return true;
+    auto state = ncclSuccess;
+    if (nccl_.async_error(comm_, &state) != ncclSuccess) return true;
+    if (state == ncclInProgress) return false;
+    if (state != ncclSuccess) return true;  // and is aborted
+    if (!finalized_) {
+        finalized_ = true;
+        state = nccl_.finalize(comm_);
+        return state != ncclSuccess && state != ncclInProgress;
+    }
+    // What ranks of one host do together is done, so that this waits for nobody.
+    nccl_.destroy(comm_);
+    comm_ = nullptr;
+    return true;
+}
+
+void NcclComm::settle(ncclResult_t result, const Phase& phase) {
+    const auto known = wait_until(from_now(phase.deadline), [&] {
+        return result != ncclInProgress || nccl_.async_error(comm_, &result) != ncclSuccess ||
+               result != ncclInProgress;
+    });
+    if (known && result == ncclSuccess) return;
+    const auto error = known ? failure(result, phase.what) : nullptr;
+    stop();
+    if (error) std::rethrow_exception(error);
+    throw_deadline(phase);
+}
+
+ncclResult_t NcclComm::error() const {
+    const auto lock = std::lock_guard(mutex_);
+    if (stopped_) return ncclSuccess;
+    auto result = ncclSuccess;
+    nccl_.async_error(comm_, &result);
+    return result == ncclInProgress ? ncclSuccess : result;
+}
+
+std::exception_ptr NcclComm::failure(ncclResult_t result, const std::string& what) const {
+    const auto* more = nccl_.last_error(comm_);
+    const auto text = cat("NCCL reports '", nccl_.error_string(result), "' in ", what,
+                          more && *more ? ": " : "", more ? more : "");
+    if (result == ncclRemoteError) return std::make_exception_ptr(Lost(text, {}));
+    return std::make_exception_ptr(EngineFailure(text));
+}
+
+void NcclComm::stop() noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    if (stopped_ || !comm_) return;
+    stopped_ = true;
+    if (!own_) return;  // its owner may still want it
+    // Who calls NCCL at this moment still has a communicator after this, and none after an abort.
+    if (complete_ && nccl_.revoke && nccl_.revoke(comm_, NCCL_REVOKE_DEFAULT) != ncclInvalidArgument) return;
+    nccl_.abort(comm_);
+    comm_ = nullptr;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/channel.hpp"
+#include "engine/nccl/library.hpp"
+
+namespace rankmesh::detail {
+
+/// One NCCL communicator. It is a non-blocking one: whatever takes long inside NCCL ends at a deadline.
+class NcclComm {
+public:
+    /// What is waited for, in the words of a passed deadline, and for how long.
+    struct Phase {
+        std::string what;
+        Duration deadline;
+    };
+
+    /// Of `size` ranks that have the same ids; all of them call it.
+    static std::unique_ptr<NcclComm> init(std::vector<ncclUniqueId> ids, int size, int rank, std::string name,
+                                          const Phase& phase);
+    /// One of the program's own, which stays so.
+    static std::unique_ptr<NcclComm> adopt(ncclComm_t comm);
+    /// Called by all ranks of this one; null where `colour` is NCCL_SPLIT_NOCOLOR. `share` lets the new one
+    /// use the resources of this one.
+    std::unique_ptr<NcclComm> split(int colour, int key, bool share, std::string name, const Phase& phase);
+
+    /// Aborts it, unless `end` has said that it has ended.
+    ~NcclComm();
+    NcclComm(const NcclComm&) = delete;
+    NcclComm& operator=(const NcclComm&) = delete;
+
+    ncclComm_t handle() const { return comm_; }
+    /// Returns once what a call of NCCL has begun is complete; throws what it ended with, or Deadline.
+    void settle(ncclResult_t result, const Phase& phase);
+    /// The error that NCCL has met since, ncclSuccess if none; any thread may ask.
+    ncclResult_t error() const;
+    /// `result` as an error with NCCL's own words: Lost where a peer has gone, else EngineFailure.
+    std::exception_ptr failure(ncclResult_t result, const std::string& what) const;
+    /// Ends what is in flight, also what never would; nothing more may be called. Any thread may.
+    void stop() noexcept;
+    /// Ends it together with the other ranks, without waiting for them: called again until it gives true.
+    bool end() noexcept;
+
+private:
+    NcclComm(const Nccl& nccl, std::string name) : nccl_(nccl), name_(std::move(name)) {}
+    ncclConfig_t config() const;
+
+    const Nccl& nccl_;
+    const std::string name_;  // which NCCL may not copy
+    ncclComm_t comm_ = nullptr;
+    bool own_ = true;
+    bool complete_ = false;  // it was made, by all its ranks
+    bool finalized_ = false;
+
+    mutable std::mutex mutex_;  // held where other threads than the caller's use it
+    bool stopped_ = false;
+};
+
+}  // namespace rankmesh::detail

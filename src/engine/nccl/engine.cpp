@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nccl/engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::detail {
+namespace {
+
+std::string bytes_of(const ncclUniqueId& id) { return {id.internal, sizeof id.internal}; }
+
+void check(ncclResult_t result, const char* what) {
+    if (result != ncclSuccess)
+        throw EngineFailure(cat("NCCL reports '", Libraries::get().nccl.error_string(result), "' in ", what));
+}
+
+std::string pack(const std::vector<std::string>& said) {
+    auto bytes = std::string{};
+    for (const auto& each : said) append(bytes, cat(each.size(), " ", each));
+    return bytes;
+}
+
+std::vector<std::string> unpack(const std::string& bytes) {
+    auto said = std::vector<std::string>{};
+    for (std::size_t at = 0; at < bytes.size();) {
+        const auto space = bytes.find(' ', at);
+        const auto length = std::stoul(bytes.substr(at, space - at));
+        said.push_back(bytes.substr(space + 1, length));
+        at = space + 1 + length;
+    }
+    return said;
+}
+
+}  // namespace
+
+std::vector<std::string> all_say(Exchange& exchange, const std::string& own) {
+    const auto rank = exchange.rank();
+    const auto size = exchange.size();
+    auto said = std::vector{own};
+    auto step = 1;
+    for (; step < size && (rank & step) == 0; step *= 2)
+        if (rank + step < size)
+            for (auto& each : unpack(exchange.receive(rank + step))) said.push_back(std::move(each));
+    if (rank != 0) {
+        exchange.send(rank - step, pack(said));
+        said = unpack(exchange.receive(rank - step));
+    }
+    const auto packed = pack(said);
+    for (step /= 2; step >= 1; step /= 2)
+        if (rank + step < size) exchange.send(rank + step, packed);
+    return said;
+}
+
+NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
+                       ncclComm_t root)
+    : exchange_(exchange),
+      device_(std::move(device)),
+      share_(share),
+      deadline_(deadline),
+      free_before_(free_memory()),
+      root_(root ? NcclComm::adopt(root) : nullptr) {}
+
+NcclEngine::~NcclEngine() { device_->bury(std::move(root_)); }
+
+std::size_t NcclEngine::free_memory() const {
+    const auto& cuda = Libraries::get().cuda;
+    device_->use();
+    auto free = std::size_t{0};
+    auto total = std::size_t{0};
+    cuda.check(cuda.memory_info(&free, &total), "cudaMemGetInfo");
+    return free;
+}
+
+NcclComm& NcclEngine::root() {
+    if (root_) return *root_;
+    const auto rank = exchange_.rank();
+    const auto size = exchange_.size();
+    const auto count = (size + nccl_ranks_per_id - 1) / nccl_ranks_per_id;
+    // Each id is made by the first of those that it serves, who then listens for them.
+    auto own = ncclUniqueId{};
+    const auto makes = std::int64_t{rank} * count % size < count;
+    if (makes) check(Libraries::get().nccl.unique_id(&own), "ncclGetUniqueId");
+    auto ids = std::vector<ncclUniqueId>{};
+    for (const auto& said : all_say(exchange_, makes ? bytes_of(own) : std::string{}))
+        if (said.size() == sizeof own.internal) std::memcpy(&ids.emplace_back(), said.data(), said.size());
+    root_ = NcclComm::init(ids, size, rank, "rankmesh, all ranks",
+                           {cat("join, making the communicator of all ranks on rank ", rank), deadline_});
+    return *root_;
+}
+
+/// Between the members of one group alone.
+std::unique_ptr<NcclComm> NcclEngine::meet(const ChannelRequest& request, Channel& host,
+                                           const NcclComm::Phase& phase) {
+    auto id = ncclUniqueId{};
+    if (request.position == 0) check(Libraries::get().nccl.unique_id(&id), "ncclGetUniqueId");
+    host.run({.operation = Operation::broadcast,
+              .dtype = DType::byte,
+              .argument = 0,
+              .in = id.internal,
+              .out = id.internal,
+              .in_count = sizeof id.internal,
+              .out_count = sizeof id.internal},
+             *request.label, deadline_);
+    return NcclComm::init({id}, request.label->ranks.size(), request.position,
+                          cat("rankmesh ", request.label->text()), phase);
+}
+
+std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
+                                            const std::shared_ptr<Channel>& host, bool everyone) {
+    device_->use();
+    const auto phase = NcclComm::Phase{cat(everyone ? "join, making " : "prepare, making ",
+                                           request ? request->label->text() : "a communicator of other ranks",
+                                           " on rank ", exchange_.rank()),
+                                       deadline_};
+    auto comm = std::unique_ptr<NcclComm>{};
+    if (!everyone)
+        comm = meet(*request, *host, phase);
+    else if (request)
+        comm = root().split(request->label->ranks[0], request->position, share_,
+                            cat("rankmesh ", request->label->text()), phase);
+    else
+        root().split(NCCL_SPLIT_NOCOLOR, 0, share_, {}, phase);
+    if (!request) return nullptr;
+    auto channel = std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_,
+                                                                    .comm = std::move(comm),
+                                                                    .host = host,
+                                                                    .label = request->label,
+                                                                    .position = request->position,
+                                                                    .size = request->label->ranks.size(),
+                                                                    .deadline = deadline_});
+    std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
+    channels_.push_back(channel);
+    return channel;
+}
+
+std::shared_ptr<Channel> NcclEngine::alone() {
+    return std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_});
+}
+
+std::string NcclEngine::report() const {
+    const auto count =
+        std::ranges::count_if(channels_, [](const auto& weak) { return !weak.expired(); }) + (root_ ? 1 : 0);
+    const auto free = free_memory();
+    return cat(count, count == 1 ? " NCCL communicator, " : " NCCL communicators, ",
+               (free_before_ - std::min(free, free_before_)) >> 20, " MiB of device ", device_->number);
+}
+
+void NcclEngine::leave() noexcept {
+    for (const auto& weak : channels_)
+        if (const auto channel = weak.lock()) channel->leave();
+    if (root_) root_->stop();
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/device_engine.hpp"
+#include "engine/nccl/channel.hpp"
+#include "engine/nccl/comm.hpp"
+#include "engine/nccl/device.hpp"
+
+namespace rankmesh::detail {
+
+/// One id serves so many ranks at the start of a communicator; more ranks have more of them. Tests lower it.
+inline int nccl_ranks_per_id = 128;
+
+/// What all ranks say, in their order, on every rank: up a binomial tree and down again.
+std::vector<std::string> all_say(Exchange& exchange, const std::string& own);
+
+/// The communicators of one rank: one of all ranks, made when the first group of several is, and of it one
+/// split for each declared item.
+class NcclEngine final : public DeviceEngine {
+public:
+    /// `root`, if any, is a communicator of all ranks that the program has made.
+    NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
+               ncclComm_t root);
+    ~NcclEngine() override;
+
+    std::shared_ptr<Channel> create(const ChannelRequest* request, const std::shared_ptr<Channel>& host,
+                                    bool everyone) override;
+    std::shared_ptr<Channel> alone() override;
+    /// `3 NCCL communicators, 250 MiB of device 0`.
+    std::string report() const override;
+
+    /// This rank leaves by an exception: nothing of it may stay in flight.
+    void leave() noexcept;
+    const NcclDevice& device() const { return *device_; }
+
+private:
+    NcclComm& root();
+    std::unique_ptr<NcclComm> meet(const ChannelRequest& request, Channel& host,
+                                   const NcclComm::Phase& phase);
+    std::size_t free_memory() const;
+
+    Exchange& exchange_;
+    const std::shared_ptr<NcclDevice> device_;
+    const bool share_;
+    const Duration deadline_;
+    const std::size_t free_before_;
+    std::unique_ptr<NcclComm> root_;
+    std::vector<std::weak_ptr<NcclChannel>> channels_;  // of several ranks
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/nccl.hpp>
+
+namespace rankmesh::nccl {
+namespace {
+
+[[noreturn]] void throw_not_built() {
+    throw NotBuilt(
+        "this build of rankmesh has no NCCL; configure with -DRANKMESH_NCCL=ON where nccl.h of "
+        "2.28.9 or later and cuda_runtime.h are installed, which needs no GPU");
+}
+
+}  // namespace
+
+bool is_built() { return false; }
+
+World::World(const rankmesh::World&, const Options&) : rankmesh::World(nullptr) { throw_not_built(); }
+
+int World::device() const { throw_not_built(); }
+
+}  // namespace rankmesh::nccl

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nccl/operations.hpp"
+
+#include "engine/nccl/reductions.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr auto bytes_type = ncclUint8;  // what is only moved
+
+/// What NCCL calls until the end of its life are one.
+class Group {
+public:
+    explicit Group(const Nccl& nccl) : nccl_(nccl) { add(nccl.group_start()); }
+    ~Group() {
+        if (open_) nccl_.group_end();
+    }
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+    void add(ncclResult_t result) {
+        if (result_ == ncclSuccess || result_ == ncclInProgress) result_ = result;
+    }
+    /// The first error, else what the end gives.
+    ncclResult_t end() {
+        open_ = false;
+        const auto before = result_;
+        const auto ended = nccl_.group_end();
+        return before == ncclSuccess || before == ncclInProgress ? ended : before;
+    }
+
+private:
+    const Nccl& nccl_;
+    ncclResult_t result_ = ncclSuccess;
+    bool open_ = true;
+};
+
+/// The operations, for one member and stream.
+class Enqueuing {
+public:
+    Enqueuing(const NcclSeat& seat, cudaStream_t stream, Scratch& scratch)
+        : cuda_(Libraries::get().cuda),
+          nccl_(Libraries::get().nccl),
+          seat_(seat),
+          stream_(stream),
+          scratch_(scratch) {}
+
+    ncclResult_t one(const Call& call) const {
+        if (call.operation == Operation::barrier) return barrier();
+        if (call.in_bytes() == 0 && call.out_bytes() == 0) return ncclSuccess;
+        if (!seat_.comm) return alone(call);
+        const auto in_bytes = call.in_bytes();
+        const auto out_bytes = call.out_bytes();
+        const auto is_root = call.argument == seat_.position;
+        switch (call.operation) {
+            case Operation::all_reduce:
+                return nccl_.all_reduce(call.in, call.out, call.in_count, type(call), by(call), seat_.comm,
+                                        stream_);
+            case Operation::reduce:
+                return nccl_.reduce(call.in, is_root ? call.out : nullptr, call.in_count, type(call),
+                                    by(call), call.argument, seat_.comm, stream_);
+            case Operation::reduce_scatter:
+                return nccl_.reduce_scatter(call.in, call.out, call.out_count, type(call), by(call),
+                                            seat_.comm, stream_);
+            case Operation::broadcast:
+                return nccl_.broadcast(call.in, call.out, in_bytes, bytes_type, call.argument, seat_.comm,
+                                       stream_);
+            case Operation::all_gather:
+                return nccl_.all_gather(call.in, call.out, in_bytes, bytes_type, seat_.comm, stream_);
+            case Operation::gather:
+                return nccl_.gather(call.in, is_root ? call.out : nullptr, in_bytes, bytes_type,
+                                    call.argument, seat_.comm, stream_);
+            case Operation::scatter:
+                return nccl_.scatter(is_root ? call.in : nullptr, call.out, out_bytes, bytes_type,
+                                     call.argument, seat_.comm, stream_);
+            case Operation::all_to_all:
+                return all_to_all(call);
+            case Operation::all_gather_v:
+                return all_gather_v(call);
+            case Operation::all_to_all_v:
+                return all_to_all_v(call);
+            case Operation::scan:
+                return scan(call);
+            case Operation::shift:
+                return exchange(call, shifted(seat_.position, call.argument, seat_.size, call.edge),
+                                shifted(seat_.position, -std::int64_t{call.argument}, seat_.size, call.edge));
+            case Operation::send_recv:
+                return exchange(call, call.argument, call.source);
+            case Operation::send:
+                return exchange(call, call.argument, -1);
+            case Operation::recv:
+                return exchange(call, -1, call.argument);
+            default:  // a monitored barrier is the host's
+                return ncclInvalidUsage;
+        }
+    }
+
+private:
+    static ncclDataType_t type(const Call& call) { return *nccl_type(call.dtype); }
+    static ncclRedOp_t by(const Call& call) { return *nccl_reduction(call.reduction, call.dtype); }
+    static std::size_t bytes_of(const Call& call, std::size_t count) {
+        return count * call.unit * size_of(call.dtype);
+    }
+
+    void copy(const void* from, void* to, std::size_t bytes) const {
+        if (from != to && bytes > 0)
+            cuda_.check(cuda_.memcpy_async(to, from, bytes, cudaMemcpyDeviceToDevice, stream_),
+                        "cudaMemcpyAsync");
+    }
+    ncclResult_t barrier() const {
+        if (!seat_.comm) return ncclSuccess;
+        return nccl_.all_reduce(seat_.barrier, seat_.barrier, 1, ncclInt32, ncclSum, seat_.comm, stream_);
+    }
+    ncclResult_t alone(const Call& call) const {
+        // An open shift has nobody before it, unless it goes nowhere.
+        if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0)
+            return ncclSuccess;
+        copy(call.in, call.out, call.out_bytes());
+        return ncclSuccess;
+    }
+    ncclResult_t all_to_all(const Call& call) const {
+        const auto part = call.in_bytes() / static_cast<std::size_t>(seat_.size);
+        if (call.in != call.out)
+            return nccl_.all_to_all(call.in, call.out, part, bytes_type, seat_.comm, stream_);
+        auto* held = scratch_.take(call.in_bytes(), stream_);
+        copy(call.in, held, call.in_bytes());
+        return nccl_.all_to_all(held, call.out, part, bytes_type, seat_.comm, stream_);
+    }
+    /// A broadcast from each member.
+    ncclResult_t all_gather_v(const Call& call) const {
+        auto group = Group(nccl_);
+        auto* to = static_cast<char*>(call.out);
+        for (int from = 0; from < seat_.size; ++from) {
+            const auto bytes = bytes_of(call, call.out_counts[from]);
+            if (bytes > 0)
+                group.add(nccl_.broadcast(from == seat_.position ? call.in : to, to, bytes, bytes_type, from,
+                                          seat_.comm, stream_));
+            to += bytes;
+        }
+        return group.end();
+    }
+    ncclResult_t all_to_all_v(const Call& call) const {
+        auto group = Group(nccl_);
+        const auto* from = static_cast<const char*>(call.in);
+        auto* to = static_cast<char*>(call.out);
+        for (int other = 0; other < seat_.size; ++other) {
+            const auto out = bytes_of(call, call.in_counts[other]);
+            const auto in = bytes_of(call, call.out_counts[other]);
+            if (out > 0) group.add(nccl_.send(from, out, bytes_type, other, seat_.comm, stream_));
+            if (in > 0) group.add(nccl_.recv(to, in, bytes_type, other, seat_.comm, stream_));
+            from += out;
+            to += in;
+        }
+        return group.end();
+    }
+    /// A sum of nothing for each member before this one, and of its own for itself and each one after it.
+    ncclResult_t scan(const Call& call) const {
+        const auto bytes = call.in_bytes();
+        auto* parts = scratch_.take(bytes * static_cast<std::size_t>(seat_.size), stream_);
+        const auto before = bytes * static_cast<std::size_t>(seat_.position);
+        if (before > 0) cuda_.check(cuda_.memset_async(parts, 0, before, stream_), "cudaMemsetAsync");
+        for (int i = seat_.position; i < seat_.size; ++i)
+            copy(call.in, parts + bytes * static_cast<std::size_t>(i), bytes);
+        return nccl_.reduce_scatter(parts, call.out, call.in_count, type(call), ncclSum, seat_.comm, stream_);
+    }
+    /// Sends to one position and receives from another, -1 for none.
+    ncclResult_t exchange(const Call& call, int to, int from) const {
+        if (to == seat_.position && from == seat_.position) {
+            copy(call.in, call.out, call.in_bytes());
+            return ncclSuccess;
+        }
+        const auto* in = call.in;
+        if (call.in == call.out && to >= 0 && from >= 0) {
+            auto* held = scratch_.take(call.in_bytes(), stream_);
+            copy(call.in, held, call.in_bytes());
+            in = held;
+        }
+        auto group = Group(nccl_);
+        if (to >= 0 && call.in_bytes() > 0)
+            group.add(nccl_.send(in, call.in_bytes(), bytes_type, to, seat_.comm, stream_));
+        if (from >= 0 && call.out_bytes() > 0)
+            group.add(nccl_.recv(call.out, call.out_bytes(), bytes_type, from, seat_.comm, stream_));
+        return group.end();
+    }
+
+    const Cuda& cuda_;
+    const Nccl& nccl_;
+    const NcclSeat& seat_;
+    const cudaStream_t stream_;
+    Scratch& scratch_;
+};
+
+}  // namespace
+
+Scratch::~Scratch() {
+    if (data_) Libraries::get().cuda.free_async(data_, stream_);
+}
+
+char* Scratch::take(std::size_t bytes, cudaStream_t stream) {
+    const auto& cuda = Libraries::get().cuda;
+    cuda.check(cuda.malloc_async(&data_, bytes, stream), "cudaMallocAsync");
+    stream_ = stream;
+    return static_cast<char*>(data_);
+}
+
+ncclResult_t enqueue(std::span<const Call> calls, const NcclSeat& seat, cudaStream_t stream,
+                     Scratch& scratch) {
+    const auto enqueuing = Enqueuing(seat, stream, scratch);
+    if (calls.size() == 1) return enqueuing.one(calls.front());
+    auto group = Group(Libraries::get().nccl);
+    for (const auto& call : calls) group.add(enqueuing.one(call));
+    return group.end();
+}
+
+UsedBuffers used_buffers(const Call& call, int position) {
+    const auto is_root = call.argument == position;
+    auto used = UsedBuffers{call.in_count > 0 ? call.in : nullptr, call.out_count > 0 ? call.out : nullptr};
+    switch (call.operation) {
+        case Operation::barrier:
+            return {};
+        case Operation::reduce:
+        case Operation::gather:
+            if (!is_root) used.out = nullptr;
+            break;
+        case Operation::scatter:
+            if (!is_root) used.in = nullptr;
+            break;
+        case Operation::send:
+            used.out = nullptr;
+            break;
+        case Operation::recv:
+            used.in = nullptr;
+            break;
+        default:
+            break;
+    }
+    return used;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nccl/world.hpp"
+
+#include <algorithm>
+
+#include <rankmesh/core/text.hpp>
+
+namespace rankmesh::detail {
+namespace {
+
+/// The device of this rank; throws what is wrong here.
+int choose(WorldState& host, std::optional<int> asked) {
+    const auto count = Libraries::get().devices();
+    // Launchers may let each process see one device, its own.
+    const auto device = asked.value_or(count == 1 ? 0 : host.local_rank());
+    if (device < 0 || device >= count)
+        throw Misuse(cat("rank ", host.rank(), asked ? " asks for device " : " would take device ", device,
+                         "; this host has ", count,
+                         asked ? "" : ", and its local rank says which: start fewer ranks, or name devices"));
+    return device;
+}
+
+}  // namespace
+
+void throw_what_is_wrong(Exchange& exchange, const std::string& wrong) {
+    auto texts = std::vector<std::pair<std::string, std::vector<int>>>{};
+    auto rank = 0;
+    for (const auto& said : all_say(exchange, wrong)) {
+        if (!said.empty()) {
+            auto found = std::ranges::find(texts, said, [](const auto& each) { return each.first; });
+            if (found == texts.end()) found = texts.insert(texts.end(), {said, {}});
+            found->second.push_back(rank);
+        }
+        ++rank;
+    }
+    if (texts.empty()) return;
+    auto text = std::string{};
+    for (const auto& [said, ranks] : texts) {
+        const auto all = static_cast<int>(ranks.size()) == exchange.size();
+        const auto named = all || said.substr(1, 5) == "rank ";
+        append(text, cat(text.empty() ? "" : "; ", said.substr(1),
+                         named ? "" : cat(", on rank ", ranks_to_string(ranks))));
+    }
+    if (texts.front().first.front() == 'm') throw Misuse(text);
+    throw EngineFailure(text);
+}
+
+namespace {
+
+std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> asked) {
+    auto wrong = std::string{};
+    auto device = std::shared_ptr<NcclDevice>{};
+    try {
+        device = std::make_shared<NcclDevice>(choose(host, asked), host.rank());
+        device->use();
+    } catch (const Misuse& misuse) {
+        wrong = cat("m", misuse.what());
+    } catch (const std::exception& error) {
+        wrong = cat("e", error.what());
+    }
+    throw_what_is_wrong(host.exchange(), wrong);
+    return device;
+}
+
+}  // namespace
+
+NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share, ncclComm_t root)
+    : WorldState(host->options),
+      host_(std::move(host)),
+      share_(share),
+      engine_(host_->exchange(), agreed_device(*host_, device), share, options.deadline, root) {
+    joins = 1'000'000;  // apart from those of the host's world, whose channels have keys like ours
+    auto version = 0;
+    Libraries::get().nccl.get_version(&version);
+    log(cat("rank ", rank()),
+        cat("works on device ", device_number(), " with NCCL ", nccl_version_text(version)));
+}
+
+void NcclWorld::leave(const std::string& what) noexcept {
+    host_->leave(what);
+    engine_.leave();
+}
+
+std::shared_ptr<WorldState> NcclWorld::sub(const std::vector<int>& ranks) {
+    return std::make_shared<NcclWorld>(host_->sub(ranks), device_number(), share_, nullptr);
+}
+
+std::shared_ptr<WorldState> NcclWorld::survivors(Duration grace) {
+    return std::make_shared<NcclWorld>(host_->survivors(grace), device_number(), share_, nullptr);
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/nccl/engine.hpp"
+#include "engine/world_state.hpp"
+
+namespace rankmesh::detail {
+
+/// Throws on every rank what is wrong on any, "" for nothing: `m` and the text of a Misuse, or `e` and that
+/// of an EngineFailure.
+void throw_what_is_wrong(Exchange& exchange, const std::string& wrong);
+
+/// One rank of a world whose communicators work on devices: the host's world, and NCCL beside it.
+class NcclWorld final : public WorldState {
+public:
+    /// Made by all ranks of `host` at once; what one of them lacks is thrown on all.
+    NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share, ncclComm_t root);
+
+    std::string engine() const override { return host_->engine(); }
+    Exchange& exchange() override { return host_->exchange(); }
+    void leave(const std::string& what) noexcept override;
+    std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
+    std::shared_ptr<WorldState> survivors(Duration grace) override;
+    std::string host() override { return host_->host(); }
+    DeviceEngine* device() override { return &engine_; }
+
+    int device_number() const { return engine_.device().number; }
+
+private:
+    const std::shared_ptr<WorldState> host_;
+    const bool share_;
+    NcclEngine engine_;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of ranks on NCCL when a library, a device or a peer is missing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "nccl_ranks.hpp"
+#include "support/command.hpp"
+#include "support/device_array.hpp"
+#include "support/processes.hpp"
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+using detail::cat;
+using support::DeviceArray;
+using support::DeviceStream;
+
+namespace {
+
+/// What a program hears that makes a world on devices where libraries lie in `folder`.
+std::string heard(const std::string& folder, const std::string& variables = "") {
+    return support::run(variables + " LD_LIBRARY_PATH=" + folder + " " RANKMESH_NCCL_PROGRAM).output;
+}
+
+}  // namespace
+
+TEST(NcclFailures, WhatIsMissingIsSaidInASentence) {
+    const auto pretended = std::string(RANKMESH_PRETEND_NCCL);
+    EXPECT_EQ(heard(pretended), "device 0\n");
+    EXPECT_EQ(heard(pretended, "PRETEND_NCCL_VERSION=22703"),
+              "libnccl.so.2 is NCCL 2.27.3; 2.28.0 or later is needed\n");
+    EXPECT_EQ(heard(pretended, "PRETEND_DRIVER=0"),
+              "no NVIDIA driver, or one too old for this CUDA runtime, which reports: CUDA driver version is "
+              "insufficient for CUDA runtime version\n");
+    EXPECT_EQ(heard(pretended, "PRETEND_DEVICES=0"),
+              "no NVIDIA GPU that this process can use; see nvidia-smi and CUDA_VISIBLE_DEVICES\n");
+    // One that can not be loaded stands before any that this machine may have.
+    const auto folder = support::Folder();
+    std::ofstream(folder.path() + "/libnccl.so.2") << "no library";
+    const auto text = std::string(
+        "libnccl.so.2 not found; install NCCL 2.28 or later, or put its folder into LD_LIBRARY_PATH (");
+    EXPECT_EQ(heard(folder.path()).substr(0, text.size()), text);
+}
+
+TEST(NcclFailures, ADeviceThatIsNotThereIsMisuseOnEveryRank) {
+    setenv("PRETEND_DEVICES", "4", 1);
+    auto count = std::atomic<int>{0};
+    threads::run(4, [&](World& host) {
+        const auto device = host.rank() == 3 ? std::optional(5) : std::nullopt;
+        EXPECT_EQ(text_of<Misuse>([&] { nccl::World(host, {.device = device}); }),
+                  "rank 3 asks for device 5; this host has 4");
+        ++count;
+    });
+    EXPECT_EQ(count, 4);
+    EXPECT_EQ(
+        text_of<Misuse>([] { on_devices(5, [](nccl::World&) {}); }),
+        "rank 4 would take device 4; this host has 4, and its local rank says which: start fewer ranks, or "
+        "name devices");
+    unsetenv("PRETEND_DEVICES");
+}
+
+TEST(NcclFailures, TwoRanksOnOneDeviceAreRefusedByNccl) {
+    const auto text = text_of<EngineFailure>([] {
+        threads::run(2,
+                     [](World& host) {
+                         auto world = nccl::World(host, {.device = 0});
+                         world.join({{"dp", rest}});
+                     },
+                     {.deadline = 10s});
+    });
+    EXPECT_EQ(text.substr(0, 24), "NCCL reports 'invalid us") << text;
+}
+
+TEST(NcclFailures, ADeadlineThatPassesInSynchronizeIsThrownThereAndByEveryLaterCall) {
+    on_devices(2, [](nccl::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = DeviceArray<float>(1, 1.0f);
+        on.start_all_reduce(*x).synchronize();
+        if (world.rank() == 0) {
+            auto pending = on.within(200ms).start_all_reduce(*x);
+            const auto text =
+                "the deadline of 200 ms passed on rank 0 in all_reduce of 1 f32 by sum, call number 2 on "
+                "'dp' of "
+                "mesh dp=2, group {0, 1}; NCCL does not say who is missing; 'dp' of mesh dp=2 can not be "
+                "used any "
+                "more";
+            EXPECT_EQ(text_of<Deadline>([&] { pending.synchronize(); }), text);
+            EXPECT_TRUE(pending.done());
+            EXPECT_EQ(text_of<Deadline>([&] { on.all_reduce(*x); }), text);
+        }
+        on.host().barrier();  // its host's is another
+    });
+}
+
+TEST(NcclFailures, ADeadlineOfACallThatDoesNotBlockIsThrownByALaterOne) {
+    on_devices(2, [](nccl::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = DeviceArray<float>(1, 1.0f);
+        on.start_all_reduce(*x).synchronize();
+        if (world.rank() == 0) {
+            on.within(100ms).all_reduce(*x);
+            support::check(cudaStreamSynchronize(nullptr));  // which ends, since the call is ended
+            EXPECT_THROW(on.all_reduce(*x), Deadline);
+        }
+        on.host().barrier();
+    });
+}
+
+TEST(NcclFailures, ACallThatConnectsEndsAtTheDeadlineOfTheWorld) {
+    on_devices(2,
+               [](nccl::World& world) {
+                   auto on = world.join({{"dp", rest}}).on("dp");
+                   const auto x = DeviceArray<float>(1, 1.0f);
+                   if (world.rank() == 0) {
+                       EXPECT_THROW(
+                           {
+                               on.all_reduce(*x);
+                               on.start_barrier().synchronize();
+                           },
+                           Deadline);
+                   }
+                   on.host().within(10s).barrier();
+               },
+               {.deadline = 1s});
+}
+
+TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
+    auto lost = std::atomic<int>{0};
+    auto left = std::atomic<bool>{false};
+    on_devices(4, [&](nccl::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = DeviceArray<float>(1000, 1.0f);
+        on.start_all_reduce(*x).synchronize();
+        on.host().barrier();
+        if (world.rank() == 0) {
+            EXPECT_THROW(
+                {
+                    const auto pending = on.start_all_reduce(*x);
+                    throw std::runtime_error("boom");
+                },
+                std::runtime_error);
+            left = true;
+            EXPECT_THROW(on.all_reduce(*x), Lost);
+        } else {
+            // Else it may be complete before it is left.
+            while (world.rank() == 2 && !left) std::this_thread::yield();
+            try {
+                on.start_all_reduce(*x).synchronize();  // what rank 0 had sent may be enough for it
+                on.start_all_reduce(*x).synchronize();
+            } catch (const Lost& error) {
+                EXPECT_EQ(error.ranks, std::vector{0});
+                ++lost;
+            }
+        }
+    });
+    EXPECT_EQ(lost, 3);
+}
+
+TEST(NcclFailures, WhereverARankThrowsNobodyHangs) {
+    for (int victim = 0; victim < 2; ++victim)
+        for (int step = 0; step < 5; ++step) {
+            SCOPED_TRACE(cat("rank ", victim, " throws at step ", step));
+            const auto program = [&](nccl::World& world) {
+                const auto x = DeviceArray<float>(100, 1.0f);  // outlives what its streams do
+                const auto at = [&](int now) {
+                    if (world.rank() == victim && step == now) throw std::runtime_error("boom");
+                };
+                at(0);
+                auto me = world.join({{"dp", 2}, {"tp", rest}});
+                at(1);
+                me.on("dp").all_reduce(*x);
+                auto pending = me.on("dp").start_all_reduce(*x);
+                at(2);
+                pending.wait();
+                at(3);
+                me.on("dp").start_barrier().synchronize();
+                at(4);
+                me.on("tp").all_reduce(*x);
+                me.on("dp").start_barrier().synchronize();
+            };
+            EXPECT_EQ(text_of<std::runtime_error>([&] { on_devices(2, program, {.deadline = 5s}); }), "boom");
+        }
+}
+
+TEST(NcclFailures, EveryOrderOfDestructionIsWellWithCallsUnderWay) {
+    for (int order = 0; order < 4; ++order)
+        on_devices(2, [&](nccl::World& world) {
+            const auto x = DeviceArray<float>(1, 1.0f);
+            const auto stream = DeviceStream();
+            {
+                auto me = std::make_unique<Member>(
+                    world.join({{"dp", rest}}, {.over = {Axes("dp").separate("own")}}));
+                auto on = std::make_unique<Communicator>(me->on("dp").on(stream.stream()));
+                auto own = std::make_unique<Communicator>(me->on("own").on(stream.stream()));
+                on->all_reduce(*x);
+                own->all_reduce(*x);
+                me.reset();
+                // Ranks need not agree on the order.
+                if ((order + world.rank()) % 2 == 0) on.reset();
+                if (order < 2) own.reset();
+            }
+            stream.synchronize();
+            EXPECT_EQ(x.values(), std::vector<float>{4});
+        });
+}

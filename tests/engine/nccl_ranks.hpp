@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include <rankmesh/engine/nccl.hpp>
+#include <rankmesh/engine/threads.hpp>
+
+/// Runs `program` on ranks that are threads, each with a device of the pretended NCCL.
+inline void on_devices(int size, const std::function<void(rankmesh::nccl::World&)>& program,
+                       const rankmesh::WorldOptions& options = {.deadline = std::chrono::seconds(20)}) {
+    rankmesh::threads::run(
+        size,
+        [&](rankmesh::World& host) {
+            auto world = rankmesh::nccl::World(host);
+            program(world);
+        },
+        options);
+}
+
+template <class E, class Body>
+std::string text_of(Body&& body) {
+    try {
+        body();
+    } catch (const E& error) {
+        return error.what();
+    }
+    return {};
+}
