@@ -9,7 +9,7 @@
 #include <rankmesh/engine/gloo.hpp>
 
 #include "conformance.hpp"
-#include "support/processes.hpp"
+#include "conformance_processes.hpp"
 #include "support/redis_server.hpp"
 
 namespace {
@@ -18,7 +18,7 @@ rankmesh::World* the_world = nullptr;
 
 constexpr auto skipped = 77;  // as tests/engine/CMakeLists.txt tells CTest
 
-int launch(const std::string& program, int size, std::vector<std::string> options) {
+int launch_somewhere(const std::string& program, int size, std::vector<std::string> options) {
     const auto folder = support::Folder();
     auto store = folder.path() + "/store";
     auto server = std::unique_ptr<support::RedisServer>{};
@@ -30,12 +30,7 @@ int launch(const std::string& program, int size, std::vector<std::string> option
         server = std::make_unique<support::RedisServer>();
         store = server->url();
     }
-    auto words = std::vector{program};
-    words.insert(words.end(), options.begin(), options.end());
-    auto worst = 0;
-    for (auto process : support::start_ranks(words, size, store, "conformance"))
-        worst = std::max(worst, support::end_of(process));
-    return worst;
+    return launch(program, size, store, options);
 }
 
 }  // namespace
@@ -48,23 +43,11 @@ int main(int argc, char** argv) {
             std::fprintf(stderr, "usage: %s RANKS [--redis] [options of GoogleTest]\n", argv[0]);
             return 2;
         }
-        return launch(argv[0], std::atoi(argv[1]), {argv + 2, argv + argc});
+        return launch_somewhere(argv[0], std::atoi(argv[1]), {argv + 2, argv + argc});
     }
     testing::InitGoogleTest(&argc, argv);
     auto world = rankmesh::gloo::World({.deadline = std::chrono::minutes(2)});
     the_world = &world;
-    // One rank prints the passing tests, all print what fails.
-    if (world.rank() != 0) {
-        auto& listeners = testing::UnitTest::GetInstance()->listeners();
-        delete listeners.Release(listeners.default_result_printer());
-        class Failures : public testing::EmptyTestEventListener {
-            void OnTestPartResult(const testing::TestPartResult& result) override {
-                if (result.failed())
-                    std::fprintf(stderr, "rank %d: %s:%d: %s\n", the_world->rank(), result.file_name(),
-                                 result.line_number(), result.message());
-            }
-        };
-        listeners.Append(new Failures);
-    }
+    print_as(world.rank());
     return RUN_ALL_TESTS();
 }

@@ -7,6 +7,7 @@
 #include <rankmesh/engine/mpi.hpp>
 
 #include "conformance.hpp"
+#include "conformance_processes.hpp"
 #include "engine/mpi/limits.hpp"
 #include "operations.hpp"
 #include "support/allocations.hpp"
@@ -107,18 +108,6 @@ int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     auto world = rankmesh::mpi::World(argc, argv, {.deadline = std::chrono::minutes(2)});
     the_world = &world;
-    // One rank prints the passing tests, all print what fails.
-    if (world.rank() != 0) {
-        auto& listeners = testing::UnitTest::GetInstance()->listeners();
-        delete listeners.Release(listeners.default_result_printer());
-        class Failures : public testing::EmptyTestEventListener {
-            void OnTestPartResult(const testing::TestPartResult& result) override {
-                if (result.failed())
-                    std::fprintf(stderr, "rank %d: %s:%d: %s\n", the_world->rank(), result.file_name(),
-                                 result.line_number(), result.message());
-            }
-        };
-        listeners.Append(new Failures);
-    }
+    print_as(world.rank());
     return RUN_ALL_TESTS();
 }

@@ -125,6 +125,10 @@ T reduced(const std::vector<int>& ranks, std::size_t i, Reduction reduction) {
     return {};
 }
 
+/// False for a reduction that the engine under test refuses, as NCCL does some: it is not called then.
+inline bool (*takes)(rankmesh::detail::Operation, Reduction, rankmesh::DType) =
+    [](rankmesh::detail::Operation, Reduction, rankmesh::DType) { return true; };
+
 template <class...>
 struct Types {};
 /// Every type that engines know, and one that they do not.
@@ -280,6 +284,8 @@ public:
     std::vector<Running> reduce_by(R, int root, bool start) {
         if constexpr (rankmesh::Reduces<R, T>) {
             using V = Values<T>;
+            constexpr auto dtype = rankmesh::dtype_of<T>::value;
+            if (!takes(rankmesh::detail::Operation::all_reduce, R::value, dtype)) return {};
             auto calls = Reductions{};
             calls.all_reduce = [](Communicator& on_, V& in, V& out, int, bool start) {
                 return RANKMESH_CALL(all_reduce, in, out, R{});
@@ -307,6 +313,7 @@ public:
                     return RANKMESH_CALL(scan, in, R{});
                 };
             }
+            if (!takes(rankmesh::detail::Operation::scan, R::value, dtype)) calls.scan = nullptr;
             return reductions(R::value, calls, root, start);
         } else {
             return {};
