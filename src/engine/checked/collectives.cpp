@@ -77,20 +77,16 @@ std::vector<Calling> classes_of(const std::vector<Said>& all, const Ranks& ranks
         found->ranks.push_back(ranks[static_cast<int>(i)]);
         found->members.push_back(all[i].member.text);
     }
-    std::ranges::stable_sort(classes,
-                             [](const Calling& a, const Calling& b) { return a.ranks.size() > b.ranks.size(); });
+    std::ranges::stable_sort(
+        classes, [](const Calling& a, const Calling& b) { return a.ranks.size() > b.ranks.size(); });
     for (auto& each : classes) std::ranges::sort(each.ranks);
     return classes;
 }
 
 }  // namespace
 
-Collectives::Collectives(Channel& channel, const Ranks& ranks, int position,
-                         std::function<void(Part&)> settle)
-    : channel_(channel),
-      ranks_(ranks),
-      position_(static_cast<std::size_t>(position)),
-      settle_(std::move(settle)) {}
+Collectives::Collectives(Channel& channel, const Ranks& ranks, std::function<void(Part&)> settle)
+    : channel_(channel), ranks_(ranks), settle_(std::move(settle)) {}
 
 void Collectives::clear() {
     queue_.clear();

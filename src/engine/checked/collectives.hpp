@@ -32,7 +32,7 @@ struct Said {
 class Collectives {
 public:
     /// `settle` is called for each part, in order.
-    Collectives(Channel& channel, const Ranks& ranks, int position, std::function<void(Part&)> settle);
+    Collectives(Channel& channel, const Ranks& ranks, std::function<void(Part&)> settle);
 
     void add(Part& part) { queue_.push_back(&part); }
     /// Goes on as far as that takes no waiting.
@@ -58,7 +58,6 @@ private:
 
     Channel& channel_;
     const Ranks ranks_;
-    const std::size_t position_;
     const std::function<void(Part&)> settle_;
     std::deque<Part*> queue_;
     std::optional<std::uint64_t> ticket_;  // of the step that is under way

@@ -40,7 +40,7 @@ Deadline in_words_of(const Part& part, const Deadline& deadline) {
 Comparer::Comparer(std::shared_ptr<Channel> channel, const Ranks& ranks, int position,
                    std::function<void(Part&)> settled)
     : settled_(std::move(settled)),
-      collectives_(*channel, ranks, position, [this](Part& part) { this->settled(part); }),
+      collectives_(*channel, ranks, [this](Part& part) { this->settled(part); }),
       messages_(*channel, ranks, position, [this](Part& part) { this->settled(part); }),
       channel_(std::move(channel)) {}
 
