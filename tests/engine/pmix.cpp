@@ -110,7 +110,7 @@ TEST(Pmix, HowTheProcessesMeetIsSaidWhenAskedFor) {
 
 TEST(Pmix, WhereItIsAskedForAndCanNotServeThatIsSaid) {
     const auto run = [](const std::string& settings) {
-        return support::run("export RANKMESH_ENGINE=gloo RANKMESH_STORE=pmix " + settings + "; timeout 30 " +
+        return support::run("export " RANKMESH_ENVIRONMENT " RANKMESH_ENGINE=gloo RANKMESH_STORE=pmix " + settings + "; timeout 30 " +
                             common + "well");
     };
     EXPECT_EQ(
