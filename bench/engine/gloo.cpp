@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
         std::printf("%d ranks\n%-22s %10s %12s %12s %8s %10s\n", world.size(), "operation", "bytes a part",
                     "bare, ns", "over, ns", "ratio", "spread, %");
     for (const auto& each : cases)
-        for (auto bytes : {8U, 512U, 4096U, 65536U, 1048576U, 67108864U}) {
+        for (auto bytes : {8U, 512U, 4096U, 65536U, 262144U, 1048576U, 67108864U}) {
             const auto parts = static_cast<std::size_t>(world.size());
             const auto count = bytes / sizeof(float);
             const auto whole = std::string_view(each.name).find("all_reduce") == 0 ? 0 : count * parts;
