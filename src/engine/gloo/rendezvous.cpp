@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/rendezvous.hpp"
 
-#include <cstdint>
-
 #include <rankmesh/core/text.hpp>
 
+#include "engine/hash.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
@@ -20,11 +19,7 @@ std::string Rendezvous::scope_of_next(const std::vector<int>& ranks) {
     auto scope = std::string("sub");
     for (auto each : ranks) append(scope, cat("-", each));
     // The names of notes have an end: long lists are told apart by their hash.
-    if (scope.size() > 64) {
-        auto hash = std::uint64_t{0xcbf29ce484222325U};
-        for (auto each : ranks) hash = (hash ^ static_cast<std::uint64_t>(each)) * 0x100000001b3U;
-        scope = cat("sub#", hash);
-    }
+    if (scope.size() > 64) scope = cat("sub#", hash(scope));
     return cat(scope, ".", subs_[ranks]++, ".");
 }
 

@@ -7,6 +7,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/hash.hpp"
+#include "engine/join/gather.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -74,24 +75,18 @@ std::vector<Class> unpack(const std::string& bytes) {
     return classes;
 }
 
-/// All classes, on every rank: up a binomial tree to rank 0 and down again.
-std::vector<Class> gather(Exchange& exchange, const std::string& description) {
-    const auto rank = exchange.rank();
-    const auto size = exchange.size();
-    auto classes = std::vector<Class>{{description, {rank}}};
-    auto step = 1;
-    for (; step < size && (rank & step) == 0; step *= 2)
-        if (rank + step < size)
-            for (auto& each : unpack(exchange.receive(rank + step))) merge(classes, std::move(each));
-    fold(classes);
-    if (rank != 0) {
-        exchange.send(rank - step, pack(classes));
-        classes = unpack(exchange.receive(rank - step));
-    }
-    const auto packed = pack(classes);
-    for (step /= 2; step >= 1; step /= 2)
-        if (rank + step < size) exchange.send(rank + step, packed);
-    return classes;
+/// All classes, on every rank.
+std::vector<Class> classes_of(Exchange& exchange, const std::string& description) {
+    auto classes = std::vector<Class>{{description, {exchange.rank()}}};
+    return unpack(gather(
+        exchange,
+        [&](const std::string& bytes) {
+            for (auto& each : unpack(bytes)) merge(classes, std::move(each));
+        },
+        [&] {
+            fold(classes);
+            return pack(classes);
+        }));
 }
 
 }  // namespace
@@ -105,7 +100,7 @@ void agree(Exchange& exchange, const std::string& description) {
     // Every rank draws its conclusion from the same four numbers, so all conclude the same.
     if (extremes[0] == ~extremes[1] && extremes[2] == ~extremes[3]) return;
 
-    auto classes = gather(exchange, description);
+    const auto classes = classes_of(exchange, description);
     auto text = cat("the ranks join different plans; every rank must declare the same:");
     auto odd = std::vector<int>{};
     for (std::size_t i = 0; i < classes.size(); ++i) {

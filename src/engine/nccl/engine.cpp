@@ -6,6 +6,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/join/gather.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -36,21 +38,13 @@ std::vector<std::string> unpack(const std::string& bytes) {
 }  // namespace
 
 std::vector<std::string> all_say(Exchange& exchange, const std::string& own) {
-    const auto rank = exchange.rank();
-    const auto size = exchange.size();
     auto said = std::vector{own};
-    auto step = 1;
-    for (; step < size && (rank & step) == 0; step *= 2)
-        if (rank + step < size)
-            for (auto& each : unpack(exchange.receive(rank + step))) said.push_back(std::move(each));
-    if (rank != 0) {
-        exchange.send(rank - step, pack(said));
-        said = unpack(exchange.receive(rank - step));
-    }
-    const auto packed = pack(said);
-    for (step /= 2; step >= 1; step /= 2)
-        if (rank + step < size) exchange.send(rank + step, packed);
-    return said;
+    return unpack(gather(
+        exchange,
+        [&](const std::string& bytes) {
+            for (auto& each : unpack(bytes)) said.push_back(std::move(each));
+        },
+        [&] { return pack(said); }));
 }
 
 NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
