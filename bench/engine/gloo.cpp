@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on the Gloo engine beside Gloo's own calls on connections of the same kind, alternating in one
 // run, and the bare call beside itself: the spread that the machine alone makes.
-// `bench_engine_gloo N` starts N processes of itself.
+// `bench_engine_gloo N [free|bound [OPERATION]]` starts N processes of itself, bound to a core each or free
+// to move: bound is steadier.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -99,10 +102,20 @@ const auto cases = std::vector<Case>{
      [](Sides& s) { s.ours.all_reduce(s.part); }},
 };
 
+/// Half of the interval in which the median of such values lies at 95 %: by order statistics.
+double uncertainty(std::vector<double> values) {
+    std::ranges::sort(values);
+    const auto middle = static_cast<double>(values.size()) / 2;
+    const auto reach = std::sqrt(static_cast<double>(values.size())) * 0.98;
+    const auto low = static_cast<std::size_t>(std::max(0.0, middle - reach));
+    const auto high = std::min(values.size() - 1, static_cast<std::size_t>(middle + reach));
+    return (values[high] - values[low]) / 2;
+}
+
 /// Each round times bare, ours, and bare again, in turning order.
 void compare(const Case& each, std::size_t bytes, Sides& sides, bool reports) {
-    const auto calls = bytes <= 4096 ? 50 : bytes <= 1048576 ? 5 : 1;
-    const auto rounds = bytes <= 1048576 ? 41 : 11;
+    const auto calls = bytes <= 65536 ? 20 : bytes <= 1048576 ? 5 : 1;
+    const auto rounds = bytes <= 1048576 ? 301 : 31;
     auto times = std::array<std::vector<double>, 3>{};
     auto differences = std::vector<double>{};
     for (int round = 0; round < rounds; ++round) {
@@ -118,9 +131,22 @@ void compare(const Case& each, std::size_t bytes, Sides& sides, bool reports) {
     }
     const auto base = (median(times[0]) + median(times[2])) / 2;
     if (reports)
-        std::printf("%-22s %10zu %12.0f %12.0f %8.3f %10.1f\n", each.name, bytes, base, median(differences),
-                    1 + median(differences) / base,
+        std::printf("%-22s %10zu %12.0f %12.0f %8.0f %8.3f %10.1f\n", each.name, bytes, base,
+                    median(differences), uncertainty(differences), 1 + median(differences) / base,
                     100 * std::abs(median(times[0]) - median(times[2])) / base);
+}
+
+/// Binds this process to one of the cores that it may use.
+void bind_to_core(int number) {
+    auto allowed = cpu_set_t{};
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    auto cores = std::vector<std::size_t>{};
+    for (std::size_t core = 0; core < CPU_SETSIZE; ++core)
+        if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+    auto own = cpu_set_t{};
+    CPU_ZERO(&own);
+    CPU_SET(cores[static_cast<std::size_t>(number) % cores.size()], &own);
+    sched_setaffinity(0, sizeof own, &own);
 }
 
 }  // namespace
@@ -128,6 +154,7 @@ void compare(const Case& each, std::size_t bytes, Sides& sides, bool reports) {
 int main(int argc, char** argv) {
     if (!std::getenv("RANKMESH_STORE"))
         return rankmesh::bench::run_processes(argv, argc > 1 ? std::atoi(argv[1]) : 2);
+    if (argc > 2 && std::string_view(argv[2]) == "bound") bind_to_core(std::atoi(std::getenv("RANK")));
     auto world = rankmesh::gloo::World();
     auto ours = world.join({{"dp", rankmesh::rest}}).on("dp");
     auto other = rankmesh::gloo::World({.job = "checked"}, {.checked = true});
@@ -136,9 +163,10 @@ int main(int argc, char** argv) {
                                                   world.rank(), world.size());
     const auto reports = world.rank() == 0;
     if (reports)
-        std::printf("%d ranks\n%-22s %10s %12s %12s %8s %10s\n", world.size(), "operation", "bytes a part",
-                    "bare, ns", "over, ns", "ratio", "spread, %");
-    for (const auto& each : cases)
+        std::printf("%d ranks\n%-22s %10s %12s %12s %8s %8s %10s\n", world.size(), "operation",
+                    "bytes a part", "bare, ns", "over, ns", "+-", "ratio", "spread, %");
+    for (const auto& each : cases) {
+        if (argc > 3 && std::string_view(each.name).find(argv[3]) == std::string_view::npos) continue;
         for (auto bytes : {8U, 512U, 4096U, 65536U, 262144U, 1048576U, 67108864U}) {
             const auto parts = static_cast<std::size_t>(world.size());
             const auto count = bytes / sizeof(float);
@@ -152,6 +180,7 @@ int main(int argc, char** argv) {
             compare(each, bytes, sides, reports);
             if (std::string_view(each.name) == "barrier") break;
         }
+    }
     ours.barrier();
     return 0;
 }

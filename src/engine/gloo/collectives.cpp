@@ -16,13 +16,17 @@
 #include <vector>
 
 #include "engine/arithmetic.hpp"
+#include "engine/gloo/fan_in.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
 using Byte = std::uint8_t;
 
-constexpr auto longest_in_few_steps = std::size_t{64} * 1024;
+// Up to these an all_reduce is one step, and few steps; docs/design/0009-gloo.md says where they come from.
+constexpr auto most_in_one_step = std::size_t{64} * 1024;  // bytes that a member sends
+constexpr auto most_members_in_one_step = 8;
+constexpr auto longest_in_few_steps = std::size_t{1024} * 1024;
 
 Byte* bytes(const void* data) { return static_cast<Byte*>(const_cast<void*>(data)); }
 
@@ -56,12 +60,14 @@ T* as(const void* data) {
     return static_cast<T*>(const_cast<void*>(data));
 }
 
-void all_reduce(const Call& call, const void* in, void* out, const std::shared_ptr<Wires>& wires,
-                std::uint32_t tag) {
+void all_reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+    if (wires->size <= most_members_in_one_step &&
+        call.in_bytes() * static_cast<std::size_t>(wires->size - 1) <= most_in_one_step)
+        return fan_in(call, wires, tag, 0);
     auto options = ::gloo::AllreduceOptions(wires);
     with_width(size_of(call.dtype), [&]<class T>(T*) {
-        if (in != out) options.setInput(as<T>(in), call.in_count);
-        options.setOutput(as<T>(out), call.in_count);
+        if (call.in != call.out) options.setInput(as<T>(call.in), call.in_count);
+        options.setOutput(as<T>(call.out), call.in_count);
     });
     // Fewer steps for what is short, fewer bytes for what is long.
     if (call.in_bytes() <= longest_in_few_steps)
@@ -85,21 +91,6 @@ void reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t
     options.setReduceFunction(function_of(call));
     options.setTag(tag);
     ::gloo::reduce(options);
-}
-
-/// Gloo has it for its old buffers only: each member gets everybody's piece of its part, and reduces them in
-/// the order of the ranks.
-void reduce_scatter(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    const auto pieces = std::make_unique_for_overwrite<Byte[]>(call.in_bytes());
-    auto options = ::gloo::AlltoallOptions(wires);
-    options.setInput(bytes(call.in), call.in_bytes());
-    options.setOutput(pieces.get(), call.in_bytes());
-    options.setTag(tag);
-    ::gloo::alltoall(options);
-    std::memcpy(call.out, pieces.get(), call.out_bytes());
-    for (int i = 1; i < wires->size; ++i)
-        reduce_into(call.reduction, call.dtype, pieces.get() + static_cast<std::size_t>(i) * call.out_bytes(),
-                    call.out, call.out_count);
 }
 
 /// In each round a member adds what those twice as far before it have in common.
@@ -230,7 +221,7 @@ void run_collective(const Call& call, const std::shared_ptr<Wires>& wires, std::
     if (call.in_count == 0 && call.out_count == 0) return;
     switch (call.operation) {
         case Operation::all_reduce:
-            all_reduce(call, call.in, call.out, wires, tag);
+            all_reduce(call, wires, tag);
             break;
         case Operation::reduce:
             reduce(call, wires, tag);
@@ -239,7 +230,7 @@ void run_collective(const Call& call, const std::shared_ptr<Wires>& wires, std::
             scan(call, wires, tag);
             break;
         case Operation::reduce_scatter:
-            reduce_scatter(call, wires, tag);
+            fan_in(call, wires, tag, call.out_bytes());  // Gloo has it for its old buffers only
             break;
         case Operation::broadcast:
             return broadcast(call, wires, tag);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <thread>
 
 #include <rankmesh/core/error.hpp>
 
@@ -114,7 +115,7 @@ bool Wire::wait_until(std::chrono::steady_clock::time_point until) {
 void Wire::handleEvents(int events) {
     // Who holds the lock may be waiting for this thread.
     const auto lock = std::unique_lock(m_, std::try_to_lock);
-    if (!lock) return;
+    if (!lock) return std::this_thread::yield();
     if (state_ == CONNECTED) handleReadWrite(events);
     if (state_ == LISTENING) {
         greet();

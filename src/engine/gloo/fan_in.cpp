@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/fan_in.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "engine/arithmetic.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr auto slot = std::uint64_t{0x44} << 56;  // none of Gloo's collectives has it
+
+/// The bytes that one member sends another at a time. What is held of all stays in a core's cache while it is
+/// combined, whatever the length.
+std::size_t segment_of(std::size_t bytes, int members) {
+    constexpr auto held = std::size_t{1} << 20;
+    constexpr auto shortest = std::size_t{4096};
+    return std::min(bytes, std::max(held / std::bit_ceil(static_cast<unsigned>(members)), shortest));
+}
+
+class FanIn {
+public:
+    FanIn(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag, std::size_t stride)
+        : call_(call),
+          own_(static_cast<const char*>(call.in) + static_cast<std::size_t>(wires->rank) * stride),
+          stride_(stride),
+          slot_(slot + (std::uint64_t{tag} << 8)),
+          members_(wires->size),
+          member_(wires->rank),
+          segment_(segment_of(call.out_bytes(), wires->size)) {
+        // The next segment is on its way while one is combined.
+        for (auto& each : turns_) {
+            if (&each != &turns_.front() && segment_ == call.out_bytes()) break;
+            const auto size = segment_ * static_cast<std::size_t>(members_);
+            each.held = std::make_unique_for_overwrite<char[]>(size);
+            each.received = wires->buffer(each.held.get(), size);
+            each.sent = wires->buffer(call.in, call.in_bytes());
+        }
+    }
+
+    void run() {
+        const auto bytes = call_.out_bytes();
+        exchange(0);
+        for (auto begin = std::size_t{0}; begin < bytes; begin += segment_) {
+            if (begin + segment_ < bytes) exchange(begin + segment_);
+            auto& turn = turn_of(begin);
+            for (int i = 1; i < members_; ++i) turn.received->waitRecv();
+            for (int i = 1; i < members_; ++i) turn.sent->waitSend();  // it may be where the result goes
+            combine(turn.held.get(), begin);
+        }
+    }
+
+private:
+    /// Of two segments, what one needs.
+    struct Turn {
+        std::unique_ptr<char[]> held;
+        std::unique_ptr<::gloo::transport::UnboundBuffer> received;
+        std::unique_ptr<::gloo::transport::UnboundBuffer> sent;
+    };
+    Turn& turn_of(std::size_t begin) { return turns_[begin / segment_ % 2]; }
+    std::size_t length(std::size_t begin) const { return std::min(segment_, call_.out_bytes() - begin); }
+
+    void exchange(std::size_t begin) {
+        auto& turn = turn_of(begin);
+        for (int i = 1; i < members_; ++i) {
+            const auto from = (member_ + members_ - i) % members_;
+            turn.received->recv(from, slot_, static_cast<std::size_t>(from) * segment_, length(begin));
+        }
+        for (int i = 1; i < members_; ++i) {
+            const auto to = (member_ + i) % members_;
+            turn.sent->send(to, slot_, static_cast<std::size_t>(to) * stride_ + begin, length(begin));
+        }
+    }
+
+    void combine(char* held, std::size_t begin) {
+        const auto count = length(begin) / size_of(call_.dtype);
+        if (member_ == 0) std::memcpy(held, own_ + begin, length(begin));
+        for (int i = 1; i < members_; ++i)
+            reduce_into(call_.reduction, call_.dtype,
+                        i == member_ ? own_ + begin : held + static_cast<std::size_t>(i) * segment_, held,
+                        count);
+        std::memcpy(static_cast<char*>(call_.out) + begin, held, length(begin));
+    }
+
+    const Call& call_;
+    const char* const own_;
+    const std::size_t stride_;
+    const std::uint64_t slot_;
+    const int members_;
+    const int member_;
+    const std::size_t segment_;
+    std::array<Turn, 2> turns_;
+};
+
+}  // namespace
+
+void fan_in(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag, std::size_t stride) {
+    FanIn(call, wires, tag, stride).run();
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lengths at which engines change their ways, or cut what they send.
+#include "conformance.hpp"
+#include "operations.hpp"
+
+using operations::Values;
+using rankmesh::Communicator;
+using rankmesh::rest;
+using rankmesh::World;
+
+namespace {
+
+/// Compares sums of parts of `count` elements, in place or not.
+template <class T>
+void check_sums(Communicator& on, int me, std::size_t count, bool in_place) {
+    SCOPED_TRACE(rankmesh::detail::cat(count, " elements of ", sizeof(T), in_place ? " in place" : ""));
+    const auto ranks = on.world_ranks();
+    const auto n = ranks.size();
+    const auto begin = static_cast<std::size_t>(on.rank()) * count;
+    const auto whole = Values<T>(n * count, [&](std::size_t i) { return operations::value<T>(me, i); });
+    const auto sums = [&](std::size_t first) {
+        return Values<T>(count, [&](std::size_t i) {
+            return operations::reduced<T>(ranks, first + i, rankmesh::Reduction::sum);
+        });
+    };
+
+    auto reduced = Values<T>(count, [&](std::size_t i) { return whole[i]; });
+    if (in_place) {
+        on.all_reduce(reduced);
+    } else {
+        const auto given = reduced;
+        on.all_reduce(given, reduced);
+        operations::expect_same(given, Values<T>(count, [&](std::size_t i) { return whole[i]; }),
+                                "the input");
+    }
+    operations::expect_same(reduced, sums(0), "all_reduce");
+
+    if (in_place) {
+        auto held = whole;
+        on.reduce_scatter(held);
+        const auto wanted = sums(begin);
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(held[begin + i], wanted[i]) << "element " << i;
+    } else {
+        auto part = operations::blank<T>(count);
+        on.reduce_scatter(whole, part);
+        operations::expect_same(part, sums(begin), "reduce_scatter");
+    }
+}
+
+}  // namespace
+
+TEST(Conformance, SumsAreRightWhateverTheirLength) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        for (auto count : {16'383UL, 16'385UL, 131'073UL, 300'001UL})
+            for (auto in_place : {false, true}) {
+                check_sums<std::int16_t>(on, world.rank(), count, in_place);
+                check_sums<float>(on, world.rank(), count, in_place);
+            }
+    });
+}
