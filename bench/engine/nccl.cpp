@@ -39,6 +39,8 @@ void run(rankmesh::World& host) {
     const auto create = of_cuda<cudaError_t (*)(cudaStream_t*)>("cudaStreamCreate");
     const auto synchronize = of_cuda<cudaError_t (*)(cudaStream_t)>("cudaStreamSynchronize");
     const auto all_reduce = found<decltype(&ncclAllReduce)>({"libnccl.so.2"}, "ncclAllReduce");
+    const auto async_error =
+        found<decltype(&ncclCommGetAsyncError)>({"libnccl.so.2"}, "ncclCommGetAsyncError");
     auto stream = cudaStream_t{};
     create(&stream);
     auto on = world.join({{"dp", rankmesh::rest}}).on("dp").on(rankmesh::nccl::stream(stream));
@@ -47,7 +49,11 @@ void run(rankmesh::World& host) {
         void* data = nullptr;
         malloc(&data, count * sizeof(float));
         const auto memory = rankmesh::Memory(static_cast<float*>(data), count);
-        const auto bare = [&] { all_reduce(data, data, count, ncclFloat32, ncclSum, comm, stream); };
+        const auto bare = [&] {
+            // The communicator is a non-blocking one.
+            auto result = all_reduce(data, data, count, ncclFloat32, ncclSum, comm, stream);
+            while (result == ncclInProgress) async_error(comm, &result);
+        };
         const auto ours = [&] { on.all_reduce(memory); };
         ours();  // which connects
         auto times = std::array<std::vector<double>, 3>{};
