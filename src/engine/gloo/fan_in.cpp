@@ -11,7 +11,7 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr auto slot = std::uint64_t{0x44} << 56;  // none of Gloo's collectives has it
+constexpr auto fan_in_slot = std::uint64_t{0x44} << 56;  // none of Gloo's collectives has it
 
 /// The bytes that one member sends another at a time. What is held of all stays in a core's cache while it is
 /// combined, whatever the length.
@@ -27,7 +27,7 @@ public:
         : call_(call),
           own_(static_cast<const char*>(call.in) + static_cast<std::size_t>(wires->rank) * stride),
           stride_(stride),
-          slot_(slot + (std::uint64_t{tag} << 8)),
+          slot_(fan_in_slot + (std::uint64_t{tag} << 8)),
           members_(wires->size),
           member_(wires->rank),
           segment_(segment_of(call.out_bytes(), wires->size)) {
