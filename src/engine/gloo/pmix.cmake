@@ -16,7 +16,7 @@ if(RANKMESH_PMIX AND PMIX_FOUND)
     target_sources(rankmesh PRIVATE pmix_client.cpp)
     target_include_directories(rankmesh SYSTEM PRIVATE ${PMIX_INCLUDE_DIRS})
     # An installed package goes to machines on which it lies elsewhere.
-    target_link_libraries(rankmesh PRIVATE $<BUILD_INTERFACE:${RANKMESH_PMIX_LIBRARY}> $<INSTALL_INTERFACE:pmix>)
+    target_link_libraries(rankmesh PRIVATE $<BUILD_INTERFACE:${RANKMESH_PMIX_LIBRARY}> $<INSTALL_INTERFACE:-lpmix>)
 else()
     set(RANKMESH_HAS_PMIX OFF)
     target_sources(rankmesh PRIVATE pmix_not_built.cpp)

@@ -10,7 +10,7 @@ if(RANKMESH_REDIS AND RANKMESH_HIREDIS_INCLUDE AND RANKMESH_HIREDIS_LIBRARY)
     target_sources(rankmesh PRIVATE redis_connection.cpp redis_store.cpp secret.cpp)
     target_include_directories(rankmesh SYSTEM PRIVATE ${RANKMESH_HIREDIS_INCLUDE})
     # An installed package goes to machines on which it lies elsewhere.
-    target_link_libraries(rankmesh PRIVATE $<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:hiredis>)
+    target_link_libraries(rankmesh PRIVATE $<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:-lhiredis>)
 elseif(RANKMESH_REDIS AND NOT RANKMESH_REDIS STREQUAL "AUTO")
     message(FATAL_ERROR "rankmesh: hiredis is missing; install libhiredis-dev, or configure with -DRANKMESH_REDIS=OFF")
 else()
