@@ -164,6 +164,43 @@ TEST(PretendNcclFailures, WhatNobodyComesToCanBeAborted) {
     EXPECT_NCCL(ncclCommAbort(alone));
 }
 
+TEST(PretendNcclFailures, AShrinkIsRefusedThatLeavesNothingOutOrItself) {
+    as_threads(2, [](Rank& rank) {
+        auto fewer = ncclComm_t{};
+        for (const auto flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
+            auto without = rank.rank;
+            EXPECT_EQ(ncclCommShrink(rank.world, &without, 1, &fewer, nullptr, flags), ncclInvalidArgument);
+            EXPECT_EQ(ncclCommShrink(rank.world, &without, 0, &fewer, nullptr, flags), ncclInvalidArgument);
+            EXPECT_EQ(ncclCommShrink(rank.world, nullptr, 1, &fewer, nullptr, flags), ncclInvalidArgument);
+        }
+        auto other = 1 - rank.rank;
+        EXPECT_EQ(ncclCommShrink(rank.world, &other, 1, &fewer, nullptr, 2), ncclInvalidArgument);
+    });
+}
+
+TEST(PretendNcclFailures, AShrinkIsRefusedWhileAnotherCallIsInProgress) {
+    auto refused = std::latch(1);
+    as_threads(2, [&](Rank& rank) {
+        auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
+        config.blocking = 0;
+        auto part = ncclComm_t{};
+        EXPECT_NCCL(ncclCommSplit(rank.world, 0, rank.rank, &part, &config));
+        if (rank.rank == 0) {
+            auto half = ncclComm_t{}, fewer = ncclComm_t{};
+            auto other = 1;
+            EXPECT_EQ(ncclCommSplit(part, 0, 0, &half, nullptr), ncclInProgress);
+            for (const auto flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT})
+                EXPECT_EQ(ncclCommShrink(part, &other, 1, &fewer, nullptr, flags), ncclInvalidArgument);
+            refused.count_down();
+            EXPECT_NCCL(ncclCommAbort(part));
+            EXPECT_NCCL(ncclCommAbort(half));
+        } else {
+            refused.wait();
+            EXPECT_NCCL(ncclCommAbort(part));
+        }
+    });
+}
+
 TEST(PretendNcclFailures, ARevokedCommunicatorIsOnlyGoodForMaking) {
     as_threads(2, [](Rank& rank) {
         EXPECT_NCCL(ncclCommRevoke(rank.world, NCCL_REVOKE_DEFAULT));

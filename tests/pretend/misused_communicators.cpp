@@ -83,6 +83,45 @@ TEST(PretendNcclViolations, NotAllRanksSplit) {
         "ncclCommSplit of communicator #[0-9]+ with colour 0: ranks . and . do not agree on splitShare");
 }
 
+TEST(PretendNcclViolations, ShrinkIsToldWhatIsNotSo) {
+    const auto shrink = [](const Rank& rank, std::vector<int> without) {
+        auto fewer = ncclComm_t{};
+        const auto count = static_cast<int>(without.size());
+        ncclCommShrink(rank.world, without.data(), count, &fewer, nullptr, NCCL_SHRINK_DEFAULT);
+    };
+    EXPECT_VIOLATION(
+        4,
+        [&](Rank& rank) {
+            if (rank.rank < 2) shrink(rank, {2 + rank.rank});
+            std::this_thread::sleep_for(std::chrono::seconds(5));
+        },
+        "rank . calls ncclCommShrink without ., rank . ncclCommShrink without .");
+    EXPECT_WAIT_IN_VAIN(
+        3,
+        [&](Rank& rank) {
+            if (rank.rank == 0) shrink(rank, {1});
+            std::this_thread::sleep_for(std::chrono::seconds(5));
+        },
+        "ncclCommShrink without 1 on communicator #[0-9]+: rank 0 waits in vain for rank 2");
+    for (const auto& without : {std::vector{1, 1}, std::vector{2}, std::vector{-1}})
+        EXPECT_VIOLATION(
+            2,
+            [&](Rank& rank) {
+                if (rank.rank == 0) shrink(rank, without);
+                std::this_thread::sleep_for(std::chrono::seconds(5));
+            },
+            "ncclCommShrink of communicator #[0-9]+: those to exclude are not different ranks of it");
+    EXPECT_VIOLATION(
+        2,
+        [&](Rank& rank) {
+            const auto array = Array<float>(4);
+            setenv("PRETEND_LAG", "300000", 1);
+            sum(array, rank.world, rank.stream);
+            shrink(rank, {1 - rank.rank});
+        },
+        "ncclCommShrink: operations of communicator #[0-9]+ have not ended");
+}
+
 TEST(PretendNcclViolations, AGroupHasNoEnd) {
     EXPECT_VIOLATION(
         1, [](Rank&) { ncclGroupStart(); }, "a thread has ended after ncclGroupStart without ncclGroupEnd");

@@ -152,13 +152,17 @@ std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call) {
     return handle->live;
 }
 
+void demand_nothing_in_progress(const Communicator& communicator, const char* call) {
+    if (communicator.state() == ncclInProgress)
+        throw Failure{ncclInvalidArgument,
+                      text(call, ": what was begun on communicator ", communicator.name, " is in progress")};
+}
+
 std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call) {
     fail_where_planted(call);
     auto communicator = of(handle, call);
+    demand_nothing_in_progress(*communicator, call);
     const auto state = communicator->state();
-    if (state == ncclInProgress)
-        throw Failure{ncclInvalidArgument,
-                      text(call, ": what was begun on communicator ", communicator->name, " is in progress")};
     if (state == ncclRemoteError && communicator->last_error().empty())
         throw Failure{state, text(call, ": ", communicator->failure())};
     if (state != ncclSuccess) throw Failure{state, communicator->last_error()};

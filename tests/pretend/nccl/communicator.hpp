@@ -85,7 +85,9 @@ private:
 
 /// The communicator of a handle. Throws Failure for none; for one that is no more, a violation.
 std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call);
-/// The same, held to be ready for another call.
+/// Throws Failure where what was begun on it has not ended.
+void demand_nothing_in_progress(const Communicator& communicator, const char* call);
+/// The communicator of a handle, held to be ready for another call.
 std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call);
 void fail_where_planted(const char* call);
 ncclComm_t publish(std::shared_ptr<Communicator> communicator);

@@ -182,13 +182,19 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
     constexpr auto call = "ncclCommShrink";
     return answer([&] {
         demand(flags == NCCL_SHRINK_DEFAULT || flags == NCCL_SHRINK_ABORT, call, "there is no such flag");
-        auto parent = flags == NCCL_SHRINK_ABORT ? of(handle, call) : ready(handle, call);
+        fail_where_planted(call);
+        auto parent = of(handle, call);
+        demand_nothing_in_progress(*parent, call);
+        if (flags == NCCL_SHRINK_DEFAULT) ready(handle, call);
         demand(out && excluded && count > 0, call, "an argument is missing");
         *out = nullptr;
         const auto without = std::set<int>(excluded, excluded + count);
-        demand(*without.begin() >= 0 && *without.rbegin() < parent->size(), call,
-               "there is no such rank to exclude");
         demand(!without.contains(parent->rank), call, "it is not for ranks that are excluded");
+        if (*without.begin() < 0 || *without.rbegin() >= parent->size() ||
+            static_cast<int>(without.size()) != count)
+            violation(
+                call, " of communicator ", parent->name,
+                ": those to exclude are not different ranks of it, of which the new one's size is made");
         if (flags == NCCL_SHRINK_DEFAULT) demand_no_work(*parent, call);
         auto made = child_of(*parent, config, call);
         const auto number = parent->shrinks++;

@@ -17,12 +17,6 @@ void finalize(Communicator& communicator) {
     communicator.leave(Kind::left);
 }
 
-void demand_nothing_in_progress(const Communicator& communicator, const char* call) {
-    if (communicator.state() == ncclInProgress)
-        throw Failure{ncclInvalidArgument,
-                      text(call, ": what was begun on communicator ", communicator.name, " is in progress")};
-}
-
 void end(ncclComm_t handle, const Communicator& communicator) {
     count_no_more(communicator);
     if (setting("PRETEND_LEAKS", 0) != 0) {
