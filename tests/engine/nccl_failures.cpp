@@ -24,6 +24,9 @@ std::string heard(const std::string& folder, const std::string& variables = "") 
     return support::run(variables + " LD_LIBRARY_PATH=" + folder + " " RANKMESH_NCCL_PROGRAM).output;
 }
 
+/// Checked mode would wait for all members in each call.
+const auto unchecked = WorldOptions{.deadline = 20s, .checked = false};
+
 }  // namespace
 
 TEST(NcclFailures, WhatIsMissingIsSaidInASentence) {
@@ -74,7 +77,7 @@ TEST(NcclFailures, TwoRanksOnOneDeviceAreRefusedByNccl) {
 }
 
 TEST(NcclFailures, ADeadlineThatPassesInSynchronizeIsThrownThereAndByEveryLaterCall) {
-    on_devices(2, [](nccl::World& world) {
+    const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
         on.start_all_reduce(*x).synchronize();
@@ -91,11 +94,12 @@ TEST(NcclFailures, ADeadlineThatPassesInSynchronizeIsThrownThereAndByEveryLaterC
             EXPECT_EQ(text_of<Deadline>([&] { on.all_reduce(*x); }), text);
         }
         on.host().barrier();  // its host's is another
-    });
+    };
+    on_devices(2, program, unchecked);
 }
 
 TEST(NcclFailures, ADeadlineOfACallThatDoesNotBlockIsThrownByALaterOne) {
-    on_devices(2, [](nccl::World& world) {
+    const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
         on.start_all_reduce(*x).synchronize();
@@ -105,7 +109,24 @@ TEST(NcclFailures, ADeadlineOfACallThatDoesNotBlockIsThrownByALaterOne) {
             EXPECT_THROW(on.all_reduce(*x), Deadline);
         }
         on.host().barrier();
-    });
+    };
+    on_devices(2, program, unchecked);
+}
+
+TEST(NcclFailures, InCheckedModeTheCallItselfThrowsWhoIsMissing) {
+    const auto program = [](nccl::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = DeviceArray<float>(1, 1.0f);
+        if (world.rank() == 0) {
+            EXPECT_EQ(
+                text_of<Deadline>([&] { on.within(100ms).all_reduce(*x); }),
+                "the deadline of 100 ms passed on rank 0 in all_reduce of 1 f32 by sum, call number 1 on "
+                "'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of mesh dp=2 can "
+                "not be used any more");
+        }
+        on.host().barrier();
+    };
+    on_devices(2, program, {.deadline = 20s, .checked = true});
 }
 
 TEST(NcclFailures, ACallThatConnectsEndsAtTheDeadlineOfTheWorld) {
@@ -129,7 +150,7 @@ TEST(NcclFailures, ACallThatConnectsEndsAtTheDeadlineOfTheWorld) {
 TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
     auto lost = std::atomic<int>{0};
     auto left = std::atomic<bool>{false};
-    on_devices(4, [&](nccl::World& world) {
+    const auto program = [&](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1000, 1.0f);
         on.start_all_reduce(*x).synchronize();
@@ -154,7 +175,8 @@ TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost
                 ++lost;
             }
         }
-    });
+    };
+    on_devices(4, program, unchecked);
     EXPECT_EQ(lost, 3);
 }
 
