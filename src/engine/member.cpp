@@ -109,7 +109,8 @@ Member::~Member() {
     // A member from operator[] is a view: it comes and goes with every call, also with one that throws.
     if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_) return;
     state_->world->log(cat("rank ", state_->world->rank()), "left its member by an exception");
-    for (const auto* channels : {&state_->joining.on_device, &state_->joining.channels})
+    // The host's first: they tell peers who it is, devices only that somebody has gone.
+    for (const auto* channels : {&state_->joining.channels, &state_->joining.on_device})
         for (const auto& channel : *channels) channel->leave();
     // Peers may wait in prepare, too, where there is no channel yet to tell them by.
     const auto deferred = [](const Place& place) {

@@ -93,13 +93,7 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
                                          parts_.deadline});
         cuda_.check(cuda_.event_record(work.over, stream), "cudaEventRecord");
     } catch (...) {
-        auto error = std::current_exception();
-        try {
-            // Where a peer has gone it is the host's engine that knows which.
-            if (parts_.host) parts_.host->throw_if_broken(*parts_.label);
-        } catch (...) {
-            error = std::current_exception();
-        }
+        const auto error = in_other_words(std::current_exception());
         const auto lock = std::lock_guard(mutex_);
         free_.push_back(&work);
         break_with(error);

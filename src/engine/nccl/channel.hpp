@@ -75,6 +75,7 @@ private:
     static void limit(Work& work, Duration deadline);
     void break_with(std::exception_ptr error) noexcept;
     void let_go(const Work& work) const noexcept;
+    std::exception_ptr in_other_words(std::exception_ptr error) const;
     void watch() noexcept override;
     std::string text(const Work& work) const;
     std::exception_ptr deadline_of(const Work& work) const;
@@ -95,7 +96,7 @@ private:
     std::vector<Work*> free_;
     std::deque<Work*> flying_;  // in their order, which is the one in which they end
     std::exception_ptr error_;
-    bool suspicious_ = false;  // NCCL has lost a peer that the host's engine still had
+    TimePoint alone_since_ = TimePoint::max();  // NCCL has lost a peer that the host's engine still had
 };
 
 }  // namespace rankmesh::detail

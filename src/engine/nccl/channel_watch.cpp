@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in flight on a channel, and how it ends. All but `watch` and `let_go` is called under the lock.
+// What is in flight on a channel, and how it ends. All but `watch`, `let_go` and
+// `in_other_words` is called under the lock.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -13,6 +15,8 @@ namespace rankmesh::detail {
 
 /// How long buffers are waited for that a broken communicator may still use.
 constexpr auto grace = std::chrono::seconds(2);
+/// How much later than NCCL the host's engine may hear that a peer has gone; it knows which.
+constexpr auto host_lag = std::chrono::milliseconds(250);
 
 bool NcclChannel::is_over(const Work& work) const {
     if (!work.flying) return true;
@@ -75,12 +79,36 @@ void NcclChannel::watch() noexcept {
         if (!parts_.comm) return;
         parts_.host->throw_if_broken(*parts_.label);
         const auto result = parts_.comm->error();
-        // The host's engine may be about to know who it is that has gone.
-        if (result == ncclRemoteError && !std::exchange(suspicious_, true)) return;
+        if (result == ncclRemoteError) {
+            alone_since_ = std::min(alone_since_, now);
+            if (now - alone_since_ < host_lag) return;
+        }
         if (result != ncclSuccess) break_with(parts_.comm->failure(result, text(*flying_.front())));
     } catch (...) {
         break_with(std::current_exception());
     }
+}
+
+/// The error of the host's engine if it has one, else `error`.
+std::exception_ptr NcclChannel::in_other_words(std::exception_ptr error) const {
+    if (!parts_.host) return error;
+    auto until = std::chrono::steady_clock::now();
+    try {
+        std::rethrow_exception(error);
+    } catch (const Lost&) {
+        until += host_lag;
+    } catch (...) {
+    }
+    try {
+        parts_.host->throw_if_broken(*parts_.label);
+        while (std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            parts_.host->throw_if_broken(*parts_.label);
+        }
+    } catch (...) {
+        return std::current_exception();
+    }
+    return error;
 }
 
 /// Waits until the device has let go of the buffers of a work that has failed.
