@@ -44,7 +44,8 @@ World adopt(const rankmesh::World& host, ncclComm_t comm) {
         wrong = detail::cat("e", error.what());
     }
     detail::throw_what_is_wrong(state->exchange(), wrong);
-    return AdoptedWorld(std::make_shared<detail::NcclWorld>(state, device, false, comm));
+    return AdoptedWorld(
+        std::make_shared<detail::NcclWorld>(state, device, false, detail::NcclComm::adopt(comm)));
 }
 
 ncclComm_t native(const Communicator& communicator) {

@@ -69,12 +69,32 @@ std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, bool share, std::
     config.splitShare = share ? 1 : 0;
     settle(nccl_.split(comm_, colour, key, &made->comm_, &config), phase);
     if (colour == NCCL_SPLIT_NOCOLOR) return nullptr;
-    // NCCL may fill it in from a thread of its own, even after the parent is done.
-    const auto child = std::atomic_ref(made->comm_);
-    if (!wait_until(from_now(phase.deadline), [&] { return child.load() != nullptr; })) throw_deadline(phase);
-    made->settle(ncclInProgress, phase);
-    made->complete_ = true;
+    made->arrive(phase);
     return made;
+}
+
+bool NcclComm::can_shrink() const {
+    const auto lock = std::lock_guard(mutex_);
+    return nccl_.shrink && comm_ && own_ && complete_ && !stopped_;
+}
+
+std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, std::string name, const Phase& phase) {
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(name)));
+    auto config = made->config();
+    settle(nccl_.shrink(comm_, without.data(), static_cast<int>(without.size()), &made->comm_, &config,
+                        NCCL_SHRINK_ABORT),
+           phase);
+    made->arrive(phase);
+    return made;
+}
+
+/// Waits for one that is made of another. NCCL may fill it in from a thread of its own, even after the parent
+/// is done.
+void NcclComm::arrive(const Phase& phase) {
+    const auto child = std::atomic_ref(comm_);
+    if (!wait_until(from_now(phase.deadline), [&] { return child.load() != nullptr; })) throw_deadline(phase);
+    settle(ncclInProgress, phase);
+    complete_ = true;
 }
 
 NcclComm::~NcclComm() {

@@ -29,6 +29,12 @@ public:
     /// use the resources of this one.
     std::unique_ptr<NcclComm> split(int colour, int key, bool share, std::string name, const Phase& phase);
 
+    /// True if `shrink` may be called: it is the engine's own, whole, and this NCCL can do it.
+    bool can_shrink() const;
+    /// One of its ranks but those of `without`, in their order; called by all of those. Whatever this one
+    /// does is ended; the new one shares nothing with it.
+    std::unique_ptr<NcclComm> shrink(std::vector<int> without, std::string name, const Phase& phase);
+
     /// Aborts it, unless `end` has said that it has ended.
     ~NcclComm();
     NcclComm(const NcclComm&) = delete;
@@ -49,6 +55,7 @@ public:
 private:
     NcclComm(const Nccl& nccl, std::string name) : nccl_(nccl), name_(std::move(name)) {}
     ncclConfig_t config() const;
+    void arrive(const Phase& phase);
 
     const Nccl& nccl_;
     const std::string name_;  // which NCCL may not copy

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include <rankmesh/core/error.hpp>
 
@@ -48,13 +49,13 @@ std::vector<std::string> all_say(Exchange& exchange, const std::string& own) {
 }
 
 NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
-                       ncclComm_t root)
+                       std::unique_ptr<NcclComm> root)
     : exchange_(exchange),
       device_(std::move(device)),
       share_(share),
       deadline_(deadline),
       free_before_(free_memory()),
-      root_(root ? NcclComm::adopt(root) : nullptr) {}
+      root_(std::move(root)) {}
 
 NcclEngine::~NcclEngine() { device_->bury(std::move(root_)); }
 
@@ -131,6 +132,34 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
 
 std::shared_ptr<Channel> NcclEngine::alone() {
     return std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_});
+}
+
+std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
+    // Whoever shares resources with it would be ended together with it.
+    const auto can = root_ && !share_ && root_->can_shrink();
+    auto left = std::vector<int>{};  // by their numbers here
+    for (const auto& said : all_say(survivors, can ? cat(exchange_.rank()) : std::string{}))
+        left.push_back(said.empty() ? -1 : std::stoi(said));
+    auto without = std::vector<int>{};
+    for (int rank = 0; rank < exchange_.size(); ++rank)
+        if (std::ranges::find(left, rank) == left.end()) without.push_back(rank);
+    // NCCL leaves at least one out, and keeps the order of the others.
+    if (left.size() < 2 || without.empty() || left.front() < 0 ||
+        std::ranges::adjacent_find(left, std::greater_equal()) != left.end())
+        return nullptr;
+    auto made = std::unique_ptr<NcclComm>{};
+    try {
+        device_->use();
+        made = root_->shrink(
+            without, "rankmesh, all ranks that are left",
+            {cat("survivors, shrinking the communicator of all ranks on rank ", exchange_.rank()),
+             deadline_ / 2});  // the other half is for those who wait to hear of it
+    } catch (const Error&) {   // then none has one, and the next join makes a new one
+    }
+    for (const auto& said : all_say(survivors, made ? "made" : ""))
+        if (said.empty()) return nullptr;
+    root_ = nullptr;  // nobody would come to its end; if all of its ranks join here again, they make another
+    return made;
 }
 
 std::string NcclEngine::report() const {

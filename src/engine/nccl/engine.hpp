@@ -22,9 +22,9 @@ std::vector<std::string> all_say(Exchange& exchange, const std::string& own);
 /// split for each declared item.
 class NcclEngine final : public DeviceEngine {
 public:
-    /// `root`, if any, is a communicator of all ranks that the program has made.
+    /// `root`, if any, is a communicator of all ranks that there is already.
     NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
-               ncclComm_t root);
+               std::unique_ptr<NcclComm> root);
     ~NcclEngine() override;
 
     std::shared_ptr<Channel> create(const ChannelRequest* request, const std::shared_ptr<Channel>& host,
@@ -33,6 +33,9 @@ public:
     /// `3 NCCL communicators, 250 MiB of device 0`.
     std::string report() const override;
 
+    /// The communicator of all ranks that go on, made of this engine's; null on all of them where one has
+    /// none to make it of, or NCCL does not. Called by all of `survivors`.
+    std::unique_ptr<NcclComm> shrink(Exchange& survivors);
     /// This rank leaves by an exception: nothing of it may stay in flight.
     void leave() noexcept;
     const NcclDevice& device() const { return *device_; }

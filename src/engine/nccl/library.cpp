@@ -99,6 +99,7 @@ Nccl load_nccl() {
     library.find(nccl.send, "ncclSend");
     library.find(nccl.recv, "ncclRecv");
     library.find_optional(nccl.revoke, "ncclCommRevoke");
+    library.find_optional(nccl.shrink, "ncclCommShrink");
     return nccl;
 }
 

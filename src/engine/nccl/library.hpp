@@ -65,7 +65,9 @@ struct Nccl {
     decltype(&ncclAlltoAll) all_to_all;
     decltype(&ncclSend) send;
     decltype(&ncclRecv) recv;
-    decltype(&ncclCommRevoke) revoke;  // null where this NCCL has none
+    // Null where this NCCL has none.
+    decltype(&ncclCommRevoke) revoke;
+    decltype(&ncclCommShrink) shrink;
 };
 
 /// Both, as loaded once for the process.

@@ -64,11 +64,12 @@ std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> a
 
 }  // namespace
 
-NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share, ncclComm_t root)
+NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share,
+                     std::unique_ptr<NcclComm> root)
     : WorldState(host->options),
       host_(std::move(host)),
       share_(share),
-      engine_(host_->exchange(), agreed_device(*host_, device), share, options.deadline, root) {
+      engine_(host_->exchange(), agreed_device(*host_, device), share, options.deadline, std::move(root)) {
     joins = 1'000'000;  // apart from those of the host's world, whose channels have keys like ours
     auto version = 0;
     Libraries::get().nccl.get_version(&version);
@@ -86,7 +87,11 @@ std::shared_ptr<WorldState> NcclWorld::sub(const std::vector<int>& ranks) {
 }
 
 std::shared_ptr<WorldState> NcclWorld::survivors(Duration grace) {
-    return std::make_shared<NcclWorld>(host_->survivors(grace), device_number(), share_, nullptr);
+    auto host = host_->survivors(grace);
+    auto root = engine_.shrink(host->exchange());
+    log(cat("rank ", rank()),
+        cat("goes on ", root ? "with a shrunk" : "without the", " NCCL communicator of all ranks"));
+    return std::make_shared<NcclWorld>(std::move(host), device_number(), share_, std::move(root));
 }
 
 }  // namespace rankmesh::detail

@@ -19,7 +19,9 @@ void throw_what_is_wrong(Exchange& exchange, const std::string& wrong);
 class NcclWorld final : public WorldState {
 public:
     /// Made by all ranks of `host` at once; what one of them lacks is thrown on all.
-    NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share, ncclComm_t root);
+    /// `root`, if any, is a communicator of all of them.
+    NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share,
+              std::unique_ptr<NcclComm> root);
 
     std::string engine() const override { return host_->engine(); }
     Exchange& exchange() override { return host_->exchange(); }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a job on devices go on without one that was killed while its device reduced.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "support/gloo_job.hpp"
+
+namespace {
+
+using support::expect_says;
+
+/// NCCL can not shrink on rank `refusing`.
+support::JobOutcome job(const std::string& mode, int size, int refusing = -1) {
+    const auto before = [refusing](int rank) {
+        return std::string(rank == refusing ? "env PRETEND_FAIL=ncclCommShrink" : "");
+    };
+    return support::Job({.command = RANKMESH_NCCL_SURVIVORS_PROGRAM " " + mode,
+                         .size = size,
+                         .variables = {{"PRETEND_LEAKS", "1"}},
+                         .before = before})
+        .end();
+}
+
+const auto shrunk = std::string("goes on with a shrunk NCCL communicator of all ranks");
+const auto anew = std::string("goes on without the NCCL communicator of all ranks");
+
+/// Ranks `left` of a job go on together as 0, 1, ..., with the sum of theirs alone and nothing left behind.
+void expect_go_on(const support::JobOutcome& outcome, const std::vector<std::size_t>& left,
+                  const std::string& shown, const std::string& how) {
+    for (std::size_t i = 0; i < left.size(); ++i) {
+        expect_says(outcome, left[i],
+                    "is " + std::to_string(i) + " of " + std::to_string(left.size()) + ", with " + shown);
+        expect_says(outcome, left[i], how);
+        EXPECT_EQ(outcome.exit_codes[left[i]], 0) << outcome.all();
+    }
+}
+
+long long time_of(const support::JobOutcome& outcome, std::size_t rank, const std::string& what) {
+    auto found = std::smatch{};
+    const auto pattern = std::regex(what + " at ([0-9]+) ms");
+    return std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoll(found[1]) : -1;
+}
+
+}  // namespace
+
+TEST(NcclSurvivors, GoOnWithTheCommunicatorOfAllRanksShrunk) {
+    for (auto killed : {0U, 1U, 3U}) {
+        const auto outcome = job("one " + std::to_string(killed), 4);
+        EXPECT_EQ(outcome.exit_codes[killed], 128 + SIGKILL);
+        auto left = std::vector<std::size_t>{0, 1, 2, 3};
+        std::erase(left, killed);
+        expect_go_on(outcome, left, killed == 0 ? "{1..3}" : killed == 1 ? "{0, 2, 3}" : "{0..2}", shrunk);
+        for (auto rank : left) {
+            expect_says(outcome, rank, "has lost ");
+            const auto took = time_of(outcome, rank, R"(with \{[^}]*\})") - time_of(outcome, killed, "dies");
+            EXPECT_LT(took, 5000) << "rank " << rank << " has waited for a deadline\n" << outcome.all();
+        }
+    }
+}
+
+TEST(NcclSurvivors, ShrinkWhatWasShrunkOrMakeANewOneWhereTheFirstWorldIsAsked) {
+    expect_go_on(job("same 1", 4), {0, 3}, "{0, 3}", anew);
+    const auto outcome = job("again 1", 4);
+    expect_go_on(outcome, {0, 3}, "{0, 3}", shrunk);
+    EXPECT_EQ(outcome.all().find(anew), std::string::npos) << outcome.all();
+}
+
+TEST(NcclSurvivors, MakeANewOneWhereOneHasNoneOrItsNcclCanNotOrResourcesAreShared) {
+    expect_go_on(job("early 1", 3), {0, 2}, "{0, 2}", anew);
+    expect_go_on(job("share 1", 3), {0, 2}, "{0, 2}", anew);
+    // The others wait for it, up to half their deadline.
+    expect_go_on(job("refused 1", 3, 2), {0, 2}, "{0, 2}", anew);
+}
+
+TEST(NcclSurvivors, LeaveACommunicatorOfTheProgramsToIt) {
+    const auto outcome = job("adopted 1", 3);
+    expect_go_on(outcome, {0, 2}, "{0, 2}", anew);
+    for (auto rank : {0U, 2U}) expect_says(outcome, rank, "still has its own");
+}
+
+TEST(NcclSurvivors, OneRankMayBeLeft) { expect_go_on(job("one 0", 2), {1}, "{1}", anew); }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that trains on devices until a rank is killed, and goes on without it; nccl_survivors.cpp starts
+// its ranks and looks at what each of them says.
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/gloo.hpp>
+#include <rankmesh/engine/nccl.hpp>
+#include <rankmesh/interop/nccl.hpp>
+
+#include "support/device_array.hpp"
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+auto number = -1;  // the rank that this process was started as
+
+template <class... Parts>
+void say(const Parts&... parts) {
+    std::printf("rank %d %s\n", number, detail::cat(parts...).c_str());
+    std::fflush(stdout);
+}
+
+/// Of the clock that all processes of a host share.
+long long now() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch()).count();
+}
+
+/// Reduces over both axes until a rank is lost; `dying` dies while its third call is under way.
+void train(World& world, const MeshSpec& mesh, int dying) {
+    const auto x = support::DeviceArray<float>(100'000, 1);  // outlives what streams do with it
+    auto me = world.join(mesh);
+    for (int step = 0;; ++step)
+        for (int axis = 0; axis < me.mesh().axis_count(); ++axis) {
+            auto pending = me.on(me.mesh().name(AxisId{axis})).start_all_reduce(*x, max);
+            if (number == dying && step == 2) {
+                say("dies at ", now(), " ms");
+                raise(SIGKILL);
+            }
+            pending.synchronize();
+        }
+}
+
+/// `dying` dies before there is a communicator on devices.
+[[noreturn]] void lose(World& host, int dying) {
+    auto me = host.join({{"dp", rest}});
+    me.on("dp").barrier();
+    if (number == dying) raise(SIGKILL);
+    while (true) me.on("dp").barrier();
+}
+
+/// Says who is here: the sum of what their numbers stand for.
+void go_on(World& world) {
+    auto me = world.join({{"dp", world.size()}});
+    const auto here = support::DeviceArray<std::int64_t>(1, std::int64_t{1} << number);
+    me.on("dp").start_all_reduce(*here).synchronize();
+    const auto time = now();
+    auto ranks = std::vector<int>{};
+    for (int rank = 0; rank < 16; ++rank)
+        if ((here.values()[0] >> rank & 1) != 0) ranks.push_back(rank);
+    say("is ", world.rank(), " of ", world.size(), ", with ", ranks_to_string(ranks), " at ", time, " ms");
+    me.on("dp").host().barrier();
+    std::this_thread::sleep_for(300ms);  // others may still be in the call that this rank has ended
+}
+
+/// A communicator of all ranks that is the program's own.
+ncclComm_t make(World& host) {
+    auto id = ncclUniqueId{};
+    if (host.rank() == 0) ncclGetUniqueId(&id);
+    host.join({{"dp", rest}}).on("dp").broadcast(id.internal, 0);
+    auto made = ncclComm_t{};
+    support::check(cudaSetDevice(host.rank()));
+    if (ncclCommInitRank(&made, host.size(), id, host.rank()) != ncclSuccess) std::abort();
+    return made;
+}
+
+void program(const std::string& mode, int dying) {
+    auto host = World::from_environment(
+        {.deadline = mode == "refused" ? 6s : 20s, .log = [](std::string_view line) { say("logs ", line); }});
+    number = host.rank();
+    const auto own = mode == "adopted" ? make(host) : nullptr;
+    auto world = World(own ? nccl::adopt(host, own) : nccl::World(host, {.split_share = mode == "share"}));
+    const auto mesh = world.size() == 4 ? MeshSpec{{"dp", 2}, {"tp", 2}} : MeshSpec{{"dp", rest}};
+    try {
+        if (mode == "early") lose(host, dying);
+        train(world, mesh, dying);
+    } catch (const Lost& lost) {
+        say("has lost ", lost.what());
+    }
+    auto smaller = world.survivors(5s);
+    if (mode == "again" || mode == "same") {  // the new world is asked, or the first
+        try {
+            train(smaller, {{"dp", rest}}, dying + 1);
+        } catch (const Lost&) {
+        }
+        auto smallest = (mode == "same" ? world : smaller).survivors(3s);
+        return go_on(smallest);
+    }
+    go_on(smaller);
+    if (!own) return;
+    say(ncclCommAbort(own) == ncclSuccess ? "still has its own" : "has it no more");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        program(argc > 1 ? argv[1] : "", argc > 2 ? std::stoi(argv[2]) : -1);
+        return 0;
+    } catch (const std::exception& error) {
+        say("caught ", error.what());
+        return 1;
+    }
+}
