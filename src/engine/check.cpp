@@ -2,6 +2,8 @@
 // What is wrong with a call can be said before it reaches an engine.
 #include <optional>
 
+#include <rankmesh/engine/make_call.hpp>
+
 #include "engine/channel.hpp"
 
 namespace rankmesh::detail {
@@ -36,6 +38,11 @@ bool overlap(const Call& call) {
                      " memory; this communicator works on ", to_string(line.space), " memory",
                      line.space == Space::device ? ", its host() on the host's"
                                                  : ": copy it there, or join a world with a device"));
+}
+
+[[noreturn]] void wrong_reduction(const Call& call, const Line& line) {
+    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), ": ", to_string(call.reduction),
+                     " makes no sense on ", to_string(call.dtype), " elements"));
 }
 
 [[noreturn]] void wrong_overlap(const Call& call, const Line& line, bool may_be_in_place) {
@@ -117,9 +124,15 @@ bool may_be_in_place(Operation operation) {
 
 }  // namespace
 
+void two_types(Operation operation, DType in, DType out) {
+    throw Misuse(cat(to_string(operation), " was given ", to_string(in), " elements in and ", to_string(out),
+                     " out; both must be of one type"));
+}
+
 void check(const Call& call, const Line& line) {
     if (call.operation == Operation::barrier || call.operation == Operation::monitored_barrier) return;
     check_space(call, line);
+    if (reduces(call.operation) && !reduces(call.reduction, call.dtype)) wrong_reduction(call, line);
     const auto n = static_cast<std::size_t>(line.size);
     const auto is_root = call.argument == line.rank;
     switch (call.operation) {

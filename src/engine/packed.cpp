@@ -76,9 +76,8 @@ void Packed::check(const Line& line) const {
     for (std::size_t i = 0; i < ins_.size(); ++i) {
         const auto& in = ins_[i];
         try {
-            if (reduces(like_.operation) && (!in.known || !reduces(like_.reduction, in.dtype)))
-                throw Misuse(cat(to_string(like_.reduction), " makes no sense on ",
-                                 in.known ? to_string(in.dtype) : "struct", " elements"));
+            if (reduces(like_.operation) && !in.known)
+                throw Misuse(cat(to_string(like_.reduction), " makes no sense on struct elements"));
             if (in.dtype != outs_[i].dtype)
                 throw Misuse(
                     cat("it holds ", to_string(in.dtype), " in and ", to_string(outs_[i].dtype), " out"));

@@ -267,18 +267,22 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
         auto room = std::vector<float>(static_cast<std::size_t>(3 * n), 7);
         auto wrong = std::vector<int>(static_cast<std::size_t>(2 * n + 1), 7);
         const auto options = ListOptions{.bucket_bytes = 0};
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, whole), mean, options); }),
-                  "buffer 1 of a list: mean makes no sense on i32 elements");
-        EXPECT_EQ(text_of<Misuse>([&] { on.start_all_reduce(Buffers(x, whole), mean, options).wait(); }),
-                  "buffer 1 of a list: mean makes no sense on i32 elements");
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, truth)); }),
-                  "buffer 1 of a list: sum makes no sense on bool elements");
+        EXPECT_EQ(
+            text_of<Misuse>([&] { on.all_reduce(Buffers(x, whole), mean, options); }),
+            detail::cat("buffer 1 of a list: all_reduce ", where, ": mean makes no sense on i32 elements"));
+        EXPECT_EQ(
+            text_of<Misuse>([&] { on.start_all_reduce(Buffers(x, whole), mean, options).wait(); }),
+            detail::cat("buffer 1 of a list: all_reduce ", where, ": mean makes no sense on i32 elements"));
+        EXPECT_EQ(
+            text_of<Misuse>([&] { on.all_reduce(Buffers(x, truth)); }),
+            detail::cat("buffer 1 of a list: all_reduce ", where, ": sum makes no sense on bool elements"));
         EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, x, token)); }),
                   "buffer 2 of a list: sum makes no sense on struct elements");
         EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(token), rankmesh::bit_or); }),
                   "buffer 0 of a list: bit_or makes no sense on struct elements");
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(whole, x), rankmesh::bit_or); }),
-                  "buffer 1 of a list: bit_or makes no sense on f32 elements");
+        EXPECT_EQ(
+            text_of<Misuse>([&] { on.all_reduce(Buffers(whole, x), rankmesh::bit_or); }),
+            detail::cat("buffer 1 of a list: all_reduce ", where, ": bit_or makes no sense on f32 elements"));
         EXPECT_EQ(text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room), options); }),
                   detail::cat("a list all_gather ", where,
                               " was given 2 buffers in and 1 out; both must be equal"));

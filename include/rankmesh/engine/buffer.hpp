@@ -30,7 +30,8 @@ template <class B>
 concept OneElement = !std::ranges::range<B> && Element<std::remove_cvref_t<B>>;
 template <class B>
 concept ElementMemory = is_memory<std::remove_cvref_t<B>> &&
-    Element<std::remove_const_t<typename std::remove_cvref_t<B>::value_type>>;
+    (std::is_void_v<typename std::remove_cvref_t<B>::value_type> ||
+     Element<std::remove_const_t<typename std::remove_cvref_t<B>::value_type>>);
 
 }  // namespace detail
 
@@ -55,7 +56,7 @@ struct element_of<B> {
 
 }  // namespace detail
 
-/// The type of a buffer's elements.
+/// The type of a buffer's elements; void where it is known only at run time.
 template <Buffer B>
 using element_t = typename detail::element_of<B>::type;
 
@@ -68,6 +69,15 @@ constexpr DType dtype_for() {
         return dtype_of<T>::value;
     else
         return DType::byte;
+}
+
+/// The same of a buffer's elements.
+template <Buffer B>
+constexpr DType dtype_in(B&& buffer) {
+    if constexpr (std::is_void_v<element_t<B>>)
+        return buffer.dtype();
+    else
+        return dtype_for<element_t<B>>();
 }
 
 template <Buffer B>
@@ -83,6 +93,8 @@ constexpr auto data_of(B&& buffer) {
 /// The elements of `dtype_for` that one element of T is.
 template <class T>
 inline constexpr std::size_t unit_of = Known<T> ? 1 : sizeof(T);
+template <>
+inline constexpr std::size_t unit_of<void> = 1;
 
 /// The length in elements of `dtype_for`.
 template <Buffer B>

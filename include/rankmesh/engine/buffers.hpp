@@ -59,8 +59,9 @@ public:
     /// Adds a buffer, which must outlive the operation.
     template <Buffer B>
     requires Outlives<B> &&(std::is_const_v<Void> || OutBuffer<B>)void add(B&& buffer) {
-        pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer),
-                           detail::dtype_for<element_t<B>>(), detail::space_of(buffer), Known<element_t<B>>});
+        using T = element_t<B>;
+        pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer), detail::dtype_in(buffer),
+                           detail::space_of(buffer), Known<T> || std::is_void_v<T>});
     }
     std::size_t size() const { return pieces_.size(); }
     std::span<const detail::Piece<Void>> pieces() const { return pieces_; }

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
+
+#include <rankmesh/engine/dtype.hpp>
 
 namespace rankmesh {
 
@@ -39,5 +42,34 @@ private:
     std::size_t size_;
     Space space_;
 };
+
+/// `size` elements of a type that is known only at run time: what another library lends.
+///
+/// What does not compile for a Memory<T> is Misuse for it: a mean of integers, two types in one operation.
+///
+///     auto data = std::vector<float>(8);
+///     void* lent = data.data();
+///     const auto memory = Memory(lent, 8, DType::f32, Space::host);
+///     EXPECT_EQ(to_string(memory.dtype()), "f32");
+template <class Void>
+requires std::is_void_v<Void>
+class Memory<Void> {
+public:
+    using value_type = Void;
+    constexpr Memory(Void* data, std::size_t size, DType dtype, Space space = Space::device)
+        : data_(data), size_(size), dtype_(dtype), space_(space) {}
+    constexpr Void* data() const { return data_; }
+    constexpr std::size_t size() const { return size_; }
+    constexpr DType dtype() const { return dtype_; }
+    constexpr Space space() const { return space_; }
+
+private:
+    Void* data_;
+    std::size_t size_;
+    DType dtype_;
+    Space space_;
+};
+template <class Void>
+Memory(Void*, std::size_t, DType, Space = Space::device) -> Memory<Void>;
 
 }  // namespace rankmesh

@@ -6,15 +6,21 @@
 
 namespace rankmesh::detail {
 
+[[noreturn]] void two_types(Operation operation, DType in, DType out);
+
 /// An operation that moves the elements of `in`, or reads and writes one buffer given twice.
 template <class In, class Out>
 Call moving(Operation operation, In& in, Out& out, int argument = 0, Edge edge = {}) {
-    static_assert(dtype_for<element_t<In>>() == dtype_for<element_t<Out>>() &&
-                      sizeof(element_t<In>) == sizeof(element_t<Out>),
-                  "both buffers hold the same type of element");
+    if constexpr (std::is_void_v<element_t<In>> || std::is_void_v<element_t<Out>>) {
+        if (dtype_in(in) != dtype_in(out)) two_types(operation, dtype_in(in), dtype_in(out));
+    } else {
+        static_assert(dtype_for<element_t<In>>() == dtype_for<element_t<Out>>() &&
+                          sizeof(element_t<In>) == sizeof(element_t<Out>),
+                      "both buffers hold the same type of element");
+    }
     auto call = Call{};
     call.operation = operation;
-    call.dtype = dtype_for<element_t<In>>();
+    call.dtype = dtype_in(in);
     call.edge = edge;
     call.argument = argument;
     call.in = data_of(in);

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include <rankmesh/engine/dtype.hpp>
 
@@ -69,9 +70,11 @@ concept IsReduction = requires {
 };
 }  // namespace detail
 
-/// True if R is a reduction tag that makes sense on T: a mean of integers does not compile.
+/// True if R is a reduction tag that makes sense on T: a mean of integers does not compile. Of void, a type
+/// that is known only at run time, the call says it.
 template <class R, class T>
-concept Reduces = Known<T> && detail::IsReduction<R> && reduces(R::value, dtype_of<T>::value);
+concept Reduces = detail::IsReduction<R> &&
+    (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)));
 /// The same for a scan, which has no mean.
 template <class R, class T>
 concept Scans = Reduces<R, T> && R::value != Reduction::mean;
