@@ -24,7 +24,7 @@ need() {
 }
 
 build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev libpmix-dev pkg-config)
-test_packages=(libgtest-dev librapidcheck-dev libbenchmark-dev clang-16 libclang-rt-16-dev libmpich-dev mpich redis-server slurm-wlm munge iproute2 util-linux)
+test_packages=(libgtest-dev librapidcheck-dev libdlpack-dev libbenchmark-dev clang-16 libclang-rt-16-dev libmpich-dev mpich redis-server slurm-wlm munge iproute2 util-linux)
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
