@@ -289,7 +289,7 @@ TEST(GlooFailures, MoreConnectionsThanDescriptorsAreRefusedOnEveryRankBeforeConn
         text << std::ifstream(folder.path() + "/" + std::to_string(rank)).rdbuf();
         EXPECT_TRUE(std::regex_search(
             text.str(),
-            std::regex("the groups of this rank need 5 connections, most of them 'dp,tp' of mesh dp=2 tp=2 "
+            std::regex("the groups of a rank need 5 connections, most of them 'dp,tp' of mesh dp=2 tp=2 "
                        "with 3; with [0-9]+ other descriptors that is beyond the limit of 20; raise it to "
                        "[0-9]+ \\(ulimit -n\\), or declare fewer or smaller groups")))
             << text.str();

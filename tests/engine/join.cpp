@@ -7,6 +7,9 @@
 #include <set>
 
 #include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/join_cost.hpp>
+
+#include "costly_plans.hpp"
 
 using namespace rankmesh;
 using namespace rankmesh::detail;
@@ -115,6 +118,29 @@ TEST(Join, ARankHoldsKilobytesInAWorldOfAMillion) {
     EXPECT_EQ(places[0].seats.size(), 4U);
     // A label holds its group in closed form, no table.
     EXPECT_LT(sizeof(Place) + 4 * (sizeof(Place::Seat) + sizeof(Label) + sizeof(Line)), 8192U);
+}
+
+TEST(Join, MakesTheCommunicatorsThatItsCostSaysInThatOrder) {
+    for (const auto& [size, plan] : costly_plans())
+        for (int rank = 0; rank < size; ++rank) {
+            auto exchange = Counting(rank, size);
+            join_as(exchange, plan);
+            const auto cost = join_cost(plan, size, rank);
+            ASSERT_EQ(cost.communicators, static_cast<int>(exchange.created.size()));
+            auto connections = std::size_t{0};
+            for (const auto& [key, ranks] : exchange.created) connections += ranks.size() - 1;
+            EXPECT_EQ(cost.connections, static_cast<std::int64_t>(connections));
+            auto next = 0;
+            for (const auto& set : cost.sets) {
+                if (!set.communicator) continue;
+                ASSERT_LE(*set.communicator, next);
+                EXPECT_EQ(exchange.created[static_cast<std::size_t>(*set.communicator)].second.size(),
+                          static_cast<std::size_t>(set.group_size))
+                    << set.label;
+                next = std::max(next, *set.communicator + 1);
+            }
+            EXPECT_EQ(next, cost.communicators);
+        }
 }
 
 TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/world.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/descriptors.hpp"
 #include "engine/gloo/hosts.hpp"
 #include "engine/gloo/network.hpp"
 #include "engine/host.hpp"
@@ -20,33 +18,13 @@ namespace {
 
 constexpr auto longest_host = std::size_t{255};
 
-std::int64_t open_descriptors() {
-    auto error = std::error_code{};
-    auto count = std::int64_t{0};
-    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-        static_cast<void>(each);
-        ++count;
-    }
-    return count;
-}
-
 /// Throws Misuse if the connections of these groups are more descriptors than this process may open.
 void check_descriptors(std::span<const ChannelRequest> requests) {
-    auto limit = rlimit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-    constexpr auto spare = 16;  // for what is opened meanwhile
-    const auto open = open_descriptors() + spare;
-    auto need = std::int64_t{0};
-    const ChannelRequest* largest = nullptr;
-    for (const auto& request : requests) {
-        need += request.label->ranks.size() - 1;
-        if (!largest || request.label->ranks.size() > largest->label->ranks.size()) largest = &request;
-    }
-    if (!largest || open + need <= static_cast<std::int64_t>(limit.rlim_cur)) return;
-    throw Misuse(cat("the groups of this rank need ", need, " connections, most of them ",
-                     largest->label->text(), " with ", largest->label->ranks.size() - 1, "; with ", open,
-                     " other descriptors that is beyond the limit of ", limit.rlim_cur, "; raise it to ",
-                     open + need, " (ulimit -n), or declare fewer or smaller groups"));
+    auto groups = std::vector<Connected>{};
+    for (const auto& request : requests)
+        groups.push_back({request.label->text(), request.label->ranks.size()});
+    const auto found = descriptors_of(groups);
+    if (!found.shortage.empty()) throw Misuse(found.shortage);
 }
 
 /// What a rank tells the others of one group: how each of its members reaches it.

@@ -127,6 +127,11 @@ std::string MeshBlueprint::axes_text(const Item& item) const {
     return text;
 }
 
+int MeshBlueprint::group_size(const Item& item) const {
+    return item.picked.empty() ? mesh.partition(item.axes).group_size()
+                               : static_cast<int>(item.picked.size());
+}
+
 std::string MeshBlueprint::description() const {
     auto text = cat(name.empty() ? "" : name + ": ", this->text);
     if (placed) {

@@ -40,6 +40,8 @@ struct MeshBlueprint {
 
     /// `dp,tp`, or the name of a pick or separate.
     std::string axes_text(const Item& item) const;
+    /// The number of ranks in each group of an item, which is not that of one host.
+    int group_size(const Item& item) const;
     /// One line that is equal exactly if everything that ranks must agree on is equal.
     std::string description() const;
 };

@@ -20,10 +20,10 @@ std::optional<int> position_of(const MeshBlueprint& mesh, int rank) {
     return static_cast<int>(found - mesh.placed->begin());
 }
 
-/// The ranks of a mesh that are on this host, in the order of their positions.
-Ranks local_ranks(const MeshBlueprint& mesh, const Exchange& exchange) {
+/// The ranks of a mesh that are among those of this host, in the order of their positions.
+Ranks local_ranks(const MeshBlueprint& mesh, const std::vector<int>& of_the_host) {
     auto found = std::vector<std::pair<int, int>>{};  // place in the mesh, rank
-    for (auto rank : exchange.local_ranks())
+    for (auto rank : of_the_host)
         if (const auto position = position_of(mesh, rank)) found.emplace_back(*position, rank);
     std::ranges::sort(found);
     auto ranks = std::make_shared<std::vector<int>>();
@@ -37,15 +37,15 @@ struct Texts {
     std::string member;
 };
 
-/// What this rank is called in one item, and where it stands; nothing if it has no part in it.
-void sit_down(Place& place, Place::Seat& seat, const Exchange& exchange, const Texts& texts) {
+/// What a rank is called in one item, and where it stands; nothing if it has no part in it.
+void sit_down(Place& place, Place::Seat& seat, int rank, const std::vector<int>& of_its_host,
+              const Texts& texts) {
     if (!place.position) return;
     const auto& mesh = place.mesh.mesh;
     auto ranks = Ranks{};
     if (seat.item.local) {
-        ranks = local_ranks(place.mesh, exchange);
-        seat.position =
-            static_cast<int>(std::ranges::find(*ranks.placed, exchange.rank()) - ranks.placed->begin());
+        ranks = local_ranks(place.mesh, of_its_host);
+        seat.position = static_cast<int>(std::ranges::find(*ranks.placed, rank) - ranks.placed->begin());
     } else {
         auto group = mesh.group(*place.position, seat.item.axes);
         if (!seat.item.picked.empty()) group = group.pick(seat.item.picked);
@@ -84,16 +84,6 @@ std::shared_ptr<Line> shared_line(const Place::Seat& seat, const std::vector<Pla
     return nullptr;
 }
 
-/// True if every group of the item is one rank, on every rank of the world.
-bool is_alone_everywhere(const Mesh& mesh, const Item& item) {
-    if (item.local) return false;
-    if (!item.picked.empty()) return item.picked.size() == 1;
-    auto size = 1;
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (item.axes.contains({a})) size *= mesh.size(AxisId{a});
-    return size == 1;
-}
-
 ChannelRequest request_of(const Place::Seat& seat, const std::string& key) {
     return {.label = seat.label,
             .position = seat.position,
@@ -117,7 +107,7 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
              bool everyone) {
     auto* device = joining.device;
     const auto nobody = [&] {
-        if (device && everyone && !is_alone_everywhere(place.mesh.mesh, seat.item))
+        if (device && everyone && (seat.item.local || place.mesh.group_size(seat.item) > 1))
             device->create(nullptr, nullptr, everyone);
     };
     if (!seat.label) return nobody();
@@ -163,46 +153,55 @@ void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vecto
     if (device) seat.line = line(std::move(beside), Space::device, seat.line);
 }
 
-/// Where this rank stands in each mesh and item; the places in the order of creation, which must not depend
-/// on the order in which this rank lists its meshes.
-std::vector<Place*> lay_out(std::vector<Place>& places, const Exchange& exchange) {
+/// The channels that this rank will ask for, as `connect` will.
+std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const Joining& joining) {
+    auto requests = std::vector<ChannelRequest>{};
+    for (const auto* seat : with_channels(order)) {
+        requests.push_back(request_of(*seat, joining.key));
+        if (!joining.checked) continue;
+        const auto request = requests.back();
+        requests.push_back(check_of(request, Space::host));
+        if (joining.device) requests.push_back(check_of(request, Space::device));
+    }
+    return requests;
+}
+
+}  // namespace
+
+std::vector<Place*> lay_out(std::vector<Place>& places, int rank, const std::vector<int>& of_its_host) {
     auto order = std::vector<Place*>{};
     for (auto& place : places) order.push_back(&place);
     std::ranges::sort(order, {}, [](const Place* place) { return place->mesh.name; });
     auto number = 0;
     for (auto* place : order) {
-        place->position = position_of(place->mesh, exchange.rank());
+        place->position = position_of(place->mesh, rank);
         const auto& mesh = place->mesh.mesh;
         const auto texts =
             place->position ? Texts{place->mesh.text, to_string(mesh.coord(*place->position))} : Texts{};
         place->seats.reserve(place->mesh.items.size());
         for (const auto& item : place->mesh.items) {
             auto& seat = place->seats.emplace_back(Place::Seat{.item = item, .number = number++});
-            sit_down(*place, seat, exchange, texts);
+            sit_down(*place, seat, rank, of_its_host, texts);
         }
     }
     return order;
 }
 
-/// The channels that this rank will ask for, as `connect` will: one for all seats that share it.
-std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const Joining& joining) {
-    auto requests = std::vector<ChannelRequest>{};
+const Place::Seat* with_channel_of(const Place::Seat& seat, std::span<const Place::Seat* const> taken) {
+    for (const auto* other : taken)
+        if (other == &seat || share(*other, seat)) return other;
+    return nullptr;
+}
+
+std::vector<const Place::Seat*> with_channels(const std::vector<Place*>& order) {
     auto taken = std::vector<const Place::Seat*>{};
     for (const auto* place : order)
         for (const auto& seat : place->seats) {
             if (place->mesh.lazy || !seat.label || seat.label->ranks.size() == 1) continue;
-            if (std::ranges::any_of(taken, [&](const auto* other) { return share(*other, seat); })) continue;
-            taken.push_back(&seat);
-            requests.push_back(request_of(seat, joining.key));
-            if (!joining.checked) continue;
-            const auto request = requests.back();
-            requests.push_back(check_of(request, Space::host));
-            if (joining.device) requests.push_back(check_of(request, Space::device));
+            if (!with_channel_of(seat, taken)) taken.push_back(&seat);
         }
-    return requests;
+    return taken;
 }
-
-}  // namespace
 
 void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places) {
     connect(place, seat, joining, places, false);
@@ -218,7 +217,7 @@ std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse>
         auto meshes = make_blueprint(plan, exchange.size(), joining.deadline);
         said = description(meshes);
         for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
-        order = lay_out(places, exchange);
+        order = lay_out(places, exchange.rank(), exchange.local_ranks());
         if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining));
     } catch (const Misuse& misuse) {
         // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has

@@ -44,6 +44,15 @@ struct Joining {
     std::vector<std::shared_ptr<Channel>> on_device = {};  // and each that stands beside one
 };
 
+/// Where `rank` stands in each mesh and item, by arithmetic; the places in the order of creation, which must
+/// not depend on the order in which a rank lists its meshes.
+std::vector<Place*> lay_out(std::vector<Place>& places, int rank, const std::vector<int>& of_its_host);
+
+/// The seats that join makes a channel for: one of all that share it.
+std::vector<const Place::Seat*> with_channels(const std::vector<Place*>& order);
+/// The one of them whose channel a seat has, null if there is none.
+const Place::Seat* with_channel_of(const Place::Seat& seat, std::span<const Place::Seat* const> taken);
+
 /// The places of this process in a plan that all ranks agree on, every channel made that is not deferred.
 ///
 /// Costs one comparison of the plan, then one creation for each distinct group of two or more ranks that this

@@ -72,7 +72,7 @@ NcclComm& NcclEngine::root() {
     if (root_) return *root_;
     const auto rank = exchange_.rank();
     const auto size = exchange_.size();
-    const auto count = (size + nccl_ranks_per_id - 1) / nccl_ranks_per_id;
+    const auto count = nccl_id_count(size);
     // Each id is made by the first of those that it serves, who then listens for them.
     auto own = ncclUniqueId{};
     const auto makes = std::int64_t{rank} * count % size < count;

@@ -9,11 +9,9 @@
 #include "engine/nccl/channel.hpp"
 #include "engine/nccl/comm.hpp"
 #include "engine/nccl/device.hpp"
+#include "engine/nccl/ids.hpp"
 
 namespace rankmesh::detail {
-
-/// One id serves so many ranks at the start of a communicator; more ranks have more of them. Tests lower it.
-inline int nccl_ranks_per_id = 128;
 
 /// What all ranks say, in their order, on every rank: up a binomial tree and down again.
 std::vector<std::string> all_say(Exchange& exchange, const std::string& own);

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/join_cost.hpp>
+
+#include <algorithm>
+
+#include <rankmesh/engine/world.hpp>
+
+#include "engine/descriptors.hpp"
+#include "engine/join/join.hpp"
+#include "engine/nccl/ids.hpp"
+
+namespace rankmesh {
+
+using detail::cat;
+using detail::Place;
+
+JoinCost join_cost(const Plan& plan, int world, int rank) {
+    if (world < 1) throw Misuse(cat("a world of ", world, " ranks was asked for; it has 1 or more"));
+    if (rank < 0 || rank >= world)
+        throw Misuse(
+            cat("the cost of a join was asked for rank ", rank, "; the world has ranks 0..", world - 1));
+    auto places = std::vector<Place>{};
+    for (auto& mesh : detail::make_blueprint(plan, world, WorldOptions{}.deadline)) {
+        for (const auto& item : mesh.items)
+            if (item.local)
+                throw Misuse(cat("'", item.name, "' is the ranks of mesh ", mesh.text,
+                                 " on one host, which only a job knows; leave .local away to ask what the "
+                                 "others cost"));
+        places.push_back({.mesh = std::move(mesh)});
+    }
+    const auto order = detail::lay_out(places, rank, {});
+    const auto taken = detail::with_channels(order);
+
+    auto cost = JoinCost{.sets = {}, .communicators = static_cast<int>(taken.size())};
+    for (const auto* seat : taken) cost.connections += seat->label->ranks.size() - 1;
+    auto joins = false;
+    for (const auto* place : order)
+        for (const auto& seat : place->seats) {
+            const auto& mesh = place->mesh;
+            const auto axes = mesh.axes_text(seat.item);
+            auto& set = cost.sets.emplace_back(JoinCost::Set{
+                .axes = axes,
+                .label =
+                    detail::Label{
+                        .mesh = mesh.text, .name = mesh.name, .axes = axes, .member = {}, .ranks = {}}
+                        .text(),
+                .groups = mesh.mesh.partition(seat.item.axes).size(),
+                .group_size = mesh.group_size(seat.item)});
+            if (mesh.lazy || set.group_size == 1) continue;
+            joins = true;
+            if (!seat.label) continue;
+            const auto found = std::ranges::find(taken, detail::with_channel_of(seat, taken));
+            set.communicator = static_cast<int>(found - taken.begin());
+        }
+    cost.nccl_communicators = cost.communicators + (joins ? 1 : 0);
+    cost.nccl_ids = joins ? detail::nccl_id_count(world) : 0;
+    return cost;
+}
+
+Descriptors descriptors_of(const JoinCost& cost) {
+    auto groups = std::vector<detail::Connected>{};
+    for (const auto& set : cost.sets)
+        if (set.communicator == static_cast<int>(groups.size()))
+            groups.push_back({set.label, set.group_size});
+    return detail::descriptors_of(groups);
+}
+
+}  // namespace rankmesh
