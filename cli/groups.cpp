@@ -25,14 +25,8 @@ struct Arguments : Common {
 /// Reads `dp,tp`; throws Misuse for an empty or unknown name.
 AxisSet axes_of(const Mesh& mesh, std::string_view text) {
     auto set = AxisSet{};
-    while (true) {
-        const auto comma = text.find(',');
-        const auto name = text.substr(0, comma);
-        if (name.empty()) throw Misuse("AXES has an empty name; list axes such as dp,tp");
-        set.insert(mesh.axis(name));
-        if (comma == std::string_view::npos) return set;
-        text.remove_prefix(comma + 1);
-    }
+    for (const auto& name : axis_names(text, "AXES")) set.insert(mesh.axis(name));
+    return set;
 }
 
 std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {

@@ -88,6 +88,7 @@ int run(int argc, char** argv, Output& output) {
         "  rankmesh show   'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'\n"
         "  rankmesh rank   'pp=4 dp=8 tp=8' 67\n"
         "  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
+        "  rankmesh check  'pp=4 dp=8 tp=8' --over dp,tp\n"
         "  rankmesh convert --from picotron --to olmo tp_size=2 dp_size=4\n"
         "  eval \"$(rankmesh env 'pp=4 dp=8 tp=8' --rank 67)\"\n"
         "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n\n"
@@ -95,7 +96,7 @@ int run(int argc, char** argv, Output& output) {
 
     // The verbs, in the order in which the help lists them; a new one is added here.
     auto verbs = std::vector<Verb>{};
-    for (auto* add : {add_show, add_rank, add_groups, add_convert, add_env, add_run})
+    for (auto* add : {add_show, add_rank, add_groups, add_check, add_convert, add_env, add_run})
         verbs.push_back(add(command));
     for (const auto& verb : verbs) verb.app->allow_extras();
 

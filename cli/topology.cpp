@@ -44,6 +44,18 @@ Topology Common::topology() const {
     return parsed;
 }
 
+std::vector<std::string> axis_names(std::string_view text, std::string_view what) {
+    auto names = std::vector<std::string>{};
+    while (true) {
+        const auto comma = text.find(',');
+        names.emplace_back(text.substr(0, comma));
+        if (names.back().empty())
+            throw Misuse(detail::cat(what, " has an empty name; list axes such as dp,tp"));
+        if (comma == std::string_view::npos) return names;
+        text.remove_prefix(comma + 1);
+    }
+}
+
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text) {
     return text ? std::optional(Cluster::parse(*text)) : std::nullopt;
 }

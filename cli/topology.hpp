@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,9 @@ struct Common {
 /// The mesh whose axes and sizes a topology has.
 inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
 inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
+
+/// Reads `dp,tp`; throws Misuse for an empty name, and says that `what` has it.
+std::vector<std::string> axis_names(std::string_view text, std::string_view what);
 
 /// Reads the value of `--on`; throws Misuse.
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text);

@@ -23,6 +23,7 @@ struct Verb {
 Verb add_show(CLI::App& command);
 Verb add_rank(CLI::App& command);
 Verb add_groups(CLI::App& command);
+Verb add_check(CLI::App& command);
 Verb add_convert(CLI::App& command);
 Verb add_env(CLI::App& command);
 Verb add_run(CLI::App& command);

@@ -25,7 +25,7 @@ TEST(Misuse, IsOneSentenceThatNamesTheNearestSpelling) {
     const auto verb = rankmesh("shwo dp=8");
     EXPECT_EQ(verb.exit_code, 2);
     EXPECT_TRUE(verb.output.starts_with(
-        "rankmesh: no verb is named 'shwo'; there are show, rank, groups, convert, env"));
+        "rankmesh: no verb is named 'shwo'; there are show, rank, groups, check, convert, env"));
     EXPECT_TRUE(verb.output.ends_with("; did you mean 'show'?\n")) << verb.output;
 }
 
@@ -70,7 +70,8 @@ TEST(Command, HelpsAndTellsItsVersion) {
     const auto version = rankmesh("--version");
     EXPECT_TRUE(version.output.starts_with("rankmesh " RANKMESH_VERSION)) << version.output;
     EXPECT_EQ(version.exit_code, 0);
-    for (const auto* words : {"--help", "-h", "show --help", "rank --help", "groups -h", "env --help"}) {
+    for (const auto* words :
+         {"--help", "-h", "show --help", "rank --help", "groups -h", "check -h", "env --help"}) {
         const auto help = rankmesh(words);
         EXPECT_EQ(help.exit_code, 0) << words;
         EXPECT_NE(help.output.find("Example"), std::string::npos) << words;

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/engine/join_cost.hpp>
+
+#include "output.hpp"
+#include "topology.hpp"
+#include "verb.hpp"
+
+namespace rankmesh::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Arguments : Common {
+    std::vector<std::string> over;
+    std::optional<std::string> axes;
+    std::string engine;
+};
+
+/// What one engine needs for a join, and whether this machine has it.
+struct Need {
+    std::string engine;
+    std::string text;
+    Json values;
+    bool fits = true;
+};
+
+struct Question {
+    Declaration declaration;
+    int world = 0;
+    int rank = 0;     ///< one that the mesh contains: all of them hold the same
+    int outside = 0;  ///< ranks of the world that it leaves out
+};
+
+Question question_of(const Arguments& arguments, const Topology& topology) {
+    const auto& mesh = std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, topology);
+    auto question = Question{.declaration = {.mesh = mesh, .partial = true}, .rank = mesh.offset()};
+    auto extent = mesh.extent();
+    if (const auto* placement = std::get_if<Placement>(&topology)) {
+        const auto ranks = placement->ranks();
+        question.declaration.placed.assign(ranks.begin(), ranks.end());
+        question.rank = ranks.front();
+        extent = std::ranges::max(ranks) + 1;
+    }
+    for (const auto& set : arguments.over)
+        question.declaration.over.emplace_back(std::span<const std::string>(axis_names(set, "--over")));
+    if (arguments.axes)
+        question.declaration.axes =
+            *arguments.axes == "none" ? std::vector<std::string>{} : axis_names(*arguments.axes, "--axes");
+    question.world = arguments.world.value_or(extent);
+    question.outside = question.world - mesh.size();
+    return question;
+}
+
+std::string counted(std::int64_t count, std::string_view one) {
+    return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+std::vector<Need> needs_of(const JoinCost& cost, bool all_inside) {
+    const auto range = [&](int most, int least) {
+        return Json{{"most", most}, {"least", all_inside ? most : least}};
+    };
+    auto needs = std::vector<Need>{};
+    needs.push_back({.engine = "mpi",
+                     .text = counted(cost.communicators, "communicator") + "; no limit is known",
+                     .values = {{"communicators", range(cost.communicators, 0)}}});
+
+    const auto descriptors = descriptors_of(cost);
+    const auto limit = descriptors.limit ? fmt::format("; the limit here is {}", *descriptors.limit) : "";
+    needs.push_back({.engine = "gloo",
+                     .text = descriptors.shortage.empty()
+                                 ? fmt::format("{}, each a file descriptor{}",
+                                               counted(cost.connections, "connection"), limit)
+                                 : descriptors.shortage,
+                     .values = {{"connections", cost.connections},
+                                {"other_descriptors", descriptors.others},
+                                {"descriptor_limit", descriptors.limit ? Json(*descriptors.limit) : Json()}},
+                     .fits = descriptors.shortage.empty()});
+
+    const auto root = cost.nccl_communicators - cost.communicators;
+    auto text = counted(cost.nccl_communicators, "communicator");
+    if (root > 0)
+        text += fmt::format(", {} of all ranks, from {}; the memory that they take is known at join", root,
+                            counted(cost.nccl_ids, "unique id"));
+    needs.push_back(
+        {.engine = "nccl",
+         .text = text,
+         .values = {{"communicators", range(cost.nccl_communicators, root)}, {"unique_ids", cost.nccl_ids}}});
+    return needs;
+}
+
+/// Which communicator a set has, or why it has none.
+std::string note_on(const JoinCost& cost, std::size_t number) {
+    const auto& set = cost.sets[number];
+    if (!set.communicator) return "none: groups of one";
+    const auto first = std::ranges::find(cost.sets, set.communicator, &JoinCost::Set::communicator);
+    const auto own = first == cost.sets.begin() + static_cast<std::ptrdiff_t>(number);
+    return own ? "its own" : "that of " + first->axes;
+}
+
+/// The words of a text in lines of at most `width` columns, those after the first indented.
+std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
+    auto lines = std::string{};
+    auto column = std::size_t{0};
+    while (!text.empty()) {
+        const auto word = text.substr(0, text.find(' '));
+        text.remove_prefix(std::min(text.size(), word.size() + 1));
+        if (column > indent && column + 1 + word.size() > width) {
+            lines += "\n" + std::string(indent, ' ');
+            column = indent;
+        } else if (column > 0) {
+            lines += ' ';
+            ++column;
+        }
+        lines += word;
+        column += word.size();
+    }
+    return lines;
+}
+
+void print_text(const std::string& mesh, const Question& question, const JoinCost& cost,
+                const std::vector<Need>& needs, Output& output) {
+    const auto inside = question.world - question.outside;
+    output.print("{} · {}", mesh, counted(inside, "rank"));
+    if (question.outside > 0) output.print(" of {}", question.world);
+    output.write("\n\n");
+
+    auto rows = std::vector<std::array<std::string, 3>>{{"set", "groups", "communicator"}};
+    for (std::size_t i = 0; i < cost.sets.size(); ++i)
+        rows.push_back({cost.sets[i].axes,
+                        fmt::format("{} x {}", cost.sets[i].groups, cost.sets[i].group_size),
+                        note_on(cost, i)});
+    auto widths = std::array<std::size_t, 2>{};
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (const auto& row : rows)
+        output.print("{:<{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2]);
+
+    const auto width = static_cast<std::size_t>(terminal_width());
+    auto held = fmt::format("a rank holds {}", counted(cost.communicators, "communicator"));
+    if (question.outside > 0)
+        held += fmt::format(", the {} outside the mesh none{}", counted(question.outside, "rank"),
+                            cost.nccl_ids > 0 ? " but NCCL's of all ranks" : "");
+    output.print("\n{}\n\n", folded(held, 0, width));
+    for (const auto& need : needs)
+        output.print(
+            "{}\n",
+            folded(fmt::format("{:<4} {:<2} {}", need.engine, need.fits ? "ok" : "NO", need.text), 8, width));
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto topology = arguments.topology();
+    const auto question = question_of(arguments, topology);
+    const auto cost = join_cost({question.declaration}, question.world, question.rank);
+    auto needs = needs_of(cost, question.outside == 0);
+    if (!arguments.engine.empty()) {
+        std::erase_if(needs, [&](const Need& need) { return need.engine != arguments.engine; });
+        if (needs.empty())
+            throw Misuse(fmt::format("no engine is named '{}'{}; check knows of mpi, gloo and nccl",
+                                     arguments.engine,
+                                     did_you_mean(arguments.engine, {"mpi", "gloo", "nccl"})));
+    }
+    const auto fits = std::ranges::all_of(needs, &Need::fits);
+    const auto mesh = std::visit([](const auto& known) { return to_string(known); }, topology);
+    if (!arguments.json) {
+        print_text(mesh, question, cost, needs, output);
+        return fits ? 0 : 1;
+    }
+    auto out = Json{{"mesh", mesh}, {"world", question.world}, {"fits", fits}, {"sets", Json::array()}};
+    for (const auto& set : cost.sets)
+        out["sets"].push_back({{"axes", set.axes},
+                               {"groups", set.groups},
+                               {"group_size", set.group_size},
+                               {"communicator", set.communicator ? Json(*set.communicator) : Json()}});
+    out["communicators"] = {{"most", cost.communicators},
+                            {"least", question.outside > 0 ? 0 : cost.communicators}};
+    for (const auto& need : needs) {
+        auto& values = out["engines"][need.engine] = {{"fits", need.fits}};
+        values.update(need.values);
+        values["text"] = need.text;
+    }
+    output.print("{}\n", out.dump());
+    return fits ? 0 : 1;
+}
+
+}  // namespace
+
+Verb add_check(CLI::App& command) {
+    auto& app =
+        *command.add_subcommand("check", "Say what joining a mesh costs a rank, and whether it fits.");
+    const auto arguments = std::make_shared<Arguments>();
+    arguments->add_to(app);
+    app.add_option("--over", arguments->over, "a set of axes to declare too, such as dp,tp; may be repeated")
+        ->allow_extra_args(false)
+        ->type_name("AXES");
+    app.add_option("--axes", arguments->axes, "the single axes to declare, or none; else all")
+        ->type_name("AXES");
+    app.add_option("--engine", arguments->engine, "mpi, gloo or nccl; else all of them")->type_name("ENGINE");
+    app.footer(
+        "Exit status 1: something does not fit into the limits of this process.\n\n"
+        "Example:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp");
+    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "rankmesh.hpp"
+
+namespace rankmesh::tests {
+namespace {
+
+/// With a limit that does not depend on who runs the test.
+support::Outcome check(const std::string& words, int limit = 256, const std::string& environment = "") {
+    return rankmesh("check " + words, environment + " ulimit -n " + std::to_string(limit) + ";");
+}
+
+nlohmann::json json_check(const std::string& words, int limit = 256) {
+    return nlohmann::json::parse(check(words + " --json", limit).output);
+}
+
+TEST(CheckVerb, CountsTheGroupsOfEverySetAndWhatARankHolds) {
+    for (const auto& mesh : meshes()) {
+        const auto json = json_check(quoted(mesh));
+        auto own = 0;
+        ASSERT_EQ(json["sets"].size(), static_cast<std::size_t>(mesh.axis_count()));
+        for (int a = 0; a < mesh.axis_count(); ++a) {
+            const auto& set = json["sets"][static_cast<std::size_t>(a)];
+            EXPECT_EQ(set["axes"], mesh.name(AxisId{a}));
+            EXPECT_EQ(set["groups"], mesh.partition(AxisId{a}).size());
+            EXPECT_EQ(set["group_size"], mesh.size(AxisId{a}));
+            EXPECT_EQ(set["communicator"].is_null(), mesh.size(AxisId{a}) == 1);
+            own += mesh.size(AxisId{a}) > 1 ? 1 : 0;
+        }
+        // The world ends where the mesh does; ranks that it leaves out hold nothing.
+        const auto least = mesh.size() == mesh.extent() ? own : 0;
+        EXPECT_EQ(json["communicators"], (nlohmann::json{{"most", own}, {"least", least}})) << mesh;
+        EXPECT_EQ(json["world"], mesh.extent());
+    }
+}
+
+TEST(CheckVerb, SaysWhatEachEngineNeeds) {
+    const auto outcome = check("'dp=4 pp=2 cp=1 tp=4' --over dp,cp --over tp,dp", 20000);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.output,
+              "dp=4 pp=2 cp=1 tp=4 · 32 ranks\n"
+              "\n"
+              "set    groups  communicator\n"
+              "dp      8 x 4  its own\n"
+              "pp     16 x 2  its own\n"
+              "cp     32 x 1  none: groups of one\n"
+              "dp,cp   8 x 4  that of dp\n"
+              "tp      8 x 4  its own\n"
+              "dp,tp  2 x 16  its own\n"
+              "\n"
+              "a rank holds 4 communicators\n"
+              "\n"
+              "mpi  ok 4 communicators; no limit is known\n"
+              "gloo ok 22 connections, each a file descriptor; the limit here is 20000\n"
+              "nccl ok 5 communicators, 1 of all ranks, from 1 unique id; the memory that they\n"
+              "        take is known at join\n");
+}
+
+TEST(CheckVerb, TakesNoMoreForAMillionRanks) {
+    const auto words = std::string("'pp=16 dp=* cp=2 tp=8' --world 1048576 --over dp,cp");
+    const auto json = json_check(words);
+    EXPECT_EQ(json["communicators"]["most"], 5);
+    EXPECT_EQ(json["engines"]["nccl"]["unique_ids"], 8192);
+    EXPECT_EQ(json["engines"]["nccl"]["communicators"]["most"], 6);
+    EXPECT_EQ(json["engines"]["gloo"]["connections"], 15 + 4095 + 1 + 8191 + 7);
+    EXPECT_EQ(json["engines"]["gloo"]["fits"], false);
+    EXPECT_EQ(json["engines"]["mpi"]["fits"], true);
+    EXPECT_EQ(json["sets"][1],
+              nlohmann::json::parse(R"({"axes":"dp","groups":256,"group_size":4096,"communicator":1})"));
+    EXPECT_EQ(check("'a=1024 b=1024 c=1024' --axes a", 2000).exit_code, 0);
+}
+
+TEST(CheckVerb, FailsWhereAProcessMayNotOpenWhatGlooNeeds) {
+    const auto words = std::string("'dp=300 tp=2'");
+    const auto json = json_check(words);
+    EXPECT_EQ(json["fits"], false);
+    EXPECT_EQ(json["engines"]["gloo"]["descriptor_limit"], 256);
+    const auto others = json["engines"]["gloo"]["other_descriptors"].get<int>();  // some are inherited
+    const auto text = detail::cat(
+        "the groups of a rank need 300 connections, most of them 'dp' of mesh "
+        "dp=300 tp=2 with 299; with ",
+        others, " other descriptors that is beyond the limit of 256; raise it to ", others + 300,
+        " (ulimit -n), or declare fewer or smaller groups");
+    EXPECT_EQ(json["engines"]["gloo"]["text"], text);
+    const auto outcome = check(words + " --engine gloo", 256, "export COLUMNS=1000;");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_TRUE(outcome.output.ends_with("\ngloo NO " + text + "\n")) << outcome.output;
+    EXPECT_EQ(check(words + " --axes tp").exit_code, 0);
+    EXPECT_EQ(check(words, others + 300).exit_code, 0) << "what the text asks for is enough";
+    EXPECT_EQ(check(words, others + 299).exit_code, 1);
+    EXPECT_EQ(check(words + " --engine nccl").exit_code, 0);
+    EXPECT_EQ(check(words + " --engine mpi").exit_code, 0);
+}
+
+TEST(CheckVerb, DeclaresTheAxesThatItIsGiven) {
+    const auto only = [](const std::string& words) {
+        auto names = std::vector<std::string>{};
+        const auto json = json_check("'pp=2 dp=2 tp=2' " + words);
+        for (const auto& set : json["sets"]) names.push_back(set["axes"]);
+        return names;
+    };
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(only("--axes tp,pp"), (Names{"pp", "tp"}));
+    EXPECT_EQ(only("--axes none --over tp,dp"), (Names{"dp,tp"}));
+    EXPECT_EQ(only("--axes pp --over tp,dp --over dp,tp"), (Names{"pp", "dp,tp"}));
+    const auto nothing = json_check("'pp=2 dp=2' --axes none");
+    EXPECT_EQ(nothing["communicators"]["most"], 0);
+    EXPECT_EQ(nothing["engines"]["nccl"]["communicators"]["most"], 0);
+    EXPECT_EQ(nothing["sets"], nlohmann::json::array());
+}
+
+TEST(CheckVerb, SaysWhatRanksOutsideTheMeshHold) {
+    const auto outcome = check("'dp=2 tp=2' --world 6");
+    EXPECT_NE(outcome.output.find("dp=2 tp=2 · 4 ranks of 6\n"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("\na rank holds 2 communicators, the 2 ranks outside the mesh none but "
+                                  "NCCL's of\nall ranks\n"),
+              std::string::npos)
+        << outcome.output;
+    const auto nccl = json_check("'dp=2 tp=2' --world 6")["engines"]["nccl"];
+    EXPECT_EQ(nccl["communicators"], nlohmann::json::parse(R"({"most":3,"least":1})"));
+    const auto placed = json_check("'a=2 b=2 @[3,1,5,0]'");
+    EXPECT_EQ(placed["world"], 6);
+    EXPECT_EQ(placed["communicators"], nlohmann::json::parse(R"({"most":2,"least":0})"));
+}
+
+TEST(CheckVerb, IsReadableOnANarrowTerminalAndHasNoColourInAPipe) {
+    for (auto width : {40, 80}) {
+        const auto outcome =
+            check("'dp=300 tp=2' --world 601", 64, "export COLUMNS=" + std::to_string(width) + ";");
+        auto lines = std::istringstream(outcome.output);
+        for (auto line = std::string{}; std::getline(lines, line);) {
+            EXPECT_LE(line.size(), static_cast<std::size_t>(width) + 1) << line;  // the dot has two bytes
+            EXPECT_FALSE(line.ends_with(' ')) << line;
+        }
+        EXPECT_EQ(outcome.output.find('\033'), std::string::npos);
+    }
+}
+
+TEST(CheckVerb, AWrongWordIsMisuse) {
+    const auto expect_misuse = [](const std::string& words, const std::string& text) {
+        const auto outcome = check(words);
+        EXPECT_EQ(outcome.exit_code, 2) << words;
+        EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
+    };
+    expect_misuse("'dp=8 tp=2' --over dp,ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
+    expect_misuse("'dp=8 tp=2' --axes ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
+    expect_misuse("'dp=8 tp=2' --over dp,", "--over has an empty name; list axes such as dp,tp");
+    expect_misuse("'dp=8' --world 4", "mesh dp=8 reaches rank 7, but --world says 4 ranks");
+    expect_misuse("dp=8 --engine glo",
+                  "no engine is named 'glo'; did you mean 'gloo'?; check knows of mpi, gloo and nccl");
+    EXPECT_EQ(check("--over dp 'dp=8'").exit_code, 0) << "an option takes one word";
+}
+
+}  // namespace
+}  // namespace rankmesh::tests
