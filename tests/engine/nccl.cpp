@@ -10,6 +10,7 @@
 #include "device_operations.hpp"
 #include "engine/nccl/engine.hpp"
 #include "nccl_ranks.hpp"
+#include "pretend/seen.hpp"
 #include "support/device_array.hpp"
 
 using namespace rankmesh;
@@ -230,13 +231,16 @@ TEST(Nccl, ManyRanksBeginWithSeveralIds) {
 }
 
 TEST(Nccl, SplitsMayShareTheirResources) {
-    threads::run(4, [](World& host) {
-        auto world = nccl::World(host, {.device = 7 - host.rank(), .split_share = true});
-        EXPECT_EQ(world.device(), 7 - host.rank());
-        const auto x = DeviceArray<int>(1, 1);
-        world.join({{"dp", 2}, {"tp", 2}}).on("dp").start_all_reduce(*x).synchronize();
-        EXPECT_EQ(x.values(), std::vector{2});
-    });
+    for (const auto share : {false, true})
+        threads::run(4, [&](World& host) {
+            auto world = nccl::World(host, {.device = 7 - host.rank(), .split_share = share});
+            EXPECT_EQ(world.device(), 7 - host.rank());
+            const auto x = DeviceArray<int>(1, 1);
+            auto me = world.join({{"dp", 2}, {"tp", 2}});
+            me.on("dp").start_all_reduce(*x).synchronize();
+            EXPECT_EQ(x.values(), std::vector{2});
+            EXPECT_EQ(pretend::share(nccl::native(me.on("dp")), nccl::native(me.on("tp"))), share);
+        });
 }
 
 TEST(Nccl, ACommunicatorOfTheProgramsIsSplitAndStaysItsOwn) {

@@ -180,8 +180,10 @@ TEST(PretendNcclCommunicators, RefuseWrongArguments) {
         EXPECT_EQ(ncclCommSplit(rank.world, 0, 0, &part, &config), ncclInvalidArgument);
         config = NCCL_CONFIG_INITIALIZER;
         config.minCTAs = 8;
-        config.maxCTAs = 4;
-        EXPECT_EQ(ncclCommSplit(rank.world, 0, 0, &part, &config), ncclInvalidArgument);
+        for (const auto most : {4, NCCL_CONFIG_UNDEF_INT}) {  // the second is below all
+            config.maxCTAs = most;
+            EXPECT_EQ(ncclCommSplit(rank.world, 0, 0, &part, &config), ncclInvalidArgument);
+        }
         EXPECT_EQ(ncclSend(*one, 1, ncclInt32, 0, rank.world, rank.stream), ncclInvalidUsage);
         EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
     });

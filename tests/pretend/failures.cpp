@@ -224,17 +224,20 @@ TEST(PretendNcclFailures, ResourcesThatAreSharedAreAbortedTogether) {
         [&](Rank& rank) {
             auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
             config.splitShare = 1;
+            auto all = ncclComm_t{};
+            EXPECT_NCCL(ncclCommSplit(rank.world, 0, rank.rank, &all, &config));
             auto part = ncclComm_t{};
-            EXPECT_NCCL(ncclCommSplit(rank.world, 0, rank.rank, &part, &config));
+            EXPECT_NCCL(ncclCommSplit(all, 0, rank.rank, &part, nullptr));
             const auto one = Array<int>(1, 1);
             if (rank.rank == 0) {
                 EXPECT_NCCL(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, part, rank.stream));
                 begun.count_down();
             }
             begun.wait();
-            EXPECT_NCCL(ncclCommAbort(rank.world));
+            EXPECT_NCCL(ncclCommAbort(all));
             rank.synchronize();
             EXPECT_NCCL(ncclCommAbort(part));
+            EXPECT_NCCL(ncclCommDestroy(rank.world));  // which shares nothing: its own splitShare is not set
             EXPECT_CUDA(cudaStreamDestroy(rank.stream));
         },
         false);

@@ -80,7 +80,20 @@ TEST(PretendNcclViolations, NotAllRanksSplit) {
             config.splitShare = rank.rank;
             split(rank, 0, &config);
         },
-        "ncclCommSplit of communicator #[0-9]+ with colour 0: ranks . and . do not agree on splitShare");
+        "ncclCommSplit makes communicator #[0-9]+/0.0 with splitShare=., on rank . with splitShare=.; all of "
+        "its ranks must configure it alike");
+    EXPECT_VIOLATION(
+        2,
+        [](Rank& rank) {
+            auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
+            if (rank.rank == 0) config.maxCTAs = 8;
+            auto id = rank.id;
+            id.internal[100] = 'x';  // another one, of the same making
+            ncclCommInitRankConfig(&rank.world, 2, id, rank.rank, &config);
+        },
+        "ncclCommInitRankConfig makes communicator .* with (maxCTAs=8, on rank 1 with nothing|nothing, on "
+        "rank "
+        "0 with maxCTAs=8); all");
 }
 
 TEST(PretendNcclViolations, ShrinkIsToldWhatIsNotSo) {

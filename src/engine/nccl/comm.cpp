@@ -42,11 +42,12 @@ ncclConfig_t NcclComm::config() const {
     return config;
 }
 
-std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size, int rank, std::string name,
-                                         const Phase& phase) {
+std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size, int rank, bool share,
+                                         std::string name, const Phase& phase) {
     const auto& nccl = Libraries::get().nccl;
     auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl, std::move(name)));
     auto config = made->config();
+    config.splitShare = share ? 1 : 0;
     made->settle(ids.size() == 1 ? nccl.init(&made->comm_, size, ids.front(), rank, &config)
                                  : nccl.init_scalable(&made->comm_, size, rank, static_cast<int>(ids.size()),
                                                       ids.data(), &config),
@@ -62,11 +63,9 @@ std::unique_ptr<NcclComm> NcclComm::adopt(ncclComm_t comm) {
     return made;
 }
 
-std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, bool share, std::string name,
-                                          const Phase& phase) {
+std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, std::string name, const Phase& phase) {
     auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(name)));
     auto config = made->config();
-    config.splitShare = share ? 1 : 0;
     settle(nccl_.split(comm_, colour, key, &made->comm_, &config), phase);
     if (colour == NCCL_SPLIT_NOCOLOR) return nullptr;
     made->arrive(phase);

@@ -20,14 +20,14 @@ public:
         Duration deadline;
     };
 
-    /// Of `size` ranks that have the same ids; all of them call it.
-    static std::unique_ptr<NcclComm> init(std::vector<ncclUniqueId> ids, int size, int rank, std::string name,
-                                          const Phase& phase);
+    /// Of `size` ranks that have the same ids; all of them call it. `share` lets those that are split from it
+    /// use its resources.
+    static std::unique_ptr<NcclComm> init(std::vector<ncclUniqueId> ids, int size, int rank, bool share,
+                                          std::string name, const Phase& phase);
     /// One of the program's own, which stays so.
     static std::unique_ptr<NcclComm> adopt(ncclComm_t comm);
-    /// Called by all ranks of this one; null where `colour` is NCCL_SPLIT_NOCOLOR. `share` lets the new one
-    /// use the resources of this one.
-    std::unique_ptr<NcclComm> split(int colour, int key, bool share, std::string name, const Phase& phase);
+    /// Called by all ranks of this one; null where `colour` is NCCL_SPLIT_NOCOLOR.
+    std::unique_ptr<NcclComm> split(int colour, int key, std::string name, const Phase& phase);
 
     /// True if `shrink` may be called: it is the engine's own, whole, and this NCCL can do it.
     bool can_shrink() const;

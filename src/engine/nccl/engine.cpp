@@ -80,7 +80,7 @@ NcclComm& NcclEngine::root() {
     auto ids = std::vector<ncclUniqueId>{};
     for (const auto& said : all_say(exchange_, makes ? bytes_of(own) : std::string{}))
         if (said.size() == sizeof own.internal) std::memcpy(&ids.emplace_back(), said.data(), said.size());
-    root_ = NcclComm::init(ids, size, rank, "rankmesh, all ranks",
+    root_ = NcclComm::init(ids, size, rank, share_, "rankmesh, all ranks",
                            {cat("join, making the communicator of all ranks on rank ", rank), deadline_});
     return *root_;
 }
@@ -98,7 +98,7 @@ std::unique_ptr<NcclComm> NcclEngine::meet(const ChannelRequest& request, Channe
               .in_count = sizeof id.internal,
               .out_count = sizeof id.internal},
              *request.label, deadline_);
-    return NcclComm::init({id}, request.label->ranks.size(), request.position,
+    return NcclComm::init({id}, request.label->ranks.size(), request.position, false,
                           cat("rankmesh ", request.label->text()), phase);
 }
 
@@ -113,10 +113,10 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
     if (!everyone)
         comm = meet(*request, *host, phase);
     else if (request)
-        comm = root().split(request->label->ranks[0], request->position, share_,
+        comm = root().split(request->label->ranks[0], request->position,
                             cat("rankmesh ", request->label->text()), phase);
     else
-        root().split(NCCL_SPLIT_NOCOLOR, 0, share_, {}, phase);
+        root().split(NCCL_SPLIT_NOCOLOR, 0, {}, phase);
     if (!request) return nullptr;
     auto channel = std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_,
                                                                     .comm = std::move(comm),

@@ -20,7 +20,8 @@ std::vector<std::string> all_say(Exchange& exchange, const std::string& own);
 /// split for each declared item.
 class NcclEngine final : public DeviceEngine {
 public:
-    /// `root`, if any, is a communicator of all ranks that there is already.
+    /// `root`, if any, is a communicator of all ranks that there is already, and says itself whether those that
+    /// are split from it share its resources; else `share` does.
     NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
                std::unique_ptr<NcclComm> root);
     ~NcclEngine() override;

@@ -73,6 +73,9 @@ ncclResult_t init(ncclComm_t* out, int size, int rank, int ids, const ncclUnique
         make(out, made, made->is_blocking(), [=] {
             made->wire = std::make_shared<Wire>(text(key), rank, size, pretend_cuda::identity(made->device),
                                                 made->stop->aborted);
+            const auto all = made->meet(call, must_be_equal(made->config));
+            for (int each = 0; each < size; ++each)
+                demand_equal(*made, each, all[static_cast<std::size_t>(each)], call);
         });
     });
 }
@@ -92,24 +95,26 @@ std::shared_ptr<Communicator> child_of(const Communicator& parent, const ncclCon
 }
 
 struct Member {
-    int color, key, share, rank;
+    int color, key, rank;
 };
 
 /// Makes the child of those who say one colour.
 void split(Communicator& parent, const std::shared_ptr<Communicator>& made, std::uint64_t number,
            Member mine) {
     auto members = std::vector<Member>{};
-    const auto all = parent.meet("ncclCommSplit", text(mine.color, " ", mine.key, " ", mine.share));
+    const auto own = made ? must_be_equal(made->config) : std::string{};
+    const auto all = parent.meet("ncclCommSplit", text(mine.color, " ", mine.key, " ", own));
+    if (!made) return;
     for (int rank = 0; rank < parent.size(); ++rank) {
-        auto each = Member{0, 0, 0, rank};
-        std::istringstream(all[static_cast<std::size_t>(rank)]) >> each.color >> each.key >> each.share;
+        auto each = Member{0, 0, rank};
+        auto said = std::istringstream(all[static_cast<std::size_t>(rank)]);
+        auto config = std::string{};
+        said >> each.color >> each.key >> std::ws;
+        std::getline(said, config);
         if (each.color != mine.color) continue;
-        if (each.share != mine.share)
-            violation("ncclCommSplit of communicator ", parent.name, " with colour ", mine.color, ": ranks ",
-                      mine.rank, " and ", rank, " do not agree on splitShare");
+        demand_equal(*made, rank, config, "ncclCommSplit");
         members.push_back(each);
     }
-    if (!made) return;
     std::stable_sort(members.begin(), members.end(),
                      [](const auto& a, const auto& b) { return a.key < b.key; });
     made->wire = parent.wire;
@@ -165,9 +170,9 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* ou
         const auto number = parent->splits++;
         auto made = child_of(*parent, config, call);
         if (made->name.empty()) made->name = text(parent->name, "/", number, ".", color);
-        const auto shares = made->config.splitShare == 1 && !parent->revoked;
-        if (shares) made->stop = parent->stop;
-        const auto mine = Member{color, key, shares ? 1 : 0, parent->rank};
+        // It is for the parent to say; what the new one says holds for those that are split from it.
+        if (parent->config.splitShare == 1 && !parent->revoked) made->stop = parent->stop;
+        const auto mine = Member{color, key, parent->rank};
         if (color == NCCL_SPLIT_NOCOLOR) {
             submit(Job{{parent}, parent->is_blocking(), [=] { split(*parent, nullptr, number, mine); }});
         } else {
