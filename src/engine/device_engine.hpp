@@ -22,6 +22,12 @@ public:
     /// At prepare only the members of the group call it.
     virtual std::shared_ptr<Channel> create(const ChannelRequest* request,
                                             const std::shared_ptr<Channel>& host, bool everyone) = 0;
+    /// Throws Misuse for settings that it would have to leave out; `whose` they are, in its words. Join asks
+    /// before anything is made.
+    virtual void check_settings(const DeviceSettings& settings, const std::string& whose) const {
+        static_cast<void>(settings);
+        static_cast<void>(whose);
+    }
     /// What a group of this rank alone runs on.
     virtual std::shared_ptr<Channel> alone() = 0;
     /// What it has made so far and what that takes, for the log of a join; "" says nothing.

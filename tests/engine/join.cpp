@@ -81,7 +81,9 @@ TEST(Join, AllMembersOfAGroupMakeItUnderOneKeyAndInOneOrder) {
               .mesh = {{"pp", 2}, {"dp", rest}, {"tp", 3}},
               .over = {{"dp", "tp"}, {"pp", "dp"}, Axes("dp").separate("grads")},
               .picks = {{.of = "pp", .at = {0, -1}, .as = "ends"}, {.of = "tp", .at = {1, 2}, .as = "tail"}}},
-             {.name = "expert", .mesh = {{"pp", 2}, {"edp", rest}, {"ep", 6}}},
+             {.name = "expert",
+              .mesh = {{"pp", 2}, {"edp", rest}, {"ep", 6}},
+              .over = {Axes("pp").tuned({.max_ctas = 4}), Axes("ep").tuned({.name = "experts"})}},
              {.name = "part", .mesh = {{"x", 4}}, .partial = true}};
     constexpr auto size = 24;
     auto made = std::map<std::string, std::map<std::vector<int>, int>>{};  // key -> group -> how many made it
@@ -109,6 +111,27 @@ TEST(Join, AllMembersOfAGroupMakeItUnderOneKeyAndInOneOrder) {
             std::erase_if(of_b, [&](auto& entry) { return std::ranges::find(a, entry) == a.end(); });
             EXPECT_EQ(of_a, of_b);
         }
+}
+
+TEST(Join, EqualGroupsShareAChannelExactlyWhereTheirSettingsAreEqual) {
+    const auto made = [](const DeviceSettings& a, const DeviceSettings& b) {
+        auto exchange = Counting(0, 8);
+        join_as(exchange, {{.name = "dense", .mesh = {{"dp", rest}}, .over = {Axes("dp").tuned(a)}},
+                           {.name = "expert",
+                            .mesh = {{"ep", rest}},
+                            .picks = {{.of = "ep", .at = {0, 1, 2, 3, 4, 5, 6, 7}, .as = "all", .tuned = b}},
+                            .axes = std::vector<std::string>{}}});
+        return exchange.created.size();
+    };
+    const auto settings = std::vector<DeviceSettings>{{},
+                                                      {.min_ctas = 4},
+                                                      {.max_ctas = 4},
+                                                      {.traffic_class = 4},
+                                                      {.high_priority = true},
+                                                      {.name = "tp"},
+                                                      {.max_ctas = 4, .high_priority = true, .name = "tp"}};
+    for (const auto& a : settings)
+        for (const auto& b : settings) EXPECT_EQ(made(a, b), a == b ? 1U : 2U);
 }
 
 TEST(Join, ARankHoldsKilobytesInAWorldOfAMillion) {
@@ -174,6 +197,30 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
               "the placement of mesh dp=8 lists rank 9; the world has ranks 0..7");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .deadline = std::chrono::seconds(0)}),
               "a deadline of 0 s; it must be longer than nothing");
+    const auto tuned = [&](DeviceSettings settings) {
+        return wrong({.mesh = {{"dp", 4}, {"tp", 2}}, .over = {Axes("tp").tuned(std::move(settings))}});
+    };
+    EXPECT_EQ(tuned({.min_ctas = 1, .max_ctas = 64, .traffic_class = 0}), "no error");
+    EXPECT_EQ(tuned({.max_ctas = 65}),
+              "'tp' of mesh dp=4 tp=2 is tuned to max_ctas=65; an operation takes 1 to 64 CTAs");
+    EXPECT_EQ(tuned({.min_ctas = 0, .name = "tp"}),
+              "'tp' of mesh dp=4 tp=2 is tuned to min_ctas=0 name=tp; an operation takes 1 to 64 CTAs");
+    EXPECT_EQ(
+        tuned({.min_ctas = 16, .max_ctas = 8}),
+        "'tp' of mesh dp=4 tp=2 is tuned to min_ctas=16 max_ctas=8; the fewest CTAs are at most as many "
+        "as the most");
+    EXPECT_EQ(tuned({.traffic_class = -1}),
+              "'tp' of mesh dp=4 tp=2 is tuned to traffic_class=-1; a traffic class is 0 or more");
+    EXPECT_EQ(
+        tuned({.name = "tensor parallel"}),
+        "the name 'tensor parallel' holds the character ' '; names are letters, digits, '_', '-' or '.'");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}},
+                     .picks = {{.of = "dp", .at = {0, 1}, .as = "two", .tuned = {.max_ctas = -1}}}}),
+              "'two' of mesh dp=8 is tuned to max_ctas=-1; an operation takes 1 to 64 CTAs");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}},
+                     .over = {Axes("dp").tuned({.max_ctas = 8}), Axes("dp").tuned({.high_priority = true})}}),
+              "one set of axes of mesh dp=8 was tuned twice, to max_ctas=8 and to high_priority; "
+              ".separate(\"name\") gives one a channel of its own");
 }
 
 TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {
@@ -202,8 +249,25 @@ TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {
     separate.over.push_back(Axes("dp").separate("ends"));
     auto placed = base;
     placed.placed = {7, 6, 5, 4, 3, 2, 1, 0};
-    for (const auto& other : {lazy, fewer, picks, named, separate, placed})
+    const auto tuned = [&](DeviceSettings settings) {
+        auto one = base;
+        one.over.push_back(Axes("tp").tuned(std::move(settings)));
+        return one;
+    };
+    const auto all =
+        tuned({.min_ctas = 1, .max_ctas = 8, .traffic_class = 3, .high_priority = true, .name = "tp"});
+    auto of_pick = picks;
+    of_pick.picks[0].tuned = {.max_ctas = 8};
+    for (const auto& other :
+         {lazy, fewer, picks, named, separate, placed, tuned({.min_ctas = 8}), tuned({.max_ctas = 8}),
+          tuned({.traffic_class = 8}), tuned({.high_priority = true}), tuned({.name = "tp"}), all, of_pick})
         EXPECT_TRUE(seen.insert(said({other})).second) << said({other});
     EXPECT_EQ(said({lazy}), "m: dp=4 tp=2, over dp; tp; dp,tp, lazy");
     EXPECT_EQ(said({picks}), "m: dp=4 tp=2, over dp; tp; dp,tp; dp[0,3] as ends");
+    EXPECT_EQ(
+        said({all}),
+        "m: dp=4 tp=2, over dp; tp tuned to min_ctas=1 max_ctas=8 traffic_class=3 high_priority name=tp; "
+        "dp,tp");
+    EXPECT_EQ(said({tuned({})}), said({base})) << "what says nothing changes nothing";
+    EXPECT_EQ(said({of_pick}), "m: dp=4 tp=2, over dp; tp; dp,tp; dp[0,3] as ends tuned to max_ctas=8");
 }

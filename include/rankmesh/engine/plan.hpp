@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <rankmesh/core/mesh_spec.hpp>
+#include <rankmesh/engine/device_settings.hpp>
 
 namespace rankmesh {
 
@@ -40,15 +41,28 @@ public:
         own.deadline_ = deadline;
         return own;
     }
+    /// The same set with a communicator of these settings on devices; equal groups share it where theirs are
+    /// the same, and have one of their own where not.
+    ///
+    ///     const auto tp = Axes("tp").tuned({.max_ctas = 8, .high_priority = true, .name = "tp"});
+    ///     const auto plan = Plan{{.mesh = {{"dp", rest}, {"tp", 8}}, .over = {tp}}};
+    Axes tuned(DeviceSettings settings) const {
+        auto own = *this;
+        own.settings_ = std::move(settings);
+        return own;
+    }
     /// The name of the channel of its own, "" for the shared one.
     const std::string& separate_name() const { return separate_; }
     /// Its own deadline; nothing: the mesh's.
     std::optional<std::chrono::nanoseconds> deadline() const { return deadline_; }
+    /// Of its communicator on devices.
+    const DeviceSettings& settings() const { return settings_; }
 
 private:
     std::vector<std::string> names_;
     std::string separate_;
     std::optional<std::chrono::nanoseconds> deadline_;
+    DeviceSettings settings_;
 };
 
 /// A part of each group along `of`, by index, negative ones counted from the end: found as `on(as)`.
@@ -56,6 +70,7 @@ struct Pick {
     std::string of = {};
     std::vector<int> at = {};
     std::string as = {};
+    DeviceSettings tuned = {};  // of its communicators on devices, as `Axes::tuned` says
 };
 
 /// One mesh of a plan, and which communicators it gets.
@@ -64,7 +79,7 @@ struct Declaration {
     std::string name = {};
     MeshSpec mesh = {{"world", rest}};
     /// Sets of axes that get a communicator besides the single axes; a single axis may stand here to get a
-    /// deadline, as in `Axes("pp").within(...)`.
+    /// deadline, as in `Axes("pp").within(...)`, or settings, as in `Axes("pp").tuned(...)`.
     std::vector<Axes> over = {};
     std::vector<Pick> picks = {};
     /// The name under which the ranks of this mesh on one host are found, like those of an axis:

@@ -7,6 +7,7 @@
 
 #include <rankmesh/core/placement.hpp>
 
+#include "engine/join/settings.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
@@ -85,12 +86,16 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
         const auto set = set_of(mesh, axes.names());
         if (!axes.separate_name().empty()) check_name(mesh, items, axes.separate_name());
         if (axes.deadline()) check_deadline(*axes.deadline());
-        items.push_back({.axes = set, .name = axes.separate_name(), .deadline = axes.deadline()});
+        items.push_back({.axes = set,
+                         .name = axes.separate_name(),
+                         .deadline = axes.deadline(),
+                         .settings = axes.settings()});
     }
     for (const auto& pick : declaration.picks) {
         const auto axis = mesh.axes(pick.of);
         check_name(mesh, items, pick.as);
-        items.push_back({.axes = axis, .picked = picked(mesh, pick), .name = pick.as});
+        items.push_back(
+            {.axes = axis, .picked = picked(mesh, pick), .name = pick.as, .settings = pick.tuned});
     }
     if (!declaration.local.empty()) {
         check_name(mesh, items, declaration.local);
@@ -100,7 +105,7 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
         return std::make_tuple(item.local, std::cref(item.picked), std::cref(item.name), item.axes.bits());
     };
     const auto before = [&](const Item& a, const Item& b) { return order(a) < order(b); };
-    std::ranges::sort(items, before);  // what is equal differs in deadlines at most, which are merged
+    std::ranges::sort(items, before);  // what is equal differs in what is merged below
     auto kept = std::vector<Item>{};
     kept.reserve(items.size());
     for (auto& item : items) {
@@ -113,6 +118,13 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
             throw Misuse(cat("one set of axes of mesh ", to_string(mesh), " was given two deadlines, ",
                              to_text(*deadline), " and ", to_text(*item.deadline)));
         if (item.deadline) deadline = item.deadline;
+        auto& settings = kept.back().settings;
+        if (settings == DeviceSettings{})
+            settings = item.settings;
+        else if (item.settings != DeviceSettings{} && item.settings != settings)
+            throw Misuse(cat("one set of axes of mesh ", to_string(mesh), " was tuned twice, to ",
+                             to_text(settings), " and to ", to_text(item.settings),
+                             "; .separate(\"name\") gives one a channel of its own"));
     }
     return kept;
 }
@@ -130,6 +142,10 @@ std::string MeshBlueprint::axes_text(const Item& item) const {
 int MeshBlueprint::group_size(const Item& item) const {
     return item.picked.empty() ? mesh.partition(item.axes).group_size()
                                : static_cast<int>(item.picked.size());
+}
+
+std::string MeshBlueprint::item_text(const Item& item) const {
+    return cat("'", axes_text(item), "' of mesh ", name.empty() ? text : cat("'", name, "'"));
 }
 
 std::string MeshBlueprint::description() const {
@@ -155,6 +171,7 @@ std::string MeshBlueprint::description() const {
             append(text, cat(i == 0 ? "[" : ",", item.picked[i]));
         if (!item.picked.empty()) append(text, "]");
         if (!item.name.empty()) append(text, cat(" as ", item.name));
+        if (item.settings != DeviceSettings{}) append(text, cat(" tuned to ", to_text(item.settings)));
         separator = "; ";
     }
     if (lazy) append(text, ", lazy");
@@ -182,6 +199,8 @@ std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int
                           .items = items_of(mesh, declaration),
                           .lazy = declaration.lazy,
                           .deadline = own});
+        const auto& made = meshes.back();
+        for (const auto& item : made.items) check_settings(item.settings, made.item_text(item));
     }
     return meshes;
 }

@@ -21,8 +21,9 @@ struct Item {
     std::string name = {};         // of a pick, a separate or the local ranks, else ""
     bool local = false;
     std::optional<Duration> deadline = std::nullopt;  // the mesh's unless said; not compared across ranks
+    DeviceSettings settings = {};                     // all that is said of them, compared
 
-    /// True if both are the same item.
+    /// True if both are the same item, however often it was declared.
     bool same(const Item& other) const {
         return axes == other.axes && picked == other.picked && name == other.name && local == other.local;
     }
@@ -42,6 +43,8 @@ struct MeshBlueprint {
     std::string axes_text(const Item& item) const;
     /// The number of ranks in each group of an item, which is not that of one host.
     int group_size(const Item& item) const;
+    /// `'dp,tp' of mesh dp=2 tp=2`, or of mesh 'dense'.
+    std::string item_text(const Item& item) const;
     /// One line that is equal exactly if everything that ranks must agree on is equal.
     std::string description() const;
 };

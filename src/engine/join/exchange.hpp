@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/engine/device_settings.hpp>
+
 #include "engine/channel.hpp"
 
 namespace rankmesh::detail {
@@ -18,6 +20,7 @@ struct ChannelRequest {
     int position = 0;  // this process's in the group
     std::string key;   // of the join and the declared item: tells channels with equal ranks apart
     int item = 0;      // the number of the declared item, equal on all members
+    DeviceSettings settings = {};
 };
 
 /// What join needs of an engine; every call is for all ranks of the world unless it says otherwise.

@@ -64,9 +64,10 @@ void sit_down(Place& place, Place::Seat& seat, int rank, const std::vector<int>&
 
 bool is_separate(const Item& item) { return item.picked.empty() && !item.name.empty() && !item.local; }
 
-/// True if both stand for one channel: the same ranks in the same order, and no separate channel asked for.
+/// True if both stand for one channel: the same ranks in the same order, the same settings, and no separate
+/// channel asked for.
 bool share(const Place::Seat& a, const Place::Seat& b) {
-    if (is_separate(a.item) || is_separate(b.item)) return false;
+    if (is_separate(a.item) || is_separate(b.item) || a.item.settings != b.item.settings) return false;
     const auto& x = a.label->ranks;
     const auto& y = b.label->ranks;
     if (!x.placed && !y.placed) return x.group == y.group;
@@ -88,7 +89,8 @@ ChannelRequest request_of(const Place::Seat& seat, const std::string& key) {
     return {.label = seat.label,
             .position = seat.position,
             .key = cat(key, " item ", seat.number),
-            .item = seat.number};
+            .item = seat.number,
+            .settings = seat.item.settings};
 }
 
 /// What the channels are asked for on which calls of another are compared: one on the host, one on the
@@ -218,6 +220,10 @@ std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse>
         said = description(meshes);
         for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
         order = lay_out(places, exchange.rank(), exchange.local_ranks());
+        if (joining.device)
+            for (const auto& place : places)
+                for (const auto& item : place.mesh.items)
+                    joining.device->check_settings(item.settings, place.mesh.item_text(item));
         if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining));
     } catch (const Misuse& misuse) {
         // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has

@@ -61,8 +61,8 @@ const Place::Seat* with_channel_of(const Place::Seat& seat, std::span<const Plac
 /// found here.
 std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse> wrong, Joining& joining);
 
-/// Connects one seat of this rank after join: over a channel with the same ranks and separate name, else over
-/// a new one.
+/// Connects one seat of this rank after join: over a channel with the same ranks, settings and separate name,
+/// else over a new one.
 void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places);
 
 }  // namespace rankmesh::detail
