@@ -15,7 +15,8 @@ struct Options {
     /// The device of this rank among those that its process sees; else the number of its local rank, or 0
     /// where it sees one.
     std::optional<int> device = {};
-    /// True if communicators may share the resources of one another: less memory, but no two at once.
+    /// True if communicators may share the resources of one another: less memory, but no two at once, and
+    /// none with a traffic class of its own.
     bool split_share = false;
 };
 

@@ -57,7 +57,11 @@ std::uint64_t NcclChannel::start(std::span<const Call> calls, const Label& label
     const auto stream = stream_of(calls.front());
     if (!own_) {
         parts_.device->use();
-        cuda_.check(cuda_.stream_create(&own_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        auto priority = 0;  // the usual one, and the lowest
+        if (parts_.high_priority)
+            cuda_.check(cuda_.priority_range(nullptr, &priority), "cudaDeviceGetStreamPriorityRange");
+        cuda_.check(cuda_.stream_create(&own_, cudaStreamNonBlocking, priority),
+                    "cudaStreamCreateWithPriority");
         cuda_.check(cuda_.event_create(&ready_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     }
     if (!stream) parts_.device->use();

@@ -29,7 +29,8 @@ public:
         std::shared_ptr<const Label> label = nullptr;  // that of the first handle
         int position = 0;
         int size = 1;
-        Duration deadline = {};  // for what a call has to connect
+        Duration deadline = {};      // for what a call has to connect
+        bool high_priority = false;  // of the stream of what is started
     };
     explicit NcclChannel(Parts parts);
     /// Returns once nothing is in flight, or it has failed.

@@ -8,6 +8,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/join/settings.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
@@ -38,14 +39,20 @@ bool wait_until(Clock::time_point until, Ready&& ready) {
 ncclConfig_t NcclComm::config() const {
     auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
     config.blocking = 0;
-    config.commName = name_.c_str();
+    config.commName = settings_.name.c_str();
+    const auto number = [](const std::optional<int>& said) { return said.value_or(NCCL_CONFIG_UNDEF_INT); };
+    config.minCTAs = number(settings_.min_ctas);
+    config.maxCTAs = number(settings_.max_ctas);
+    if (settings_.min_ctas && !settings_.max_ctas)
+        config.maxCTAs = most_ctas;  // NCCL refuses the first alone
+    config.trafficClass = number(settings_.traffic_class);
     return config;
 }
 
 std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size, int rank, bool share,
-                                         std::string name, const Phase& phase) {
+                                         DeviceSettings settings, const Phase& phase) {
     const auto& nccl = Libraries::get().nccl;
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl, std::move(name)));
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl, std::move(settings)));
     auto config = made->config();
     config.splitShare = share ? 1 : 0;
     made->settle(ids.size() == 1 ? nccl.init(&made->comm_, size, ids.front(), rank, &config)
@@ -63,8 +70,8 @@ std::unique_ptr<NcclComm> NcclComm::adopt(ncclComm_t comm) {
     return made;
 }
 
-std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, std::string name, const Phase& phase) {
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(name)));
+std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings settings, const Phase& phase) {
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings)));
     auto config = made->config();
     settle(nccl_.split(comm_, colour, key, &made->comm_, &config), phase);
     if (colour == NCCL_SPLIT_NOCOLOR) return nullptr;
@@ -77,8 +84,9 @@ bool NcclComm::can_shrink() const {
     return nccl_.shrink && comm_ && own_ && complete_ && !stopped_;
 }
 
-std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, std::string name, const Phase& phase) {
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(name)));
+std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSettings settings,
+                                           const Phase& phase) {
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings)));
     auto config = made->config();
     settle(nccl_.shrink(comm_, without.data(), static_cast<int>(without.size()), &made->comm_, &config,
                         NCCL_SHRINK_ABORT),

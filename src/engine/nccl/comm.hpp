@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/engine/device_settings.hpp>
+
 #include "engine/channel.hpp"
 #include "engine/nccl/library.hpp"
 
@@ -23,17 +25,17 @@ public:
     /// Of `size` ranks that have the same ids; all of them call it. `share` lets those that are split from it
     /// use its resources.
     static std::unique_ptr<NcclComm> init(std::vector<ncclUniqueId> ids, int size, int rank, bool share,
-                                          std::string name, const Phase& phase);
+                                          DeviceSettings settings, const Phase& phase);
     /// One of the program's own, which stays so.
     static std::unique_ptr<NcclComm> adopt(ncclComm_t comm);
     /// Called by all ranks of this one; null where `colour` is NCCL_SPLIT_NOCOLOR.
-    std::unique_ptr<NcclComm> split(int colour, int key, std::string name, const Phase& phase);
+    std::unique_ptr<NcclComm> split(int colour, int key, DeviceSettings settings, const Phase& phase);
 
     /// True if `shrink` may be called: it is the engine's own, whole, and this NCCL can do it.
     bool can_shrink() const;
     /// One of its ranks but those of `without`, in their order; called by all of those. Whatever this one
     /// does is ended; the new one shares nothing with it.
-    std::unique_ptr<NcclComm> shrink(std::vector<int> without, std::string name, const Phase& phase);
+    std::unique_ptr<NcclComm> shrink(std::vector<int> without, DeviceSettings settings, const Phase& phase);
 
     /// Aborts it, unless `end` has said that it has ended.
     ~NcclComm();
@@ -53,12 +55,12 @@ public:
     bool end() noexcept;
 
 private:
-    NcclComm(const Nccl& nccl, std::string name) : nccl_(nccl), name_(std::move(name)) {}
+    NcclComm(const Nccl& nccl, DeviceSettings settings) : nccl_(nccl), settings_(std::move(settings)) {}
     ncclConfig_t config() const;
     void arrive(const Phase& phase);
 
     const Nccl& nccl_;
-    const std::string name_;  // which NCCL may not copy
+    const DeviceSettings settings_;  // NCCL does not copy the name
     ncclComm_t comm_ = nullptr;
     bool own_ = true;
     bool complete_ = false;  // it was made, by all its ranks

@@ -8,6 +8,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/join/gather.hpp"
+#include "engine/join/settings.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -34,6 +35,13 @@ std::vector<std::string> unpack(const std::string& bytes) {
         at = space + 1 + length;
     }
     return said;
+}
+
+/// Those of a group, with the name that it has unless one is said.
+DeviceSettings settings_of(const ChannelRequest& request) {
+    auto settings = request.settings;
+    if (settings.name.empty()) settings.name = cat("rankmesh ", request.label->text());
+    return settings;
 }
 
 }  // namespace
@@ -80,7 +88,7 @@ NcclComm& NcclEngine::root() {
     auto ids = std::vector<ncclUniqueId>{};
     for (const auto& said : all_say(exchange_, makes ? bytes_of(own) : std::string{}))
         if (said.size() == sizeof own.internal) std::memcpy(&ids.emplace_back(), said.data(), said.size());
-    root_ = NcclComm::init(ids, size, rank, share_, "rankmesh, all ranks",
+    root_ = NcclComm::init(ids, size, rank, share_, {.name = "rankmesh, all ranks"},
                            {cat("join, making the communicator of all ranks on rank ", rank), deadline_});
     return *root_;
 }
@@ -98,8 +106,8 @@ std::unique_ptr<NcclComm> NcclEngine::meet(const ChannelRequest& request, Channe
               .in_count = sizeof id.internal,
               .out_count = sizeof id.internal},
              *request.label, deadline_);
-    return NcclComm::init({id}, request.label->ranks.size(), request.position, false,
-                          cat("rankmesh ", request.label->text()), phase);
+    return NcclComm::init({id}, request.label->ranks.size(), request.position, false, settings_of(request),
+                          phase);
 }
 
 std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
@@ -113,21 +121,30 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
     if (!everyone)
         comm = meet(*request, *host, phase);
     else if (request)
-        comm = root().split(request->label->ranks[0], request->position,
-                            cat("rankmesh ", request->label->text()), phase);
+        comm = root().split(request->label->ranks[0], request->position, settings_of(*request), phase);
     else
         root().split(NCCL_SPLIT_NOCOLOR, 0, {}, phase);
     if (!request) return nullptr;
-    auto channel = std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_,
-                                                                    .comm = std::move(comm),
-                                                                    .host = host,
-                                                                    .label = request->label,
-                                                                    .position = request->position,
-                                                                    .size = request->label->ranks.size(),
-                                                                    .deadline = deadline_});
+    auto channel =
+        std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_,
+                                                         .comm = std::move(comm),
+                                                         .host = host,
+                                                         .label = request->label,
+                                                         .position = request->position,
+                                                         .size = request->label->ranks.size(),
+                                                         .deadline = deadline_,
+                                                         .high_priority = request->settings.high_priority});
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);
     return channel;
+}
+
+void NcclEngine::check_settings(const DeviceSettings& settings, const std::string& whose) const {
+    if (share_ && settings.traffic_class)
+        throw Misuse(
+            cat(whose, " is tuned to ", to_text(settings),
+                "; communicators that share resources (split_share) have no traffic class of their own, so "
+                "leave out one or the other"));
 }
 
 std::shared_ptr<Channel> NcclEngine::alone() {
@@ -151,7 +168,7 @@ std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
     try {
         device_->use();
         made = root_->shrink(
-            without, "rankmesh, all ranks that are left",
+            without, {.name = "rankmesh, all ranks that are left"},
             {cat("survivors, shrinking the communicator of all ranks on rank ", exchange_.rank()),
              deadline_ / 2});  // the other half is for those who wait to hear of it
     } catch (const Error&) {   // then none has one, and the next join makes a new one

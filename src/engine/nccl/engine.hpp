@@ -20,14 +20,15 @@ std::vector<std::string> all_say(Exchange& exchange, const std::string& own);
 /// split for each declared item.
 class NcclEngine final : public DeviceEngine {
 public:
-    /// `root`, if any, is a communicator of all ranks that there is already, and says itself whether those that
-    /// are split from it share its resources; else `share` does.
+    /// `root`, if any, is a communicator of all ranks that there is already, and says itself whether those
+    /// that are split from it share its resources; else `share` does.
     NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
                std::unique_ptr<NcclComm> root);
     ~NcclEngine() override;
 
     std::shared_ptr<Channel> create(const ChannelRequest* request, const std::shared_ptr<Channel>& host,
                                     bool everyone) override;
+    void check_settings(const DeviceSettings& settings, const std::string& whose) const override;
     std::shared_ptr<Channel> alone() override;
     /// `3 NCCL communicators, 250 MiB of device 0`.
     std::string report() const override;

@@ -53,7 +53,8 @@ Cuda load_cuda() {
     library.find(cuda.free_async, "cudaFreeAsync");
     library.find(cuda.memcpy_async, "cudaMemcpyAsync");
     library.find(cuda.memset_async, "cudaMemsetAsync");
-    library.find(cuda.stream_create, "cudaStreamCreateWithFlags");
+    library.find(cuda.priority_range, "cudaDeviceGetStreamPriorityRange");
+    library.find(cuda.stream_create, "cudaStreamCreateWithPriority");
     library.find(cuda.stream_destroy, "cudaStreamDestroy");
     library.find(cuda.stream_wait, "cudaStreamWaitEvent");
     library.find(cuda.event_create, "cudaEventCreateWithFlags");

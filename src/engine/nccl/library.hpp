@@ -22,7 +22,8 @@ struct Cuda {
     cudaError_t (*free_async)(void*, cudaStream_t);
     cudaError_t (*memcpy_async)(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t);
     cudaError_t (*memset_async)(void*, int, std::size_t, cudaStream_t);
-    cudaError_t (*stream_create)(cudaStream_t*, unsigned);
+    cudaError_t (*priority_range)(int*, int*);
+    cudaError_t (*stream_create)(cudaStream_t*, unsigned, int);
     cudaError_t (*stream_destroy)(cudaStream_t);
     cudaError_t (*stream_wait)(cudaStream_t, cudaEvent_t, unsigned);
     cudaError_t (*event_create)(cudaEvent_t*, unsigned);

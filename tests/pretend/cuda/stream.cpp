@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pretend/cuda/machine.hpp"
+#include "pretend/seen.hpp"
 
 namespace pretend_cuda {
 
@@ -174,6 +175,16 @@ void synchronize(int device) {
 }  // namespace pretend_cuda
 
 using namespace pretend_cuda;
+
+std::vector<int> pretend::priorities(int device) {
+    auto found = std::vector<int>{};
+    auto& host = Host::get();
+    const auto lock = std::lock_guard(host.mutex);
+    for (const auto& [handle, stream] : host.streams)
+        if (stream->device == device) found.push_back(stream->priority);
+    std::sort(found.begin(), found.end());
+    return found;
+}
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned int flags, int priority) {
     PRETEND_CUDA_READY();

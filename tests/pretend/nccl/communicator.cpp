@@ -198,3 +198,7 @@ void forget(ncclComm_t handle) {
 bool pretend::share(ncclComm_t a, ncclComm_t b) {
     return pretend_nccl::of(a, __func__)->stop == pretend_nccl::of(b, __func__)->stop;
 }
+
+ncclConfig_t pretend::config(ncclComm_t communicator) {
+    return pretend_nccl::of(communicator, __func__)->config;
+}
