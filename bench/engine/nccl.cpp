@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call on the NCCL engine costs its thread beside the bare call of NCCL on the same communicator and
 // stream, alternating in one run, and the bare call beside itself. `bench_engine_nccl N`: N ranks as threads,
-// at least two, with a device each. It compiles without a GPU and runs on real ones.
+// at least two, with a device each. It compiles without a GPU and runs on real ones. On libraries that do
+// nothing, LD_LIBRARY_PATH=build/release/bench/engine/idle, what it shows is the engine's own.
 #include <dlfcn.h>
 
 #include <array>
