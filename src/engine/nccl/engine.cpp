@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <iterator>
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/first_ranks.hpp"
 #include "engine/join/gather.hpp"
 #include "engine/join/settings.hpp"
 
@@ -157,13 +159,13 @@ std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
     auto left = std::vector<int>{};  // by their numbers here
     for (const auto& said : all_say(survivors, can ? cat(exchange_.rank()) : std::string{}))
         left.push_back(said.empty() ? -1 : std::stoi(said));
-    auto without = std::vector<int>{};
-    for (int rank = 0; rank < exchange_.size(); ++rank)
-        if (std::ranges::find(left, rank) == left.end()) without.push_back(rank);
     // NCCL leaves at least one out, and keeps the order of the others.
-    if (left.size() < 2 || without.empty() || left.front() < 0 ||
+    const auto before = first_ranks(exchange_.size());
+    if (left.size() < 2 || left.size() == before.size() || left.front() < 0 ||
         std::ranges::adjacent_find(left, std::greater_equal()) != left.end())
         return nullptr;
+    auto without = std::vector<int>{};
+    std::ranges::set_difference(before, left, std::back_inserter(without));
     auto made = std::unique_ptr<NcclComm>{};
     try {
         device_->use();
