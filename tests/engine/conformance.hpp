@@ -11,6 +11,8 @@
 
 #include <rankmesh/engine/world.hpp>
 
+#include "support/text_of.hpp"
+
 /// Runs `program` on every rank of a world, or of several worlds in turn: what each engine's conformance test
 /// brings.
 void on_every_rank(const std::function<void(rankmesh::World&)>& program);
@@ -33,17 +35,4 @@ inline std::vector<rankmesh::Mesh> meshes_of(int world) {
         }
     if (world % 8 == 0) meshes.push_back(Mesh{{"pp", 2}, {"dp", world / 4}, {"tp", 2}});
     return meshes;
-}
-
-/// The text of the error that `body` throws, "" if it throws none of that type.
-template <class E, class Body>
-std::string text_of(Body&& body) {
-    try {
-        body();
-    } catch (const E& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        ADD_FAILURE() << "another error: " << error.what();
-    }
-    return {};
 }

@@ -14,6 +14,7 @@
 
 #include "device_operations.hpp"
 #include "support/pretend_device.hpp"
+#include "support/text_of.hpp"
 
 using namespace rankmesh;
 using device_operations::length;
@@ -44,16 +45,6 @@ void on_devices(const std::function<void(pretend::World&)>& program) {
         SCOPED_TRACE(size);
         on_devices(size, program);
     }
-}
-
-template <class E, class Body>
-std::string text_of(Body&& body) {
-    try {
-        body();
-    } catch (const E& error) {
-        return error.what();
-    }
-    return {};
 }
 
 }  // namespace

@@ -2,24 +2,16 @@
 // How the ranks of a Gloo job go on without one that was killed.
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "support/gloo_job.hpp"
 
 namespace {
 
 using Outcome = support::JobOutcome;
 using support::expect_says;
+using support::time_of;
 
 Outcome job(const std::string& mode, int size) {
     return support::gloo_job(RANKMESH_GLOO_SURVIVORS_PROGRAM " " + mode, size);
-}
-
-/// The time at which a rank says something, in milliseconds.
-long long time_of(const Outcome& outcome, std::size_t rank, const std::string& what) {
-    auto found = std::smatch{};
-    const auto pattern = std::regex(what + " at ([0-9]+) ms");
-    return std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoll(found[1]) : -1;
 }
 
 /// Ranks `left` of a job go on together as 0, 1, ...; `shown` is how they are written.

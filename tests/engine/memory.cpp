@@ -9,6 +9,7 @@
 #include <rankmesh/engine/threads.hpp>
 
 #include "operations.hpp"
+#include "support/text_of.hpp"
 
 using namespace rankmesh;
 
@@ -18,16 +19,6 @@ static_assert(Buffer<Memory<void>> && OutBuffer<Memory<void>> && Outlives<Memory
 static_assert(Buffer<Memory<const void>> && !OutBuffer<Memory<const void>>);
 static_assert(Reduces<decltype(mean), void> && !Scans<decltype(mean), void>);
 static_assert(std::same_as<decltype(Memory(std::declval<const void*>(), 1, DType::f32)), Memory<const void>>);
-
-template <class Body>
-std::string text_of(Body&& body) {
-    try {
-        body();
-    } catch (const Misuse& error) {
-        return error.what();
-    }
-    return {};
-}
 
 /// The elements of a vector by a type that is said at run time.
 template <class T>

@@ -10,6 +10,8 @@
 #include <rankmesh/engine/nccl.hpp>
 #include <rankmesh/engine/threads.hpp>
 
+#include "support/text_of.hpp"
+
 /// Runs `program` on ranks that are threads, each with a device of the pretended NCCL.
 inline void on_devices(int size, const std::function<void(rankmesh::nccl::World&)>& program,
                        const rankmesh::WorldOptions& options = {.deadline = std::chrono::seconds(20)}) {
@@ -20,14 +22,4 @@ inline void on_devices(int size, const std::function<void(rankmesh::nccl::World&
             program(world);
         },
         options);
-}
-
-template <class E, class Body>
-std::string text_of(Body&& body) {
-    try {
-        body();
-    } catch (const E& error) {
-        return error.what();
-    }
-    return {};
 }

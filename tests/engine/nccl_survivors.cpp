@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <regex>
 
 #include "support/gloo_job.hpp"
 
 namespace {
 
 using support::expect_says;
+using support::time_of;
 
 /// NCCL can not shrink on rank `refusing`.
 support::JobOutcome job(const std::string& mode, int size, int refusing = -1) {
@@ -35,12 +35,6 @@ void expect_go_on(const support::JobOutcome& outcome, const std::vector<std::siz
         expect_says(outcome, left[i], how);
         EXPECT_EQ(outcome.exit_codes[left[i]], 0) << outcome.all();
     }
-}
-
-long long time_of(const support::JobOutcome& outcome, std::size_t rank, const std::string& what) {
-    auto found = std::smatch{};
-    const auto pattern = std::regex(what + " at ([0-9]+) ms");
-    return std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoll(found[1]) : -1;
 }
 
 }  // namespace

@@ -15,25 +15,12 @@
 #include <rankmesh/interop/nccl.hpp>
 
 #include "support/device_array.hpp"
+#include "survivors_program.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 namespace {
-
-auto number = -1;  // the rank that this process was started as
-
-template <class... Parts>
-void say(const Parts&... parts) {
-    std::printf("rank %d %s\n", number, detail::cat(parts...).c_str());
-    std::fflush(stdout);
-}
-
-/// Of the clock that all processes of a host share.
-long long now() {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch()).count();
-}
 
 /// Reduces over both axes until a rank is lost; `dying` dies while its third call is under way.
 void train(World& world, const MeshSpec& mesh, int dying) {

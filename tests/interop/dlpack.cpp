@@ -11,6 +11,7 @@
 #include <rankmesh/engine/threads.hpp>
 
 #include "support/pretend_device.hpp"
+#include "support/text_of.hpp"
 
 using namespace rankmesh;
 using Numbers = std::vector<std::int64_t>;
@@ -30,16 +31,6 @@ static_assert(!GoesOut<std::vector<float>>, "a temporary would be gone before th
 static_assert(!GoesOut<std::span<const float>> && !GoesOut<Memory<const void>>,
               "a DLManagedTensor has no way to say that it must not be written");
 static_assert(!GoesOut<std::vector<Token>&>, "DLPack has no such type");
-
-template <class Body>
-std::string text_of(Body&& body) {
-    try {
-        body();
-    } catch (const Misuse& error) {
-        return error.what();
-    }
-    return {};
-}
 
 /// A tensor of the host's memory, for tests to change what it says.
 struct Given : DLTensor {

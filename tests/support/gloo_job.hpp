@@ -119,6 +119,13 @@ inline JobOutcome gloo_job(const std::string& command, int size = 4, int come = 
         .end();
 }
 
+/// The time at which a rank says something, in milliseconds.
+inline long long time_of(const JobOutcome& outcome, std::size_t rank, const std::string& what) {
+    auto found = std::smatch{};
+    const auto pattern = std::regex(what + " at ([0-9]+) ms");
+    return std::regex_search(outcome.outputs.at(rank), found, pattern) ? std::stoll(found[1]) : -1;
+}
+
 inline void expect_says(const JobOutcome& outcome, std::size_t rank, const std::string& part) {
     EXPECT_NE(outcome.outputs.at(rank).find(part), std::string::npos)
         << "rank " << rank << " does not say: " << part << "\n"

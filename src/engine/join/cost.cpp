@@ -37,15 +37,11 @@ JoinCost join_cost(const Plan& plan, int world, int rank) {
     for (const auto* place : order)
         for (const auto& seat : place->seats) {
             const auto& mesh = place->mesh;
-            const auto axes = mesh.axes_text(seat.item);
-            auto& set = cost.sets.emplace_back(JoinCost::Set{
-                .axes = axes,
-                .label =
-                    detail::Label{
-                        .mesh = mesh.text, .name = mesh.name, .axes = axes, .member = {}, .ranks = {}}
-                        .text(),
-                .groups = mesh.mesh.partition(seat.item.axes).size(),
-                .group_size = mesh.group_size(seat.item)});
+            auto& set =
+                cost.sets.emplace_back(JoinCost::Set{.axes = mesh.axes_text(seat.item),
+                                                     .label = mesh.item_text(seat.item),
+                                                     .groups = mesh.mesh.partition(seat.item.axes).size(),
+                                                     .group_size = mesh.group_size(seat.item)});
             if (mesh.lazy || set.group_size == 1) continue;
             joins = true;
             if (!seat.label) continue;
