@@ -30,8 +30,8 @@ Mesh renamed(Mesh mesh) {
         const auto role = role_of(name);
         if (role == name) continue;
         if (mesh.find(role))
-            throw Misuse(cat("the axes '", name, "' and '", role, "' of mesh ", to_string(mesh), " are both ",
-                             role, "; give one another name"));
+            throw UsageError(cat("the axes '", name, "' and '", role, "' of mesh ", to_string(mesh),
+                                 " are both ", role, "; give one another name"));
         mesh = joined(mesh, {name}, role);
     }
     return mesh;
@@ -51,15 +51,16 @@ Arrangement parse_arrangement(std::string_view text, std::optional<int> world) {
         const auto end = text.find(';');
         const auto one = text.substr(0, end);
         if (one.find("@[") != std::string_view::npos)
-            throw Misuse(
+            throw UsageError(
                 cat("'", one, "' is a placement; frameworks lay their ranks out by strides, so give a mesh"));
         const auto spec = MeshSpec::parse(one);
         if (spec.has_rest() && !world)
-            throw Misuse(cat("mesh ", to_string(spec), " has a size '*'; add --world N, or give the size"));
+            throw UsageError(
+                cat("mesh ", to_string(spec), " has a size '*'; add --world N, or give the size"));
         arrangement.meshes.push_back(spec.has_rest() ? spec.resolve(*world) : spec.resolve());
         if (!same_ranks(arrangement.dense(), arrangement.meshes.back()))
-            throw Misuse(cat("the meshes ", to_string(arrangement.dense()), " and ",
-                             to_string(arrangement.meshes.back()), " are over different ranks"));
+            throw UsageError(cat("the meshes ", to_string(arrangement.dense()), " and ",
+                                 to_string(arrangement.meshes.back()), " are over different ranks"));
         if (end == std::string_view::npos) return arrangement;
         text.remove_prefix(end + 1);
     }

@@ -32,8 +32,8 @@ struct Arrangement {
     const Mesh* experts() const;
 };
 
-/// Reads meshes with `;` between them; a size `*` takes what `world` leaves. Throws Misuse if they are not
-/// over the same ranks.
+/// Reads meshes with `;` between them; a size `*` takes what `world` leaves. Throws UsageError if they are
+/// not over the same ranks.
 Arrangement parse_arrangement(std::string_view text, std::optional<int> world);
 /// The meshes, as `parse_arrangement` reads them.
 std::string to_string(const Arrangement& arrangement);

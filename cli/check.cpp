@@ -8,8 +8,8 @@
 #include <rankmesh/engine/join_cost.hpp>
 
 #include "output.hpp"
+#include "subcommand.hpp"
 #include "topology.hpp"
-#include "verb.hpp"
 
 namespace rankmesh::cli {
 
@@ -162,9 +162,9 @@ int run(const Arguments& arguments, Output& output) {
     if (!arguments.engine.empty()) {
         std::erase_if(needs, [&](const Need& need) { return need.engine != arguments.engine; });
         if (needs.empty())
-            throw Misuse(fmt::format("no engine is named '{}'{}; check knows of mpi, gloo and nccl",
-                                     arguments.engine,
-                                     did_you_mean(arguments.engine, {"mpi", "gloo", "nccl"})));
+            throw UsageError(fmt::format("no engine is named '{}'{}; check knows of mpi, gloo and nccl",
+                                         arguments.engine,
+                                         did_you_mean(arguments.engine, {"mpi", "gloo", "nccl"})));
     }
     const auto fits = std::ranges::all_of(needs, &Need::fits);
     const auto mesh = std::visit([](const auto& known) { return to_string(known); }, topology);
@@ -191,7 +191,7 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Verb add_check(CLI::App& command) {
+Subcommand add_check(CLI::App& command) {
     auto& app =
         *command.add_subcommand("check", "Say what joining a mesh costs a rank, and whether it fits.");
     const auto arguments = std::make_shared<Arguments>();

@@ -79,8 +79,8 @@ Comparison compare(const Arrangement& from, const Arrangement& to,
         return found;
     }
     if (a.extent() > most_compared)
-        throw Misuse(cat("mesh ", to_string(a), " reaches rank ", a.extent() - 1,
-                         "; ranks are compared up to ", most_compared - 1));
+        throw UsageError(cat("mesh ", to_string(a), " reaches rank ", a.extent() - 1,
+                             "; ranks are compared up to ", most_compared - 1));
 
     const auto order = by_stride(a);
     const auto here = ranks_in_order(a, order);

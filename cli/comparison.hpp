@@ -11,7 +11,7 @@
 
 namespace rankmesh::cli {
 
-/// Something that a framework can not say, and why.
+/// Something that a framework cannot say, and why.
 struct Loss {
     std::string what;
     std::string why;

@@ -5,7 +5,7 @@
 
 #include "frameworks.hpp"
 #include "output.hpp"
-#include "verb.hpp"
+#include "subcommand.hpp"
 
 namespace rankmesh::cli {
 
@@ -44,7 +44,7 @@ std::string notes_of(const Arrangement& from, const Expressed& expressed, std::s
                         ? fmt::format("# no rank would move with {}\n", call->text)
                         : fmt::format("# {} of {} would move with {}\n", call->moved, size, call->text);
     } else {
-        text = fmt::format("# {} can not be said in {}\n", to_string(from), to);
+        text = fmt::format("# {} cannot be said in {}\n", to_string(from), to);
     }
     for (const auto& loss : by_reason(expressed.comparison.lost))
         text += fmt::format("# lost: {}: {}\n", loss.what, loss.why);
@@ -77,9 +77,9 @@ void print_json(const Arguments& arguments, const Arrangement& from, const Expre
 
 int run(const Arguments& arguments, Output& output) {
     if (arguments.from.empty())
-        throw Misuse("rankmesh convert needs --from FRAMEWORK; see rankmesh convert --help");
+        throw UsageError("rankmesh convert needs --from FRAMEWORK; see rankmesh convert --help");
     if (arguments.to.empty())
-        throw Misuse("rankmesh convert needs --to FRAMEWORK; see rankmesh convert --help");
+        throw UsageError("rankmesh convert needs --to FRAMEWORK; see rankmesh convert --help");
     const auto& from = framework_named(arguments.from, "--from");
     const auto& to = framework_named(arguments.to, "--to");
     const auto given = read_all(from, Settings::read(from.name, arguments.settings), arguments.world);
@@ -100,13 +100,13 @@ std::string footer() {
            "\nSETTINGS are flags behind --, key=value words, JSON or TOML, the name of a file that holds one "
            "of them,\nor - for standard input; behind a file or JSON more words may follow. The other "
            "framework's settings go\nto standard output, how ranks move to standard error. Exit status 1: "
-           "something can not be said in the\nother framework.\n\n"
+           "something cannot be said in the\nother framework.\n\n"
            "Example:\n  rankmesh convert --from picotron --to torchtitan tp_size=2 pp_size=2 dp_size=2";
 }
 
 }  // namespace
 
-Verb add_convert(CLI::App& command) {
+Subcommand add_convert(CLI::App& command) {
     auto& app = *command.add_subcommand("convert", "Say one framework's settings in another's words.");
     const auto arguments = std::make_shared<Arguments>();
     app.add_option("SETTINGS", arguments->settings,

@@ -40,9 +40,9 @@ const Dialect& dialect_named(std::string_view name) {
     }
     for (const auto& framework : frameworks())
         if (framework.name == name)
-            throw Misuse(cat("--as knows no '", name,
-                             "', which only rankmesh convert reads and writes; there are ", all_names()));
-    throw Misuse(cat("--as knows no '", name, "'; there are ", all_names(), did_you_mean(name, names)));
+            throw UsageError(cat("--as knows no '", name,
+                                 "', which only rankmesh convert reads and writes; there are ", all_names()));
+    throw UsageError(cat("--as knows no '", name, "'; there are ", all_names(), did_you_mean(name, names)));
 }
 
 Arrangement arrangement_of(const Common& common) {
@@ -63,7 +63,7 @@ Words in_words(std::string_view name, const Common& common) {
     const auto& comparison = expressed.comparison;
     if (const auto lost = by_reason(comparison.lost); !lost.empty())
         throw Error(
-            cat(to_string(arrangement), " can not be said in ", name, ": ", lost[0].what, ": ", lost[0].why));
+            cat(to_string(arrangement), " cannot be said in ", name, ": ", lost[0].what, ": ", lost[0].why));
     if (comparison.moved > 0)
         throw Error(cat(name, " lays the same axes out as ", to_string(*expressed.back), ", where ",
                         comparison.moved, " of the ", arrangement.dense().size(), " ranks of ",
@@ -88,8 +88,8 @@ std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
             auto list = std::string{};
             for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
             const auto near = did_you_mean(name, known);
-            throw Misuse(cat(dialect, " has no groups '", name, "' here",
-                             near.empty() ? "; there are " + list : near));
+            throw UsageError(cat(dialect, " has no groups '", name, "' here",
+                                 near.empty() ? "; there are " + list : near));
         }
         named.push_back(*found);
         begin = end == std::string::npos ? end : end + 1;

@@ -28,14 +28,15 @@ struct Words {
     std::function<Json(int)> answers;  ///< of a rank, by the names of the framework's accessors
     std::optional<Mesh> given = {};    ///< the dense layers' mesh as the user wrote it
 
-    /// The kinds of these names with commas between, all of them for none; throws Misuse for unknown ones.
+    /// The kinds of these names with commas between, all of them for none; throws UsageError for unknown
+    /// ones.
     std::vector<GroupKind> kinds_named(const std::string& names) const;
 };
 
 /// The mesh that `common` names in the words of a dialect.
 ///
-/// Throws Misuse for an unknown dialect, and Error with the reason where the framework can not say this mesh,
-/// or only with ranks elsewhere.
+/// Throws UsageError for an unknown dialect, and Error with the reason where the framework cannot say this
+/// mesh, or only with ranks elsewhere.
 Words in_words(std::string_view dialect, const Common& common);
 
 /// The value of `--as`, with its help.
@@ -65,7 +66,7 @@ public:
     Answers& add(std::string_view name, Ask&& ask) {
         try {
             set(name, ask());
-        } catch (const Misuse& error) {
+        } catch (const UsageError& error) {
             all_[std::string(name)] = {{"error", error.what()}};
         }
         return *this;

@@ -6,8 +6,8 @@
 
 #include <rankmesh/engine/launcher.hpp>
 #include "output.hpp"
+#include "subcommand.hpp"
 #include "topology.hpp"
-#include "verb.hpp"
 
 namespace rankmesh::cli {
 
@@ -25,11 +25,11 @@ public:
         reserve(name, owner);
         values_.emplace_back(name, value);
     }
-    /// Throws Misuse if somebody else has the name.
+    /// Throws UsageError if somebody else has the name.
     void reserve(const std::string& name, const std::string& owner) {
         const auto [taken, added] = owners_.emplace(name, owner);
         if (!added)
-            throw Misuse(
+            throw UsageError(
                 fmt::format("{} and {} would both set {}; rename the axis", taken->second, owner, name));
     }
     const std::vector<std::pair<std::string, int>>& values() const { return values_; }
@@ -65,14 +65,14 @@ Own own(const Arguments& arguments, const Topology& topology) {
     }
     const auto rank = announced_rank();
     if (!rank)
-        throw Misuse(
+        throw UsageError(
             "no rank is known: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; run "
             "this under a launcher such as mpirun, or add --rank R");
     own.rank = rank->value;
     if (!own.world) own.world = announced_size();
     if (own.world && own.rank >= own.world->value)
-        throw Misuse(fmt::format("{} says rank {}, but {} says {} ranks", rank->variable, own.rank,
-                                 own.world->variable, own.world->value));
+        throw UsageError(fmt::format("{} says rank {}, but {} says {} ranks", rank->variable, own.rank,
+                                     own.world->variable, own.world->value));
     return own;
 }
 
@@ -122,7 +122,7 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Verb add_env(CLI::App& command) {
+Subcommand add_env(CLI::App& command) {
     auto& app = *command.add_subcommand("env", "Print this process's place as shell variables.");
     const auto arguments = std::make_shared<Arguments>();
     arguments->add_to(app);

@@ -27,7 +27,7 @@ const Framework& framework_named(std::string_view name, std::string_view option)
         names.push_back(framework.name);
         list += cat(list.empty() ? "" : ", ", framework.name);
     }
-    throw Misuse(cat(option, " knows no '", name, "'; there are ", list, did_you_mean(name, names)));
+    throw UsageError(cat(option, " knows no '", name, "'; there are ", list, did_you_mean(name, names)));
 }
 
 Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world) {
@@ -37,9 +37,9 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
         return arrangement;
     } catch (const dialect::Error& error) {
         settings.finish();  // sizes that do not fit may be for want of one that is misspelt
-        throw Misuse(settings.brief(error.what()));
-    } catch (const Misuse& error) {
-        throw Misuse(settings.brief(error.what()));
+        throw UsageError(settings.brief(error.what()));
+    } catch (const UsageError& error) {
+        throw UsageError(settings.brief(error.what()));
     }
 }
 
@@ -82,7 +82,7 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         expressed.back =
             in_roles(read_all(to, Settings(to.name, document.values, document.text), asked.dense().size()));
         expressed.document = std::move(document);
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         // The framework refuses these sizes, in its own words.
         lost.push_back({to_string(asked), error.what()});
         expressed.comparison.fits = false;
@@ -99,10 +99,10 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
 std::optional<int> world_of(Settings& settings, std::optional<int> world) {
     const auto said = settings.number("world_size");
     if (said && *said < 1)
-        throw Misuse(cat(settings.shown("world_size"), " is ", *said, "; it is 1 or more"));
+        throw UsageError(cat(settings.shown("world_size"), " is ", *said, "; it is 1 or more"));
     if (said && world && *said != *world)
-        throw Misuse(cat("--world says ", *world, " ranks, ", settings.shown("world_size"), " ", *said,
-                         "; say it once"));
+        throw UsageError(cat("--world says ", *world, " ranks, ", settings.shown("world_size"), " ", *said,
+                             "; say it once"));
     return said ? said : world;
 }
 
@@ -111,7 +111,7 @@ int needed_world(Settings& settings, std::optional<int> world, std::string_view 
     if (!known)
         if (const auto announced = announced_size()) known = announced->value;
     if (!known)
-        throw Misuse(cat(
+        throw UsageError(cat(
             what, " is what the world leaves over, and nobody says how many ranks there are; add --world N"));
     return *known;
 }

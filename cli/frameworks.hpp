@@ -29,7 +29,7 @@ struct Framework {
     /// Reads settings; `world` is what the command line says of the number of ranks, if anything.
     Arrangement (*read)(Settings& settings, std::optional<int> world);
     /// Writes the dense axes of an arrangement in roles, and of the rest what the framework has settings for;
-    /// throws Misuse in its own words where sizes do not fit it.
+    /// throws UsageError in its own words where sizes do not fit it.
     Document (*write)(const Arrangement& arrangement);
     /// The dense axes that it knows; empty: any.
     std::vector<std::string_view> roles = {};
@@ -55,7 +55,7 @@ Framework tensorrt_llm_old();
 Framework torch();
 Framework torchtitan();
 
-/// The framework of that name; throws Misuse that names the nearest.
+/// The framework of that name; throws UsageError that names the nearest.
 const Framework& framework_named(std::string_view name, std::string_view option);
 
 /// What a framework can say of an arrangement.
@@ -77,10 +77,11 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
 
 // --- what several of them need
 
-/// The number of ranks: `world_size` of the settings, else the command line's; throws Misuse if they differ.
+/// The number of ranks: `world_size` of the settings, else the command line's; throws UsageError if they
+/// differ.
 std::optional<int> world_of(Settings& settings, std::optional<int> world);
-/// The same where the settings leave a size to the world: else the launcher's; throws Misuse if nobody says
-/// it.
+/// The same where the settings leave a size to the world: else the launcher's; throws UsageError if nobody
+/// says it.
 int needed_world(Settings& settings, std::optional<int> world, std::string_view what);
 /// The value of an extra, nothing where it is not said.
 std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name);

@@ -8,8 +8,8 @@
 
 #include "dialect_output.hpp"
 #include "output.hpp"
+#include "subcommand.hpp"
 #include "topology.hpp"
-#include "verb.hpp"
 
 namespace rankmesh::cli {
 
@@ -22,7 +22,7 @@ struct Arguments : Common {
     std::string as;
 };
 
-/// Reads `dp,tp`; throws Misuse for an empty or unknown name.
+/// Reads `dp,tp`; throws UsageError for an empty or unknown name.
 AxisSet axes_of(const Mesh& mesh, std::string_view text) {
     auto set = AxisSet{};
     for (const auto& name : axis_names(text, "AXES")) set.insert(mesh.axis(name));
@@ -89,7 +89,8 @@ int run(const Arguments& arguments, Output& output) {
         return 0;
     }
     if (arguments.axes.empty())
-        throw Misuse(fmt::format("rankmesh groups needs AXES: {}; see rankmesh groups --help", axes_help));
+        throw UsageError(
+            fmt::format("rankmesh groups needs AXES: {}; see rankmesh groups --help", axes_help));
     std::visit(
         [&](const auto& topology) {
             const auto axes = axes_of(mesh_of(topology), arguments.axes);
@@ -104,7 +105,7 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Verb add_groups(CLI::App& command) {
+Subcommand add_groups(CLI::App& command) {
     auto& app = *command.add_subcommand("groups", "List all groups along a set of axes, one a line.");
     const auto arguments = std::make_shared<Arguments>();
     arguments->add_to(app);

@@ -8,7 +8,7 @@
 #include <rankmesh/engine/mpi.hpp>
 
 #include "output.hpp"
-#include "verb.hpp"
+#include "subcommand.hpp"
 
 namespace rankmesh::cli {
 
@@ -36,21 +36,22 @@ std::string version_text() {
 /// The word `--` says that no options follow.
 bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
 
-/// Throws Misuse unless the first word is a verb or an option.
-void check_verb(const std::vector<Verb>& verbs, int argc, char** argv) {
+/// Throws UsageError unless the first word is a subcommand or an option.
+void check_subcommand(const std::vector<Subcommand>& subcommands, int argc, char** argv) {
     auto names = std::vector<std::string>{};
-    for (const auto& verb : verbs) names.push_back(verb.app->get_name());
+    for (const auto& subcommand : subcommands) names.push_back(subcommand.app->get_name());
     if (argc < 2)
-        throw Misuse(
+        throw UsageError(
             fmt::format("say what to do: {}; rankmesh --help explains them", fmt::join(names, ", ")));
     const auto word = std::string_view(argv[1]);
     if (is_option(word) || std::ranges::find(names, word) != names.end()) return;
-    throw Misuse(fmt::format("no verb is named '{}'; there are {}{}", word, fmt::join(names, ", "),
-                             did_you_mean(word, {names.begin(), names.end()})));
+    throw UsageError(fmt::format("no subcommand is named '{}'; there are {}{}", word, fmt::join(names, ", "),
+                                 did_you_mean(word, {names.begin(), names.end()})));
 }
 
-/// Throws Misuse for what the verb did not take, or did not get.
-void check_words(const CLI::App& app, const std::vector<std::string>& unknown, const Verb& verb = {}) {
+/// Throws UsageError for what the subcommand did not take, or did not get.
+void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
+                 const Subcommand& subcommand = {}) {
     const auto is_command = app.get_parent() == nullptr;
     const auto full_name = is_command ? app.get_name() : "rankmesh " + app.get_name();
     for (const auto& word : unknown)
@@ -60,20 +61,21 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown, c
                 for (const auto& name : option->get_lnames()) names.push_back("--" + name);
             const auto asked = word.substr(0, word.find('='));
             const auto near = did_you_mean(asked, {names.begin(), names.end()});
-            throw Misuse(fmt::format("{} has no option '{}'{}", full_name, asked,
-                                     !near.empty()        ? near
-                                     : !verb.hint.empty() ? verb.hint
-                                                          : fmt::format("; see {} --help", full_name)));
+            throw UsageError(fmt::format("{} has no option '{}'{}", full_name, asked,
+                                         !near.empty() ? near
+                                         : !subcommand.hint.empty()
+                                             ? subcommand.hint
+                                             : fmt::format("; see {} --help", full_name)));
         }
     for (const auto& word : unknown)
         if (word != "--")
-            throw Misuse(
+            throw UsageError(
                 fmt::format("{} has no use for '{}'; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
                             full_name, word));
     for (const auto* option : app.get_options())
-        if (option->get_positional() && option->count() == 0 && option->get_name(true) != verb.optional)
-            throw Misuse(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),
-                                     option->get_description(), full_name));
+        if (option->get_positional() && option->count() == 0 && option->get_name(true) != subcommand.optional)
+            throw UsageError(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),
+                                         option->get_description(), full_name));
 }
 
 int run(int argc, char** argv, Output& output) {
@@ -92,15 +94,15 @@ int run(int argc, char** argv, Output& output) {
         "  rankmesh convert --from picotron --to olmo tp_size=2 dp_size=4\n"
         "  eval \"$(rankmesh env 'pp=4 dp=8 tp=8' --rank 67)\"\n"
         "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n\n"
-        "A mesh lists its axes outermost first; rankmesh VERB --help says more of a verb.");
+        "A mesh lists its axes outermost first; rankmesh VERB --help says more of a subcommand.");
 
-    // The verbs, in the order in which the help lists them; a new one is added here.
-    auto verbs = std::vector<Verb>{};
+    // The subcommands, in the order in which the help lists them; a new one is added here.
+    auto subcommands = std::vector<Subcommand>{};
     for (auto* add : {add_show, add_rank, add_groups, add_check, add_convert, add_env, add_run})
-        verbs.push_back(add(command));
-    for (const auto& verb : verbs) verb.app->allow_extras();
+        subcommands.push_back(add(command));
+    for (const auto& subcommand : subcommands) subcommand.app->allow_extras();
 
-    check_verb(verbs, argc, argv);
+    check_subcommand(subcommands, argc, argv);
     try {
         command.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -110,13 +112,13 @@ int run(int argc, char** argv, Output& output) {
         output.print("{}\n", version.what());
         return yes;
     } catch (const CLI::ParseError& error) {
-        throw Misuse(error.what());
+        throw UsageError(error.what());
     }
-    for (const auto& verb : verbs)
-        if (verb.app->parsed()) {
+    for (const auto& subcommand : subcommands)
+        if (subcommand.app->parsed()) {
             check_words(command, command.remaining());
-            check_words(*verb.app, verb.app->remaining(), verb);
-            return verb.run(output);
+            check_words(*subcommand.app, subcommand.app->remaining(), subcommand);
+            return subcommand.run(output);
         }
     check_words(command, command.remaining());
     return yes;
@@ -134,7 +136,7 @@ int main(int argc, char** argv) {
         return status;
     } catch (const cli::Output::Unwanted&) {
         return cli::yes;
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';
         return cli::misuse;
     } catch (const std::exception& error) {

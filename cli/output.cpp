@@ -25,7 +25,7 @@ void Output::flush() {
             throw Unwanted{};
         } else if (errno != EINTR) {
             throw Error(
-                detail::cat("standard output can not be written: ", std::generic_category().message(errno)));
+                detail::cat("standard output cannot be written: ", std::generic_category().message(errno)));
         }
     }
     buffer_.clear();
@@ -47,8 +47,8 @@ bool wants_color(std::string_view choice) {
     if (choice == "always") return true;
     if (choice == "never") return false;
     if (choice != "auto")
-        throw Misuse(detail::cat("--color is auto, always or never, not '", choice, "'",
-                                 did_you_mean(choice, {"auto", "always", "never"})));
+        throw UsageError(detail::cat("--color is auto, always or never, not '", choice, "'",
+                                     did_you_mean(choice, {"auto", "always", "never"})));
     // A launcher may give its ranks a terminal of its own, whatever stands behind it.
     if (announced_size()) return false;
     const auto* no_color = std::getenv("NO_COLOR");

@@ -10,7 +10,7 @@
 
 namespace rankmesh::cli {
 
-/// Standard output, written in large pieces; what can not be written is an Error, never lost.
+/// Standard output, written in large pieces; what cannot be written is an Error, never lost.
 class Output {
 public:
     /// The reader of the pipe has gone: nobody wants the rest.

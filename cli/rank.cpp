@@ -9,8 +9,8 @@
 
 #include "dialect_output.hpp"
 #include "output.hpp"
+#include "subcommand.hpp"
 #include "topology.hpp"
-#include "verb.hpp"
 
 namespace rankmesh::cli {
 
@@ -131,8 +131,8 @@ int run(const Arguments& arguments, Output& output) {
     const auto rank = rank_of(topology, arguments.rank);
     const auto cluster = cluster_of(arguments.on);
     if (cluster && rank >= cluster->size())
-        throw Misuse(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
-                                 to_string(*cluster), cluster->size(), cluster->size() - 1));
+        throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
+                                     to_string(*cluster), cluster->size(), cluster->size() - 1));
     if (words) {
         print_rank(*words, rank, cluster, arguments.json, output);
         return 0;
@@ -150,7 +150,7 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Verb add_rank(CLI::App& command) {
+Subcommand add_rank(CLI::App& command) {
     auto& app = *command.add_subcommand("rank", "Say where a rank stands: coordinate, groups, neighbours.");
     const auto arguments = std::make_shared<Arguments>();
     arguments->add_to(app);

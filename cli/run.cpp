@@ -14,8 +14,8 @@
 
 #include <rankmesh/engine/launcher.hpp>
 #include "output.hpp"
+#include "subcommand.hpp"
 #include "topology.hpp"
-#include "verb.hpp"
 #include "verification.hpp"
 
 namespace rankmesh::cli {
@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 struct Arguments : Common {
     std::string engine;
     std::size_t bytes = 256 * 1024;
-    double deadline = 60;
+    double timeout = 60;
 };
 
 /// One line of the table: an operation on all groups along one set of axes, over all ranks.
@@ -115,8 +115,9 @@ std::vector<Row> verify_all(World& world, const Arguments& arguments, const Topo
                                                    -static_cast<std::int64_t>(arguments.bytes)};
     all.all_reduce(bytes_range, rankmesh::max);
     if (bytes_range[0] != -bytes_range[1])
-        throw Misuse(fmt::format("the ranks were given different --bytes, from {} to {}; give all the same",
-                                 -bytes_range[1], bytes_range[0]));
+        throw UsageError(
+            fmt::format("the ranks were given different --bytes, from {} to {}; give all the same",
+                        -bytes_range[1], bytes_range[0]));
     const auto place = member["mesh"];
     const auto operations = operation_names().size();
     auto progress = Progress(world.rank() == 0, sets.size() * operations);
@@ -205,8 +206,8 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
 /// What one rank of the world does; only rank 0 prints.
 int run_in(World& world, Arguments arguments, Output& output) {
     if (arguments.world && *arguments.world != world.size())
-        throw Misuse(fmt::format("--world {} was given, but the launcher started {} processes",
-                                 *arguments.world, world.size()));
+        throw UsageError(fmt::format("--world {} was given, but the launcher started {} processes",
+                                     *arguments.world, world.size()));
     arguments.world = world.size();
     arguments.world_source = world.engine() == "threads" ? "there are" : "the launcher started";
     const auto topology = arguments.topology();
@@ -223,7 +224,7 @@ int run_in(World& world, Arguments arguments, Output& output) {
 
 WorldOptions options_of(const Arguments& arguments) {
     return {.engine = arguments.engine,
-            .deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(arguments.deadline * 1e9))};
+            .timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(arguments.timeout * 1e9))};
 }
 
 /// One process of a job: all ranks hear of a misuse alike, so one says it, and all end as if nothing had
@@ -232,8 +233,8 @@ int run_launched(const Arguments& arguments, Output& output) {
     auto world = World::from_environment(options_of(arguments));
     try {
         return run_in(world, arguments, output);
-    } catch (const Misuse& misuse) {
-        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", misuse.what());
+    } catch (const UsageError& error) {
+        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", error.what());
         return 2;
     } catch (const Disagreement& disagreement) {
         if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", disagreement.what());
@@ -272,7 +273,7 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Verb add_run(CLI::App& command) {
+Subcommand add_run(CLI::App& command) {
     auto& app = *command.add_subcommand(
         "run", "Bring a mesh up, run every operation on every axis and pair of axes, verify every element.");
     const auto arguments = std::make_shared<Arguments>();
@@ -284,7 +285,7 @@ Verb add_run(CLI::App& command) {
     app.add_option("--bytes", arguments->bytes, "of a rank's buffer in timed calls")
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
         ->type_name("N");
-    app.add_option("--deadline", arguments->deadline, "seconds that any one call may take")
+    app.add_option("--timeout", arguments->timeout, "seconds that any one call may take")
         ->check(CLI::Range(0.001, 86400.0))
         ->type_name("S");
     app.footer("Example:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'");

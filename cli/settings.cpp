@@ -52,7 +52,7 @@ std::string content_of(const std::string& path) {
     auto stream = std::ifstream(path);
     auto unknown = std::error_code{};
     if (!stream || std::filesystem::is_directory(path, unknown))
-        throw Misuse(cat("the settings file '", path, "' can not be read"));
+        throw UsageError(cat("the settings file '", path, "' cannot be read"));
     return {std::istreambuf_iterator<char>(stream), {}};
 }
 
@@ -123,8 +123,8 @@ Json nested(const Json& flat) {
         for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
             table = &(*table)[std::string(rest.substr(0, dot))];
             if (!table->is_null() && !table->is_object())
-                throw Misuse(cat("the settings give ", rest.substr(0, dot), " a value and, as '", key,
-                                 "', a table; give it one"));
+                throw UsageError(cat("the settings give ", rest.substr(0, dot), " a value and, as '", key,
+                                     "', a table; give it one"));
             rest.remove_prefix(dot + 1);
         }
         (*table)[std::string(rest)] = value;
@@ -147,8 +147,9 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
     const auto own = is_file || is_json ? std::size_t{1} : words.size();
     if (words.size() == 1 && !words[0].empty() && !is_file && framework != "rankmesh" &&
         words[0].find_first_of("=-:([{ \n") == std::string::npos)
-        throw Misuse(cat("the setting '", clipped(words[0]),
-                         "' has no value, and no file has that name; write ", clipped(words[0]), "=VALUE"));
+        throw UsageError(cat("the setting '", clipped(words[0]),
+                             "' has no value, and no file has that name; write ", clipped(words[0]),
+                             "=VALUE"));
     if (is_file) {
         settings.whole_ = true;
         settings.source_ =
@@ -167,7 +168,7 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
         const auto name = plain_name(key);
         for (const auto& [known, other] : settings.values_.items())
             if (plain_name(known) == name)
-                throw Misuse(cat("the settings say ", name, " twice; say it once"));
+                throw UsageError(cat("the settings say ", name, " twice; say it once"));
         settings.values_[name] = value;
         settings.beside_.insert(name);
     }
@@ -183,9 +184,9 @@ void Settings::parse(std::string text, bool toml) {
     const auto said = without_notes(text);
     const auto inner = trimmed(said);
     text_ = inner;
-    if (inner.empty()) throw Misuse(cat(source_, " are empty"));
+    if (inner.empty()) throw UsageError(cat(source_, " are empty"));
     if (looks_like_yaml(inner))
-        throw Misuse(
+        throw UsageError(
             cat(source_, " are YAML, which is not read; write them as JSON, TOML, flags or key=value"));
     if (inner.front() == '{') {
         values_ = parse_json(said, source_);
@@ -219,8 +220,8 @@ const Json* Settings::find(std::string_view name) {
 
 void Settings::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
     if (flags_ && value == true)
-        throw Misuse(cat(shown(name), " has no value; write ", shown(name), " VALUE, which is ", wanted));
-    throw Misuse(cat(shown(name), " is ", kind_of(value), "; it is ", wanted));
+        throw UsageError(cat(shown(name), " has no value; write ", shown(name), " VALUE, which is ", wanted));
+    throw UsageError(cat(shown(name), " is ", kind_of(value), "; it is ", wanted));
 }
 
 bool Settings::has(std::string_view name) { return find(name) != nullptr; }
@@ -240,7 +241,7 @@ std::optional<int> Settings::number(std::string_view name) {
 int Settings::size(std::string_view name, int otherwise, int least) {
     const auto value = number(name);
     if (value && *value < least)
-        throw Misuse(cat(shown(name), " is ", *value, "; it is ", least, " or more"));
+        throw UsageError(cat(shown(name), " is ", *value, "; it is ", least, " or more"));
     return value.value_or(otherwise);
 }
 
@@ -311,7 +312,7 @@ std::string Settings::list_of_known() const {
 
 void Settings::refuse_unknown(std::string_view name, std::string_view near) const {
     const auto asked = clipped(shown(name));
-    throw Misuse(
+    throw UsageError(
         cat(framework_, " has no setting '", asked, "' that says where ranks stand; ",
             near.empty() ? cat("there are ", list_of_known()) : cat("did you mean '", shown(near), "'?")));
 }
@@ -321,9 +322,9 @@ void Settings::refuse_strays(const Json& table, const std::string& path) const {
         const auto name = plain_name(key);
         if (known_.contains(name) && name != section_ && name != "world_size" &&
             !(path.empty() && outer_known_.contains(name)))
-            throw Misuse(cat(framework_, " reads ", name, " in '", section_, "' and not ",
-                             path.empty() ? "outside of it" : cat("in '", clipped(path), "'"),
-                             "; move it there"));
+            throw UsageError(cat(framework_, " reads ", name, " in '", section_, "' and not ",
+                                 path.empty() ? "outside of it" : cat("in '", clipped(path), "'"),
+                                 "; move it there"));
         if (value.is_object()) refuse_strays(value, path.empty() ? key : cat(path, ".", key));
     }
 }
@@ -379,7 +380,7 @@ void Settings::finish() const {
         for (const auto& [key, value] : values_.items())
             if (value.is_object()) refuse_strays(value, key);
     if (!said && !source_.empty() && framework_ != "rankmesh")
-        throw Misuse(
+        throw UsageError(
             cat(source_, " say nothing that ", framework_, " has a setting for; it reads ", list_of_known()));
 }
 

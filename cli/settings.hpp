@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 class Settings {
 public:
     /// Reads the words of a command line; the first may be a file, `-` for standard input, or JSON, with
-    /// further words behind it. Lines that begin with `#` are not read. Throws Misuse.
+    /// further words behind it. Lines that begin with `#` are not read. Throws UsageError.
     static Settings read(std::string_view framework, const std::vector<std::string>& words);
     /// Those that a framework itself has written; `text` is what they look like.
     Settings(std::string_view framework, Json values, std::string text)
@@ -40,7 +40,8 @@ public:
     /// Settings that are known and say nothing about where ranks stand.
     void let_be(std::initializer_list<std::string_view> names);
 
-    /// The value of a setting, nothing where it is not given or null; throws Misuse for one of another kind.
+    /// The value of a setting, nothing where it is not given or null; throws UsageError for one of another
+    /// kind.
     std::optional<int> number(std::string_view name);
     /// A number of at least `least`, or `otherwise`.
     int size(std::string_view name, int otherwise = 1, int least = 1);
@@ -51,15 +52,15 @@ public:
     /// The settings inside a table, nothing where there is none.
     std::optional<Settings> table(std::string_view name);
     /// Every setting from here on, where a table of that name holds them; all others are somebody else's.
-    /// Throws Misuse for one that is no table.
+    /// Throws UsageError for one that is no table.
     void enter(std::string_view name);
 
     /// The name as it was given or would be in this form: `--tp-size` or `tp_size`.
     std::string shown(std::string_view name) const;
     /// An error's text with the beginnings of what was given where it repeats more than that.
     std::string brief(std::string error) const;
-    /// Throws Misuse for settings that no getter asked for, and where none is given that one asked for; in a
-    /// file and among flags those are let be that resemble none and are no size of an axis.
+    /// Throws UsageError for settings that no getter asked for, and where none is given that one asked for;
+    /// in a file and among flags those are let be that resemble none and are no size of an axis.
     void finish() const;
 
 private:
@@ -68,7 +69,7 @@ private:
     [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
 
     [[noreturn]] void refuse_unknown(std::string_view name, std::string_view near) const;
-    /// Throws Misuse for a setting of ours in somebody else's table.
+    /// Throws UsageError for a setting of ours in somebody else's table.
     void refuse_strays(const Json& table, const std::string& path) const;
     std::string list_of_known() const;
 

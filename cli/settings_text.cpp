@@ -50,16 +50,16 @@ public:
             const auto name = std::string(trimmed(until("=,()[]")));
             const auto shown = clipped(name);
             if (!name.empty() && peek() == '\0')
-                throw Misuse(cat("the setting '", shown, "' has no value; write ", shown, "=VALUE"));
+                throw UsageError(cat("the setting '", shown, "' has no value; write ", shown, "=VALUE"));
             if (name.empty() || peek() != '=')
-                throw Misuse(cat("the settings '", clipped(text_), "' are no list of key=value: '",
-                                 clipped(name.empty() ? rest() : name), "' begins with no key"));
+                throw UsageError(cat("the settings '", clipped(text_), "' are no list of key=value: '",
+                                     clipped(name.empty() ? rest() : name), "' begins with no key"));
             ++at_;
             skip();
             const auto key = plain_name(name);
-            if (all.contains(key)) throw Misuse(cat("the settings say ", shown, " twice; say it once"));
+            if (all.contains(key)) throw UsageError(cat("the settings say ", shown, " twice; say it once"));
             if (peek() == '\0')
-                throw Misuse(cat("the setting '", shown, "' has no value; write ", shown, "=VALUE"));
+                throw UsageError(cat("the setting '", shown, "' has no value; write ", shown, "=VALUE"));
             all[key] = value(shown);
             skip();
         }
@@ -90,7 +90,7 @@ private:
         ++at_;
         const auto text = until(std::string_view(&c, 1));
         if (peek() != c)
-            throw Misuse(cat("the settings '", clipped(text_), "' have a ", c, " without its other one"));
+            throw UsageError(cat("the settings '", clipped(text_), "' have a ", c, " without its other one"));
         ++at_;
         return std::string(text);
     }
@@ -99,7 +99,7 @@ private:
         ++at_;
         for (skip(); peek() != close; skip()) {
             if (at_ >= text_.size())
-                throw Misuse(
+                throw UsageError(
                     cat("the settings '", clipped(text_), "' have a list without its '", close, "'"));
             all.push_back(value({}, true));
         }
@@ -112,11 +112,11 @@ private:
         while (true) {
             const auto text = until(", \t\n\r)]");
             if (text.empty())
-                throw Misuse(
+                throw UsageError(
                     cat("the settings '", clipped(text_), "' have no value at '", clipped(rest()), "'"));
             if (text.find('=') != std::string_view::npos && !of.empty())
-                throw Misuse(cat("the setting '", of, "' has no value before '", clipped(text), "'; write ",
-                                 of, "=VALUE"));
+                throw UsageError(cat("the setting '", of, "' has no value before '", clipped(text),
+                                     "'; write ", of, "=VALUE"));
             all.push_back(bare(text));
             if (alone || peek() != ',') break;
             const auto next = text_.substr(at_ + 1, text_.find_first_of(",= \t\n\r", at_ + 1) - at_ - 1);
@@ -192,18 +192,18 @@ Json parse_flags(const std::vector<std::string>& words) {
     };
     for (const auto& word : words) {
         if (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0)
-            throw Misuse(cat("'", clipped(word), "' is no flag that is read; flags have two dashes: -",
-                             clipped(word)));
+            throw UsageError(cat("'", clipped(word), "' is no flag that is read; flags have two dashes: -",
+                                 clipped(word)));
         if (word.starts_with("--")) {
             const auto equals = word.find('=');
             name = plain_name(word.substr(0, equals));
             if (all.contains(name))
-                throw Misuse(
+                throw UsageError(
                     cat("the settings say ", clipped(word.substr(0, equals)), " twice; say it once"));
             all[name] = true;
             if (equals != std::string::npos) add(std::string_view(word).substr(equals + 1));
         } else if (name.empty()) {
-            throw Misuse(cat("the settings begin with '", clipped(word), "', which belongs to no flag"));
+            throw UsageError(cat("the settings begin with '", clipped(word), "', which belongs to no flag"));
         } else {
             add(word);
         }
@@ -252,10 +252,11 @@ Call parse_assignments(std::string_view text) {
 Json parse_json(const std::string& text, std::string_view source) {
     try {
         auto value = Json::parse(text, nullptr, true, true);
-        if (!value.is_object()) throw Misuse(cat(source, " hold JSON that is no object: {\"key\": value}"));
+        if (!value.is_object())
+            throw UsageError(cat(source, " hold JSON that is no object: {\"key\": value}"));
         return value;
     } catch (const Json::parse_error& error) {
-        throw Misuse(cat(source, " are no JSON: something is wrong at character ", error.byte));
+        throw UsageError(cat(source, " are no JSON: something is wrong at character ", error.byte));
     }
 }
 
@@ -263,7 +264,7 @@ Json parse_toml(const std::string& text, std::string_view source) {
     try {
         return json_of(toml::parse(text));
     } catch (const toml::parse_error& error) {
-        throw Misuse(
+        throw UsageError(
             cat(source, " are no TOML: line ", error.source().begin.line, ": ", error.description()));
     }
 }

@@ -22,9 +22,9 @@ bool is_call(std::string_view text);
 /// `tp=2, names=("dp", "tp")`, maybe inside `Name(...)`; values as in Python, a bare word is a text.
 /// Arguments without a name have that of the function's parameter, where the function is known.
 Call parse_assignments(std::string_view text);
-/// JSON; throws Misuse with the place where it ends to be JSON.
+/// JSON; throws UsageError with the place where it ends to be JSON.
 nlohmann::ordered_json parse_json(const std::string& text, std::string_view source);
-/// TOML; throws Misuse with the line where it ends to be TOML.
+/// TOML; throws UsageError with the line where it ends to be TOML.
 nlohmann::ordered_json parse_toml(const std::string& text, std::string_view source);
 
 /// The text without blanks and line ends around it.

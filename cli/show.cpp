@@ -8,8 +8,8 @@
 
 #include "dialect_output.hpp"
 #include "output.hpp"
+#include "subcommand.hpp"
 #include "topology.hpp"
-#include "verb.hpp"
 
 namespace rankmesh::cli {
 
@@ -98,7 +98,7 @@ int show(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Verb add_show(CLI::App& command) {
+Subcommand add_show(CLI::App& command) {
     auto& app = *command.add_subcommand("show", "Draw a mesh as a grid, with a box around each node.");
     const auto arguments = std::make_shared<Arguments>();
     arguments->add_to(app);

@@ -18,7 +18,7 @@ Topology parse(const std::string& text, std::optional<int> world) {
     if (!world)
         if (const auto announced = announced_size()) world = announced->value;
     if (!world)
-        throw Misuse(
+        throw UsageError(
             detail::cat("mesh ", to_string(spec),
                         " has a size '*', and neither --world nor a launcher says how many ranks there "
                         "are; add --world N, or give the size"));
@@ -50,7 +50,7 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
         const auto comma = text.find(',');
         names.emplace_back(text.substr(0, comma));
         if (names.back().empty())
-            throw Misuse(detail::cat(what, " has an empty name; list axes such as dp,tp"));
+            throw UsageError(detail::cat(what, " has an empty name; list axes such as dp,tp"));
         if (comma == std::string_view::npos) return names;
         text.remove_prefix(comma + 1);
     }
@@ -75,7 +75,7 @@ int number_or_coordinate(const Topology& topology, const std::string& text) {
     auto rank = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
     if (error != std::errc{} || end != text.data() + text.size())
-        throw Misuse(detail::cat(
+        throw UsageError(detail::cat(
             "'", text, "' is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3"));
     return rank;
 }
@@ -94,8 +94,8 @@ void check_within(const Topology& topology, int world, const std::string& source
     std::visit(
         [&](const auto& known) {
             if (last_rank(known) >= world)
-                throw Misuse(detail::cat("mesh ", to_string(known), " reaches rank ", last_rank(known),
-                                         ", but ", source, " ", world, world == 1 ? " rank" : " ranks"));
+                throw UsageError(detail::cat("mesh ", to_string(known), " reaches rank ", last_rank(known),
+                                             ", but ", source, " ", world, world == 1 ? " rank" : " ranks"));
         },
         topology);
 }

@@ -19,7 +19,7 @@ namespace rankmesh::cli {
 /// What MESH on the command line is: a mesh, or with `@[3,1,2,0]` a placement.
 using Topology = std::variant<Mesh, Placement>;
 
-/// The arguments that every verb takes.
+/// The arguments that every subcommand takes.
 struct Common {
     std::string mesh;
     std::optional<int> world;
@@ -27,8 +27,8 @@ struct Common {
     std::string world_source = "--world says";  ///< who gave `world`, for error texts
 
     void add_to(CLI::App& app);
-    /// Reads MESH; a size `*` takes --world, else what the launcher announced. Throws Misuse if neither is
-    /// known, or if the mesh reaches beyond --world.
+    /// Reads MESH; a size `*` takes --world, else what the launcher announced. Throws UsageError if neither
+    /// is known, or if the mesh reaches beyond --world.
     Topology topology() const;
 };
 
@@ -36,22 +36,22 @@ struct Common {
 inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
 inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
 
-/// Reads `dp,tp`; throws Misuse for an empty name, and says that `what` has it.
+/// Reads `dp,tp`; throws UsageError for an empty name, and says that `what` has it.
 std::vector<std::string> axis_names(std::string_view text, std::string_view what);
 
-/// Reads the value of `--on`; throws Misuse.
+/// Reads the value of `--on`; throws UsageError.
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text);
 /// Where a rank stands, by level.
 nlohmann::ordered_json json_of_host(const Cluster& cluster, int rank);
 
-/// Reads `67` or `pp=1,dp=0,tp=3`; throws Misuse if it is neither, or no position.
+/// Reads `67` or `pp=1,dp=0,tp=3`; throws UsageError if it is neither, or no position.
 int number_or_coordinate(const Topology& topology, const std::string& text);
-/// The same; throws Misuse too if the topology does not contain the rank.
+/// The same; throws UsageError too if the topology does not contain the rank.
 int rank_of(const Topology& topology, const std::string& text);
 
-/// Throws Misuse if the topology does not contain `rank`.
+/// Throws UsageError if the topology does not contain `rank`.
 void check_rank(const Topology& topology, int rank);
-/// Throws Misuse if the topology reaches beyond the `world` ranks that `source` announces; `source` is a
+/// Throws UsageError if the topology reaches beyond the `world` ranks that `source` announces; `source` is a
 /// clause such as "--world says".
 void check_within(const Topology& topology, int world, const std::string& source);
 

@@ -29,7 +29,7 @@ int main() {
     while (step < steps) {
         try {
             train(world, step, dies);
-        } catch (const rankmesh::Lost& lost) {
+        } catch (const rankmesh::PeerLost& lost) {
             std::printf("rank %d of %d: %s\n", world.rank(), world.size(), lost.what());
             world = world.survivors(std::chrono::seconds(10));
         }

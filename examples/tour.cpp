@@ -129,8 +129,8 @@ void two_meshes(rankmesh::World& world) {
     auto all = me["all"].on("world");
     const auto from = me["train"].rank_at({{"dp", 1}, {"tp", 0}});
     const auto to = me["rollout"].rank_at({{"tp", 3}});
-    if (me.rank() == from) all.send(weights, *all.position_of(to));
-    if (me.rank() == to) all.recv(weights, *all.position_of(from));
+    if (me.rank() == from) all.send(weights, *all.group_rank_of(to));
+    if (me.rank() == to) all.recv(weights, *all.group_rank_of(from));
     expect(me.rank() != to || weights.front() == 2 + 3, "two meshes");
 }
 
@@ -141,15 +141,15 @@ void sub_worlds(rankmesh::World& world) {
     expect(me.mesh().size() == (trains ? 6 : 2) && me.rank() == world.rank() % 6, "sub-worlds");
 }
 
-void deadlines(rankmesh::World& world) {
+void timeouts(rankmesh::World& world) {
     auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}},
                          {.over = {rankmesh::Axes("tp").within(std::chrono::seconds(5))},  // of one axis
-                          .deadline = std::chrono::minutes(1)});                           // of this mesh
+                          .timeout = std::chrono::minutes(1)});                            // of this mesh
     auto dp = me.on("dp").within(std::chrono::milliseconds(100));                          // of this handle
     try {
         if (me.rank() == 1) dp.barrier();  // rank 3 does not come
-        expect(me.rank() != 1, "a passed deadline");
-    } catch (const rankmesh::Deadline& error) {
+        expect(me.rank() != 1, "an expired timeout");
+    } catch (const rankmesh::Timeout& error) {
         std::printf("%s\n", error.what());
         expect(error.missing == std::vector{3}, "who is missing");
     }
@@ -169,7 +169,7 @@ void devices(rankmesh::World& world) {
     try {
         me.on("dp").all_reduce(rankmesh::Memory(&x, 1));
         expect(false, "a host engine takes no device memory");
-    } catch (const rankmesh::Misuse& error) {
+    } catch (const rankmesh::UsageError& error) {
         std::printf("%s\n", error.what());
     }
 }
@@ -196,7 +196,7 @@ int main() {
     rankmesh::threads::run(4, local_ranks);
     rankmesh::threads::run(8, two_meshes);
     rankmesh::threads::run(8, sub_worlds);
-    rankmesh::threads::run(4, deadlines);
+    rankmesh::threads::run(4, timeouts);
     rankmesh::threads::run(2, devices);
     log_lines();
     disagree();

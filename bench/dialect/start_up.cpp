@@ -38,7 +38,7 @@ void keep(Values&&... values) {
 }
 /// A group with its ends, its size and this rank's place.
 void keep_group(const auto& group) {
-    keep(group.size(), group.front(), group.back(), group.position(rank), group);
+    keep(group.size(), group.front(), group.back(), group.group_rank(rank), group);
 }
 
 void picotron(const Sizes& s) {

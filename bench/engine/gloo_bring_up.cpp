@@ -29,7 +29,7 @@ double milliseconds(Body&& body) {
 }
 
 void ours(const rankmesh::Mesh& mesh, const std::string& job) {
-    auto world = rankmesh::gloo::World(rankmesh::gloo::Meeting{.job = job});
+    auto world = rankmesh::gloo::World(rankmesh::gloo::RendezvousOptions{.job = job});
     const auto member = world.join(mesh);
     for (int a = 0; a < mesh.axis_count(); ++a) member.on(mesh.name(rankmesh::AxisId{a})).barrier();
 }
@@ -43,7 +43,7 @@ void bare(const rankmesh::Mesh& mesh, const std::string& job) {
         if (group.size() == 1) continue;
         const auto context = rankmesh::bench::bare_group(
             device, job + "." + std::string(mesh.name(rankmesh::AxisId{a})) + "." + std::to_string(group[0]),
-            *group.position(rank), group.size());
+            *group.group_rank(rank), group.size());
         auto options = ::gloo::BarrierOptions(context);
         ::gloo::barrier(options);
     }

@@ -25,7 +25,7 @@ public:
             all_.emplace_back();
             for (const auto& group : mesh.partition(set)) all_.back().push_back(list(group));
             const auto group = mesh.group(rank, set);
-            keys_.push_back(*group.position(rank));
+            keys_.push_back(*group.group_rank(rank));
             colours_.push_back(group[0]);
             auto ranks = list(group);
             if (ranks.size() > 1 && std::ranges::find(own_, ranks) == own_.end())

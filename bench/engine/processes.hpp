@@ -39,10 +39,10 @@ inline int run_processes(char* const* arguments, int size) {
 
 /// A group as Gloo alone makes it: connected to every other member by way of a store.
 inline std::shared_ptr<::gloo::Context> bare_group(std::shared_ptr<::gloo::transport::Device> device,
-                                                   const std::string& name, int position, int size) {
+                                                   const std::string& name, int group_rank, int size) {
     auto store = ::gloo::rendezvous::FileStore(std::getenv("RANKMESH_STORE"));
     auto own = ::gloo::rendezvous::PrefixStore(name, store);
-    auto context = std::make_shared<::gloo::rendezvous::Context>(position, size);
+    auto context = std::make_shared<::gloo::rendezvous::Context>(group_rank, size);
     context->connectFullMesh(own, device);
     return context;
 }

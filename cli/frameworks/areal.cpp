@@ -14,7 +14,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     if (settings.has("num_pp") || settings.has("num_tp") || settings.has("num_dp")) {
         const auto pipe_first = settings.call() == "PipeDataTensorParallelTopology";
         if (!pipe_first && settings.call() != "DataPipeTensorParallelTopology")
-            throw Misuse(
+            throw UsageError(
                 "num_pp, num_tp and num_dp are of two topologies; write PipeDataTensorParallelTopology(...) "
                 "or "
                 "DataPipeTensorParallelTopology(...) around them");
@@ -25,8 +25,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         const auto mesh = plain_mesh(
             {pipe_first ? pipe : data, pipe_first ? data : pipe, {"tensor", settings.size("num_tp")}});
         if (const auto known = world_of(settings, world); known && *known != mesh.size())
-            throw Misuse(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
-                             "; they must be equal"));
+            throw UsageError(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
+                                 "; they must be equal"));
         return {{mesh}};
     }
     const auto given = topology_of(settings, world, "tensor");

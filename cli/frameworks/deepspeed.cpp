@@ -17,8 +17,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         const auto mp = settings.size("num_mp");
         const auto mesh = deepspeed::PipeModelDataParallelTopology(pp, mp, dp).mesh();
         if (const auto known = world_of(settings, world); known && *known != mesh.size())
-            throw Misuse(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
-                             "; they must be equal"));
+            throw UsageError(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
+                                 "; they must be equal"));
         return {{mesh}};
     }
     const auto given = topology_of(settings, world, "model");

@@ -35,9 +35,9 @@ megatron::Sizes sizes_in(Settings& settings) {
     settings.let_be({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
                      "pipeline_model_parallel_comm_backend"});
     if (settings.has("num_layers_per_virtual_pipeline_stage"))
-        throw Misuse(cat(settings.shown("num_layers_per_virtual_pipeline_stage"),
-                         " counts layers, of which nothing is known here; give ",
-                         settings.shown("num_virtual_stages_per_pipeline_rank")));
+        throw UsageError(cat(settings.shown("num_layers_per_virtual_pipeline_stage"),
+                             " counts layers, of which nothing is known here; give ",
+                             settings.shown("num_virtual_stages_per_pipeline_rank")));
     return sizes;
 }
 
@@ -69,8 +69,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     auto& dense = arrangement.meshes[0];
     // Megatron takes this from the world and keeps it among its arguments.
     if (dp && *dp != size_of(dense, "dp"))
-        throw Misuse(cat(settings.shown("data_parallel_size"), " is ", *dp, ", but a world of ", dense.size(),
-                         " ranks leaves ", size_of(dense, "dp"), " to it"));
+        throw UsageError(cat(settings.shown("data_parallel_size"), " is ", *dp, ", but a world of ",
+                             dense.size(), " ranks leaves ", size_of(dense, "dp"), " to it"));
     const auto instances = sizes.num_distributed_optimizer_instances;
     if (instances > 1 && splits_dp(sizes, dense))
         dense = dense.split("dp", {{"dp_replicate", instances}, {"dp_shard", rest}});

@@ -27,7 +27,7 @@ std::optional<int> number_in_environment(const char* name) {
     auto number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number < 1)
-        throw Misuse(cat(name, " is '", clipped(text), "' in the environment; it is 1 or more"));
+        throw UsageError(cat(name, " is '", clipped(text), "' in the environment; it is 1 or more"));
     return number;
 }
 
@@ -82,7 +82,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         local_world_size = number_in_environment("LOCAL_WORLD_SIZE");
     }
     if (by_node && !num_nodes && !local_world_size && ranks > 1)
-        throw Misuse(
+        throw UsageError(
             "OLMo-core's hsdp makes a replica of each node, and nobody says how many nodes there are; give "
             "num_replicas or shard_degree, a word num_nodes=N or local_world_size=N behind the JSON, or "
             "NUM_NODES or LOCAL_WORLD_SIZE in the environment");

@@ -24,7 +24,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     auto arrangement = Arrangement{
         {plain_mesh({{"pp", pp}, cp_innermost ? tp_axis : cp_axis, cp_innermost ? cp_axis : tp_axis})}};
     if (settings.size("moe_cluster_size", 1, -1) > 1)
-        throw Misuse("moe_cluster_size is above 1; clusters of experts are not known here");
+        throw UsageError("moe_cluster_size is above 1; clusters of experts are not known here");
     auto moe_tp = settings.size("moe_tp_size", -1, -1);
     auto moe_ep = settings.size("moe_ep_size", -1, -1);
     const auto attention = settings.flag("enable_attention_dp").value_or(false);
@@ -36,9 +36,9 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     if (moe_tp < 1) moe_tp = tp / moe_ep;
     if (moe_ep < 1) moe_ep = tp / moe_tp;
     if (moe_tp * moe_ep != tp)
-        throw Misuse(cat("tp_size must equal to moe_tp_size * moe_ep_size * moe_cluster_size, but got ", tp,
-                         " != ", moe_tp, " * ", moe_ep, " * 1"));
-    if (moe_ep > 1 && cp > 1) throw Misuse("CP don't support MoE tp/ep yet");
+        throw UsageError(cat("tp_size must equal to moe_tp_size * moe_ep_size * moe_cluster_size, but got ",
+                             tp, " != ", moe_tp, " * ", moe_ep, " * 1"));
+    if (moe_ep > 1 && cp > 1) throw UsageError("CP don't support MoE tp/ep yet");
     if (moe_ep > 1) arrangement.meshes.push_back(plain_mesh({{"pp", pp}, {"etp", moe_tp}, {"ep", moe_ep}}));
     if (attention) arrangement.extras.push_back({attention_dp, "on"});
     return arrangement;

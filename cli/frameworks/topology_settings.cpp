@@ -12,28 +12,30 @@ TopologySettings topology_of(Settings& settings, std::optional<int> world, std::
     const auto known = world_of(settings, world);
     if (const auto axes = settings.words("axes")) {
         const auto dims = settings.numbers("dims");
-        if (!dims) throw Misuse("a topology needs dims beside axes: a size for each axis");
+        if (!dims) throw UsageError("a topology needs dims beside axes: a size for each axis");
         given = {*axes, *dims};
     } else {
-        if (settings.has("dims")) throw Misuse("a topology needs axes beside dims: a name for each size");
+        if (settings.has("dims")) throw UsageError("a topology needs axes beside dims: a name for each size");
         for (const auto& [name, value] : settings.values().items())
             if (name != "world_size") {
-                // A file may say other things too, of which sizes of any name can not be told apart.
+                // A file may say other things too, of which sizes of any name cannot be told apart.
                 if (settings.is_file() && role_of(name) == name && name != "dp" && name != "pp" &&
                     name != "tp")
-                    throw Misuse(cat("'", clipped(name),
-                                     "' is no axis of a topology that is known here, such as pipe, data, ",
-                                     tensor, "; for axes of other names give axes and dims"));
+                    throw UsageError(
+                        cat("'", clipped(name),
+                            "' is no axis of a topology that is known here, such as pipe, data, ", tensor,
+                            "; for axes of other names give axes and dims"));
                 given.axes.push_back(name);
                 given.dims.push_back(settings.size(name));
             }
         if (given.axes.empty())
-            throw Misuse(cat("a topology needs axes and their sizes, such as pipe=2 data=4 ", tensor, "=2"));
+            throw UsageError(
+                cat("a topology needs axes and their sizes, such as pipe=2 data=4 ", tensor, "=2"));
     }
     auto ranks = std::int64_t{1};
     for (auto dim : given.dims) ranks *= dim;
     if (known && ranks != *known)
-        throw Misuse(
+        throw UsageError(
             cat("the topology has ", ranks, " ranks, but the world ", *known, "; they must be equal"));
     return given;
 }

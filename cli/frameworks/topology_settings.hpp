@@ -11,7 +11,7 @@ struct TopologySettings {
     std::vector<int> dims;
 };
 
-/// `axes=[...] dims=[...]`, or `pipe=2 data=2` in their order; throws Misuse for sizes that make another
+/// `axes=[...] dims=[...]`, or `pipe=2 data=2` in their order; throws UsageError for sizes that make another
 /// world.
 TopologySettings topology_of(Settings& settings, std::optional<int> world, std::string_view tensor);
 /// `ProcessTopology(axes=[...], dims=[...])` of these axes; `tensor` is what the axis tp is called.

@@ -11,18 +11,18 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     settings.let_be({"device_type"});
     const auto shape = settings.numbers("mesh_shape");
     if (!shape || shape->empty())
-        throw Misuse("torch needs mesh_shape: the sizes, outermost first, such as mesh_shape=(2,4)");
+        throw UsageError("torch needs mesh_shape: the sizes, outermost first, such as mesh_shape=(2,4)");
     const auto names = settings.words("mesh_dim_names");
-    if (!names) throw Misuse("torch needs mesh_dim_names, which say what the dimensions are for");
+    if (!names) throw UsageError("torch needs mesh_dim_names, which say what the dimensions are for");
     if (names->size() != shape->size())
-        throw Misuse(cat("mesh_shape has ", shape->size(), " sizes and mesh_dim_names ", names->size(),
-                         " names; give each size a name"));
+        throw UsageError(cat("mesh_shape has ", shape->size(), " sizes and mesh_dim_names ", names->size(),
+                             " names; give each size a name"));
     auto axes = std::vector<std::pair<std::string, int>>{};
     for (std::size_t i = 0; i < shape->size(); ++i) axes.emplace_back((*names)[i], (*shape)[i]);
     const auto mesh = plain_mesh(axes);
     if (const auto known = world_of(settings, world); known && *known != mesh.size())
-        throw Misuse(cat("mesh_shape makes ", mesh.size(), " ranks, but the world has ", *known,
-                         "; torch would leave ranks out"));
+        throw UsageError(cat("mesh_shape makes ", mesh.size(), " ranks, but the world has ", *known,
+                             "; torch would leave ranks out"));
     return {{mesh}};
 }
 

@@ -18,7 +18,7 @@ struct Degrees {
 
     std::int64_t others() const { return product(product(dp_replicate, cp), product(tp, pp)); }
     std::int64_t shared() const { return product(product(dp_shard, cp), tp); }
-    /// No more than a world can not have.
+    /// No more than a world cannot have.
     static std::int64_t product(std::int64_t a, std::int64_t b) {
         return std::min(a * b, std::int64_t{Mesh::max_size} + 1);
     }
@@ -50,7 +50,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                      "enable_compiled_autograd", "module_fqns_per_model_part"});
     auto d = degrees_in(settings);
     const auto schedule = settings.word("pipeline_parallel_schedule");
-    if (d.dp_shard == 0) throw Misuse("dp_shard must -1 or >=1.");
+    if (d.dp_shard == 0) throw UsageError("dp_shard must -1 or >=1.");
     if (d.dp_shard < 0)
         d.dp_shard = static_cast<int>(
             needed_world(settings, known, settings.shown("data_parallel_shard_degree") + " of -1") /
@@ -70,9 +70,9 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     if (d.ep > 1) {
         const auto experts = static_cast<int>(ranks / d.pp);
         if (!d.has_room_for_experts())
-            throw Misuse(cat("expert_parallel_degree is ", d.ep, " and expert_tensor_parallel_degree ", d.etp,
-                             "; the second is 1 or the tensor parallel degree ", d.tp,
-                             ", and their product divides dp_shard * cp * tp, which is ", d.shared()));
+            throw UsageError(cat("expert_parallel_degree is ", d.ep, " and expert_tensor_parallel_degree ",
+                                 d.etp, "; the second is 1 or the tensor parallel degree ", d.tp,
+                                 ", and their product divides dp_shard * cp * tp, which is ", d.shared()));
         arrangement.meshes.push_back(
             plain_mesh({{"pp", d.pp}, {"edp", experts / (d.ep * d.etp)}, {"ep", d.ep}, {"etp", d.etp}}));
     }

@@ -12,11 +12,11 @@ namespace {
 constexpr auto rates = "B/s, kB/s, MB/s, GB/s or TB/s (bytes: 8 Gb/s are 1 GB/s)";
 constexpr auto times = "s, ms, us or ns";
 
-/// The levels as the axes of a mesh; throws Misuse in the words of a cluster.
+/// The levels as the axes of a mesh; throws UsageError in the words of a cluster.
 Mesh mesh_of(const std::vector<Cluster::Level>& levels) {
-    if (levels.empty()) throw Misuse("a cluster without levels; name at least one, as in 'node:2 gpu:8'");
+    if (levels.empty()) throw UsageError("a cluster without levels; name at least one, as in 'node:2 gpu:8'");
     if (levels.size() > max_axes)
-        throw Misuse(
+        throw UsageError(
             detail::cat("a cluster lists ", levels.size(), " levels; at most ", max_axes, " are possible"));
     auto axes = std::vector<Axis>{};
     auto devices = std::int64_t{1};
@@ -24,22 +24,22 @@ Mesh mesh_of(const std::vector<Cluster::Level>& levels) {
         checked_name(level.name);
         for (const auto& axis : axes)
             if (axis.name == level.name)
-                throw Misuse(
+                throw UsageError(
                     detail::cat("the level '", level.name, "' is listed twice; every level stands once"));
         if (level.count < 1)
-            throw Misuse(
+            throw UsageError(
                 detail::cat("level '", level.name, "' has count ", level.count, "; counts are 1 or more"));
         devices *= level.count;
         if (devices > Mesh::max_size)
-            throw Misuse(detail::cat("the levels up to '", level.name, "' make ", devices,
-                                     " units; a cluster has at most ", Mesh::max_size, " devices"));
+            throw UsageError(detail::cat("the levels up to '", level.name, "' make ", devices,
+                                         " units; a cluster has at most ", Mesh::max_size, " devices"));
         const auto& [name, count, bandwidth, latency] = level;
         if (bandwidth && !(*bandwidth >= 1.0 && *bandwidth <= 1e18))
-            throw Misuse(detail::cat("level '", name, "' has a bandwidth of ", *bandwidth,
-                                     " bytes a second; it is 1B/s to 1000000TB/s"));
+            throw UsageError(detail::cat("level '", name, "' has a bandwidth of ", *bandwidth,
+                                         " bytes a second; it is 1B/s to 1000000TB/s"));
         if (latency && *latency != 0.0 && !(*latency >= 1e-12 && *latency <= 1e3))
-            throw Misuse(detail::cat("level '", name, "' has a latency of ", *latency,
-                                     " seconds; it is 0s, or 0.001ns to 1000s"));
+            throw UsageError(detail::cat("level '", name, "' has a latency of ", *latency,
+                                         " seconds; it is 0s, or 0.001ns to 1000s"));
         axes.push_back({level.name, level.count});
     }
     return Mesh(axes);
@@ -113,14 +113,14 @@ int Cluster::level(std::string_view name) const {
         if (level.name == name) return static_cast<int>(names.size());
         names.push_back(level.name);
     }
-    throw Misuse(
+    throw UsageError(
         detail::cat("cluster ", to_string(*this), " has no level '", name, "'", did_you_mean(name, names)));
 }
 
 const Cluster::Level& Cluster::checked(int level) const {
     if (level < 0 || level >= level_count())
-        throw Misuse(detail::cat("level number ", level, " was asked of cluster ", to_string(*this),
-                                 "; it has levels 0..", level_count() - 1));
+        throw UsageError(detail::cat("level number ", level, " was asked of cluster ", to_string(*this),
+                                     "; it has levels 0..", level_count() - 1));
     return levels_[static_cast<std::size_t>(level)];
 }
 
@@ -133,8 +133,8 @@ int Cluster::unit_count(int level) const {
 
 int Cluster::unit(int device, int level) const {
     if (device < 0 || device >= size())
-        throw Misuse(detail::cat("device ", device, " is outside cluster ", to_string(*this),
-                                 ", which has devices 0..", size() - 1));
+        throw UsageError(detail::cat("device ", device, " is outside cluster ", to_string(*this),
+                                     ", which has devices 0..", size() - 1));
     return device / (size() / unit_count(level));
 }
 

@@ -10,11 +10,11 @@ GroupList::GroupList(const Partition& groups, Cut cut) : groups_(groups), cut_(c
     if (cut_.size == 0) cut_.size = groups_.group_size();
     const auto block = cut_.size * cut_.step;
     if (cut_.size < 1 || cut_.step < 1 || (cut_.step > 1 && groups_.group_size() % block != 0))
-        throw Misuse(rankmesh::detail::cat("groups of ", groups_.group_size(),
-                                           " can not be cut into parts of ", cut_.size, " members ",
-                                           cut_.step,
-                                           " apart; both must be 1 or more, and their product "
-                                           "divide the group where the step is above 1"));
+        throw UsageError(rankmesh::detail::cat("groups of ", groups_.group_size(),
+                                               " cannot be cut into parts of ", cut_.size, " members ",
+                                               cut_.step,
+                                               " apart; both must be 1 or more, and their product "
+                                               "divide the group where the step is above 1"));
     parts_ = (groups_.group_size() + block - 1) / block * cut_.step;
 }
 
@@ -56,8 +56,8 @@ std::optional<Partition> GroupList::partition() const {
 
 void GroupList::copy_to(std::span<int> out) const {
     if (out.size() != rank_count())
-        throw Misuse(rankmesh::detail::cat("the ", rank_count(), " ranks of ", size(),
-                                           " groups were asked for in a buffer of ", out.size()));
+        throw UsageError(rankmesh::detail::cat("the ", rank_count(), " ranks of ", size(),
+                                               " groups were asked for in a buffer of ", out.size()));
     if (const auto whole = partition()) return whole->copy_to(out);
     auto next = out.begin();
     for (int i = 0; i < parts_; ++i) next = std::ranges::copy((*this)[i], next).out;

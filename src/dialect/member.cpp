@@ -12,15 +12,15 @@ using detail::cat;
 
 void check_mesh(const Member& member, const Mesh& mesh, std::string_view plan) {
     if (member.mesh() != mesh)
-        throw Misuse(cat("the member was joined with mesh ", to_string(member.mesh()), ", not ",
-                         to_string(mesh), "; join with ", plan));
+        throw UsageError(cat("the member was joined with mesh ", to_string(member.mesh()), ", not ",
+                             to_string(mesh), "; join with ", plan));
 }
 
 Member place(const Member& member, std::string_view mesh, std::string_view plan) {
     try {
         return member[mesh];
-    } catch (const Misuse& misuse) {
-        throw Misuse(cat(misuse.what(), "; or join with ", plan, ", which has it"));
+    } catch (const UsageError& error) {
+        throw UsageError(cat(error.what(), "; or join with ", plan, ", which has it"));
     }
 }
 
@@ -28,8 +28,8 @@ Communicator communicator(const Member& member, std::span<const std::string_view
                           std::string_view plan) {
     try {
         return member.on(names);
-    } catch (const Misuse& misuse) {
-        throw Misuse(cat(misuse.what(), "; or join with ", plan, ", which has it"));
+    } catch (const UsageError& error) {
+        throw UsageError(cat(error.what(), "; or join with ", plan, ", which has it"));
     }
 }
 
@@ -38,13 +38,14 @@ std::optional<Communicator> pick(const Member& member, std::string_view name, co
     auto found = std::optional<Communicator>{};
     try {
         found = member.find(name);
-    } catch (const Misuse& misuse) {
-        throw Misuse(cat(misuse.what(), "; or join with ", plan, ", which has it"));
+    } catch (const UsageError& error) {
+        throw UsageError(cat(error.what(), "; or join with ", plan, ", which has it"));
     }
     if (found ? !std::ranges::equal(found->world_ranks(), group) : group.contains(member.rank()))
-        throw Misuse(cat("the member's pick '", name, "' ",
-                         found ? cat("is ", ranks_to_string(found->world_ranks())) : "leaves this rank out",
-                         ", where it must be ", to_string(group), "; join with ", plan));
+        throw UsageError(
+            cat("the member's pick '", name, "' ",
+                found ? cat("is ", ranks_to_string(found->world_ranks())) : "leaves this rank out",
+                ", where it must be ", to_string(group), "; join with ", plan));
     return found;
 }
 

@@ -12,12 +12,12 @@ namespace rankmesh::detail {
 /// What stands behind public objects, for engines that build on others and for native handles.
 struct Access {
     static const std::shared_ptr<WorldState>& state(const World& world) { return world.state_; }
-    /// The same; throws Misuse if the world was moved from.
+    /// The same; throws UsageError if the world was moved from.
     static const std::shared_ptr<WorldState>& checked_state(const World& world) {
-        if (!world.state_) throw Misuse("this world was moved from");
+        if (!world.state_) throw UsageError("this world was moved from");
         return world.state_;
     }
-    static Line& line(const Communicator& communicator) { return communicator.line(); }
+    static CommunicatorState& state(const Communicator& communicator) { return communicator.state(); }
 };
 
 }  // namespace rankmesh::detail

@@ -11,8 +11,8 @@ void Alone::run(const Call& call, const Label&, Duration) {
     // An open shift has nobody before it, unless it goes nowhere.
     if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0) return;
     if (call.operation == Operation::send_recv && call.in_count != call.out_count)
-        throw Misuse(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
-                         " from oneself; both must be equal"));
+        throw UsageError(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
+                             " from oneself; both must be equal"));
     if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
     // The truth of one number is 0 or 1, as that of several is.
     if (call.reduction >= Reduction::logical_and)

@@ -8,7 +8,7 @@ namespace rankmesh::detail {
 /// A group of one rank: every operation is a copy at most, on any engine.
 class Alone final : public Channel {
 public:
-    void run(const Call& call, const Label& label, Duration deadline) override;
+    void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t, const Label&, Duration) override {}
     bool done(std::uint64_t) override { return true; }

@@ -82,17 +82,18 @@ std::string Label::named(const std::vector<int>& ranks) const {
 
 std::string Label::unusable(const std::vector<int>& lost) const {
     return cat(text(), ", group ", to_string(ranks),
-               lost.empty() ? "," : cat(", has lost ", named(lost), " and"), " can not be used any more");
+               lost.empty() ? "," : cat(", has lost ", named(lost), " and"), " cannot be used any more");
 }
 
 void Channel::throw_not_idle(const Label& label) const {
     const auto now = state();
     if (now == State::failed) std::rethrow_exception(failure_);
     if (now == State::collecting && collector_ == std::this_thread::get_id())
-        throw Misuse(cat("a batch on ", label.text(),
-                         " is being collected; inside it call send, recv and send_recv, and nothing else on "
-                         "its channel"));
-    throw Misuse(cat(
+        throw UsageError(
+            cat("a batch on ", label.text(),
+                " is being collected; inside it call send, recv and send_recv, and nothing else on "
+                "its channel"));
+    throw UsageError(cat(
         "two threads use ", label.text(),
         " at once; one thread at a time may, declare another channel with .separate(\"name\") to overlap"));
 }

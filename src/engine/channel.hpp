@@ -48,7 +48,7 @@ struct Label {
     std::string text() const;
     /// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`; without coordinates where nearly all of a large group are meant.
     std::string named(const std::vector<int>& ranks) const;
-    /// `'dp' of mesh dp=2, group {0, 1}, has lost 1 [dp=1] and can not be used any more`.
+    /// `'dp' of mesh dp=2, group {0, 1}, has lost 1 [dp=1] and cannot be used any more`.
     std::string unusable(const std::vector<int>& lost) const;
 };
 
@@ -61,22 +61,23 @@ struct Staging {
 /// One live group on one engine, shared by all handles with the same ordered ranks.
 ///
 /// A call was checked for lengths before it comes here, and no send or recv names its own rank. Every call
-/// names its label and deadline, since handles of several meshes share a channel.
+/// names its label and timeout, since handles of several meshes share a channel.
 class Channel {
 public:
     virtual ~Channel() = default;
 
     /// Runs one operation to its end; on a device, puts it on the call's stream.
-    virtual void run(const Call& call, const Label& label, Duration deadline) = 0;
+    virtual void run(const Call& call, const Label& label, Duration timeout) = 0;
     /// Starts one or several as one; the ticket stands for them until `wait` or `leave`. What the calls point
     /// to beside their buffers is copied.
     virtual std::uint64_t start(std::span<const Call> calls, const Label& label) = 0;
-    /// Returns once all are complete, and spends the ticket; on a device, orders their stream after them, and
-    /// the ticket stays until `synchronize` or `forget`. One that throws has spent it and let go of buffers.
-    virtual void wait(std::uint64_t ticket, const Label& label, Duration deadline) = 0;
-    /// The same, and on a device blocks the host and spends the ticket.
-    virtual void synchronize(std::uint64_t ticket, const Label& label, Duration deadline) {
-        wait(ticket, label, deadline);
+    /// Returns once all are complete, and releases the ticket; on a device, orders their stream after them,
+    /// and the ticket stays until `synchronize` or `forget`. One that throws has released it and let go of
+    /// buffers.
+    virtual void wait(std::uint64_t ticket, const Label& label, Duration timeout) = 0;
+    /// The same, and on a device blocks the host and releases the ticket.
+    virtual void synchronize(std::uint64_t ticket, const Label& label, Duration timeout) {
+        wait(ticket, label, timeout);
     }
     /// True if all are complete, or have failed.
     virtual bool done(std::uint64_t ticket) = 0;
@@ -94,8 +95,8 @@ public:
     enum class State : std::uint8_t { idle, used, collecting, failed };
     State state() const { return state_.load(std::memory_order_acquire); }
 
-    /// Marks the channel as in use by this thread while it lives; throws Misuse if another thread uses it,
-    /// and again what it failed with if it has.
+    /// Marks the channel as in use by this thread while it lives; throws UsageError if another thread uses
+    /// it, and again what it failed with if it has.
     ///
     /// A load and a store, not an exchange, whose locked instruction would be half of all that a call costs
     /// here: two threads that come within the same few nanoseconds are not seen, one that blocks while
@@ -118,7 +119,7 @@ public:
 
     /// Begins to collect the calls of a batch; throws as Use does.
     void begin_batch(const Label& label);
-    /// Adds a call to the batch that this thread collects; throws Misuse for what no batch can hold.
+    /// Adds a call to the batch that this thread collects; throws UsageError for what no batch can hold.
     void add_to_batch(const Call& call, const Label& label);
     /// Ends it and hands its calls over.
     std::vector<Call> end_batch();
@@ -153,22 +154,22 @@ private:
 class WorldState;
 
 /// What stands behind a Communicator.
-struct Line {
+struct CommunicatorState {
     std::shared_ptr<WorldState> world;  // keeps the engine alive until the channel is gone
     std::shared_ptr<Channel> channel;
     std::shared_ptr<const Label> label;
-    Duration deadline;
-    int rank = 0;  // this process's position in the group
+    Duration timeout;
+    int rank = 0;  // this process's rank in the group
     int size = 1;
     Space space = Space::host;
-    std::shared_ptr<Line> host = nullptr;  // on a device: the same group on the host's engine
-    Stream stream = {};                    // on a device: what calls are ordered on
+    std::shared_ptr<CommunicatorState> host = nullptr;  // on a device: the same group on the host's engine
+    Stream stream = {};                                 // on a device: what calls are ordered on
 };
 
-/// Throws Misuse unless the buffers of `call` have the lengths that the operation asks for.
-void check(const Call& call, const Line& line);
+/// Throws UsageError unless the buffers of `call` have the lengths that the operation asks for.
+void check(const Call& call, const CommunicatorState& state);
 
-/// The position that sends to, or receives from, `rank` in a shift; -1 past an open edge.
+/// The group rank that sends to, or receives from, `rank` in a shift; -1 past an open edge.
 inline int shifted(int rank, std::int64_t by, int size, Edge edge) {
     const auto at = rank + by;
     if (edge == Edge::wrap) return static_cast<int>((at % size + size) % size);

@@ -12,11 +12,11 @@ namespace {
 // The texts stand apart from the tests, which then are small enough to be inlined.
 
 /// `number`, if given, ends the rule.
-[[noreturn]] void wrong_length(const Call& call, const Line& line, std::string_view rule,
+[[noreturn]] void wrong_length(const Call& call, const CommunicatorState& state, std::string_view rule,
                                std::optional<std::size_t> number = std::nullopt) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " (", line.size,
-                     " ranks) was given ", call.in_count, " elements in and ", call.out_count, " out; ", rule,
-                     number ? std::to_string(*number) : ""));
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " (", state.size,
+                         " ranks) was given ", call.in_count, " elements in and ", call.out_count, " out; ",
+                         rule, number ? std::to_string(*number) : ""));
 }
 
 bool overlap(const Call& call) {
@@ -26,36 +26,39 @@ bool overlap(const Call& call) {
     return in < out + call.out_bytes() && out < in + call.in_bytes();
 }
 
-[[noreturn]] void wrong_position(const Call& call, const Line& line, int position,
-                                 std::string_view preposition) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " ", preposition, " position ",
-                     position, "; positions are 0..", line.size - 1));
+[[noreturn]] void wrong_group_rank(const Call& call, const CommunicatorState& state, int group_rank,
+                                   std::string_view preposition) {
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " ", preposition,
+                         " group rank ", group_rank, "; group ranks are 0..", state.size - 1));
 }
 
-[[noreturn]] void wrong_space(const Call& call, const Line& line) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ",
-                     to_string(call.in_space != line.space ? call.in_space : call.out_space),
-                     " memory; this communicator works on ", to_string(line.space), " memory",
-                     line.space == Space::device ? ", its host() on the host's"
-                                                 : ": copy it there, or join a world with a device"));
+[[noreturn]] void wrong_space(const Call& call, const CommunicatorState& state) {
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ",
+                         to_string(call.in_space != state.space ? call.in_space : call.out_space),
+                         " memory; this communicator works on ", to_string(state.space), " memory",
+                         state.space == Space::device ? ", its host() on the host's"
+                                                      : ": copy it there, or join a world with a device"));
 }
 
-[[noreturn]] void wrong_reduction(const Call& call, const Line& line) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), ": ", to_string(call.reduction),
-                     " makes no sense on ", to_string(call.dtype), " elements"));
+[[noreturn]] void wrong_reduction(const Call& call, const CommunicatorState& state) {
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), ": ",
+                         to_string(call.reduction), " makes no sense on ", to_string(call.dtype),
+                         " elements"));
 }
 
-[[noreturn]] void wrong_overlap(const Call& call, const Line& line, bool may_be_in_place) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(),
-                     " was given buffers that overlap; use two", may_be_in_place ? ", or one in place" : ""));
+[[noreturn]] void wrong_overlap(const Call& call, const CommunicatorState& state, bool may_be_in_place) {
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(),
+                         " was given buffers that overlap; use two",
+                         may_be_in_place ? ", or one in place" : ""));
 }
 
-void check_position(const Call& call, const Line& line, int position, std::string_view preposition) {
-    if (position < 0 || position >= line.size) wrong_position(call, line, position, preposition);
+void check_group_rank(const Call& call, const CommunicatorState& state, int group_rank,
+                      std::string_view preposition) {
+    if (group_rank < 0 || group_rank >= state.size) wrong_group_rank(call, state, group_rank, preposition);
 }
 
-void check_space(const Call& call, const Line& line) {
-    if (call.in_space != line.space || call.out_space != line.space) wrong_space(call, line);
+void check_space(const Call& call, const CommunicatorState& state) {
+    if (call.in_space != state.space || call.out_space != state.space) wrong_space(call, state);
 }
 
 /// The sum of the counts in elements of dtype; nothing if it does not fit.
@@ -76,35 +79,36 @@ std::string listed(const std::size_t* counts, int size) {
     return cat(text, size > most ? ", ..." : "", "}");
 }
 
-[[noreturn]] void wrong_sum(const Call& call, const Line& line, std::string_view which,
+[[noreturn]] void wrong_sum(const Call& call, const CommunicatorState& state, std::string_view which,
                             const std::size_t* counts, std::size_t given) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ", given / call.unit,
-                     " elements ", which, "; the counts ", listed(counts, line.size), " ask for their sum"));
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ",
+                         given / call.unit, " elements ", which, "; the counts ", listed(counts, state.size),
+                         " ask for their sum"));
 }
 
-[[noreturn]] void wrong_own_count(const Call& call, const Line& line, std::size_t own) {
-    throw Misuse(cat("all_gather_v on ", line.label->text(), " was given ", call.in_count / call.unit,
-                     " elements in; the counts ", listed(call.out_counts, line.size), " ask position ",
-                     line.rank, " for ", own));
+[[noreturn]] void wrong_own_count(const Call& call, const CommunicatorState& state, std::size_t own) {
+    throw UsageError(cat("all_gather_v on ", state.label->text(), " was given ", call.in_count / call.unit,
+                         " elements in; the counts ", listed(call.out_counts, state.size), " ask group rank ",
+                         state.rank, " for ", own));
 }
 
-[[noreturn]] void wrong_own_counts(const Call& call, const Line& line) {
-    throw Misuse(cat("all_to_all_v on ", line.label->text(), " was given ", call.in_counts[line.rank],
-                     " elements from position ", line.rank, " to itself and ", call.out_counts[line.rank],
-                     " from itself; both must be equal"));
+[[noreturn]] void wrong_own_counts(const Call& call, const CommunicatorState& state) {
+    throw UsageError(cat("all_to_all_v on ", state.label->text(), " was given ", call.in_counts[state.rank],
+                         " elements from group rank ", state.rank, " to itself and ",
+                         call.out_counts[state.rank], " from itself; both must be equal"));
 }
 
-void check_counts(const Call& call, const Line& line) {
-    if (sum_of(call.out_counts, line.size, call.unit) != call.out_count)
-        wrong_sum(call, line, "out", call.out_counts, call.out_count);
+void check_counts(const Call& call, const CommunicatorState& state) {
+    if (sum_of(call.out_counts, state.size, call.unit) != call.out_count)
+        wrong_sum(call, state, "out", call.out_counts, call.out_count);
     if (call.operation == Operation::all_to_all_v) {
-        if (sum_of(call.in_counts, line.size, call.unit) != call.in_count)
-            wrong_sum(call, line, "in", call.in_counts, call.in_count);
-        if (call.in_counts[line.rank] != call.out_counts[line.rank]) wrong_own_counts(call, line);
+        if (sum_of(call.in_counts, state.size, call.unit) != call.in_count)
+            wrong_sum(call, state, "in", call.in_counts, call.in_count);
+        if (call.in_counts[state.rank] != call.out_counts[state.rank]) wrong_own_counts(call, state);
         return;
     }
-    const auto own = call.out_counts[line.rank];
-    if (call.in_count != own * call.unit) wrong_own_count(call, line, own);
+    const auto own = call.out_counts[state.rank];
+    if (call.in_count != own * call.unit) wrong_own_count(call, state, own);
 }
 
 /// True if the shorter buffer is this member's part of the longer one.
@@ -125,67 +129,67 @@ bool may_be_in_place(Operation operation) {
 }  // namespace
 
 void two_types(Operation operation, DType in, DType out) {
-    throw Misuse(cat(to_string(operation), " was given ", to_string(in), " elements in and ", to_string(out),
-                     " out; both must be of one type"));
+    throw UsageError(cat(to_string(operation), " was given ", to_string(in), " elements in and ",
+                         to_string(out), " out; both must be of one type"));
 }
 
-void check(const Call& call, const Line& line) {
+void check(const Call& call, const CommunicatorState& state) {
     if (call.operation == Operation::barrier || call.operation == Operation::monitored_barrier) return;
-    check_space(call, line);
-    if (reduces(call.operation) && !reduces(call.reduction, call.dtype)) wrong_reduction(call, line);
-    const auto n = static_cast<std::size_t>(line.size);
-    const auto is_root = call.argument == line.rank;
+    check_space(call, state);
+    if (reduces(call.operation) && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
+    const auto n = static_cast<std::size_t>(state.size);
+    const auto is_root = call.argument == state.rank;
     switch (call.operation) {
         case Operation::broadcast:
-            return check_position(call, line, call.argument, "from");
+            return check_group_rank(call, state, call.argument, "from");
         case Operation::send:
-            return check_position(call, line, call.argument, "to");
+            return check_group_rank(call, state, call.argument, "to");
         case Operation::recv:
-            return check_position(call, line, call.argument, "from");
+            return check_group_rank(call, state, call.argument, "from");
         case Operation::send_recv:
-            check_position(call, line, call.argument, "to");
-            check_position(call, line, call.source, "from");
+            check_group_rank(call, state, call.argument, "to");
+            check_group_rank(call, state, call.source, "from");
             break;
         case Operation::reduce:
-            check_position(call, line, call.argument, "to");
+            check_group_rank(call, state, call.argument, "to");
             if (!is_root) return;
-            if (call.in_count != call.out_count) wrong_length(call, line, "at the root both must be equal");
+            if (call.in_count != call.out_count) wrong_length(call, state, "at the root both must be equal");
             break;
         case Operation::gather:
-            check_position(call, line, call.argument, "to");
+            check_group_rank(call, state, call.argument, "to");
             if (!is_root) return;
             if (call.out_count != call.in_count * n)
-                wrong_length(call, line, "at the root out must hold ", call.in_count * n);
+                wrong_length(call, state, "at the root out must hold ", call.in_count * n);
             break;
         case Operation::scatter:
-            check_position(call, line, call.argument, "from");
+            check_group_rank(call, state, call.argument, "from");
             if (!is_root) return;
             if (call.in_count != call.out_count * n)
-                wrong_length(call, line, "at the root in must hold ", call.out_count * n);
+                wrong_length(call, state, "at the root in must hold ", call.out_count * n);
             break;
         case Operation::all_gather:
             if (call.out_count != call.in_count * n)
-                wrong_length(call, line, "out must hold ", call.in_count * n);
+                wrong_length(call, state, "out must hold ", call.in_count * n);
             break;
         case Operation::reduce_scatter:
             if (call.in_count != call.out_count * n)
-                wrong_length(call, line, "in must hold ", call.out_count * n);
+                wrong_length(call, state, "in must hold ", call.out_count * n);
             break;
         case Operation::all_to_all:
             if (call.in_count != call.out_count || call.in_count % n != 0)
-                wrong_length(call, line, "both must be equal, and a multiple of ", n);
+                wrong_length(call, state, "both must be equal, and a multiple of ", n);
             break;
         case Operation::all_gather_v:
         case Operation::all_to_all_v:
-            check_counts(call, line);
+            check_counts(call, state);
             break;
         default:  // all_reduce, scan, shift
-            if (call.in_count != call.out_count) wrong_length(call, line, "both must be equal");
+            if (call.in_count != call.out_count) wrong_length(call, state, "both must be equal");
     }
     if (!overlap(call)) return;
     const auto in_place = may_be_in_place(call.operation);
-    if ((in_place && call.in == call.out) || is_own_part(call, line.rank)) return;
-    wrong_overlap(call, line, in_place);
+    if ((in_place && call.in == call.out) || is_own_part(call, state.rank)) return;
+    wrong_overlap(call, state, in_place);
 }
 
 }  // namespace rankmesh::detail

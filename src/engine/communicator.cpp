@@ -18,36 +18,39 @@ namespace {
 // What throws stands apart from what is run every time.
 
 [[noreturn]] void throw_moved_from() {
-    throw Misuse("this communicator was moved from; ask the member for another with on(...)");
+    throw UsageError("this communicator was moved from; ask the member for another with on(...)");
 }
 
-[[noreturn]] void throw_self(const detail::Call& call, const detail::Line& line) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " between position ", line.rank,
-                     " and itself would wait for ever; call both sides as one, by send_recv or in a batch"));
+[[noreturn]] void throw_self(const detail::Call& call, const detail::CommunicatorState& state) {
+    throw UsageError(
+        cat(to_string(call.operation), " on ", state.label->text(), " between group rank ", state.rank,
+            " and itself would wait for ever; call both sides as one, by send_recv or in a batch"));
 }
 
-[[noreturn]] void throw_counts(const detail::Call& call, const detail::Line& line, std::size_t given) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " was given ", given,
-                     " counts; it takes one a member, ", line.size));
+[[noreturn]] void throw_counts(const detail::Call& call, const detail::CommunicatorState& state,
+                               std::size_t given) {
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ", given,
+                         " counts; it takes one a member, ", state.size));
 }
 
-[[noreturn]] void throw_no_multiple(const detail::Call& call, const detail::Line& line, std::size_t given) {
-    throw Misuse(cat(to_string(call.operation), " on ", line.label->text(), " in place was given ", given,
-                     " elements; it takes a multiple of ", line.size));
+[[noreturn]] void throw_no_multiple(const detail::Call& call, const detail::CommunicatorState& state,
+                                    std::size_t given) {
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " in place was given ",
+                         given, " elements; it takes a multiple of ", state.size));
 }
 
-/// Throws Misuse for a message to oneself that nobody can be receiving.
-void check_not_self(const detail::Call& call, const detail::Line& line) {
+/// Throws UsageError for a message to oneself that nobody can be receiving.
+void check_not_self(const detail::Call& call, const detail::CommunicatorState& state) {
     if (!detail::is_point_to_point(call.operation)) return;
-    const auto to_self = call.argument == line.rank;
-    if (call.operation == Op::send_recv ? to_self == (call.source == line.rank) : !to_self) return;
-    throw_self(call, line);
+    const auto to_self = call.argument == state.rank;
+    if (call.operation == Op::send_recv ? to_self == (call.source == state.rank) : !to_self) return;
+    throw_self(call, state);
 }
 
 /// Makes each send to oneself in a batch one with the recv that it meets.
-void join_with_self(std::vector<detail::Call>& calls, const detail::Line& line) {
+void join_with_self(std::vector<detail::Call>& calls, const detail::CommunicatorState& state) {
     const auto is_self = [&](const detail::Call& call) {
-        return call.operation != Op::send_recv && call.argument == line.rank;
+        return call.operation != Op::send_recv && call.argument == state.rank;
     };
     if (std::ranges::none_of(calls, is_self)) return;
     auto rest = std::vector<detail::Call>{};
@@ -56,19 +59,20 @@ void join_with_self(std::vector<detail::Call>& calls, const detail::Line& line) 
     for (const auto& call : calls)
         (!is_self(call) ? rest : call.operation == Op::send ? sends : receives).push_back(call);
     if (sends.size() != receives.size())
-        throw Misuse(cat("a batch on ", line.label->text(), " has ", sends.size(), " sends to position ",
-                         line.rank, " itself and ", receives.size(), " recvs from it; they must meet"));
+        throw UsageError(cat("a batch on ", state.label->text(), " has ", sends.size(),
+                             " sends to group rank ", state.rank, " itself and ", receives.size(),
+                             " recvs from it; they must meet"));
     for (std::size_t i = 0; i < sends.size(); ++i) {
         auto call = sends[i];
         if (call.dtype != receives[i].dtype || call.in_count != receives[i].out_count)
-            throw Misuse(cat("a batch on ", line.label->text(), " sends ", call.in_count, " ",
-                             to_string(call.dtype), " to itself and receives ", receives[i].out_count, " ",
-                             to_string(receives[i].dtype)));
+            throw UsageError(cat("a batch on ", state.label->text(), " sends ", call.in_count, " ",
+                                 to_string(call.dtype), " to itself and receives ", receives[i].out_count,
+                                 " ", to_string(receives[i].dtype)));
         call.operation = Op::send_recv;
-        call.source = line.rank;
+        call.source = state.rank;
         call.out = receives[i].out;
         call.out_count = receives[i].out_count;
-        detail::check(call, line);
+        detail::check(call, state);
         rest.push_back(call);
     }
     calls = std::move(rest);
@@ -76,58 +80,60 @@ void join_with_self(std::vector<detail::Call>& calls, const detail::Line& line) 
 
 }  // namespace
 
-detail::Line& Communicator::line() const {
-    if (!line_) throw_moved_from();
-    return *line_;
+detail::CommunicatorState& Communicator::state() const {
+    if (!state_) throw_moved_from();
+    return *state_;
 }
 
-int Communicator::rank() const { return line().rank; }
-int Communicator::size() const { return line().size; }
-std::string Communicator::label() const { return line().label->text(); }
-std::vector<int> Communicator::world_ranks() const { return line().label->ranks.list(); }
-Space Communicator::space() const { return line().space; }
+int Communicator::rank() const { return state().rank; }
+int Communicator::size() const { return state().size; }
+std::string Communicator::label() const { return state().label->text(); }
+std::vector<int> Communicator::world_ranks() const { return state().label->ranks.list(); }
+Space Communicator::space() const { return state().space; }
 
-int Communicator::world_rank(int position) const {
-    if (position < 0 || position >= size())
-        throw Misuse(cat("position ", position, " of ", label(), "; positions are 0..", size() - 1));
-    return line().label->ranks[position];
+int Communicator::world_rank(int group_rank) const {
+    if (group_rank < 0 || group_rank >= size())
+        throw UsageError(
+            cat("group rank ", group_rank, " of ", label(), "; group ranks are 0..", size() - 1));
+    return state().label->ranks[group_rank];
 }
 
-std::optional<int> Communicator::position_of(int world_rank) const {
-    const auto& ranks = line().label->ranks;
-    if (!ranks.placed) return ranks.group.position(world_rank);
+std::optional<int> Communicator::group_rank_of(int world_rank) const {
+    const auto& ranks = state().label->ranks;
+    if (!ranks.placed) return ranks.group.group_rank(world_rank);
     for (int i = 0; i < ranks.size(); ++i)
         if (ranks[i] == world_rank) return i;
     return std::nullopt;
 }
 
-Communicator Communicator::within(std::chrono::nanoseconds deadline) const {
-    detail::check_deadline(deadline);
-    auto own = std::make_shared<detail::Line>(line());
-    own->deadline = deadline;
+Communicator Communicator::within(std::chrono::nanoseconds timeout) const {
+    detail::check_timeout(timeout);
+    auto own = std::make_shared<detail::CommunicatorState>(state());
+    own->timeout = timeout;
     if (own->host) {
-        own->host = std::make_shared<detail::Line>(*own->host);
-        own->host->deadline = deadline;
+        own->host = std::make_shared<detail::CommunicatorState>(*own->host);
+        own->host->timeout = timeout;
     }
     return Communicator(std::move(own));
 }
 
-Communicator Communicator::host() const { return Communicator(line().host ? line().host : line_); }
+Communicator Communicator::host() const { return Communicator(state().host ? state().host : state_); }
 
 Communicator Communicator::on(Stream stream) const {
-    if (line().space != Space::device)
-        throw Misuse(cat(label(), " works on host memory, where no streams are; join a world with a device"));
-    auto own = std::make_shared<detail::Line>(line());
+    if (state().space != Space::device)
+        throw UsageError(
+            cat(label(), " works on host memory, where no streams are; join a world with a device"));
+    auto own = std::make_shared<detail::CommunicatorState>(state());
     own->stream = stream;
     return Communicator(std::move(own));
 }
 
 const detail::Call& Communicator::counted(detail::Call&& call, std::span<const std::size_t> in_counts,
                                           std::span<const std::size_t> out_counts, std::size_t unit) const {
-    const auto& line = this->line();
-    const auto n = static_cast<std::size_t>(line.size);
-    if (in_counts.size() != n) throw_counts(call, line, in_counts.size());
-    if (out_counts.size() != n) throw_counts(call, line, out_counts.size());
+    const auto& state = this->state();
+    const auto n = static_cast<std::size_t>(state.size);
+    if (in_counts.size() != n) throw_counts(call, state, in_counts.size());
+    if (out_counts.size() != n) throw_counts(call, state, out_counts.size());
     call.in_counts = in_counts.data();
     call.out_counts = out_counts.data();
     call.unit = unit;
@@ -135,104 +141,104 @@ const detail::Call& Communicator::counted(detail::Call&& call, std::span<const s
 }
 
 const detail::Call& Communicator::own_part_in(detail::Call&& call) const {
-    const auto& line = this->line();
-    const auto n = static_cast<std::size_t>(line.size);
-    if (call.out_count % n != 0) throw_no_multiple(call, line, call.out_count);
+    const auto& state = this->state();
+    const auto n = static_cast<std::size_t>(state.size);
+    if (call.out_count % n != 0) throw_no_multiple(call, state, call.out_count);
     call.in_count = call.out_count / n;
-    call.in = static_cast<const char*>(call.in) + static_cast<std::size_t>(line.rank) * call.in_bytes();
+    call.in = static_cast<const char*>(call.in) + static_cast<std::size_t>(state.rank) * call.in_bytes();
     return call;
 }
 
 const detail::Call& Communicator::own_part_out(detail::Call&& call) const {
-    const auto& line = this->line();
-    const auto n = static_cast<std::size_t>(line.size);
-    if (call.in_count % n != 0) throw_no_multiple(call, line, call.in_count);
+    const auto& state = this->state();
+    const auto n = static_cast<std::size_t>(state.size);
+    if (call.in_count % n != 0) throw_no_multiple(call, state, call.in_count);
     call.out_count = call.in_count / n;
-    call.out = static_cast<char*>(call.out) + static_cast<std::size_t>(line.rank) * call.out_bytes();
+    call.out = static_cast<char*>(call.out) + static_cast<std::size_t>(state.rank) * call.out_bytes();
     return call;
 }
 
 void Communicator::run(const detail::Call& given) {
-    auto& line = this->line();
-    detail::check(given, line);
-    if (line.channel->state() == detail::Channel::State::collecting)
-        return line.channel->add_to_batch(given, *line.label);
-    check_not_self(given, line);
-    const auto use = detail::Channel::Use(*line.channel, *line.label);
-    if (line.space == Space::host) return line.channel->run(given, *line.label, line.deadline);
+    auto& state = this->state();
+    detail::check(given, state);
+    if (state.channel->state() == detail::Channel::State::collecting)
+        return state.channel->add_to_batch(given, *state.label);
+    check_not_self(given, state);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    if (state.space == Space::host) return state.channel->run(given, *state.label, state.timeout);
     auto call = given;
-    call.stream = line.stream;
-    line.channel->run(call, *line.label, line.deadline);
+    call.stream = state.stream;
+    state.channel->run(call, *state.label, state.timeout);
 }
 
 Pending Communicator::start(const detail::Call& given) {
-    auto& line = this->line();
-    detail::check(given, line);
-    check_not_self(given, line);
-    const auto use = detail::Channel::Use(*line.channel, *line.label);
-    if (line.space == Space::host) return Pending(line_, line.channel->start({&given, 1}, *line.label));
+    auto& state = this->state();
+    detail::check(given, state);
+    check_not_self(given, state);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    if (state.space == Space::host) return Pending(state_, state.channel->start({&given, 1}, *state.label));
     auto call = given;
-    call.stream = line.stream;
-    return Pending(line_, line.channel->start({&call, 1}, *line.label));
+    call.stream = state.stream;
+    return Pending(state_, state.channel->start({&call, 1}, *state.label));
 }
 
-std::shared_ptr<detail::Line> Communicator::begin_batch() const {
-    line().channel->begin_batch(*line_->label);
-    return line_;
+std::shared_ptr<detail::CommunicatorState> Communicator::begin_batch() const {
+    state().channel->begin_batch(*state_->label);
+    return state_;
 }
-void Communicator::drop_batch(detail::Line& line) noexcept { line.channel->end_batch(); }
+void Communicator::drop_batch(detail::CommunicatorState& state) noexcept { state.channel->end_batch(); }
 
 /// The calls of the batch that this thread collected, ready for the channel.
-std::vector<detail::Call> Communicator::collected(detail::Line& line) {
-    auto calls = line.channel->end_batch();
-    join_with_self(calls, line);
+std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& state) {
+    auto calls = state.channel->end_batch();
+    join_with_self(calls, state);
     for (auto& call : calls) {
-        check_not_self(call, line);
-        call.stream = line.stream;
+        check_not_self(call, state);
+        call.stream = state.stream;
     }
     return calls;
 }
 
-void Communicator::run_batch(const std::shared_ptr<detail::Line>& held) {
-    auto& line = *held;
-    if (line.space == Space::device) return start_batch(held).wait();
-    auto calls = collected(line);
+void Communicator::run_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
+    auto& state = *held;
+    if (state.space == Space::device) return start_batch(held).wait();
+    auto calls = collected(state);
     if (calls.empty()) return;
-    const auto use = detail::Channel::Use(*line.channel, *line.label);
-    const auto ticket = line.channel->start(calls, *line.label);
-    line.channel->reuse(std::move(calls));
-    line.channel->wait(ticket, *line.label, line.deadline);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    const auto ticket = state.channel->start(calls, *state.label);
+    state.channel->reuse(std::move(calls));
+    state.channel->wait(ticket, *state.label, state.timeout);
 }
 
-Pending Communicator::start_batch(const std::shared_ptr<detail::Line>& held) {
-    auto& line = *held;
-    auto calls = collected(line);
+Pending Communicator::start_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
+    auto& state = *held;
+    auto calls = collected(state);
     if (calls.empty()) return {};
-    const auto use = detail::Channel::Use(*line.channel, *line.label);
-    const auto ticket = line.channel->start(calls, *line.label);
-    line.channel->reuse(std::move(calls));
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    const auto ticket = state.channel->start(calls, *state.label);
+    state.channel->reuse(std::move(calls));
     return Pending(held, ticket);
 }
 
 Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
                                  const ListOptions& options) {
-    auto& line = this->line();
-    auto packed = std::make_unique<detail::Packed>(like, ins, outs, options, line);
+    auto& state = this->state();
+    auto packed = std::make_unique<detail::Packed>(like, ins, outs, options, state);
     if (packed->empty()) return {};
-    const auto use = detail::Channel::Use(*line.channel, *line.label);
-    auto calls = packed->pack(line);
-    for (auto& call : calls) call.stream = line.stream;
-    const auto ticket = line.channel->start(calls, *line.label);
-    return Pending(line_, ticket, std::move(packed));
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    auto calls = packed->pack(state);
+    for (auto& call : calls) call.stream = state.stream;
+    const auto ticket = state.channel->start(calls, *state.label);
+    return Pending(state_, ticket, std::move(packed));
 }
 
 void Communicator::run_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
                             const ListOptions& options) {
-    auto& line = this->line();
-    if (line.space == Space::device) return start_list(like, ins, outs, options).wait();
-    auto packed = detail::Packed(like, ins, outs, options, line);
-    const auto use = detail::Channel::Use(*line.channel, *line.label);
-    packed.run(line);
+    auto& state = this->state();
+    if (state.space == Space::device) return start_list(like, ins, outs, options).wait();
+    auto packed = detail::Packed(like, ins, outs, options, state);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    packed.run(state);
 }
 
 }  // namespace rankmesh

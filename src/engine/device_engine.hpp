@@ -22,8 +22,8 @@ public:
     /// At prepare only the members of the group call it.
     virtual std::shared_ptr<Channel> create(const ChannelRequest* request,
                                             const std::shared_ptr<Channel>& host, bool everyone) = 0;
-    /// Throws Misuse for settings that it would have to leave out; `whose` they are, in its words. Join asks
-    /// before anything is made.
+    /// Throws UsageError for settings that it would have to leave out; `whose` they are, in its words. Join
+    /// asks before anything is made.
     virtual void check_settings(const DeviceSettings& settings, const std::string& whose) const {
         static_cast<void>(settings);
         static_cast<void>(whose);

@@ -6,7 +6,7 @@
 #include <rankmesh/engine/mpi.hpp>
 #include <rankmesh/engine/world.hpp>
 
-#include "engine/gloo/meeting.hpp"
+#include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/threads/world.hpp"
 
 namespace rankmesh {
@@ -23,7 +23,7 @@ public:
 bool started_by_mpi_launcher() { return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE"); }
 
 /// True if a launcher has started this process, and it is known where the processes meet.
-bool can_meet_by_gloo() { return gloo::is_built() && detail::is_place_known() && announced_size(); }
+bool can_meet_by_gloo() { return gloo::is_built() && detail::has_rendezvous() && announced_size(); }
 
 /// The engine for a process that does not name one.
 std::string chosen() {
@@ -42,9 +42,9 @@ World World::from_environment(int argc, char** argv, const WorldOptions& options
     if (engine == "mpi") return mpi::World(argc, argv, options);
     if (engine == "gloo") return gloo::World(options);
     if (engine != "threads")
-        throw Misuse(detail::cat("no engine is named '", engine, "'",
-                                 did_you_mean(engine, {"threads", "mpi", "gloo"}),
-                                 "; there are 'threads', 'mpi' and 'gloo'"));
+        throw UsageError(detail::cat("no engine is named '", engine, "'",
+                                     did_you_mean(engine, {"threads", "mpi", "gloo"}),
+                                     "; there are 'threads', 'mpi' and 'gloo'"));
     check_announced(engine, 1);
     return AloneWorld(options);
 }

@@ -22,8 +22,8 @@ std::optional<Announced> first_of(std::initializer_list<const char*> variables, 
         auto value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc{} || end != text.data() + text.size() || value < least)
-            throw Misuse(cat(variable, "='", text, "' is no whole number of ", least,
-                             " or more; set it to one, or unset it"));
+            throw UsageError(cat(variable, "='", text, "' is no whole number of ", least,
+                                 " or more; set it to one, or unset it"));
         return Announced{value, variable};
     }
     return std::nullopt;
@@ -43,12 +43,12 @@ std::optional<Announced> announced_rank() {
 void check_announced(const std::string& engine, int seen) {
     const auto announced = announced_size();
     if (!announced || announced->value == seen) return;
-    throw Misuse(cat("the launcher announced ", announced->value,
-                     announced->value == 1 ? " process (" : " processes (", announced->variable,
-                     "), but the engine '", engine, "' sees a world of ", seen,
-                     "; start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "
-                     "RANKMESH_WORLD_SIZE=",
-                     seen, " if a world of ", seen, " is meant"));
+    throw UsageError(cat(
+        "the launcher announced ", announced->value, announced->value == 1 ? " process (" : " processes (",
+        announced->variable, "), but the engine '", engine, "' sees a world of ", seen,
+        "; start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "
+        "RANKMESH_WORLD_SIZE=",
+        seen, " if a world of ", seen, " is meant"));
 }
 
 }  // namespace rankmesh

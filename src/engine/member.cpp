@@ -12,7 +12,7 @@ namespace rankmesh {
 
 using detail::cat;
 using detail::MemberState;
-using detail::Place;
+using detail::MeshEntry;
 
 namespace {
 
@@ -29,60 +29,61 @@ std::string quoted(std::span<const std::string_view> names) {
     return text;
 }
 
-/// The place that a question is about; throws Misuse where the plan has several.
-Place& place_of(const std::shared_ptr<MemberState>& state, int mesh) {
-    if (!state) throw Misuse("this member was moved from");
-    if (mesh >= 0) return state->places[static_cast<std::size_t>(mesh)];
+/// The place that a question is about; throws UsageError where the plan has several.
+MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh) {
+    if (!state) throw UsageError("this member was moved from");
+    if (mesh >= 0) return state->mesh_entries[static_cast<std::size_t>(mesh)];
     auto names = std::string{};
-    for (const auto& place : state->places)
-        detail::append(names, cat(names.empty() ? "'" : ", '", place.mesh.name, "'"));
-    throw Misuse(cat("the plan has ", state->places.size(), " meshes (", names,
-                     "); say which, as in member[\"", state->places.front().mesh.name, "\"]"));
+    for (const auto& mesh_entry : state->mesh_entries)
+        detail::append(names, cat(names.empty() ? "'" : ", '", mesh_entry.mesh.name, "'"));
+    throw UsageError(cat("the plan has ", state->mesh_entries.size(), " meshes (", names,
+                         "); say which, as in member[\"", state->mesh_entries.front().mesh.name, "\"]"));
 }
 
-int inside_of(const std::shared_ptr<MemberState>& state, const Place& place) {
-    if (!place.position)
-        throw Misuse(cat("rank ", state->world->rank(), " is outside mesh ", to_string(place.mesh.mesh),
-                         "; ask inside() first"));
-    return *place.position;
+int inside_of(const std::shared_ptr<MemberState>& state, const MeshEntry& mesh_entry) {
+    if (!mesh_entry.mesh_position)
+        throw UsageError(cat("rank ", state->world->rank(), " is outside mesh ",
+                             to_string(mesh_entry.mesh.mesh), "; ask inside() first"));
+    return *mesh_entry.mesh_position;
 }
 
-/// The seat of a set of axes, or of a pick or separate; null where nothing of that kind was declared.
-Place::Seat* seat_of(Place& place, std::span<const std::string_view> names) {
-    const auto& mesh = place.mesh.mesh;
+/// The group_entry of a set of axes, or of a pick or separate; null where nothing of that kind was declared.
+MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std::string_view> names) {
+    const auto& mesh = mesh_entry.mesh.mesh;
     if (names.size() == 1 && !mesh.find(names[0])) {
-        for (auto& seat : place.seats)
-            if (seat.item.name == names[0]) return &seat;
+        for (auto& group_entry : mesh_entry.group_entries)
+            if (group_entry.item.name == names[0]) return &group_entry;
         auto known = std::vector<std::string_view>{};
         for (int a = 0; a < mesh.axis_count(); ++a) known.push_back(mesh.name(AxisId{a}));
-        for (const auto& seat : place.seats)
-            if (!seat.item.name.empty()) known.push_back(seat.item.name);
-        throw Misuse(cat("mesh ", to_string(mesh), " has no axis, pick, separate channel or local ranks '",
-                         names[0], "'", did_you_mean(names[0], known)));
+        for (const auto& group_entry : mesh_entry.group_entries)
+            if (!group_entry.item.name.empty()) known.push_back(group_entry.item.name);
+        throw UsageError(cat("mesh ", to_string(mesh),
+                             " has no axis, pick, separate channel or local ranks '", names[0], "'",
+                             did_you_mean(names[0], known)));
     }
     auto axes = AxisSet{};
     for (auto name : names) axes.insert(mesh.axis(name));
-    for (auto& seat : place.seats)
-        if (seat.item.axes == axes && seat.item.name.empty()) return &seat;
+    for (auto& group_entry : mesh_entry.group_entries)
+        if (group_entry.item.axes == axes && group_entry.item.name.empty()) return &group_entry;
     return nullptr;
 }
 
-/// The seat of the ranks on one host, if that is what the name stands for; null otherwise.
-const Place::Seat* local_seat(const Place& place, std::string_view name) {
-    for (const auto& seat : place.seats)
-        if (seat.item.local && seat.item.name == name) return &seat;
+/// The group_entry of the ranks on one host, if that is what the name stands for; null otherwise.
+const MeshEntry::GroupEntry* local_group_entry(const MeshEntry& mesh_entry, std::string_view name) {
+    for (const auto& group_entry : mesh_entry.group_entries)
+        if (group_entry.item.local && group_entry.item.name == name) return &group_entry;
     return nullptr;
 }
 
-/// The seat, declared; throws Misuse that names the declaration to add.
-Place::Seat& declared(Place& place, std::span<const std::string_view> names) {
-    if (auto* seat = seat_of(place, names)) return *seat;
+/// The group_entry, declared; throws UsageError that names the declaration to add.
+MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, std::span<const std::string_view> names) {
+    if (auto* group_entry = group_entry_of(mesh_entry, names)) return *group_entry;
     if (names.size() == 1)
-        throw Misuse(cat("axis '", names[0], "' of mesh ", to_string(place.mesh.mesh),
-                         " was left out of .axes; add it "
-                         "there, or leave .axes away"));
-    throw Misuse(cat("'", listed(names), "' of mesh ", to_string(place.mesh.mesh),
-                     " was not declared; add .over = {{", quoted(names), "}} to the declaration"));
+        throw UsageError(cat("axis '", names[0], "' of mesh ", to_string(mesh_entry.mesh.mesh),
+                             " was left out of .axes; add it "
+                             "there, or leave .axes away"));
+    throw UsageError(cat("'", listed(names), "' of mesh ", to_string(mesh_entry.mesh.mesh),
+                         " was not declared; add .over = {{", quoted(names), "}} to the declaration"));
 }
 
 }  // namespace
@@ -113,10 +114,12 @@ Member::~Member() {
     for (const auto* channels : {&state_->joining.channels, &state_->joining.on_device})
         for (const auto& channel : *channels) channel->leave();
     // Peers may wait in prepare, too, where there is no channel yet to tell them by.
-    const auto deferred = [](const Place& place) {
-        return std::ranges::any_of(place.seats, [](const auto& seat) { return seat.label && !seat.line; });
+    const auto deferred = [](const MeshEntry& mesh_entry) {
+        return std::ranges::any_of(mesh_entry.group_entries, [](const auto& group_entry) {
+            return group_entry.label && !group_entry.state;
+        });
     };
-    if (std::ranges::any_of(state_->places, deferred))
+    if (std::ranges::any_of(state_->mesh_entries, deferred))
         state_->world->leave(cat("rank ", state_->world->rank(), " left by an exception"));
 }
 
@@ -128,116 +131,120 @@ Member Member::operator[](std::string_view mesh) && {
 }
 
 int Member::index_of(std::string_view mesh) const {
-    if (!state_) throw Misuse("this member was moved from");
+    if (!state_) throw UsageError("this member was moved from");
     auto known = std::vector<std::string_view>{};
-    for (std::size_t i = 0; i < state_->places.size(); ++i) {
-        if (state_->places[i].mesh.name == mesh) return static_cast<int>(i);
-        known.push_back(state_->places[i].mesh.name);
+    for (std::size_t i = 0; i < state_->mesh_entries.size(); ++i) {
+        if (state_->mesh_entries[i].mesh.name == mesh) return static_cast<int>(i);
+        known.push_back(state_->mesh_entries[i].mesh.name);
     }
-    throw Misuse(cat("the plan has no mesh '", mesh, "'", did_you_mean(mesh, known)));
+    throw UsageError(cat("the plan has no mesh '", mesh, "'", did_you_mean(mesh, known)));
 }
 
 std::vector<std::string> Member::meshes() const {
-    if (!state_) throw Misuse("this member was moved from");
+    if (!state_) throw UsageError("this member was moved from");
     auto names = std::vector<std::string>{};
-    for (const auto& place : state_->places) names.push_back(place.mesh.name);
+    for (const auto& mesh_entry : state_->mesh_entries) names.push_back(mesh_entry.mesh.name);
     return names;
 }
 
 int Member::rank() const {
-    if (!state_) throw Misuse("this member was moved from");
+    if (!state_) throw UsageError("this member was moved from");
     return state_->world->rank();
 }
 
-const Mesh& Member::mesh() const { return place_of(state_, mesh_).mesh.mesh; }
-bool Member::inside() const { return place_of(state_, mesh_).position.has_value(); }
+const Mesh& Member::mesh() const { return mesh_entry_of(state_, mesh_).mesh.mesh; }
+bool Member::inside() const { return mesh_entry_of(state_, mesh_).mesh_position.has_value(); }
 
 Coordinate Member::coord() const {
-    const auto& place = place_of(state_, mesh_);
-    return place.mesh.mesh.coord(inside_of(state_, place));
+    const auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    return mesh_entry.mesh.mesh.coord(inside_of(state_, mesh_entry));
 }
 
 int Member::at(std::string_view axis) const {
-    const auto& place = place_of(state_, mesh_);
-    if (const auto* seat = local_seat(place, axis); seat && inside()) return seat->position;
-    return place.mesh.mesh.index(inside_of(state_, place), axis);
+    const auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    if (const auto* group_entry = local_group_entry(mesh_entry, axis); group_entry && inside())
+        return group_entry->group_rank;
+    return mesh_entry.mesh.mesh.index(inside_of(state_, mesh_entry), axis);
 }
 
 bool Member::is_last(std::string_view axis) const {
-    const auto* seat = local_seat(place_of(state_, mesh_), axis);
-    return at(axis) == (seat && inside() ? seat->label->ranks.size() : mesh().size(axis)) - 1;
+    const auto* group_entry = local_group_entry(mesh_entry_of(state_, mesh_), axis);
+    return at(axis) == (group_entry && inside() ? group_entry->label->ranks.size() : mesh().size(axis)) - 1;
 }
 
 std::optional<int> Member::neighbor(std::string_view axis, int by, Edge edge) const {
-    const auto& place = place_of(state_, mesh_);
-    if (const auto* seat = local_seat(place, axis); seat && inside()) {
-        const auto& ranks = seat->label->ranks;
-        const auto next = detail::shifted(seat->position, by, ranks.size(), edge);
+    const auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    if (const auto* group_entry = local_group_entry(mesh_entry, axis); group_entry && inside()) {
+        const auto& ranks = group_entry->label->ranks;
+        const auto next = detail::shifted(group_entry->group_rank, by, ranks.size(), edge);
         return next < 0 ? std::nullopt : std::optional(ranks[next]);
     }
-    const auto found = place.mesh.mesh.neighbor(inside_of(state_, place), axis, by, edge);
-    if (!found || !place.mesh.placed) return found;
-    return (*place.mesh.placed)[static_cast<std::size_t>(*found)];
+    const auto found = mesh_entry.mesh.mesh.neighbor(inside_of(state_, mesh_entry), axis, by, edge);
+    if (!found || !mesh_entry.mesh.placed) return found;
+    return (*mesh_entry.mesh.placed)[static_cast<std::size_t>(*found)];
 }
 
 Communicator Member::on(std::span<const std::string_view> names) const {
-    auto& place = place_of(state_, mesh_);
-    const auto& seat = declared(place, names);
-    const auto position = inside_of(state_, place);
-    if (!seat.label) {
-        const auto group = place.mesh.mesh.group(position, seat.item.axes).pick(seat.item.picked);
-        throw Misuse(cat("rank ", rank(), " is not in pick '", seat.item.name, "', which is ",
-                         to_string(detail::Ranks{group, place.mesh.placed}), " here; use find(\"",
-                         seat.item.name, "\")"));
+    auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    const auto& group_entry = declared(mesh_entry, names);
+    const auto mesh_position = inside_of(state_, mesh_entry);
+    if (!group_entry.label) {
+        const auto group =
+            mesh_entry.mesh.mesh.group(mesh_position, group_entry.item.axes).pick(group_entry.item.picked);
+        throw UsageError(cat("rank ", rank(), " is not in pick '", group_entry.item.name, "', which is ",
+                             to_string(detail::Ranks{group, mesh_entry.mesh.placed}), " here; use find(\"",
+                             group_entry.item.name, "\")"));
     }
-    if (!seat.line)
-        throw Misuse(cat(seat.label->text(),
-                         " is lazy and not connected; every rank of the mesh calls prepare(", quoted(names),
-                         ") first"));
-    return Communicator(seat.line);
+    if (!group_entry.state)
+        throw UsageError(cat(group_entry.label->text(),
+                             " is lazy and not connected; every rank of the mesh calls prepare(",
+                             quoted(names), ") first"));
+    return Communicator(group_entry.state);
 }
 
 std::optional<Communicator> Member::find(std::span<const std::string_view> names) const {
-    const auto* seat = seat_of(place_of(state_, mesh_), names);
-    if (!seat || !seat->line) return std::nullopt;
-    return Communicator(seat->line);
+    const auto* group_entry = group_entry_of(mesh_entry_of(state_, mesh_), names);
+    if (!group_entry || !group_entry->state) return std::nullopt;
+    return Communicator(group_entry->state);
 }
 
 void Member::prepare(std::span<const std::string_view> names) const {
-    auto& place = place_of(state_, mesh_);
-    auto& seat = declared(place, names);
-    if (!seat.label || seat.line) return;
+    auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    auto& group_entry = declared(mesh_entry, names);
+    if (!group_entry.label || group_entry.state) return;
     const auto use = detail::WorldState::Use(*state_->world);
-    detail::connect_later(place, seat, state_->joining, state_->places);
-    state_->world->log(seat.label->member, cat("prepared ", seat.label->text()));
+    detail::connect_later(mesh_entry, group_entry, state_->joining, state_->mesh_entries);
+    state_->world->log(group_entry.label->member, cat("prepared ", group_entry.label->text()));
 }
 
 int Member::rank_at(const Coordinate& coordinate) const {
-    const auto& place = place_of(state_, mesh_);
-    const auto position = place.mesh.mesh.rank(coordinate);
-    return place.mesh.placed ? (*place.mesh.placed)[static_cast<std::size_t>(position)] : position;
+    const auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    const auto mesh_position = mesh_entry.mesh.mesh.rank(coordinate);
+    return mesh_entry.mesh.placed ? (*mesh_entry.mesh.placed)[static_cast<std::size_t>(mesh_position)]
+                                  : mesh_position;
 }
 
 std::string Member::prefix() const {
-    if (!state_) throw Misuse("this member was moved from");
-    for (const auto& place : state_->places)
-        if (place.position && (mesh_ < 0 || &place == &state_->places[static_cast<std::size_t>(mesh_)]))
-            return cat("[", to_string(place.mesh.mesh.coord(*place.position)), "]");
+    if (!state_) throw UsageError("this member was moved from");
+    for (const auto& mesh_entry : state_->mesh_entries)
+        if (mesh_entry.mesh_position &&
+            (mesh_ < 0 || &mesh_entry == &state_->mesh_entries[static_cast<std::size_t>(mesh_)]))
+            return cat("[", to_string(mesh_entry.mesh.mesh.coord(*mesh_entry.mesh_position)), "]");
     return cat("[rank ", rank(), "]");
 }
 
 std::string Member::host() const {
-    return state_ ? state_->world->host() : throw Misuse("this member was moved from");
+    return state_ ? state_->world->host() : throw UsageError("this member was moved from");
 }
 int Member::local_rank() const {
-    return state_ ? state_->world->local_rank() : throw Misuse("this member was moved from");
+    return state_ ? state_->world->local_rank() : throw UsageError("this member was moved from");
 }
 int Member::local_size() const {
-    return state_ ? state_->world->local_size() : throw Misuse("this member was moved from");
+    return state_ ? state_->world->local_size() : throw UsageError("this member was moved from");
 }
 
 int Member::channel_count() const {
-    if (!state_) throw Misuse("this member was moved from");
+    if (!state_) throw UsageError("this member was moved from");
     return static_cast<int>(state_->joining.channels.size());
 }
 

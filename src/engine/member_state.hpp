@@ -10,7 +10,7 @@ namespace rankmesh::detail {
 struct MemberState {
     std::shared_ptr<WorldState> world;
     Joining joining;
-    std::vector<Place> places = {};
+    std::vector<MeshEntry> mesh_entries = {};
 };
 
 }  // namespace rankmesh::detail

@@ -17,15 +17,15 @@ std::size_t bytes_of(const Piece<const void>& piece) { return piece.count * size
 }  // namespace
 
 Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
-               const Line& line)
+               const CommunicatorState& state)
     : like_(like),
       most_kept_(2 * options.bucket_bytes),
       ins_(ins.pieces().begin(), ins.pieces().end()),
       outs_(outs.pieces().begin(), outs.pieces().end()) {
-    const auto is_root = like.argument == line.rank;
-    if (like.operation == Operation::all_gather) parts_ = static_cast<std::size_t>(line.size);
+    const auto is_root = like.argument == state.rank;
+    if (like.operation == Operation::all_gather) parts_ = static_cast<std::size_t>(state.size);
     if (like.operation == Operation::broadcast) sends_ = is_root, receives_ = !is_root;
-    check(line);
+    check(state);
     check_overlap();
     fill(options);
 }
@@ -53,7 +53,7 @@ void Packed::fill(const ListOptions& options) {
     std::ranges::move(open, std::back_inserter(buckets_));
 }
 
-/// Throws Misuse if a byte would be written twice.
+/// Throws UsageError if a byte would be written twice.
 void Packed::check_overlap() const {
     auto order = std::vector<std::size_t>{};
     for (std::size_t i = 0; i < outs_.size(); ++i)
@@ -64,26 +64,27 @@ void Packed::check_overlap() const {
         const auto i = order[k - 1];
         const auto j = order[k];
         if (begin(j) < begin(i) + outs_[i].count * size_of(outs_[i].dtype))
-            throw Misuse(cat("buffers ", std::min(i, j), " and ", std::max(i, j),
-                             " of a list overlap; name what they share once"));
+            throw UsageError(cat("buffers ", std::min(i, j), " and ", std::max(i, j),
+                                 " of a list overlap; name what they share once"));
     }
 }
 
-void Packed::check(const Line& line) const {
+void Packed::check(const CommunicatorState& state) const {
     if (ins_.size() != outs_.size())
-        throw Misuse(cat("a list ", to_string(like_.operation), " on ", line.label->text(), " was given ",
-                         ins_.size(), " buffers in and ", outs_.size(), " out; both must be equal"));
+        throw UsageError(cat("a list ", to_string(like_.operation), " on ", state.label->text(),
+                             " was given ", ins_.size(), " buffers in and ", outs_.size(),
+                             " out; both must be equal"));
     for (std::size_t i = 0; i < ins_.size(); ++i) {
         const auto& in = ins_[i];
         try {
             if (reduces(like_.operation) && !in.known)
-                throw Misuse(cat(to_string(like_.reduction), " makes no sense on struct elements"));
+                throw UsageError(cat(to_string(like_.reduction), " makes no sense on struct elements"));
             if (in.dtype != outs_[i].dtype)
-                throw Misuse(
+                throw UsageError(
                     cat("it holds ", to_string(in.dtype), " in and ", to_string(outs_[i].dtype), " out"));
-            detail::check(single(i), line);
-        } catch (const Misuse& misuse) {
-            throw Misuse(cat("buffer ", i, " of a list: ", misuse.what()));
+            detail::check(single(i), state);
+        } catch (const UsageError& error) {
+            throw UsageError(cat("buffer ", i, " of a list: ", error.what()));
         }
     }
 }
@@ -139,26 +140,26 @@ void Packed::unpack(const Bucket& bucket, const char* staging) const {
         }
 }
 
-void Packed::run(const Line& line) {
+void Packed::run(const CommunicatorState& state) {
     auto most = std::size_t{0};
     for (const auto& bucket : buckets_) most = std::max(most, staging_bytes(bucket));
-    staging_ = line.channel->staging(most);
+    staging_ = state.channel->staging(most);
     for (const auto& bucket : buckets_) {
-        line.channel->run(pack(bucket, staging_.data.get()), *line.label, line.deadline);
+        state.channel->run(pack(bucket, staging_.data.get()), *state.label, state.timeout);
         unpack(bucket, staging_.data.get());
     }
-    give_back(line);
+    give_back(state);
 }
 
 /// What a blocking list of such buckets needs stays for the next one.
-void Packed::give_back(const Line& line) {
-    if (staging_.bytes <= most_kept_) line.channel->keep(std::move(staging_));
+void Packed::give_back(const CommunicatorState& state) {
+    if (staging_.bytes <= most_kept_) state.channel->keep(std::move(staging_));
 }
 
-std::vector<Call> Packed::pack(const Line& line) {
+std::vector<Call> Packed::pack(const CommunicatorState& state) {
     auto sum = std::size_t{0};
     for (const auto& bucket : buckets_) sum += staging_bytes(bucket);
-    staging_ = line.channel->staging(sum);
+    staging_ = state.channel->staging(sum);
     auto calls = std::vector<Call>{};
     auto* at = staging_.data.get();
     for (const auto& bucket : buckets_) {
@@ -168,13 +169,13 @@ std::vector<Call> Packed::pack(const Line& line) {
     return calls;
 }
 
-void Packed::unpack(const Line& line) {
+void Packed::unpack(const CommunicatorState& state) {
     const auto* at = staging_.data.get();
     for (const auto& bucket : buckets_) {
         unpack(bucket, at);
         at += staging_bytes(bucket);
     }
-    give_back(line);
+    give_back(state);
 }
 
 }  // namespace rankmesh::detail

@@ -14,17 +14,17 @@ namespace rankmesh::detail {
 /// where they are reduced, large ones and those of a device travel as they are.
 class Packed {
 public:
-    /// Throws Misuse for a list that the operation can not take, before anything is copied or sent.
+    /// Throws UsageError for a list that the operation cannot take, before anything is copied or sent.
     Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
-           const Line& line);
+           const CommunicatorState& state);
 
     bool empty() const { return buckets_.empty(); }
     /// Runs the calls one after the other, through the space of the largest bucket.
-    void run(const Line& line);
+    void run(const CommunicatorState& state);
     /// Copies all in, for calls that are to be started as one.
-    std::vector<Call> pack(const Line& line);
+    std::vector<Call> pack(const CommunicatorState& state);
     /// Copies the results out, once those are complete.
-    void unpack(const Line& line);
+    void unpack(const CommunicatorState& state);
 
 private:
     /// Buffers that travel together.
@@ -35,9 +35,9 @@ private:
     };
 
     void fill(const ListOptions& options);
-    void check(const Line& line) const;
+    void check(const CommunicatorState& state) const;
     void check_overlap() const;
-    void give_back(const Line& line);
+    void give_back(const CommunicatorState& state);
     Call single(std::size_t piece) const;
     std::size_t staging_bytes(const Bucket& bucket) const;
     Call pack(const Bucket& bucket, char* staging) const;

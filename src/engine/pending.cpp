@@ -12,17 +12,17 @@
 namespace rankmesh {
 
 Pending::Pending() = default;
-Pending::Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket)
-    : line_(std::move(line)), ticket_(ticket), exceptions_(std::uncaught_exceptions()) {}
-Pending::Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket,
+Pending::Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket)
+    : state_(std::move(state)), ticket_(ticket), exceptions_(std::uncaught_exceptions()) {}
+Pending::Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket,
                  std::unique_ptr<detail::Packed> packed)
-    : line_(std::move(line)),
+    : state_(std::move(state)),
       ticket_(ticket),
       packed_(std::move(packed)),
       exceptions_(std::uncaught_exceptions()) {}
 
 Pending::Pending(Pending&& other) noexcept
-    : line_(std::move(other.line_)),
+    : state_(std::move(other.state_)),
       ticket_(other.ticket_),
       packed_(std::move(other.packed_)),
       ordered_(other.ordered_),
@@ -31,7 +31,7 @@ Pending::Pending(Pending&& other) noexcept
 Pending& Pending::operator=(Pending&& other) noexcept {
     if (this != &other) {
         leave();
-        line_ = std::move(other.line_);
+        state_ = std::move(other.state_);
         ticket_ = other.ticket_;
         packed_ = std::move(other.packed_);
         ordered_ = other.ordered_;
@@ -46,34 +46,34 @@ void Pending::wait() { finish(false); }
 void Pending::synchronize() { finish(true); }
 
 void Pending::finish(bool synchronize) {
-    if (!line_ || (ordered_ && !synchronize)) return;
-    auto line = std::shared_ptr<detail::Line>{};  // which the use must not outlive
-    const auto use = detail::Channel::Use(*line_->channel, *line_->label);
-    line = std::move(line_);
+    if (!state_ || (ordered_ && !synchronize)) return;
+    auto state = std::shared_ptr<detail::CommunicatorState>{};  // which the use must not outlive
+    const auto use = detail::Channel::Use(*state_->channel, *state_->label);
+    state = std::move(state_);
     try {
         if (synchronize)
-            line->channel->synchronize(ticket_, *line->label, line->deadline);
+            state->channel->synchronize(ticket_, *state->label, state->timeout);
         else
-            line->channel->wait(ticket_, *line->label, line->deadline);
-    } catch (const Misuse&) {
-        line_ = line;  // it was not even tried: the operation still has the buffers
+            state->channel->wait(ticket_, *state->label, state->timeout);
+    } catch (const UsageError&) {
+        state_ = state;  // it was not even tried: the operation still has the buffers
         throw;
     }
     // What fails otherwise has let go of them.
-    ordered_ = !synchronize && line->space == Space::device;
-    if (ordered_) line_ = line;
-    if (packed_) packed_->unpack(*line);
+    ordered_ = !synchronize && state->space == Space::device;
+    if (ordered_) state_ = state;
+    if (packed_) packed_->unpack(*state);
     packed_ = nullptr;
 }
 
 bool Pending::done() {
-    if (!line_) return true;
-    const auto use = detail::Channel::Use(*line_->channel, *line_->label);
-    return line_->channel->done(ticket_);
+    if (!state_) return true;
+    const auto use = detail::Channel::Use(*state_->channel, *state_->label);
+    return state_->channel->done(ticket_);
 }
 
 void Pending::leave() noexcept {
-    if (!line_) return;
+    if (!state_) return;
     if (!ordered_ && std::uncaught_exceptions() <= exceptions_) {
         try {
             wait();
@@ -83,11 +83,11 @@ void Pending::leave() noexcept {
     }
     // Waited for on a device, the buffers are the stream's. Unwinding, or on a thread that may not wait: what
     // still has buffers that are about to go must let go of them.
-    if (line_ && ordered_)
-        line_->channel->forget(ticket_);
-    else if (line_)
-        line_->channel->leave(ticket_, *line_->label);
-    line_ = nullptr;
+    if (state_ && ordered_)
+        state_->channel->forget(ticket_);
+    else if (state_)
+        state_->channel->leave(ticket_, *state_->label);
+    state_ = nullptr;
     packed_ = nullptr;
 }
 

@@ -19,10 +19,10 @@ inline std::string to_text(std::chrono::nanoseconds duration) {
     return cat(count, " ns");
 }
 
-/// Throws Misuse for a deadline that is not longer than nothing.
-inline void check_deadline(std::chrono::nanoseconds deadline) {
-    if (deadline <= std::chrono::nanoseconds::zero())
-        throw Misuse(cat("a deadline of ", to_text(deadline), "; it must be longer than nothing"));
+/// Throws UsageError for a timeout that is not positive.
+inline void check_timeout(std::chrono::nanoseconds timeout) {
+    if (timeout <= std::chrono::nanoseconds::zero())
+        throw UsageError(cat("a timeout of ", to_text(timeout), "; it must be positive"));
 }
 
 /// For errors of engines whose worlds have no survivors.
@@ -31,10 +31,10 @@ inline constexpr auto what_survives =
     "by "
     "one";
 
-/// When a deadline that begins now passes; one of more than ten years passes in ten.
-inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds deadline) {
+/// When a timeout that begins now passes; one of more than ten years passes in ten.
+inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds timeout) {
     return std::chrono::steady_clock::now() +
-           std::min<std::chrono::nanoseconds>(deadline, std::chrono::hours(87660));
+           std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(87660));
 }
 
 }  // namespace rankmesh::detail

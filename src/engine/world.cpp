@@ -15,13 +15,13 @@
 namespace rankmesh {
 
 WorldOptions detail::settled(WorldOptions options) {
-    check_deadline(options.deadline);
+    check_timeout(options.timeout);
     if (!options.checked) {
         const auto* given = std::getenv("RANKMESH_CHECK");
         const auto text = std::string_view(given ? given : "0");
         if (text != "0" && text != "1")
-            throw Misuse(cat("RANKMESH_CHECK='", text,
-                             "' is neither 0 nor 1; set it to 1 to compare calls, or unset it"));
+            throw UsageError(cat("RANKMESH_CHECK='", text,
+                                 "' is neither 0 nor 1; set it to 1 to compare calls, or unset it"));
         options.checked = text == "1";
     }
     return options;
@@ -54,7 +54,7 @@ World::~World() {
 namespace {
 
 detail::WorldState& checked(const std::shared_ptr<detail::WorldState>& state) {
-    if (!state) throw Misuse("this world was moved from");
+    if (!state) throw UsageError("this world was moved from");
     return *state;
 }
 
@@ -69,10 +69,10 @@ Member World::join(const Plan& plan) { return join(plan, std::nullopt); }
 Member World::join(const MeshSpec& mesh, const Declaration& options) {
     auto declaration = options;
     declaration.mesh = mesh;
-    auto wrong = std::optional<Misuse>{};
+    auto wrong = std::optional<UsageError>{};
     if (options.mesh != Declaration{}.mesh)
-        wrong = Misuse(detail::cat("the mesh was given twice, as ", to_string(mesh), " and as ",
-                                   to_string(options.mesh)));
+        wrong = UsageError(detail::cat("the mesh was given twice, as ", to_string(mesh), " and as ",
+                                       to_string(options.mesh)));
     return join(std::span(&declaration, 1), std::move(wrong));
 }
 
@@ -85,14 +85,14 @@ World World::sub(const std::vector<int>& ranks) {
     auto sorted = ranks;
     std::ranges::sort(sorted);
     const auto listed = detail::cat("a world of the ranks ", ranks_to_string(ranks));
-    if (ranks.empty()) throw Misuse("a world of no ranks was asked for; list at least this one");
+    if (ranks.empty()) throw UsageError("a world of no ranks was asked for; list at least this one");
     if (sorted.front() < 0 || sorted.back() >= world.size())
-        throw Misuse(detail::cat(listed, " was asked for; the world has ranks 0..", world.size() - 1));
+        throw UsageError(detail::cat(listed, " was asked for; the world has ranks 0..", world.size() - 1));
     if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-        throw Misuse(detail::cat(listed, " was asked for, which lists ", *twice, " twice"));
+        throw UsageError(detail::cat(listed, " was asked for, which lists ", *twice, " twice"));
     if (!std::ranges::binary_search(sorted, world.rank()))
-        throw Misuse(detail::cat(listed, " was asked for by rank ", world.rank(),
-                                 ", which it leaves out; only its ranks call sub"));
+        throw UsageError(detail::cat(listed, " was asked for by rank ", world.rank(),
+                                     ", which it leaves out; only its ranks call sub"));
     const auto use = detail::WorldState::Use(world);
     auto sub = World(world.sub(ranks));
     world.log(detail::cat("rank ", world.rank()), detail::cat("is rank ", sub.rank(), " of ", listed));
@@ -102,8 +102,8 @@ World World::sub(const std::vector<int>& ranks) {
 World World::survivors(std::chrono::nanoseconds grace) {
     auto& world = checked(state_);
     if (grace <= std::chrono::nanoseconds::zero())
-        throw Misuse(detail::cat("survivors of a grace of ", detail::to_text(grace),
-                                 " were asked for; it must be longer than nothing"));
+        throw UsageError(detail::cat("survivors of a grace of ", detail::to_text(grace),
+                                     " were asked for; it must be positive"));
     const auto use = detail::WorldState::Use(world);
     auto rest = World(world.survivors(grace));
     world.log(detail::cat("rank ", world.rank()),
@@ -111,7 +111,7 @@ World World::survivors(std::chrono::nanoseconds grace) {
     return rest;
 }
 
-Member World::join(std::span<const Declaration> plan, std::optional<Misuse> wrong) {
+Member World::join(std::span<const Declaration> plan, std::optional<UsageError> wrong) {
     auto& world = checked(state_);
     const auto use = detail::WorldState::Use(world);
     const auto begin = std::chrono::steady_clock::now();
@@ -119,16 +119,16 @@ Member World::join(std::span<const Declaration> plan, std::optional<Misuse> wron
         detail::MemberState{.world = state_,
                             .joining = {.exchange = world.exchange(),
                                         .key = detail::cat("join ", ++world.joins),
-                                        .deadline = world.options.deadline,
+                                        .timeout = world.options.timeout,
                                         .world = state_,
                                         .device = world.device(),
                                         .checked = *world.options.checked}});
-    state->places = detail::join(plan, std::move(wrong), state->joining);
-    auto member = Member(state, state->places.size() == 1 ? 0 : -1, true);
+    state->mesh_entries = detail::join(plan, std::move(wrong), state->joining);
+    auto member = Member(state, state->mesh_entries.size() == 1 ? 0 : -1, true);
     if (world.options.log) {
         auto meshes = std::string{};
-        for (const auto& place : state->places)
-            detail::append(meshes, detail::cat(meshes.empty() ? "" : ", ", to_string(place.mesh.mesh)));
+        for (const auto& mesh_entry : state->mesh_entries)
+            detail::append(meshes, detail::cat(meshes.empty() ? "" : ", ", to_string(mesh_entry.mesh.mesh)));
         const auto prefix = member.prefix();
         const auto beside = world.device() ? world.device()->report() : std::string{};
         const auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);

@@ -13,14 +13,14 @@
 
 namespace rankmesh::detail {
 
-/// The options with what the environment says where they say nothing; throws Misuse for a deadline that is
-/// not longer than nothing, and for a RANKMESH_CHECK that is neither 0 nor 1.
+/// The options with what the environment says where they say nothing; throws UsageError for a timeout that is
+/// not positive, and for a RANKMESH_CHECK that is neither 0 nor 1.
 WorldOptions settled(WorldOptions options);
 
 /// What an engine implements for one rank of a world.
 class WorldState {
 public:
-    /// Throws Misuse as `settled` does.
+    /// Throws UsageError as `settled` does.
     explicit WorldState(const WorldOptions& options) : options(settled(options)) {}
     virtual ~WorldState() = default;
     WorldState(const WorldState&) = delete;
@@ -32,7 +32,7 @@ public:
     virtual void leave(const std::string& what) noexcept = 0;
     /// A world of these ranks, which are valid and hold this one; called by them only.
     virtual std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) = 0;
-    /// A world of the ranks that call this within `grace`; throws Misuse where a job ends with its first
+    /// A world of the ranks that call this within `grace`; throws UsageError where a job ends with its first
     /// rank.
     virtual std::shared_ptr<WorldState> survivors(Duration grace) = 0;
     /// The name of this rank's host.
@@ -57,13 +57,14 @@ public:
         return static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     }
 
-    /// Marks the world as in use by one thread for a collective of its own; throws Misuse if another thread
-    /// is in one.
+    /// Marks the world as in use by one thread for a collective of its own; throws UsageError if another
+    /// thread is in one.
     class Use {
     public:
         explicit Use(WorldState& world) : world_(world) {
             if (world_.in_use_.exchange(true))
-                throw Misuse("two threads join or prepare in one world at once; one thread at a time may");
+                throw UsageError(
+                    "two threads join or prepare in one world at once; one thread at a time may");
         }
         ~Use() { world_.in_use_ = false; }
         Use(const Use&) = delete;

@@ -58,14 +58,15 @@ std::string in_brackets(std::span<const std::int64_t> numbers) {
 
 DType dtype_of_tensor(TensorType type) {
     if (type.lanes != 1)
-        throw Misuse(cat("a tensor was given whose elements have ", type.lanes, " lanes of ", name_of(type),
-                         "; give the lanes as its last dimension"));
+        throw UsageError(cat("a tensor was given whose elements have ", type.lanes, " lanes of ",
+                             name_of(type), "; give the lanes as its last dimension"));
     const auto found = std::ranges::find(types, type);
     if (found == std::end(types))
-        throw Misuse(cat("a tensor of ", name_of(type),
-                         " was given; what can be carried is int and uint of 8, 16, 32 and 64 bits, bool, "
-                         "float of 16, 32 and 64, bfloat of 16, float8_e4m3fn and float8_e5m2. View it as "
-                         "one of these, as uint of 8 bits to move it"));
+        throw UsageError(
+            cat("a tensor of ", name_of(type),
+                " was given; what can be carried is int and uint of 8, 16, 32 and 64 bits, bool, "
+                "float of 16, 32 and 64, bfloat of 16, float8_e4m3fn and float8_e5m2. View it as "
+                "one of these, as uint of 8 bits to move it"));
     return static_cast<DType>(found - std::begin(types));
 }
 
@@ -78,21 +79,21 @@ Space space_of_tensor(int device_type) {
         case 13:  // kDLCUDAManaged: what fills it is ordered on a stream, as on a device
             return Space::device;
         default:
-            throw Misuse(cat("a tensor on device type ", device_type,
-                             " of DLPack was given; ranks work on the host's memory (1 kDLCPU, 3 "
-                             "kDLCUDAHost) and CUDA's (2 kDLCUDA, 13 kDLCUDAManaged): copy it there"));
+            throw UsageError(cat("a tensor on device type ", device_type,
+                                 " of DLPack was given; ranks work on the host's memory (1 kDLCPU, 3 "
+                                 "kDLCUDAHost) and CUDA's (2 kDLCUDA, 13 kDLCUDAManaged): copy it there"));
     }
 }
 
-/// Throws Misuse if a length is negative, or the bytes are more than can be addressed.
+/// Throws UsageError if a length is negative, or the bytes are more than can be addressed.
 std::size_t size_of_shape(std::span<const std::int64_t> shape, std::size_t bytes_each) {
     for (auto length : shape)
-        if (length < 0) throw Misuse(cat("the shape ", in_brackets(shape), " has a negative length"));
+        if (length < 0) throw UsageError(cat("the shape ", in_brackets(shape), " has a negative length"));
     if (std::ranges::find(shape, 0) != shape.end()) return 0;
     auto bytes = static_cast<std::int64_t>(bytes_each);
     for (auto length : shape)
         if (__builtin_mul_overflow(bytes, length, &bytes))
-            throw Misuse(
+            throw UsageError(
                 cat("the shape ", in_brackets(shape), " has more elements than memory has room for"));
     return static_cast<std::size_t>(bytes) / bytes_each;
 }
@@ -113,7 +114,7 @@ void check_strides(std::span<const std::int64_t> shape, const std::int64_t* give
     const auto wanted = row_major(shape);
     for (std::size_t i = 0; i < shape.size(); ++i)
         if (shape[i] != 1 && given[i] != wanted[i])
-            throw Misuse(cat(
+            throw UsageError(cat(
                 "a tensor of shape ", in_brackets(shape), " and strides ", in_brackets({given, shape.size()}),
                 " was given, whose elements do not lie one after "
                 "the other; strides of ",
@@ -126,17 +127,18 @@ Memory<void> memory_of(const TensorView& tensor) {
     const auto dtype = dtype_of_tensor(tensor.type);
     const auto space = space_of_tensor(tensor.device_type);
     if (tensor.dimensions < 0 || (tensor.dimensions > 0 && !tensor.shape))
-        throw Misuse(cat("a tensor of ", tensor.dimensions, " dimensions was given, and no shape"));
+        throw UsageError(cat("a tensor of ", tensor.dimensions, " dimensions was given, and no shape"));
     const auto shape = std::span(tensor.shape, static_cast<std::size_t>(tensor.dimensions));
     const auto size = size_of_shape(shape, size_of(dtype));
     if (size == 0) return {tensor.data, 0, dtype, space};
     if (tensor.strides) check_strides(shape, tensor.strides);
     if (!tensor.data)
-        throw Misuse(cat("a tensor of shape ", in_brackets(shape), " was given without its data"));
+        throw UsageError(cat("a tensor of shape ", in_brackets(shape), " was given without its data"));
     auto* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
     if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) != 0)
-        throw Misuse(cat("a tensor of ", to_string(dtype), " was given that does not begin at a multiple of ",
-                         size_of(dtype), " bytes: copy it to where it does"));
+        throw UsageError(cat("a tensor of ", to_string(dtype),
+                             " was given that does not begin at a multiple of ", size_of(dtype),
+                             " bytes: copy it to where it does"));
     return {data, size, dtype, space};
 }
 
@@ -145,22 +147,22 @@ TensorType tensor_type_of(DType dtype) { return types[static_cast<std::size_t>(d
 std::vector<std::int64_t> strides_of(std::span<const std::int64_t> shape, std::size_t size) {
     const auto held = size_of_shape(shape, 1);
     if (held != size)
-        throw Misuse(
+        throw UsageError(
             cat("the shape ", in_brackets(shape), " holds ", held, " elements, and the memory ", size));
     return row_major(shape);
 }
 
 void device_is_missing() {
-    throw Misuse("memory of a device was given to tensor_of; say in .device which one holds it");
+    throw UsageError("memory of a device was given to tensor_of; say in .device which one holds it");
 }
 
 void wrong_tensor_version(unsigned what, unsigned known) {
-    throw Misuse(cat("a tensor of DLPack ", what, " was given to a program that knows version ", known,
-                     "; ask its producer for that one, and call the deleter of this"));
+    throw UsageError(cat("a tensor of DLPack ", what, " was given to a program that knows version ", known,
+                         "; ask its producer for that one, and call the deleter of this"));
 }
 
 void tensor_is_read_only() {
-    throw Misuse("a read-only tensor was given to be written; const_memory_of gives it to be read");
+    throw UsageError("a read-only tensor was given to be written; const_memory_of gives it to be read");
 }
 
 }  // namespace rankmesh::detail

@@ -20,15 +20,15 @@ void check_adoptable(MPI_Comm comm) {
     MPI_Initialized(&initialised);
     MPI_Finalized(&finalised);
     if (!initialised || finalised)
-        throw Misuse(
+        throw UsageError(
             "a communicator was given to adopt, but MPI does not run; call MPI_Init before, and "
             "MPI_Finalize after the world has gone");
     if (comm == MPI_COMM_NULL)
-        throw Misuse("MPI_COMM_NULL was given to adopt; only members of a communicator call it");
+        throw UsageError("MPI_COMM_NULL was given to adopt; only members of a communicator call it");
     auto between = 0;
     MPI_Comm_test_inter(comm, &between);
     if (between)
-        throw Misuse(
+        throw UsageError(
             "an intercommunicator was given to adopt; give an intracommunicator, as MPI_Intercomm_merge "
             "makes");
 }
@@ -37,20 +37,20 @@ void check_adoptable(MPI_Comm comm) {
 
 rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options) {
     check_adoptable(comm);
-    auto runtime = detail::Runtime::acquire(0, nullptr, options.multithreaded, options.deadline);
+    auto runtime = detail::Runtime::acquire(0, nullptr, options.multithreaded, options.timeout);
     return AdoptedWorld(detail::MpiWorld::over(std::move(runtime), comm, options));
 }
 
 MPI_Comm native(const Communicator& communicator) {
     const auto on_host = communicator.host();
-    const auto& line = detail::Access::line(on_host);
-    const detail::Channel* engine = line.channel.get();
+    const auto& state = detail::Access::state(on_host);
+    const detail::Channel* engine = state.channel.get();
     if (const auto* checked = dynamic_cast<const detail::CheckedChannel*>(engine))
         engine = &checked->engine();
     if (const auto* channel = dynamic_cast<const detail::MpiChannel*>(engine)) return channel->comm();
-    if (line.world->engine() == "mpi") return MPI_COMM_SELF;
-    throw Misuse(detail::cat(communicator.label(), " is made of ", line.world->engine(),
-                             ", which has no MPI communicator"));
+    if (state.world->engine() == "mpi") return MPI_COMM_SELF;
+    throw UsageError(detail::cat(communicator.label(), " is made of ", state.world->engine(),
+                                 ", which has no MPI communicator"));
 }
 
 }  // namespace rankmesh::mpi

@@ -22,11 +22,11 @@ int device_of(ncclComm_t comm, detail::WorldState& host) {
     auto device = 0;
     if (!comm || nccl.count(comm, &size) != ncclSuccess || nccl.user_rank(comm, &rank) != ncclSuccess ||
         nccl.device(comm, &device) != ncclSuccess)
-        throw Misuse(detail::cat("rank ", host.rank(), " adopts what is no communicator of NCCL"));
+        throw UsageError(detail::cat("rank ", host.rank(), " adopts what is no communicator of NCCL"));
     if (size != host.size() || rank != host.rank())
-        throw Misuse(detail::cat("rank ", host.rank(), " of ", host.size(),
-                                 " adopts a communicator in which it is rank ", rank, " of ", size,
-                                 "; both must be equal"));
+        throw UsageError(detail::cat("rank ", host.rank(), " of ", host.size(),
+                                     " adopts a communicator in which it is rank ", rank, " of ", size,
+                                     "; both must be equal"));
     return device;
 }
 
@@ -38,8 +38,8 @@ World adopt(const rankmesh::World& host, ncclComm_t comm) {
     auto device = 0;
     try {
         device = device_of(comm, *state);
-    } catch (const Misuse& misuse) {
-        wrong = detail::cat("m", misuse.what());
+    } catch (const UsageError& error) {
+        wrong = detail::cat("m", error.what());
     } catch (const Error& error) {
         wrong = detail::cat("e", error.what());
     }
@@ -49,12 +49,12 @@ World adopt(const rankmesh::World& host, ncclComm_t comm) {
 }
 
 ncclComm_t native(const Communicator& communicator) {
-    const detail::Channel* engine = detail::Access::line(communicator).channel.get();
+    const detail::Channel* engine = detail::Access::state(communicator).channel.get();
     if (const auto* checked = dynamic_cast<const detail::CheckedDeviceChannel*>(engine))
         engine = &checked->engine();
     if (const auto* channel = dynamic_cast<const detail::NcclChannel*>(engine)) return channel->comm();
-    throw Misuse(detail::cat(communicator.label(), " works on ", to_string(communicator.space()),
-                             " memory, without NCCL; take on() of a world on devices, not its host()"));
+    throw UsageError(detail::cat(communicator.label(), " works on ", to_string(communicator.space()),
+                                 " memory, without NCCL; take on() of a world on devices, not its host()"));
 }
 
 }  // namespace rankmesh::nccl

@@ -159,9 +159,9 @@ void check_fits(int last_rank, const std::string& mesh, const Cluster& cluster) 
     auto levels = std::vector<Cluster::Level>(cluster.levels().begin(), cluster.levels().end());
     const auto inside = cluster.size() / levels.front().count;
     levels.front().count = last_rank / inside + 1;
-    throw Misuse(detail::cat("mesh ", mesh, " reaches rank ", last_rank, ", but cluster ", to_string(cluster),
-                             " has ", cluster.size(), " devices; it fits on ",
-                             to_string(Cluster(std::move(levels)))));
+    throw UsageError(detail::cat("mesh ", mesh, " reaches rank ", last_rank, ", but cluster ",
+                                 to_string(cluster), " has ", cluster.size(), " devices; it fits on ",
+                                 to_string(Cluster(std::move(levels)))));
 }
 
 /// `rack 1 node 3`: the numbers down to the boxed level.

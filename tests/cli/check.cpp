@@ -17,7 +17,7 @@ nlohmann::json json_check(const std::string& words, int limit = 256) {
     return nlohmann::json::parse(check(words + " --json", limit).output);
 }
 
-TEST(CheckVerb, CountsTheGroupsOfEverySetAndWhatARankHolds) {
+TEST(CheckSubcommand, CountsTheGroupsOfEverySetAndWhatARankHolds) {
     for (const auto& mesh : meshes()) {
         const auto json = json_check(quoted(mesh));
         auto own = 0;
@@ -37,7 +37,7 @@ TEST(CheckVerb, CountsTheGroupsOfEverySetAndWhatARankHolds) {
     }
 }
 
-TEST(CheckVerb, SaysWhatEachEngineNeeds) {
+TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
     const auto outcome = check("'dp=4 pp=2 cp=1 tp=4' --over dp,cp --over tp,dp", 20000);
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_EQ(outcome.output,
@@ -59,7 +59,7 @@ TEST(CheckVerb, SaysWhatEachEngineNeeds) {
               "        take is known at join\n");
 }
 
-TEST(CheckVerb, TakesNoMoreForAMillionRanks) {
+TEST(CheckSubcommand, TakesNoMoreForAMillionRanks) {
     const auto words = std::string("'pp=16 dp=* cp=2 tp=8' --world 1048576 --over dp,cp");
     const auto json = json_check(words);
     EXPECT_EQ(json["communicators"]["most"], 5);
@@ -73,7 +73,7 @@ TEST(CheckVerb, TakesNoMoreForAMillionRanks) {
     EXPECT_EQ(check("'a=1024 b=1024 c=1024' --axes a", 2000).exit_code, 0);
 }
 
-TEST(CheckVerb, FailsWhereAProcessMayNotOpenWhatGlooNeeds) {
+TEST(CheckSubcommand, FailsWhereAProcessMayNotOpenWhatGlooNeeds) {
     const auto words = std::string("'dp=300 tp=2'");
     const auto json = json_check(words);
     EXPECT_EQ(json["fits"], false);
@@ -95,7 +95,7 @@ TEST(CheckVerb, FailsWhereAProcessMayNotOpenWhatGlooNeeds) {
     EXPECT_EQ(check(words + " --engine mpi").exit_code, 0);
 }
 
-TEST(CheckVerb, DeclaresTheAxesThatItIsGiven) {
+TEST(CheckSubcommand, DeclaresTheAxesThatItIsGiven) {
     const auto only = [](const std::string& words) {
         auto names = std::vector<std::string>{};
         const auto json = json_check("'pp=2 dp=2 tp=2' " + words);
@@ -112,7 +112,7 @@ TEST(CheckVerb, DeclaresTheAxesThatItIsGiven) {
     EXPECT_EQ(nothing["sets"], nlohmann::json::array());
 }
 
-TEST(CheckVerb, SaysWhatRanksOutsideTheMeshHold) {
+TEST(CheckSubcommand, SaysWhatRanksOutsideTheMeshHold) {
     const auto outcome = check("'dp=2 tp=2' --world 6");
     EXPECT_NE(outcome.output.find("dp=2 tp=2 · 4 ranks of 6\n"), std::string::npos) << outcome.output;
     EXPECT_NE(outcome.output.find("\na rank holds 2 communicators, the 2 ranks outside the mesh none but "
@@ -126,7 +126,7 @@ TEST(CheckVerb, SaysWhatRanksOutsideTheMeshHold) {
     EXPECT_EQ(placed["communicators"], nlohmann::json::parse(R"({"most":2,"least":0})"));
 }
 
-TEST(CheckVerb, IsReadableOnANarrowTerminalAndHasNoColourInAPipe) {
+TEST(CheckSubcommand, IsReadableOnANarrowTerminalAndHasNoColourInAPipe) {
     for (auto width : {40, 80}) {
         const auto outcome =
             check("'dp=300 tp=2' --world 601", 64, "export COLUMNS=" + std::to_string(width) + ";");
@@ -139,7 +139,7 @@ TEST(CheckVerb, IsReadableOnANarrowTerminalAndHasNoColourInAPipe) {
     }
 }
 
-TEST(CheckVerb, AWrongWordIsMisuse) {
+TEST(CheckSubcommand, AWrongWordIsAUsageError) {
     const auto expect_misuse = [](const std::string& words, const std::string& text) {
         const auto outcome = check(words);
         EXPECT_EQ(outcome.exit_code, 2) << words;

@@ -195,7 +195,7 @@ TEST(As, SaysNoWithTheReason) {
               "tp=2 stand "
               "elsewhere; give the mesh in that order, or see rankmesh convert");
     expect_no("show 'dp=2 tp=2' --as llamafactory", 1,
-              "dp=2 tp=2 can not be said in llamafactory: tp=2: LlamaFactory shards and replicates a model; "
+              "dp=2 tp=2 cannot be said in llamafactory: tp=2: LlamaFactory shards and replicates a model; "
               "it does not "
               "split it over ranks");
     expect_no("show 'dp=2 tp=2' --as megtron", 2,

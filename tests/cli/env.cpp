@@ -6,7 +6,7 @@
 namespace rankmesh::tests {
 namespace {
 
-TEST(EnvVerb, PrintsLinesThatAShellTakes) {
+TEST(EnvSubcommand, PrintsLinesThatAShellTakes) {
     EXPECT_EQ(rankmesh("env 'pp=4 data-parallel=2' --rank 3").output,
               "export RANKMESH_RANK=3\nexport RANKMESH_INSIDE=1\nexport RANKMESH_PP=1\nexport "
               "RANKMESH_PP_SIZE=4\nexport RANKMESH_DATA_PARALLEL=1\n"
@@ -19,7 +19,7 @@ TEST(EnvVerb, PrintsLinesThatAShellTakes) {
         << "the programs that the script starts see them";
 }
 
-TEST(EnvVerb, TakesTheRankOfTheInnermostLauncher) {
+TEST(EnvSubcommand, TakesTheRankOfTheInnermostLauncher) {
     const auto order =
         std::vector<std::pair<std::string, std::string>>{{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                          {"PMI_RANK", "PMI_SIZE"},
@@ -36,7 +36,7 @@ TEST(EnvVerb, TakesTheRankOfTheInnermostLauncher) {
     }
 }
 
-TEST(EnvVerb, SaysNoForARankOfTheWorldOutsideTheMesh) {
+TEST(EnvSubcommand, SaysNoForARankOfTheWorldOutsideTheMesh) {
     const auto outside = rankmesh("env 'dp=4'", "export RANK=5 WORLD_SIZE=8;");
     EXPECT_EQ(outside.output,
               "export RANKMESH_RANK=5\nexport RANKMESH_INSIDE=0\nexport RANKMESH_DP_SIZE=4\n");
@@ -44,7 +44,7 @@ TEST(EnvVerb, SaysNoForARankOfTheWorldOutsideTheMesh) {
     EXPECT_EQ(rankmesh("env 'dp=4'", "export RANK=3 WORLD_SIZE=8;").exit_code, 0);
 }
 
-TEST(EnvVerb, RefusesWhatItCanNotKnow) {
+TEST(EnvSubcommand, RefusesWhatItCannotKnow) {
     const auto refusal = [](const std::string& words, const std::string& environment = "") {
         const auto outcome = rankmesh(words, environment);
         EXPECT_EQ(outcome.exit_code, 2);

@@ -12,7 +12,7 @@ void expect_misuse(const std::string& words, const std::string& text) {
     EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
 }
 
-TEST(Misuse, IsOneSentenceThatNamesTheNearestSpelling) {
+TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     expect_misuse("show dp=8 --colour never",
                   "rankmesh show has no option '--colour'; did you mean '--color'?");
     expect_misuse("show dp=8 --frobnicate",
@@ -22,14 +22,14 @@ TEST(Misuse, IsOneSentenceThatNamesTheNearestSpelling) {
                   "--color is auto, always or never, not 'alwys'; did you mean 'always'?");
     expect_misuse("groups 'dp=8 tp=2' ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
     expect_misuse("rank 'dp=8 tp=2' dp=1,tpp=0", "mesh dp=8 tp=2 has no axis 'tpp'; did you mean 'tp'?");
-    const auto verb = rankmesh("shwo dp=8");
-    EXPECT_EQ(verb.exit_code, 2);
-    EXPECT_TRUE(verb.output.starts_with(
-        "rankmesh: no verb is named 'shwo'; there are show, rank, groups, check, convert, env"));
-    EXPECT_TRUE(verb.output.ends_with("; did you mean 'show'?\n")) << verb.output;
+    const auto subcommand = rankmesh("shwo dp=8");
+    EXPECT_EQ(subcommand.exit_code, 2);
+    EXPECT_TRUE(subcommand.output.starts_with(
+        "rankmesh: no subcommand is named 'shwo'; there are show, rank, groups, check, convert, env"));
+    EXPECT_TRUE(subcommand.output.ends_with("; did you mean 'show'?\n")) << subcommand.output;
 }
 
-TEST(Misuse, SaysWhatIsMissingOrTooMuch) {
+TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse("rank dp=8",
                   "rankmesh rank needs R: a number, or a coordinate such as pp=1,dp=0,tp=3; see rankmesh "
                   "rank --help");
@@ -47,7 +47,7 @@ TEST(Misuse, SaysWhatIsMissingOrTooMuch) {
     EXPECT_EQ(rankmesh("show").exit_code, 2);
 }
 
-TEST(Misuse, SaysWhatDoesNotFit) {
+TEST(UsageError, SaysWhatDoesNotFit) {
     expect_misuse("rank dp=8 8", "rank 8 is outside mesh dp=8, which covers ranks 0..7");
     expect_misuse("rank dp=8 -1", "rank -1 is outside mesh dp=8, which covers ranks 0..7");
     expect_misuse("rank dp=8 x7",

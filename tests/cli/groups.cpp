@@ -9,7 +9,7 @@
 namespace rankmesh::tests {
 namespace {
 
-TEST(GroupsVerb, ListsThePartitionAlongEverySetOfOneOrTwoAxes) {
+TEST(GroupsSubcommand, ListsThePartitionAlongEverySetOfOneOrTwoAxes) {
     for (const auto& mesh : meshes())
         for (int a = 0; a < mesh.axis_count(); ++a)
             for (int b = 0; b <= a; ++b) {
@@ -38,7 +38,7 @@ TEST(GroupsVerb, ListsThePartitionAlongEverySetOfOneOrTwoAxes) {
             }
 }
 
-TEST(GroupsVerb, StreamsAMillionGroups) {
+TEST(GroupsSubcommand, StreamsAMillionGroups) {
     const auto last = rankmesh("groups 'dp=1000000 tp=2' tp | tail -n 1");
     EXPECT_EQ(last.output, "{1999998, 1999999}\n");
     const auto json = json_of("groups 'dp=1000000 tp=2' tp --json");
@@ -55,14 +55,14 @@ long peak_of_children() {
     return usage.ru_maxrss;
 }
 
-TEST(GroupsVerb, NeedsNoMoreMemoryForAMillionGroupsThanForOne) {
+TEST(GroupsSubcommand, NeedsNoMoreMemoryForAMillionGroupsThanForOne) {
     EXPECT_EQ(rankmesh("groups 'dp=1 tp=2' tp --json").exit_code, 0);
     const auto one = peak_of_children();
     EXPECT_EQ(rankmesh("groups 'dp=1000000 tp=2' tp --json | tail -c 20").output, "[1999998,1999999]]}\n");
     EXPECT_LT(peak_of_children(), one + 8 * 1024);
 }
 
-TEST(GroupsVerb, ListsAPlacementInTheOrderOfItsMesh) {
+TEST(GroupsSubcommand, ListsAPlacementInTheOrderOfItsMesh) {
     EXPECT_EQ(rankmesh("groups 'a=2 b=2 @[3,1,2,0]' b").output,
               "# 2 groups of 2 ranks along b of a=2 b=2 @[3,1,2,0]\n{3, 1}\n{2, 0}\n");
     EXPECT_EQ(json_of("groups 'a=2 b=2 @[3,1,2,0]' a --json")["groups"],

@@ -15,16 +15,16 @@ TEST(Output, EndsQuietlyWhenItsReaderHasEnough) {
         "# 1000000 groups of 2 ranks along tp of dp=1000000 tp=2\n");
 }
 
-TEST(Output, ThatCanNotBeWrittenIsAnError) {
+TEST(Output, ThatCannotBeWrittenIsAnError) {
     for (const auto* words : {"show dp=8", "groups dp=8 dp", "rank dp=8 0", "env dp=8 --rank 0", "--help",
                               "--version", "groups 'dp=1000000 tp=2' tp --json"}) {
         const auto full = rankmesh(std::string(words) + " >/dev/full");
         EXPECT_EQ(full.exit_code, 1) << words;
-        EXPECT_EQ(full.output, "rankmesh: standard output can not be written: No space left on device\n")
+        EXPECT_EQ(full.output, "rankmesh: standard output cannot be written: No space left on device\n")
             << words;
         const auto closed = rankmesh(std::string(words) + " >&-");
         EXPECT_EQ(closed.exit_code, 1) << words;
-        EXPECT_EQ(closed.output, "rankmesh: standard output can not be written: Bad file descriptor\n")
+        EXPECT_EQ(closed.output, "rankmesh: standard output cannot be written: Bad file descriptor\n")
             << words;
     }
 }

@@ -6,7 +6,7 @@
 namespace rankmesh::tests {
 namespace {
 
-TEST(RankVerb, AnswersInJsonWhatTheMeshAnswers) {
+TEST(RankSubcommand, AnswersInJsonWhatTheMeshAnswers) {
     for (const auto& mesh : meshes())
         for (auto rank : {mesh.ranks().front(), mesh.ranks()[mesh.size() / 2], mesh.ranks().back()}) {
             const auto json = json_of("rank " + quoted(mesh) + " " + std::to_string(rank) + " --json");
@@ -35,7 +35,7 @@ TEST(RankVerb, AnswersInJsonWhatTheMeshAnswers) {
         }
 }
 
-TEST(RankVerb, PrintsATable) {
+TEST(RankSubcommand, PrintsATable) {
     EXPECT_EQ(rankmesh("rank 'pp=4 dp=8 tp=8' 67 --on 'node:32 gpu:8'").output,
               "rank 67 of pp=4 dp=8 tp=8\n"
               "\n"
@@ -48,7 +48,7 @@ TEST(RankVerb, PrintsATable) {
               "  tp    3 of 8    66    68  {64..71}\n");
 }
 
-TEST(RankVerb, KnowsAPlacement) {
+TEST(RankSubcommand, KnowsAPlacement) {
     const auto json = json_of("rank 'a=2 b=2 @[3,1,2,0]' 1 --json --on 'node:2 gpu:2'");
     EXPECT_EQ(json["coord"], nlohmann::json::parse(R"({"a": 0, "b": 1})"));
     EXPECT_EQ(json["groups"], nlohmann::json::parse(R"({"a": [1, 0], "b": [3, 1]})"));
@@ -56,7 +56,7 @@ TEST(RankVerb, KnowsAPlacement) {
     EXPECT_EQ(json["host"], nlohmann::json::parse(R"({"node": 0, "gpu": 1})"));
 }
 
-TEST(RankVerb, TakesTheWorldForTheSizeThatIsLeft) {
+TEST(RankSubcommand, TakesTheWorldForTheSizeThatIsLeft) {
     EXPECT_EQ(json_of("rank 'pp=2 dp=* tp=2' 0 --world 24 --json")["mesh"], "pp=2 dp=6 tp=2");
     EXPECT_EQ(json_of("rank 'pp=2 dp=* tp=2' 0 --json", "export WORLD_SIZE=8;")["mesh"], "pp=2 dp=2 tp=2");
     EXPECT_EQ(json_of("rank 'dp=*' 0 --world 3 --json", "export WORLD_SIZE=8;")["mesh"], "dp=3");

@@ -19,7 +19,7 @@ support::Outcome under_mpirun(int ranks, const std::string& words) {
 
 }  // namespace
 
-TEST(RunVerb, VerifiesEveryOperationOnEveryAxisAndEveryPairOfAxes) {
+TEST(RunSubcommand, VerifiesEveryOperationOnEveryAxisAndEveryPairOfAxes) {
     for (const auto* text :
          {"dp=1", "dp=3", "dp=2 tp=2", "pp=2 dp=1 tp=3", "dp=2:1 tp=2:2 @1", "a=2 b=2 @[3,1,2,0]"}) {
         const auto json = json_of("run --engine threads --bytes 100 --json '" + std::string(text) + "'");
@@ -37,7 +37,7 @@ TEST(RunVerb, VerifiesEveryOperationOnEveryAxisAndEveryPairOfAxes) {
     }
 }
 
-TEST(RunVerb, EndsWithATableAndALineThatSaysAll) {
+TEST(RunSubcommand, EndsWithATableAndALineThatSaysAll) {
     const auto outcome = rankmesh("run 'dp=2 tp=2' 2>/dev/null");  // where a slow machine says how far it is
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_TRUE(
@@ -47,13 +47,13 @@ TEST(RunVerb, EndsWithATableAndALineThatSaysAll) {
     EXPECT_EQ(outcome.output.find('\033'), std::string::npos) << "no colour in a pipe";
 }
 
-TEST(RunVerb, LeavesRanksOfTheWorldOutsideTheMesh) {
+TEST(RunSubcommand, LeavesRanksOfTheWorldOutsideTheMesh) {
     const auto json = json_of("run 'dp=2' --world 5 --json --bytes 8");
     EXPECT_EQ(json["world"], 5);
     EXPECT_EQ(json["ok"], true);
 }
 
-TEST(RunVerb, ASizeThatNobodyKnowsIsMisuse) {
+TEST(RunSubcommand, ASizeThatNobodyKnowsIsAUsageError) {
     const auto outcome = rankmesh("run 'dp=* tp=2'");
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_NE(outcome.output.find("neither --world nor a launcher says how many ranks there are"),
@@ -62,7 +62,7 @@ TEST(RunVerb, ASizeThatNobodyKnowsIsMisuse) {
     EXPECT_EQ(rankmesh("run 'dp=* tp=2' --world 4 --bytes 8").exit_code, 0);
 }
 
-TEST(RunVerb, AnEngineThatDoesNotExistIsMisuse) {
+TEST(RunSubcommand, AnEngineThatDoesNotExistIsAUsageError) {
     const auto outcome = rankmesh("run dp=2 --engine thread");
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output,
@@ -70,7 +70,7 @@ TEST(RunVerb, AnEngineThatDoesNotExistIsMisuse) {
               "and 'gloo'\n");
 }
 
-TEST(RunVerb, RunsOnTheProcessesThatMpirunStarted) {
+TEST(RunSubcommand, RunsOnTheProcessesThatMpirunStarted) {
     if (!mpi::is_built()) GTEST_SKIP() << "built without MPI";
     const auto outcome = under_mpirun(4, "run 'dp=* tp=2' --bytes 1024");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -79,7 +79,7 @@ TEST(RunVerb, RunsOnTheProcessesThatMpirunStarted) {
     EXPECT_NE(outcome.output.find("\nall 51 ok in "), std::string::npos) << outcome.output;
 }
 
-TEST(RunVerb, AMeshThatDoesNotFitTheJobIsSaidOnce) {
+TEST(RunSubcommand, AMeshThatDoesNotFitTheJobIsSaidOnce) {
     if (!mpi::is_built()) GTEST_SKIP() << "built without MPI";
     const auto outcome = under_mpirun(2, "run 'dp=2 tp=2'");
     EXPECT_EQ(outcome.exit_code, 2) << outcome.output;

@@ -206,12 +206,12 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     expect_misuse(
         "--from megatron --to picotron --world 8 -- --tensor-model-parallel-size 2 --data-parallel-size 8",
         "--data-parallel-size is 8, but a world of 8 ranks leaves 4 to it");
-    expect_misuse(pico + "/", "the settings file '/' can not be read");
+    expect_misuse(pico + "/", "the settings file '/' cannot be read");
     expect_misuse(
         "--from torchtitan --to picotron --world 8 data_parallel_shard_degree=4 tensor_parallel_degre=2",
         "torchtitan has no setting 'tensor_parallel_degre' that says where ranks stand; did you mean "
         "'tensor_parallel_degree'?");
-    expect_misuse(pico + "gone.txt", "the settings file 'gone.txt' can not be read");
+    expect_misuse(pico + "gone.txt", "the settings file 'gone.txt' cannot be read");
     expect_misuse(pico + "'tp_size: 2'",
                   "the settings are YAML, which is not read; write them as JSON, TOML, flags or key=value");
     const auto longest = std::string(500, 'x');
@@ -228,12 +228,12 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     for (int i = 0; i < 100; ++i) sentence += "x y ";
     expect_misuse("--from rankmesh --to torch '" + sentence + "'",
                   "the mesh '" + sentence.substr(0, 56) +
-                      " ...' can not be read: at character 2 comes ' ', expected '='");
+                      " ...' cannot be read: at character 2 comes ' ', expected '='");
     expect_misuse(pico + "tp_size=two", "tp_size is 'two'; it is a whole number up to 2147483647");
     expect_misuse(pico + "tp_size=0", "tp_size is 0; it is 1 or more");
     expect_misuse(pico + "tp_size=2 tp_size=4", "the settings say tp_size twice; say it once");
     expect_misuse(pico + "'{\"tp_size\": }'", "the settings are no JSON: something is wrong at character 13");
-    expect_misuse(pico + "gone.toml", "the settings file 'gone.toml' can not be read");
+    expect_misuse(pico + "gone.toml", "the settings file 'gone.toml' cannot be read");
     expect_misuse(pico + "tp_size=2 --world 3", "World size (3) != TP (2) * CP (1) * PP (1) * DP (1)");
     expect_misuse(
         "--from megatron --to picotron -- --tensor-model-parallel-size 2",

@@ -23,7 +23,7 @@ int widest(const std::string& text) {
     return most;
 }
 
-TEST(ShowVerb, FitsEveryWidth) {
+TEST(ShowSubcommand, FitsEveryWidth) {
     for (const auto& mesh :
          {Mesh{{"pp", 4}, {"dp", 8}, {"tp", 8}}, Mesh{{"dp", 1000}}, Mesh{{"dp", 64}, {"tp", 64}}})
         for (auto width : {40, 80, 120, 200}) {
@@ -39,7 +39,7 @@ TEST(ShowVerb, FitsEveryWidth) {
     EXPECT_GT(widest(rankmesh("show 'pp=4 dp=8 tp=8' --width 200").output), 120);
 }
 
-TEST(ShowVerb, ShowsInJsonEveryRankOfASmallMeshInItsBox) {
+TEST(ShowSubcommand, ShowsInJsonEveryRankOfASmallMeshInItsBox) {
     for (const auto& mesh : meshes()) {
         const auto json = json_of("show " + quoted(mesh) + " --on 'node:50 gpu:3' --width 100 --json");
         auto shown = std::set<int>{};
@@ -59,7 +59,7 @@ TEST(ShowVerb, ShowsInJsonEveryRankOfASmallMeshInItsBox) {
     }
 }
 
-TEST(ShowVerb, SaysInJsonWhatIsFolded) {
+TEST(ShowSubcommand, SaysInJsonWhatIsFolded) {
     const auto json = json_of("show 'dp=1048576 tp=8' --width 80 --json");
     auto folded = 0;
     for (const auto& row : json["rows"])
@@ -70,7 +70,7 @@ TEST(ShowVerb, SaysInJsonWhatIsFolded) {
     EXPECT_EQ(folded + static_cast<int>(json["rows"].size()), 1048576);
 }
 
-TEST(ShowVerb, ColoursOnlyATerminalUnlessToldOtherwise) {
+TEST(ShowSubcommand, ColoursOnlyATerminalUnlessToldOtherwise) {
     const auto escapes = [](const support::Outcome& outcome) {
         EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
         return outcome.output.find('\033') != std::string::npos;
@@ -90,7 +90,7 @@ TEST(ShowVerb, ColoursOnlyATerminalUnlessToldOtherwise) {
     EXPECT_FALSE(terminal("export TERM=dumb;"));
 }
 
-TEST(ShowVerb, DrawsTheLargestWorld) {
+TEST(ShowSubcommand, DrawsTheLargestWorld) {
     const auto outcome =
         rankmesh("show 'pp=1024 dp=1024 tp=1024' --on 'rack:1024 node:131072 gpu:8' --width 80");
     EXPECT_EQ(outcome.exit_code, 0);

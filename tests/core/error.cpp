@@ -16,7 +16,7 @@ namespace {
 std::string refusal(const std::function<void()>& call) {
     try {
         call();
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         return error.what();
     }
     return "accepted";
@@ -28,20 +28,20 @@ std::string refusal_of(std::string_view mesh) {
 const auto mesh = Mesh{{"pp", 4}, {"dp", 8}, {"tp", 8}};
 
 TEST(Error, HasAKindThatProgramsCanCatch) {
-    EXPECT_THROW(throw Misuse("x"), Error);
+    EXPECT_THROW(throw UsageError("x"), Error);
     try {
-        throw Deadline("late", {0, 1}, {2});
+        throw Timeout("late", {0, 1}, {2});
     } catch (const Error& error) {
         EXPECT_STREQ(error.what(), "late");
-        const auto& deadline = dynamic_cast<const Deadline&>(error);
-        EXPECT_EQ(deadline.arrived, (std::vector{0, 1}));
-        EXPECT_EQ(deadline.missing, std::vector{2});
+        const auto& timeout = dynamic_cast<const Timeout&>(error);
+        EXPECT_EQ(timeout.arrived, (std::vector{0, 1}));
+        EXPECT_EQ(timeout.missing, std::vector{2});
     }
     EXPECT_EQ(Disagreement("x", {3}).ranks, std::vector{3});
-    EXPECT_EQ(Lost("x", {3}).ranks, std::vector{3});
+    EXPECT_EQ(PeerLost("x", {3}).ranks, std::vector{3});
 }
 
-TEST(Misuse, OfSizesSaysWhichAxisAndWhatSizesAre) {
+TEST(UsageError, OfSizesSaysWhichAxisAndWhatSizesAre) {
     EXPECT_EQ(refusal_of(""), "a mesh without axes; name at least one, as in 'dp=8'");
     EXPECT_EQ(refusal_of("pp=0"), "axis 'pp' has size 0; sizes are 1 or more");
     EXPECT_EQ(refusal_of("pp=2 dp=-2"), "axis 'dp' has size -2; sizes are 1 or more");
@@ -61,7 +61,7 @@ TEST(Misuse, OfSizesSaysWhichAxisAndWhatSizesAre) {
     EXPECT_EQ(refusal_of("a=2 @-1"), "the mesh would cover ranks -1..0; ranks are 0..2147483646");
 }
 
-TEST(Misuse, OfNamesSaysWhatNamesAre) {
+TEST(UsageError, OfNamesSaysWhatNamesAre) {
     EXPECT_EQ(refusal_of("pp=2 pp=3"), "the axis 'pp' is listed twice; every name stands once");
     EXPECT_EQ(refusal([] {
                   Mesh{{"", 2}};
@@ -82,7 +82,7 @@ TEST(Misuse, OfNamesSaysWhatNamesAre) {
               "room for 192");
 }
 
-TEST(Misuse, OfTheRestSaysWhatWasKnown) {
+TEST(UsageError, OfTheRestSaysWhatWasKnown) {
     EXPECT_EQ(refusal_of("pp=* dp=*"), "axes 'pp' and 'dp' both have size '*'; at most one can be inferred");
     EXPECT_EQ(
         refusal_of("pp=2 dp=*"),
@@ -105,7 +105,7 @@ TEST(Misuse, OfTheRestSaysWhatWasKnown) {
               "mesh dp=* m=(2,2):(8,1) gives strides beside a size '*'; give all sizes, or no strides");
 }
 
-TEST(Misuse, OfStridesSaysWhatTheyMustKeep) {
+TEST(UsageError, OfStridesSaysWhatTheyMustKeep) {
     EXPECT_EQ(refusal_of("a=2:0"), "axis 'a' has stride 0; strides are 1 or more");
     EXPECT_EQ(refusal([] { Mesh{{"a", 2, -1}}; }), "axis 'a' has stride -1; strides are 1 or more");
     EXPECT_EQ(refusal_of("a=2:4 b=2"), "axis 'b' has no stride, but others have; give all a stride or none");
@@ -125,7 +125,7 @@ TEST(Misuse, OfStridesSaysWhatTheyMustKeep) {
               "a layout reaches offset 2147483648; a world has at most 2147483647 ranks");
 }
 
-TEST(Misuse, OfQuestionsNamesWhatWouldWork) {
+TEST(UsageError, OfQuestionsNamesWhatWouldWork) {
     EXPECT_EQ(refusal([] { (void)mesh.coord(256); }),
               "rank 256 is outside mesh pp=4 dp=8 tp=8, which covers ranks 0..255");
     EXPECT_EQ(refusal([] { (void)mesh.index(-1, "tp"); }),
@@ -181,7 +181,7 @@ TEST(Misuse, OfQuestionsNamesWhatWouldWork) {
               "a pick lists more than 16 members");
 }
 
-TEST(Misuse, OfRearrangementsNamesWhatWouldWork) {
+TEST(UsageError, OfRearrangementsNamesWhatWouldWork) {
     EXPECT_EQ(refusal([] {
                   (void)mesh.slice({{"pp", 0}, {"dp", 0}, {"tp", 0}});
               }),
@@ -223,7 +223,7 @@ TEST(Misuse, OfRearrangementsNamesWhatWouldWork) {
               "the mesh would cover ranks -1..254; ranks are 0..2147483646");
 }
 
-TEST(Misuse, OfPlacementsNamesTheRank) {
+TEST(UsageError, OfPlacementsNamesTheRank) {
     const auto square = Mesh{{"a", 2}, {"b", 2}};
     EXPECT_EQ(refusal([&] {
                   Placement(square, {0, 1, 2});
@@ -246,27 +246,27 @@ TEST(Misuse, OfPlacementsNamesTheRank) {
               }),
               "rank 0 has no place in the placement of mesh a=2 b=2");
     EXPECT_EQ(refusal([&] { (void)Placement::parse("a=2 b=2"); }),
-              "the placement 'a=2 b=2' can not be read: at character 8 comes the end, expected '@['");
+              "the placement 'a=2 b=2' cannot be read: at character 8 comes the end, expected '@['");
 }
 
-TEST(Misuse, OfTextSaysWhereAndWhatWasExpected) {
+TEST(UsageError, OfTextSaysWhereAndWhatWasExpected) {
     EXPECT_EQ(refusal_of("dp=2 tp"),
-              "the mesh 'dp=2 tp' can not be read: at character 8 comes the end, expected '='");
+              "the mesh 'dp=2 tp' cannot be read: at character 8 comes the end, expected '='");
     EXPECT_EQ(refusal_of("dp=2x"),
-              "the mesh 'dp=2x' can not be read: at character 5 comes 'x', expected a blank or ',' between "
+              "the mesh 'dp=2x' cannot be read: at character 5 comes 'x', expected a blank or ',' between "
               "axes");
     EXPECT_EQ(refusal_of("dp="),
-              "the mesh 'dp=' can not be read: at character 4 comes the end, expected a whole number");
-    EXPECT_EQ(refusal_of("p/=3"), "the mesh 'p/=3' can not be read: at character 2 comes '/', expected '='");
+              "the mesh 'dp=' cannot be read: at character 4 comes the end, expected a whole number");
+    EXPECT_EQ(refusal_of("p/=3"), "the mesh 'p/=3' cannot be read: at character 2 comes '/', expected '='");
     EXPECT_EQ(refusal_of("a=2 @4 b=3"),
-              "the mesh 'a=2 @4 b=3' can not be read: at character 8 comes 'b', expected the end");
+              "the mesh 'a=2 @4 b=3' cannot be read: at character 8 comes 'b', expected the end");
     EXPECT_EQ(refusal([] { (void)Coordinate::parse("pp=1dp=0"); }),
-              "the coordinate 'pp=1dp=0' can not be read: at character 5 comes 'd', expected a blank or ',' "
+              "the coordinate 'pp=1dp=0' cannot be read: at character 5 comes 'd', expected a blank or ',' "
               "between axes");
     const auto ranks = [](std::string_view text) { return refusal([&] { (void)parse_ranks(text); }); };
-    EXPECT_EQ(ranks("0..7"), "the group '0..7' can not be read: at character 1 comes '0', expected '{'");
+    EXPECT_EQ(ranks("0..7"), "the group '0..7' cannot be read: at character 1 comes '0', expected '{'");
     EXPECT_EQ(ranks("{0, ..., 8}"),
-              "the group '{0, ..., 8}' can not be read: at character 8 comes ',', expected two terms before "
+              "the group '{0, ..., 8}' cannot be read: at character 8 comes ',', expected two terms before "
               "'...'");
     EXPECT_EQ(ranks("{0, 8, ..., 50}"),
               "the group '{0, 8, ..., 50}' goes on from 16 to 50 in steps of 8, which do not lead there");

@@ -52,10 +52,10 @@ RC_GTEST_PROP(Group, PicksEachListedMemberOnceInTheOrderOfTheGroup, ()) {
     auto i = 0;
     for (auto position : positions) {
         RC_ASSERT(pick[i] == group[position]);
-        RC_ASSERT(pick.position(group[position]) == i);
+        RC_ASSERT(pick.group_rank(group[position]) == i);
         ++i;
     }
-    for (auto rank : group) RC_ASSERT(pick.contains(rank) == (positions.contains(*group.position(rank))));
+    for (auto rank : group) RC_ASSERT(pick.contains(rank) == (positions.contains(*group.group_rank(rank))));
     RC_ASSERT(parse_ranks(to_string(pick)) == std::vector<int>(pick.begin(), pick.end()));
     RC_ASSERT(pick.pick({-1}).front() == pick.back());
 }
@@ -66,7 +66,7 @@ TEST(Group, HoldsSixteenPickedMembersAndNoMore) {
     for (int i = 0; i < Group::max_picked; ++i) positions.push_back(63 - 2 * i);
     EXPECT_EQ(group.pick(positions).size(), Group::max_picked);
     positions.push_back(0);
-    EXPECT_THROW(group.pick(positions), Misuse);
+    EXPECT_THROW(group.pick(positions), UsageError);
 }
 
 TEST(Group, IteratesBothWaysAndByJumps) {

@@ -146,12 +146,12 @@ inline Case reversed(const Case& c) {
     return {c.mesh.permuted(listed), table};
 }
 
-/// True if `call` throws Misuse.
+/// True if `call` throws UsageError.
 template <class Call>
 bool refuses(Call call) {
     try {
         call();
-    } catch (const Misuse&) {
+    } catch (const UsageError&) {
         return true;
     }
     return false;
@@ -256,7 +256,7 @@ inline std::string broken_law_of_partition(const Mesh& mesh, const Table& table,
         for (std::size_t i = 0; i < expected.size(); ++i) {
             const auto rank = expected[i];
             if (mesh.group(rank, axes) != group) return what + "two members have different groups";
-            if (group.position(rank) != static_cast<int>(i)) return what + "a position differs";
+            if (group.group_rank(rank) != static_cast<int>(i)) return what + "a position differs";
         }
         for (auto rank : table.ranks)
             if (group.contains(rank) != (std::ranges::find(expected, rank) != expected.end()))

@@ -32,10 +32,10 @@ RC_GTEST_PROP(MeshSpec, GivesTheRestWhateverTheWorldLeavesOver, ()) {
     RC_ASSERT(MeshSpec::parse(to_string(spec)) == spec);
     const auto known = world / sizes[which];
     for (int other = world - known + 1; other < world; ++other)
-        RC_ASSERT_THROWS_AS(spec.resolve(other), Misuse);
-    RC_ASSERT_THROWS_AS(spec.resolve(0), Misuse);
-    RC_ASSERT_THROWS_AS(spec.resolve(-world), Misuse);
-    RC_ASSERT_THROWS_AS(spec.resolve(), Misuse);
+        RC_ASSERT_THROWS_AS(spec.resolve(other), UsageError);
+    RC_ASSERT_THROWS_AS(spec.resolve(0), UsageError);
+    RC_ASSERT_THROWS_AS(spec.resolve(-world), UsageError);
+    RC_ASSERT_THROWS_AS(spec.resolve(), UsageError);
 }
 
 TEST(MeshSpec, MadeOfAMeshIsThatMeshInEveryWorld) {

@@ -29,7 +29,7 @@ TEST(Names, FillTheirPoolToTheLastCharacter) {
     for (char c = 'a'; c < 'g'; ++c) names.push_back(std::string(max_name_length, c));
     names.push_back(std::string(name_pool_size - 6 * max_name_length, 'x'));
     EXPECT_EQ(names[5], std::string(max_name_length, 'f'));
-    EXPECT_THROW(names.push_back("y"), Misuse);
+    EXPECT_THROW(names.push_back("y"), UsageError);
     EXPECT_EQ(names.size(), 7);
 }
 

@@ -11,13 +11,13 @@
 namespace rankmesh::tests {
 namespace {
 
-/// What a parser does with text: an equal value back from its own notation, or Misuse, and nothing else.
+/// What a parser does with text: an equal value back from its own notation, or UsageError, and nothing else.
 template <class Parse, class Print>
 void reads_or_refuses(const std::string& text, Parse parse, Print print) {
     try {
         const auto value = parse(text);
         RC_ASSERT(parse(print(value)) == value);
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         RC_ASSERT(std::string_view(error.what()) != "");
     }
 }

@@ -8,7 +8,7 @@
 #include <rankmesh/engine/threads.hpp>
 
 #include "laws.hpp"
-#include "support/pretend_device.hpp"
+#include "support/fake_device.hpp"
 
 using namespace rankmesh;
 using namespace rankmesh::areal;
@@ -154,7 +154,7 @@ TEST(AReaL, EveryGroupIsLive) {
 
 TEST(AReaL, EveryGroupIsThereTwiceWhereTheWorldHasDevices) {
     threads::run(4, [](World& host) {
-        auto world = pretend::World(host);
+        auto world = fake::World(host);
         const auto topology = ProcessTopology(training, {2, 1, 2});
         auto me = world.join(areal::plan(topology));
         auto grid = ParallelGrid(me, topology);
@@ -166,8 +166,8 @@ TEST(AReaL, EveryGroupIsThereTwiceWhereTheWorldHasDevices) {
             EXPECT_EQ((*on_host)->space(), Space::host);
             EXPECT_EQ((*on)->world_ranks(), (*on_host)->world_ranks());
             laws::expect_live(**on_host, (*on)->world_ranks(), me.rank(), (*on_host)->label());
-            auto queue = pretend::Queue();
-            auto mine = pretend::Array<int>(1, me.rank());
+            auto queue = fake::Queue();
+            auto mine = fake::Array<int>(1, me.rank());
             auto there = (*on)->on(queue.stream());
             there.all_reduce(*mine);
             queue.synchronize();
@@ -175,7 +175,7 @@ TEST(AReaL, EveryGroupIsThereTwiceWhereTheWorldHasDevices) {
             EXPECT_EQ(mine.values()[0], std::accumulate(ranks.begin(), ranks.end(), 0));
         }
     });
-    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+    EXPECT_EQ(fake::take_faults(), std::vector<std::string>{});
 }
 
 TEST(AReaL, SeveralModelsInOnePlanShareTheChannelsOfEqualGroups) {
@@ -245,12 +245,12 @@ TEST(AReaL, MembersThatLackAGroupAreRefused) {
     threads::run(4, [](World& world) {
         const auto topology = ProcessTopology(training, {2, 1, 2});
         auto bare = world.join({{"pipe", 2}, {"data", 1}, {"tensor", 2}});
-        EXPECT_EQ(laws::text_of<Misuse>([&] { ParallelGrid(bare, topology); }),
+        EXPECT_EQ(laws::text_of<UsageError>([&] { ParallelGrid(bare, topology); }),
                   "'pipe,tensor' of mesh pipe=2 data=1 tensor=2 was not declared; add .over = {{\"pipe\", "
                   "\"tensor\"}} to the declaration; or join with areal::plan(topology, rank_mapping), which "
                   "has it");
         EXPECT_EQ(
-            laws::text_of<Misuse>([&] {
+            laws::text_of<UsageError>([&] {
                 ParallelGrid(bare, ProcessTopology(training, {1, 2, 2}));
             }),
             "the member was joined with mesh pipe=2 data=1 tensor=2, not pipe=1 data=2 tensor=2; join with "
@@ -260,7 +260,7 @@ TEST(AReaL, MembersThatLackAGroupAreRefused) {
         const auto topology = ProcessTopology(training, {1, 1, 3});
         auto me = world.join(areal::plan(topology, RankMapping({{0, 0}, {1, 1}, {2, 4}})));
         const auto other = RankMapping({{0, 0}, {1, 2}, {2, 3}});
-        const auto text = laws::text_of<Misuse>([&] { ParallelGrid(me, topology, other); });
+        const auto text = laws::text_of<UsageError>([&] { ParallelGrid(me, topology, other); });
         EXPECT_EQ(text,
                   me.rank() == 0 || me.rank() == 5
                       ? "nothing was thrown"

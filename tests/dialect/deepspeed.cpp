@@ -390,18 +390,19 @@ TEST(DeepSpeed, MembersThatLackAGroupAreRefused) {
     threads::run(4, [](World& world) {
         const auto topo = PipeModelDataParallelTopology(2, 2, 1);
         auto bare = world.join({{"pipe", 2}, {"data", 1}, {"model", 2}});
-        EXPECT_EQ(laws::text_of<Misuse>([&] { PipelineParallelGrid(bare, topo); }),
+        EXPECT_EQ(laws::text_of<UsageError>([&] { PipelineParallelGrid(bare, topo); }),
                   "'pipe,model' of mesh pipe=2 data=1 model=2 was not declared; add .over = {{\"pipe\", "
                   "\"model\"}} "
                   "to the declaration; or join with deepspeed::plan(topology), which has it");
         EXPECT_EQ(
-            laws::text_of<Misuse>([&] { PipelineParallelGrid{bare}; }),
+            laws::text_of<UsageError>([&] { PipelineParallelGrid{bare}; }),
             "the member was joined with mesh pipe=2 data=1 model=2, not pipe=2 data=2 model=1; join with "
             "deepspeed::plan(topology)");
         auto sizes = GroupSizes{.world_size = 4};
         auto some = world.join(plan(sizes));
         sizes.expert = {_create_expert_and_data_parallel(4, 2)};
-        EXPECT_EQ(laws::text_of<Misuse>([&] { Groups(some, sizes); }), "the plan has no mesh 'ep_size_2'");
+        EXPECT_EQ(laws::text_of<UsageError>([&] { Groups(some, sizes); }),
+                  "the plan has no mesh 'ep_size_2'");
     });
     threads::run(6, [](World& world) {
         // Expert groups that run from lane to lane follow no strides: only the ranks themselves tell them
@@ -410,7 +411,7 @@ TEST(DeepSpeed, MembersThatLackAGroupAreRefused) {
         auto other = plan(sizes);
         for (auto& declaration : other) declaration.placed = {};
         auto wrong = world.join(other);
-        const auto text = laws::text_of<Misuse>([&] { Groups(wrong, sizes); });
+        const auto text = laws::text_of<UsageError>([&] { Groups(wrong, sizes); });
         if (world.rank() == 1) {
             EXPECT_EQ(text,
                       "'expert' of mesh 'ep_size_2' is over {0, 1}, not {1, 4}; join with "

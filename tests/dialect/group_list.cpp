@@ -65,7 +65,7 @@ TEST(GroupList, CutsGroupsAsDealingTheirMembersDoes) {
                 if (size == 0 && step != 1) continue;
                 const auto cut = Cut{.size = size, .step = step};
                 if (step > 1 && groups.group_size() % (size * step) != 0) {
-                    EXPECT_THROW(GroupList(groups, cut), Misuse) << "cut " << size << ", " << step;
+                    EXPECT_THROW(GroupList(groups, cut), UsageError) << "cut " << size << ", " << step;
                     continue;
                 }
                 const auto list = GroupList(groups, cut);
@@ -89,17 +89,17 @@ TEST(GroupList, PicksOfEveryGroupTheSame) {
 
 TEST(GroupList, RefusesACutThatIsNone) {
     const auto groups = Mesh{{"dp", 5}}.partition("dp");
-    EXPECT_EQ(laws::text_of<Misuse>([&] { GroupList(groups, Cut{.size = 2, .step = 2}); }),
-              "groups of 5 can not be cut into parts of 2 members 2 apart; both must be 1 or more, and their "
+    EXPECT_EQ(laws::text_of<UsageError>([&] { GroupList(groups, Cut{.size = 2, .step = 2}); }),
+              "groups of 5 cannot be cut into parts of 2 members 2 apart; both must be 1 or more, and their "
               "product divide the group where the step is above 1");
-    EXPECT_THROW(GroupList(groups, Cut{.size = 1, .step = 0}), Misuse);
-    EXPECT_THROW(GroupList(groups, Cut{.size = -1}), Misuse);
+    EXPECT_THROW(GroupList(groups, Cut{.size = 1, .step = 0}), UsageError);
+    EXPECT_THROW(GroupList(groups, Cut{.size = -1}), UsageError);
 }
 
 TEST(GroupList, SaysWhatABufferMustHold) {
     const auto list = GroupList(Mesh{{"dp", 4}, {"tp", 2}}.partition("dp"), Cut{.size = 2});
     auto out = std::vector<int>(7);
-    EXPECT_EQ(laws::text_of<Misuse>([&] { list.copy_to(out); }),
+    EXPECT_EQ(laws::text_of<UsageError>([&] { list.copy_to(out); }),
               "the 8 ranks of 4 groups were asked for in a buffer of 7");
 }
 

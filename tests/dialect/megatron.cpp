@@ -208,7 +208,7 @@ TEST(Megatron, EveryKindOfGroupCoversTheWorldAndTellsEveryRankItsOwn) {
                 ASSERT_EQ(own.has_value(), listed != all.end()) << desc << ", rank " << rank;
                 if (own) {
                     EXPECT_EQ(list(*own), *listed) << desc << ", rank " << rank;
-                    for (int i = 0; i < own->size(); ++i) EXPECT_EQ(own->position((*own)[i]), i) << desc;
+                    for (int i = 0; i < own->size(); ++i) EXPECT_EQ(own->group_rank((*own)[i]), i) << desc;
                 }
             }
         }
@@ -375,17 +375,17 @@ TEST(Megatron, AMemberWhosePlanLacksAGroupIsRefused) {
     threads::run(4, [](World& world) {
         auto bare = world.join({{"dp", 2}, {"tp", 2}});
         EXPECT_EQ(
-            laws::text_of<Misuse>([&] { ParallelState(bare, {}); }),
+            laws::text_of<UsageError>([&] { ParallelState(bare, {}); }),
             "the plan has no mesh 'dense'; or join with megatron::plan(sizes, world_size), which has it");
         const auto sizes = Sizes{.tensor_model_parallel_size = 2};
         auto plan = megatron::plan(sizes, world.size());
         plan[0].over.clear();
         auto lacking = world.join(plan);
-        EXPECT_EQ(laws::text_of<Misuse>([&] { ParallelState(lacking, sizes); }),
+        EXPECT_EQ(laws::text_of<UsageError>([&] { ParallelState(lacking, sizes); }),
                   "'dp,cp' of mesh pp=1 dp=2 ep=1 cp=1 gtp_remat=1 tp=2 was not declared; add .over = "
                   "{{\"dp\", \"cp\"}} to the "
                   "declaration; or join with megatron::plan(sizes, world_size), which has it");
-        EXPECT_EQ(laws::text_of<Misuse>([&] { ParallelState(lacking, {.context_parallel_size = 2}); }),
+        EXPECT_EQ(laws::text_of<UsageError>([&] { ParallelState(lacking, {.context_parallel_size = 2}); }),
                   "the member was joined with mesh pp=1 dp=2 ep=1 cp=1 gtp_remat=1 tp=2, not pp=1 dp=2 ep=1 "
                   "cp=2 gtp_remat=1 tp=1; join with megatron::plan(sizes, world_size)");
     });
@@ -476,7 +476,7 @@ TEST(MegatronGrid, EveryGroupIsLiveAndOnlyInsideTheGrid) {
         check({"ep", "dp"}, "expert");
         if (live.is_current_rank_in_grid()) {
             EXPECT_EQ(
-                laws::text_of<Misuse>([&] {
+                laws::text_of<UsageError>([&] {
                     live.create_pg({"tp", "cp"});
                 }),
                 "'cp,tp' of mesh dp=2 cp=2 tp=2 @1 was not declared; add .over = {{\"cp\", \"tp\"}} to the "

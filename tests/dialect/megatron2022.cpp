@@ -341,7 +341,7 @@ TEST(Megatron2022, MembersThatLackAGroupAreRefused) {
         const auto sizes = Sizes{1, 4, {}, 2};
         const auto refusal = [&](const Declaration& options) {
             auto me = world.join({{"pp", 4}, {"dp", 2}, {"tp", 1}}, options);
-            return laws::text_of<Misuse>([&] { ParallelState(me, sizes); });
+            return laws::text_of<UsageError>([&] { ParallelState(me, sizes); });
         };
         EXPECT_EQ(refusal({}),
                   "'pp,tp' of mesh pp=4 dp=2 tp=1 was not declared; add .over = {{\"pp\", \"tp\"}} to the "
@@ -360,7 +360,7 @@ TEST(Megatron2022, MembersThatLackAGroupAreRefused) {
                                      : "the member's pick 'embedding' is {0, 2, 6}") +
                              must);
         auto me = world.join(megatron2022::plan(sizes));
-        EXPECT_EQ(laws::text_of<Misuse>([&] {
+        EXPECT_EQ(laws::text_of<UsageError>([&] {
                       ParallelState(me, {2, 4});
                   }),
                   "the member was joined with mesh pp=4 dp=2 tp=1, not pp=4 dp=1 tp=2; join with "

@@ -15,7 +15,7 @@ string(REPLACE ";" "\r" text "${text}")
 string(REPLACE "\n" ";" lines "${text}")
 
 # names(symbol): the declaration that compiles if 'ns::name', 'ns::Class::member' or 'ns::Enum::value' exists, in `said`.
-# A class that is final can not be derived from, so its members are pointed at, which overloaded ones can not be.
+# A class that is final cannot be derived from, so its members are pointed at, which overloaded ones cannot be.
 function(names symbol header)
     set(said "using rankmesh::${symbol}\r" PARENT_SCOPE)
     if(symbol MATCHES "^([a-z0-9_]+::)([A-Z][A-Za-z0-9]*)::([^:]+)$")

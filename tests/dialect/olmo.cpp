@@ -182,7 +182,7 @@ TEST(Olmo, ExpertDimensionsFoldIntoDataParallelOnes) {
     const auto both = init_device_mesh({2, 2, 2}, {{"dp", "ep", "tp"}}, 3, 8);
     EXPECT_EQ(get_device_mesh_info(get_dp_mesh(both)), "1D device mesh with shape (dp_ep=4,)");
     EXPECT_EQ(to_string(get_tp_mesh(both).mesh()), "{2, 3}");
-    // What torch can not slice is an error that leaves the mesh as it was.
+    // What torch cannot slice is an error that leaves the mesh as it was.
     const auto apart = init_device_mesh({2, 2, 2}, {{"dp", "cp", "ep"}}, 3, 8);
     EXPECT_EQ(
         error_of([&] { get_dp_mesh(apart); }),
@@ -204,7 +204,7 @@ TEST(Olmo, AMeshWithoutNamesOrDataParallelDimensionsHasNoParts) {
     EXPECT_EQ(error_of([&] { get_pp_stage_mesh(unnamed, unnamed); }),
               "could not determine pipeline parallel stage sub-mesh without dimension names");
     EXPECT_EQ(error_of([&] { flatten_mesh(unnamed, "all"); }),
-              "a mesh without dimension names can not be flattened");
+              "a mesh without dimension names cannot be flattened");
     EXPECT_EQ(error_of([&] { (void)unnamed["dim_0"]; }), "Cannot slice a DeviceMesh without mesh_dim_names!");
     const auto foreign = init_device_mesh({2, 4}, {{"cp", "tp"}}, 6, 8);
     EXPECT_EQ(error_of([&] { get_dp_model_mesh(foreign); }),
@@ -350,12 +350,12 @@ TEST(Olmo, AMemberThatLacksAGroupIsRefused) {
         const auto mesh = WorldMesh(world.rank(), 8).build_world_mesh(configs);
         const auto bare = world.join({{"dp_replicate", 2}, {"dp_shard", 2}, {"cp", 2}});
         EXPECT_EQ(
-            laws::text_of<Misuse>([&] { ProcessGroups(bare, mesh); }),
+            laws::text_of<UsageError>([&] { ProcessGroups(bare, mesh); }),
             "'dp_replicate,dp_shard' of mesh dp_replicate=2 dp_shard=2 cp=2 was not declared; add .over "
             "= {{\"dp_replicate\", \"dp_shard\"}} to the declaration; or join with olmo::plan of the "
             "same configurations, which has it");
         const auto other = world.join(plan(fsdp(), 8));
-        EXPECT_EQ(laws::text_of<Misuse>([&] { ProcessGroups(other, mesh); }),
+        EXPECT_EQ(laws::text_of<UsageError>([&] { ProcessGroups(other, mesh); }),
                   "the member was joined with mesh dp=8, not dp_replicate=2 dp_shard=2 cp=2; join with "
                   "olmo::plan of the same configurations");
     });

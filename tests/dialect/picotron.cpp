@@ -74,10 +74,10 @@ TEST(Picotron, SizesThatDoNotFitAndMembersThatLackAGroupAreRefused) {
     threads::run(4, [](World& world) {
         auto bare = world.join({{"dp", 2}, {"pp", 1}, {"cp", 2}, {"tp", 1}});
         EXPECT_EQ(
-            laws::text_of<Misuse>([&] { ProcessGroupManager(bare, {.cp = 2, .dp = 2}); }),
+            laws::text_of<UsageError>([&] { ProcessGroupManager(bare, {.cp = 2, .dp = 2}); }),
             "'cp,dp' of mesh dp=2 pp=1 cp=2 tp=1 was not declared; add .over = {{\"cp\", \"dp\"}} to the "
             "declaration; or join with picotron::plan(sizes), which has it");
-        EXPECT_EQ(laws::text_of<Misuse>([&] { ProcessGroupManager(bare, {.tp = 2, .dp = 2}); }),
+        EXPECT_EQ(laws::text_of<UsageError>([&] { ProcessGroupManager(bare, {.tp = 2, .dp = 2}); }),
                   "the member was joined with mesh dp=2 pp=1 cp=2 tp=1, not dp=2 pp=1 cp=1 tp=2; join with "
                   "picotron::plan(sizes)");
     });

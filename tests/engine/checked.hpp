@@ -7,7 +7,7 @@
 
 #include <rankmesh/engine/world.hpp>
 
-const auto checked = rankmesh::WorldOptions{.deadline = std::chrono::seconds(20), .checked = true};
+const auto checked = rankmesh::WorldOptions{.timeout = std::chrono::seconds(20), .checked = true};
 
 template <class T>
 std::vector<T> ones(std::size_t count) {

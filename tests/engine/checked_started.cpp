@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is started in checked mode goes on by itself, and its deadlines, failures and settings are those of
+// What is started in checked mode goes on by itself, and its timeouts, failures and settings are those of
 // every world.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "checked.hpp"
 #include "conformance.hpp"
 #include "engine/threads/world.hpp"
-#include "support/pretend_device.hpp"
+#include "support/fake_device.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
@@ -60,15 +60,15 @@ TEST(Checked, WhatWasStartedGoesOnWhileOtherGroupsAreWaitedFor) {
                 auto dp = me.on("dp");
                 auto all = me.on("pp", "dp");
                 auto x = ones<float>(5);
-                auto note = ones<int>(2);
+                auto entry = ones<int>(2);
                 if (world.rank() == first) {
                     auto pending = all.start_all_reduce(x);
-                    dp.recv(note, 1 - first);
+                    dp.recv(entry, 1 - first);
                     pending.wait();
                 } else if (world.rank() == 1 - first) {
                     auto pending = all.start_all_reduce(x);
                     pending.wait();
-                    dp.send(note, first);
+                    dp.send(entry, first);
                     // And where the message comes before the start of the other.
                 } else {
                     all.all_reduce(x);
@@ -76,10 +76,10 @@ TEST(Checked, WhatWasStartedGoesOnWhileOtherGroupsAreWaitedFor) {
                 EXPECT_EQ(x, std::vector<float>(5, 4));
                 if (world.rank() == first) {
                     auto pending = all.start_all_reduce(x);
-                    dp.recv(note, 1 - first);
+                    dp.recv(entry, 1 - first);
                     pending.wait();
                 } else {
-                    if (world.rank() == 1 - first) dp.send(note, first);
+                    if (world.rank() == 1 - first) dp.send(entry, first);
                     all.all_reduce(x);
                 }
                 EXPECT_EQ(x, std::vector<float>(5, 16));
@@ -119,7 +119,7 @@ TEST(Checked, AMessageOfABatchArrivesWhileAnotherOfItIsStillToCome) {
         checked);
 }
 
-TEST(Checked, APassedDeadlineNamesTheCallAndWhoHasNotCome) {
+TEST(Checked, AnExpiredTimeoutNamesTheCallAndWhoHasNotCome) {
     auto heard = std::atomic<int>{0};
     threads::run(
         3,
@@ -128,13 +128,13 @@ TEST(Checked, APassedDeadlineNamesTheCallAndWhoHasNotCome) {
             auto x = ones<float>(5);
             on.all_reduce(x);
             if (world.rank() == 1) return std::this_thread::sleep_for(700ms);
-            const auto text = text_of<Deadline>([&] { on.all_reduce(x); });
+            const auto text = text_of<Timeout>([&] { on.all_reduce(x); });
             EXPECT_NE(
                 text.find(" in all_reduce of 5 f32 by sum, call number 2 on 'dp' of mesh dp=3, group {0..2}: "
-                          "arrived {0, 2}, missing 1 [dp=1]; 'dp' of mesh dp=3 can not be used any more"),
+                          "arrived {0, 2}, missing 1 [dp=1]; 'dp' of mesh dp=3 cannot be used any more"),
                 std::string::npos)
                 << text;
-            EXPECT_THROW(on.barrier(), Deadline) << "a channel stays unusable";
+            EXPECT_THROW(on.barrier(), Timeout) << "a channel stays unusable";
             ++heard;
         },
         checked);
@@ -158,7 +158,7 @@ TEST(Checked, ARankThatLeavesIsLostToThoseThatCompare) {
                     }
                     std::this_thread::sleep_for(50ms);
                     on.all_reduce(x);
-                } catch (const Lost& error) {
+                } catch (const PeerLost& error) {
                     EXPECT_EQ(error.ranks, std::vector{1});
                     ++lost;
                 } catch (const std::runtime_error&) {
@@ -175,11 +175,11 @@ TEST(Checked, OnADeviceCallsAreComparedBeforeTheyAreOnTheirStream) {
     threads::run(
         3,
         [&](World& host) {
-            auto world = pretend::World(host);
+            auto world = fake::World(host);
             auto on = world.join({{"dp", rest}}).on("dp");
-            const auto x = pretend::Array<int>(3, 1);
-            const auto y = pretend::Array<int>(4, 1);
-            const auto z = pretend::Array<int>(3);
+            const auto x = fake::Array<int>(3, 1);
+            const auto y = fake::Array<int>(4, 1);
+            const auto z = fake::Array<int>(3);
             const auto hears = [&](const std::function<void()>& call, std::vector<int> ranks) {
                 try {
                     call();
@@ -204,7 +204,7 @@ TEST(Checked, OnADeviceCallsAreComparedBeforeTheyAreOnTheirStream) {
         },
         checked);
     EXPECT_EQ(heard, 8);
-    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+    EXPECT_EQ(fake::take_faults(), std::vector<std::string>{});
 }
 
 TEST(Checked, RanksOfDifferentModesHearItWhenTheyJoin) {
@@ -215,7 +215,7 @@ TEST(Checked, RanksOfDifferentModesHearItWhenTheyJoin) {
     const auto job = std::make_shared<detail::Job>(3);
     const auto join = [&](int rank) {
         auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(
-            job, rank, WorldOptions{.deadline = 20s, .checked = rank == 1}));
+            job, rank, WorldOptions{.timeout = 20s, .checked = rank == 1}));
         return text_of<Disagreement>([&] { world.join({{"dp", rest}}); });
     };
     auto texts = std::vector<std::future<std::string>>{};
@@ -250,7 +250,7 @@ TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {
     EXPECT_EQ(mode("0", {.checked = true}), "the members of '");
     EXPECT_EQ(mode("1", {.checked = false}), "the ranks of 'dp");
     setenv("RANKMESH_CHECK", "yes", 1);
-    EXPECT_EQ(text_of<Misuse>([] { threads::run(1, [](World&) {}); }),
+    EXPECT_EQ(text_of<UsageError>([] { threads::run(1, [](World&) {}); }),
               "RANKMESH_CHECK='yes' is neither 0 nor 1; set it to 1 to compare calls, or unset it");
     unsetenv("RANKMESH_CHECK");
 }

@@ -66,22 +66,22 @@ TEST(Conformance, AWrongLengthIsRefusedBeforeAnythingIsSent) {
         auto three = std::vector<float>(3);
         auto many = std::vector<float>(static_cast<std::size_t>(3 * n + 1));
         const auto where = detail::cat("'dp' of mesh dp=", n, " (", n, " ranks)");
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_gather(three, many); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_gather(three, many); }),
                   detail::cat("all_gather on ", where, " was given 3 elements in and ", 3 * n + 1,
                               " out; out must hold ", 3 * n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.reduce_scatter(many, three); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.reduce_scatter(many, three); }),
                   detail::cat("reduce_scatter on ", where, " was given ", 3 * n + 1,
                               " elements in and 3 out; in must hold ", 3 * n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.shift(three, many); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.shift(three, many); }),
                   detail::cat("shift on ", where, " was given 3 elements in and ", 3 * n + 1,
                               " out; both must be equal"));
-        EXPECT_EQ(text_of<Misuse>([&] { on.broadcast(three, n); }),
-                  detail::cat("broadcast on 'dp' of mesh dp=", n, " from position ", n, "; positions are 0..",
-                              n - 1));
-        EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(std::span(many).first(2), std::span(many).subspan(1, 2)); }),
-            detail::cat("all_reduce on 'dp' of mesh dp=", n,
-                        " was given buffers that overlap; use two, or one in place"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.broadcast(three, n); }),
+                  detail::cat("broadcast on 'dp' of mesh dp=", n, " from group rank ", n,
+                              "; group ranks are 0..", n - 1));
+        EXPECT_EQ(text_of<UsageError>(
+                      [&] { on.all_reduce(std::span(many).first(2), std::span(many).subspan(1, 2)); }),
+                  detail::cat("all_reduce on 'dp' of mesh dp=", n,
+                              " was given buffers that overlap; use two, or one in place"));
         operations::check_all<float>(on, world.rank(), 3);  // and all is well afterwards
     });
 }
@@ -91,7 +91,7 @@ TEST(Conformance, AMovedFromCommunicatorSaysSo) {
         auto me = world.join({{"dp", rest}});
         auto first = me.on("dp");
         auto second = std::move(first);
-        EXPECT_EQ(text_of<Misuse>([&] { first.barrier(); }),
+        EXPECT_EQ(text_of<UsageError>([&] { first.barrier(); }),
                   "this communicator was moved from; ask the member for another with on(...)");
         second.barrier();
     });
@@ -100,28 +100,28 @@ TEST(Conformance, AMovedFromCommunicatorSaysSo) {
 TEST(Conformance, APlanThatIsWrongInItselfIsMisuseOnEveryRankAndTheWorldGoesOn) {
     on_every_rank([](World& world) {
         const auto n = world.size();
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", n + 1}});
                   }),
                   detail::cat("mesh dp=", n + 1, " needs ", n + 1, " ranks; the world has ", n));
         if (n > 1) {
-            EXPECT_EQ(text_of<Misuse>([&] {
+            EXPECT_EQ(text_of<UsageError>([&] {
                           world.join({{"dp", n - 1}});
                       }),
                       detail::cat("mesh dp=", n - 1, " covers ", n - 1, " of the world's ", n,
                                   " ranks; make a size '*', or say .partial = true to leave ranks out"));
         }
-        EXPECT_EQ(text_of<Misuse>([&] { world.join(Plan{}); }),
+        EXPECT_EQ(text_of<UsageError>([&] { world.join(Plan{}); }),
                   "a plan without meshes; declare at least one");
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", rest}}, {.picks = {{.of = "dp", .at = {n}, .as = "last"}}});
                   }),
                   detail::cat("pick 'last' asks for index ", n, " of axis 'dp'; it has ", -n, "..", n - 1));
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", rest}}, {.over = {{"dpp"}}});
                   }),
                   detail::cat("mesh dp=", n, " has no axis 'dpp'; did you mean 'dp'?"));
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join(Mesh{{"dp", n}}.shifted(1));
                   }),
                   detail::cat("mesh dp=", n, " @1 reaches rank ", n, "; the world has ranks 0..", n - 1));
@@ -200,7 +200,7 @@ TEST(Conformance, EqualGroupsShareOneChannelAndSeparateOnesDoNot) {
         EXPECT_EQ(me["a"].find("ends").has_value(), at_an_end);
         if (auto ends = me["a"].find("ends")) operations::check_all<float>(*ends, world.rank(), 4);
         if (!at_an_end) {
-            EXPECT_EQ(text_of<Misuse>([&] { me["a"].on("ends"); }),
+            EXPECT_EQ(text_of<UsageError>([&] { me["a"].on("ends"); }),
                       detail::cat("rank ", world.rank(), " is not in pick 'ends', which is {0, ", n - 1,
                                   "} here; use find(\"ends\")"));
         }
@@ -218,7 +218,7 @@ TEST(Conformance, RanksOutsideAMeshJoinAndAreNotInside) {
         EXPECT_EQ(me["last"].inside(), last);
         if (last) {
             EXPECT_FALSE(me["most"].find("dp"));
-            EXPECT_EQ(text_of<Misuse>([&] { me["most"].on("dp"); }),
+            EXPECT_EQ(text_of<UsageError>([&] { me["most"].on("dp"); }),
                       detail::cat("rank ", n - 1, " is outside mesh dp=", n - 1, "; ask inside() first"));
             return;
         }
@@ -240,7 +240,7 @@ TEST(Conformance, APlacementDecidesWhoStandsWhere) {
         EXPECT_EQ(on.world_ranks(), reversed);
         operations::check_all<float>(on, world.rank(), 4);
         EXPECT_EQ(
-            text_of<Misuse>([&] {
+            text_of<UsageError>([&] {
                 world.join({{"pp", rest}}, {.placed = std::vector<int>(static_cast<std::size_t>(n), n)});
             }).substr(0, 18),
             n == 1 ? "the placement of m" : "a placement lists ");
@@ -252,7 +252,7 @@ TEST(Conformance, ALazyMeshConnectsAtPrepareAndSaysSoBefore) {
         auto me = world.join({{"dp", rest}}, {.lazy = true});
         EXPECT_EQ(me.channel_count(), 0);
         if (world.size() > 1) {
-            EXPECT_EQ(text_of<Misuse>([&] { me.on("dp"); }),
+            EXPECT_EQ(text_of<UsageError>([&] { me.on("dp"); }),
                       detail::cat(
                           "'dp' of mesh dp=", world.size(),
                           " is lazy and not connected; every rank of the mesh calls prepare(\"dp\") first"));
@@ -269,17 +269,17 @@ TEST(Conformance, WhatWasNotDeclaredIsAnErrorThatNamesTheDeclaration) {
     on_every_rank([](World& world) {
         auto me = world.join({{"dp", rest}, {"tp", 1}}, {.axes = std::vector<std::string>{"dp"}});
         const auto mesh = detail::cat("mesh dp=", world.size(), " tp=1");
-        EXPECT_EQ(text_of<Misuse>([&] { me.on("tp", "dp"); }),
+        EXPECT_EQ(text_of<UsageError>([&] { me.on("tp", "dp"); }),
                   detail::cat("'tp,dp' of ", mesh,
                               R"( was not declared; add .over = {{"tp", "dp"}} to the declaration)"));
         EXPECT_EQ(
-            text_of<Misuse>([&] { me.on("tp"); }),
+            text_of<UsageError>([&] { me.on("tp"); }),
             detail::cat("axis 'tp' of ", mesh, " was left out of .axes; add it there, or leave .axes away"));
         EXPECT_FALSE(me.find("tp", "dp"));
-        EXPECT_EQ(text_of<Misuse>([&] { me.on("ttp"); }),
+        EXPECT_EQ(text_of<UsageError>([&] { me.on("ttp"); }),
                   detail::cat(
                       mesh, " has no axis, pick, separate channel or local ranks 'ttp'; did you mean 'tp'?"));
-        EXPECT_EQ(text_of<Misuse>([&] { me["moe"]; }), "the plan has no mesh 'moe'");
+        EXPECT_EQ(text_of<UsageError>([&] { me["moe"]; }), "the plan has no mesh 'moe'");
     });
 }
 

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
         return launch_somewhere(argv[0], std::atoi(argv[1]), {argv + 2, argv + argc});
     }
     testing::InitGoogleTest(&argc, argv);
-    auto world = rankmesh::gloo::World({.deadline = std::chrono::minutes(2)});
+    auto world = rankmesh::gloo::World({.timeout = std::chrono::minutes(2)});
     the_world = &world;
     print_as(world.rank());
     return RUN_ALL_TESTS();

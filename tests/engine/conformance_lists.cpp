@@ -268,32 +268,33 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
         auto wrong = std::vector<int>(static_cast<std::size_t>(2 * n + 1), 7);
         const auto options = ListOptions{.bucket_bytes = 0};
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(Buffers(x, whole), mean, options); }),
+            text_of<UsageError>([&] { on.all_reduce(Buffers(x, whole), mean, options); }),
             detail::cat("buffer 1 of a list: all_reduce ", where, ": mean makes no sense on i32 elements"));
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.start_all_reduce(Buffers(x, whole), mean, options).wait(); }),
+            text_of<UsageError>([&] { on.start_all_reduce(Buffers(x, whole), mean, options).wait(); }),
             detail::cat("buffer 1 of a list: all_reduce ", where, ": mean makes no sense on i32 elements"));
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(Buffers(x, truth)); }),
+            text_of<UsageError>([&] { on.all_reduce(Buffers(x, truth)); }),
             detail::cat("buffer 1 of a list: all_reduce ", where, ": sum makes no sense on bool elements"));
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, x, token)); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(Buffers(x, x, token)); }),
                   "buffer 2 of a list: sum makes no sense on struct elements");
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(token), rankmesh::bit_or); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(Buffers(token), rankmesh::bit_or); }),
                   "buffer 0 of a list: bit_or makes no sense on struct elements");
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(Buffers(whole, x), rankmesh::bit_or); }),
+            text_of<UsageError>([&] { on.all_reduce(Buffers(whole, x), rankmesh::bit_or); }),
             detail::cat("buffer 1 of a list: all_reduce ", where, ": bit_or makes no sense on f32 elements"));
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room), options); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room), options); }),
                   detail::cat("a list all_gather ", where,
                               " was given 2 buffers in and 1 out; both must be equal"));
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, wrong), options); }),
+            text_of<UsageError>(
+                [&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, wrong), options); }),
             detail::cat("buffer 1 of a list: all_gather ", where, " (", n,
                         " ranks) was given 2 elements in and ", 2 * n + 1, " out; out must hold ", 2 * n));
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, room), options); }),
+            text_of<UsageError>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, room), options); }),
             "buffer 1 of a list: it holds i32 in and f32 out");
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(Buffers(x, room, std::span(x).last(1))); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(Buffers(x, room, std::span(x).last(1))); }),
                   "buffers 0 and 2 of a list overlap; name what they share once");
         EXPECT_EQ(x, given);
         EXPECT_EQ(whole, (std::vector<int>{4, 5}));

@@ -220,12 +220,12 @@ TEST(Conformance, WhatAMemberSendsItselfIsWhatItReceivesFromItself) {
         in_counts[r] = 3;
         const auto in = std::vector<int>(n + 2);
         auto out = std::vector<int>(n, 7);
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_to_all_v(in, in_counts, out, out_counts); }),
-                  detail::cat("all_to_all_v on 'dp' of mesh dp=", n, " was given 3 elements from position ",
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_to_all_v(in, in_counts, out, out_counts); }),
+                  detail::cat("all_to_all_v on 'dp' of mesh dp=", n, " was given 3 elements from group rank ",
                               r, " to itself and 1 from itself; both must be equal"));
         auto numbers = std::vector<int>{1, 2, 3};
         EXPECT_EQ(
-            text_of<Misuse>([&] {
+            text_of<UsageError>([&] {
                 on.batch([&] {
                     on.send(std::span(numbers).first(2), on.rank());
                     on.recv(std::span(numbers).last(2), on.rank());
@@ -249,22 +249,23 @@ TEST(Conformance, WhatIsNoMessageIsRefusedInABatchAndTheChannelGoesOn) {
         const auto where = detail::cat("a batch on 'dp' of mesh dp=", world.size(),
                                        " is being collected; inside it call send, recv and send_recv, and "
                                        "nothing else on its channel");
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.all_reduce(x); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.barrier(); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.monitored_barrier(); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.start_all_reduce(x).wait(); }); }), where);
-        EXPECT_EQ(text_of<Misuse>(
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.all_reduce(x); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.barrier(); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.monitored_barrier(); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.start_all_reduce(x).wait(); }); }), where);
+        EXPECT_EQ(text_of<UsageError>(
                       [&] { on.batch([&] { on.start_send_recv(x, on.rank(), y, on.rank()).wait(); }); }),
                   where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.all_reduce(Buffers(x)); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.start_all_reduce(Buffers(x)).wait(); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.broadcast_object(word); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.batch([] {}); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { earlier.wait(); }); }), where);
-        EXPECT_EQ(text_of<Misuse>([&] { on.start_batch([&] { on.all_reduce(x); }).wait(); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.all_reduce(Buffers(x)); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.start_all_reduce(Buffers(x)).wait(); }); }),
+                  where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.broadcast_object(word); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.batch([] {}); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { earlier.wait(); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.start_batch([&] { on.all_reduce(x); }).wait(); }), where);
         on.batch([&] {
             // Refused and caught inside, it leaves the batch as it was; other channels are free.
-            EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(x); }), where);
+            EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(x); }), where);
             other.all_reduce(x, rankmesh::max);
         });
         EXPECT_EQ(x, 1.0f);
@@ -283,39 +284,40 @@ TEST(Conformance, MessagesToOneselfMeetAsOneOrAreRefused) {
         auto two = std::vector<float>(2);
         auto whole = std::vector<int>(1);
         const auto refused = [&](std::string_view operation) {
-            return detail::cat(operation, " on ", where, " between position ", r,
+            return detail::cat(operation, " on ", where, " between group rank ", r,
                                " and itself would wait for ever; call both sides as one, by send_recv or in "
                                "a batch");
         };
-        EXPECT_EQ(text_of<Misuse>([&] { on.send(one, r); }), refused("send"));
-        EXPECT_EQ(text_of<Misuse>([&] { on.recv(one, r); }), refused("recv"));
-        EXPECT_EQ(text_of<Misuse>([&] { on.start_send(one, r).wait(); }), refused("send"));
-        EXPECT_EQ(text_of<Misuse>([&] { on.start_recv(one, r).wait(); }), refused("recv"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.send(one, r); }), refused("send"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.recv(one, r); }), refused("recv"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.start_send(one, r).wait(); }), refused("send"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.start_recv(one, r).wait(); }), refused("recv"));
         if (n > 1) {
-            EXPECT_EQ(text_of<Misuse>([&] { on.send_recv(one, r, two, (r + 1) % n); }), refused("send_recv"));
-            EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send_recv(one, (r + 1) % n, two, r); }); }),
+            EXPECT_EQ(text_of<UsageError>([&] { on.send_recv(one, r, two, (r + 1) % n); }),
+                      refused("send_recv"));
+            EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send_recv(one, (r + 1) % n, two, r); }); }),
                       refused("send_recv"));
         }
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send(one, r); }); }),
-                  detail::cat("a batch on ", where, " has 1 sends to position ", r,
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send(one, r); }); }),
+                  detail::cat("a batch on ", where, " has 1 sends to group rank ", r,
                               " itself and 0 recvs from it; they must meet"));
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       on.batch([&] {
                           on.recv(one, r);
                           on.send(two, r);
                           on.recv(two, r);
                       });
                   }),
-                  detail::cat("a batch on ", where, " has 1 sends to position ", r,
+                  detail::cat("a batch on ", where, " has 1 sends to group rank ", r,
                               " itself and 2 recvs from it; they must meet"));
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       on.batch([&] {
                           on.send(one, r);
                           on.recv(two, r);
                       });
                   }),
                   detail::cat("a batch on ", where, " sends 1 f32 to itself and receives 2 f32"));
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       on.batch([&] {
                           on.send(whole, r);
                           on.recv(one, r);
@@ -333,21 +335,21 @@ TEST(Conformance, APositionThatIsNotThereIsRefused) {
         const auto r = world.rank();
         auto in = std::vector<float>(static_cast<std::size_t>(n));
         auto out = std::vector<float>(static_cast<std::size_t>(n * n));
-        const auto refused = [&](std::string_view operation, std::string_view preposition, int position) {
-            return detail::cat(operation, " on 'dp' of mesh dp=", n, " ", preposition, " position ", position,
-                               "; positions are 0..", n - 1);
+        const auto refused = [&](std::string_view operation, std::string_view preposition, int group_rank) {
+            return detail::cat(operation, " on 'dp' of mesh dp=", n, " ", preposition, " group rank ",
+                               group_rank, "; group ranks are 0..", n - 1);
         };
-        EXPECT_EQ(text_of<Misuse>([&] { on.send(in, n); }), refused("send", "to", n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.recv(out, -1); }), refused("recv", "from", -1));
-        EXPECT_EQ(text_of<Misuse>([&] { on.send_recv(in, -2, out, r); }), refused("send_recv", "to", -2));
-        EXPECT_EQ(text_of<Misuse>([&] { on.send_recv(in, r, out, n); }), refused("send_recv", "from", n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.start_send(in, n).wait(); }), refused("send", "to", n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send(in, n); }); }), refused("send", "to", n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.reduce(in, sum, n); }), refused("reduce", "to", n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.gather(in, out, -1); }), refused("gather", "to", -1));
-        EXPECT_EQ(text_of<Misuse>([&] { on.scatter(out, in, n); }), refused("scatter", "from", n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.broadcast_object(in, n); }), refused("broadcast", "from", n));
-        EXPECT_EQ(text_of<Misuse>([&] { on.broadcast(Buffers(in), n); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.send(in, n); }), refused("send", "to", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.recv(out, -1); }), refused("recv", "from", -1));
+        EXPECT_EQ(text_of<UsageError>([&] { on.send_recv(in, -2, out, r); }), refused("send_recv", "to", -2));
+        EXPECT_EQ(text_of<UsageError>([&] { on.send_recv(in, r, out, n); }), refused("send_recv", "from", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.start_send(in, n).wait(); }), refused("send", "to", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send(in, n); }); }), refused("send", "to", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.reduce(in, sum, n); }), refused("reduce", "to", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.gather(in, out, -1); }), refused("gather", "to", -1));
+        EXPECT_EQ(text_of<UsageError>([&] { on.scatter(out, in, n); }), refused("scatter", "from", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.broadcast_object(in, n); }), refused("broadcast", "from", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.broadcast(Buffers(in), n); }),
                   detail::cat("buffer 0 of a list: ", refused("broadcast", "from", n)));
         check_all<float>(on, r, 3);
     });
@@ -382,12 +384,12 @@ TEST(Conformance, AMonitoredBarrierIsABarrierIfAllCome) {
         // What rank 0 says before it, all hear after it.
         for (int step = 0; step < 20; ++step) {
             auto x = world.rank() == 0 ? step : -1;
-            auto saying = other.start_broadcast(x, 0);
+            auto kind = other.start_broadcast(x, 0);
             if (step % 2 == 0)
                 on.monitored_barrier();
             else
                 on.start_monitored_barrier().wait();
-            saying.wait();
+            kind.wait();
             EXPECT_EQ(x, step);
         }
         auto first = on.start_monitored_barrier();
@@ -423,20 +425,20 @@ TEST(Conformance, AMonitoredBarrierNamesWhoIsMissingAndOtherChannelsGoOn) {
                 else
                     watched.monitored_barrier();
                 ADD_FAILURE() << "rank " << missing << " has not come";
-            } catch (const Deadline& error) {
+            } catch (const Timeout& error) {
                 said = error.what();
                 EXPECT_EQ(error.missing, std::vector<int>{missing});
-                // On MPI only position 0 hears from everyone.
+                // On MPI only group rank 0 hears from everyone.
                 EXPECT_EQ(error.arrived.size() == static_cast<std::size_t>(n - 1),
                           missing > 0 || n == 2 || world.engine() != "mpi");
-                for (const auto* part : {"the deadline of 500 ms passed on rank ", " in monitored_barrier",
+                for (const auto* part : {"the timeout of 500 ms expired on rank ", " in monitored_barrier",
                                          "on 'watched' of mesh dp=", ": arrived {",
-                                         "; 'watched' of mesh dp=", " can not be used any more"})
+                                         "; 'watched' of mesh dp=", " cannot be used any more"})
                     EXPECT_NE(said.find(part), std::string::npos) << said;
                 EXPECT_NE(said.find(detail::cat(", missing ", missing, " [dp=")), std::string::npos) << said;
             }
-            EXPECT_EQ(text_of<Deadline>([&] { watched.barrier(); }), said);
-            EXPECT_EQ(text_of<Deadline>([&] { watched.start_barrier().wait(); }), said);
+            EXPECT_EQ(text_of<Timeout>([&] { watched.barrier(); }), said);
+            EXPECT_EQ(text_of<Timeout>([&] { watched.start_barrier().wait(); }), said);
             check_all<float>(on, world.rank(), 3);
         }
     });

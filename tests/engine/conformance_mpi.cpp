@@ -106,7 +106,7 @@ TEST(MpiConformance, ACallAllocatesNothingOnceTheProgramRunsEvenly) {
 
 int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
-    auto world = rankmesh::mpi::World(argc, argv, {.deadline = std::chrono::minutes(2)});
+    auto world = rankmesh::mpi::World(argc, argv, {.timeout = std::chrono::minutes(2)});
     the_world = &world;
     print_as(world.rank());
     return RUN_ALL_TESTS();

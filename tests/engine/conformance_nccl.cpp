@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The suite on NCCL, the pretended one where this machine has no other: on host memory that is copied to the
+// The suite on NCCL, the fake one where this machine has no other: on host memory that is copied to the
 // device and back. Ranks are threads; `conformance_nccl N` starts N processes of itself, which meet by Gloo.
 #include <gtest/gtest.h>
 
@@ -40,11 +40,11 @@ void on_every_rank(const std::function<void(rankmesh::World&)>& program) {
                                    auto world = support::StagedWorld(devices);
                                    program(world);
                                },
-                               {.deadline = std::chrono::minutes(1)});
+                               {.timeout = std::chrono::minutes(1)});
 }
 
 int main(int argc, char** argv) {
-    setenv("PRETEND_DEVICES", "8", 0);
+    setenv("FAKE_DEVICES", "8", 0);
     operations::takes = nccl_takes;
     const auto is_rank = std::getenv("RANKMESH_STORE") != nullptr;
     if (!is_rank && argc > 1 && std::atoi(argv[1]) > 0) {
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     }
     testing::InitGoogleTest(&argc, argv);
     if (!is_rank) return RUN_ALL_TESTS();
-    auto host = rankmesh::gloo::World({.deadline = std::chrono::minutes(2)});
+    auto host = rankmesh::gloo::World({.timeout = std::chrono::minutes(2)});
     auto devices = rankmesh::nccl::World(host);
     auto world = support::StagedWorld(devices);
     the_world = &world;

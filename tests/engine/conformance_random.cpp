@@ -74,7 +74,7 @@ template <class T>
 std::vector<Running> draw(Communicator& on, int me, std::mt19937& random) {
     const auto start = random() % 2 == 0;
     const auto root = static_cast<int>(random() % static_cast<unsigned>(on.size()));
-    const auto position = [&] { return static_cast<int>(random() % static_cast<unsigned>(on.size())); };
+    const auto group_rank = [&] { return static_cast<int>(random() % static_cast<unsigned>(on.size())); };
     auto suite = Suite<T>(on, me, random() % 50);
     auto made = std::vector<Running>{};
     const auto which = static_cast<int>(random() % 40);
@@ -83,8 +83,8 @@ std::vector<Running> draw(Communicator& on, int me, std::mt19937& random) {
     } else if (which < 28) {
         auto messages = std::vector<operations::Message>{};
         for (auto left = random() % 20; left > 0; --left) {
-            const auto from = position();
-            messages.push_back({from, position()});
+            const auto from = group_rank();
+            messages.push_back({from, group_rank()});
         }
         made.push_back(suite.messages(messages, start));
     } else if (which < 33) {
@@ -114,7 +114,7 @@ double number_of(T value) {
         return static_cast<double>(static_cast<float>(value));
 }
 
-/// Sums of what can not be added exactly are as close to the truth as n roundings leave them.
+/// Sums of what cannot be added exactly are as close to the truth as n roundings leave them.
 template <class T>
 void check_tolerance(Communicator& on, double epsilon) {
     constexpr auto count = std::size_t{200};

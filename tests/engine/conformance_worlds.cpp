@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worlds of some ranks, meshes of some ranks, the ranks of one host, and deadlines of their own.
+// Worlds of some ranks, meshes of some ranks, the ranks of one host, and timeouts of their own.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -95,27 +95,27 @@ TEST(Conformance, AWorldOfSomeRanksOutlivesTheOneItCameFrom) {
     });
 }
 
-TEST(Conformance, AWorldOfRanksThatCanNotBeIsRefused) {
+TEST(Conformance, AWorldOfRanksThatCannotBeIsRefused) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         const auto r = world.rank();
-        EXPECT_EQ(text_of<Misuse>([&] { world.sub({}); }),
+        EXPECT_EQ(text_of<UsageError>([&] { world.sub({}); }),
                   "a world of no ranks was asked for; list at least this one");
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.sub({r, n});
                   }),
                   detail::cat("a world of the ranks {", r, ", ", n,
                               "} was asked for; the world has ranks 0..", n - 1));
-        EXPECT_EQ(text_of<Misuse>([&] { world.sub({-1}); }),
+        EXPECT_EQ(text_of<UsageError>([&] { world.sub({-1}); }),
                   detail::cat("a world of the ranks {-1} was asked for; the world has ranks 0..", n - 1));
         EXPECT_EQ(
-            text_of<Misuse>([&] {
+            text_of<UsageError>([&] {
                 world.sub({r, r});
             }),
             detail::cat("a world of the ranks {", r, ", ", r, "} was asked for, which lists ", r, " twice"));
         const auto other = (r + 1) % n;
         if (n > 1) {
-            EXPECT_EQ(text_of<Misuse>([&] { world.sub({other}); }),
+            EXPECT_EQ(text_of<UsageError>([&] { world.sub({other}); }),
                       detail::cat("a world of the ranks {", other, "} was asked for by rank ", r,
                                   ", which it leaves out; only its ranks call sub"));
         }
@@ -131,13 +131,13 @@ TEST(Conformance, TheSurvivorsOfAWholeWorldAreAllItsRanksOrItIsSaidWhatWorks) {
             EXPECT_EQ(survivors.rank(), world.rank());
             EXPECT_EQ(survivors.local_size(), world.local_size());
             EXPECT_EQ(members_of(survivors, world.rank()), first_ranks(world.size()));
-        } catch (const Misuse& error) {
+        } catch (const UsageError& error) {
             EXPECT_NE(std::string(error.what()).find("jobs go on without a rank on the engine 'gloo'"),
                       std::string::npos)
                 << error.what();
         }
-        EXPECT_EQ(text_of<Misuse>([&] { world.survivors(0s); }),
-                  "survivors of a grace of 0 s were asked for; it must be longer than nothing");
+        EXPECT_EQ(text_of<UsageError>([&] { world.survivors(0s); }),
+                  "survivors of a grace of 0 s were asked for; it must be positive");
     });
 }
 
@@ -182,12 +182,12 @@ TEST(Conformance, TheRanksOfAHostShareTheChannelOfAnEqualAxis) {
             EXPECT_EQ(got, before);
         }
         EXPECT_EQ(
-            text_of<Misuse>([&] {
+            text_of<UsageError>([&] {
                 world.join({{"dp", rest}}, {.local = "dp"});
             }),
             detail::cat("the name 'dp' of a pick, separate channel or local ranks is an axis of mesh dp=",
                         world.size()));
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", rest}}, {.over = {Axes("dp").separate("x")}, .local = "x"});
                   }),
                   "two picks, separate channels or local ranks are named 'x'");
@@ -244,50 +244,50 @@ TEST(Conformance, TwoMeshesOfOneWorldSendToEachOtherByTheirCoordinates) {
                     const auto to = me["rollout"].rank_at({{"tp", p}});
                     EXPECT_EQ(to, backwards ? n - 1 - p : trainers + p);
                     const auto sent = weights(world.rank(), to);
-                    all.send(sent, *all.position_of(to));
+                    all.send(sent, *all.group_rank_of(to));
                     auto answer = std::vector<int>(3);
-                    all.recv(answer, *all.position_of(to));
+                    all.recv(answer, *all.group_rank_of(to));
                     EXPECT_EQ(answer, weights(to, world.rank()));
                 }
             } else {
                 const auto from = me["trainer"].rank_at({{"dp", me["rollout"].at("tp") % trainers}});
                 auto got = std::vector<int>(3);
-                all.recv(got, *all.position_of(from));
+                all.recv(got, *all.group_rank_of(from));
                 EXPECT_EQ(got, weights(from, world.rank()));
                 const auto answer = weights(world.rank(), from);
-                all.send(answer, *all.position_of(from));
+                all.send(answer, *all.group_rank_of(from));
             }
-            EXPECT_EQ(own.position_of(trains ? n - 1 : 0), std::nullopt);
+            EXPECT_EQ(own.group_rank_of(trains ? n - 1 : 0), std::nullopt);
         }
     });
 }
 
-TEST(Conformance, ADeadlineCanBeSetForASetOfAxes) {
+TEST(Conformance, ATimeoutCanBeSetForASetOfAxes) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         auto me = world.join({{"pp", rest}, {"dp", 1}},
                              {.over = {Axes("pp").within(400ms), Axes("dp", "pp").within(2min),
                                        Axes("dp", "pp"), Axes("pp").separate("own")},
-                              .deadline = 1min});
+                              .timeout = 1min});
         for (const auto* name : {"pp", "own"}) {
             auto on = me.on(name);
             check_all<float>(on, world.rank(), 3);
         }
         auto both = me.on("dp", "pp");
         check_all<float>(both, world.rank(), 3);
-        EXPECT_EQ(me.channel_count(), n > 1 ? 2 : 0) << "a deadline makes no channel";
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(me.channel_count(), n > 1 ? 2 : 0) << "a timeout makes no channel";
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"pp", rest}}, {.over = {Axes("pp").within(1s), Axes("pp").within(2s)}});
                   }),
-                  detail::cat("one set of axes of mesh pp=", n, " was given two deadlines, 1 s and 2 s"));
-        EXPECT_EQ(text_of<Misuse>([&] {
+                  detail::cat("one set of axes of mesh pp=", n, " was given two timeouts, 1 s and 2 s"));
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"pp", rest}}, {.over = {Axes("pp").within(-3ms)}});
                   }),
-                  "a deadline of -3 ms; it must be longer than nothing");
-        EXPECT_EQ(text_of<Misuse>([&] {
-                      world.join({{"pp", rest}}, {.over = {Axes("pp")}, .deadline = 0s});
+                  "a timeout of -3 ms; it must be positive");
+        EXPECT_EQ(text_of<UsageError>([&] {
+                      world.join({{"pp", rest}}, {.over = {Axes("pp")}, .timeout = 0s});
                   }),
-                  "a deadline of 0 s; it must be longer than nothing");
+                  "a timeout of 0 s; it must be positive");
         world.join({{"pp", rest}}, {.over = {Axes("pp").within(1s), Axes("pp").within(1s)}});
     });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// That the interface has room for an engine of devices, proved by one that is pretended.
+// That the interface has room for an engine of devices, proved by one that is fake.
 #include <rankmesh/engine/device.hpp>
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <rankmesh/engine/threads.hpp>
 
 #include "device_operations.hpp"
-#include "support/pretend_device.hpp"
+#include "support/fake_device.hpp"
 #include "support/text_of.hpp"
 
 using namespace rankmesh;
@@ -21,26 +21,26 @@ using device_operations::length;
 using device_operations::numbers;
 using device_operations::operations;
 using namespace std::chrono_literals;
-using pretend::Array;
-using pretend::Queue;
+using fake::Array;
+using fake::Queue;
 
 namespace {
 
-const auto patient = WorldOptions{.deadline = 20s};
+const auto patient = WorldOptions{.timeout = 20s};
 
 /// Runs `program` on ranks that have a device each, and holds it to have used it well.
-void on_devices(int size, const std::function<void(pretend::World&)>& program,
+void on_devices(int size, const std::function<void(fake::World&)>& program,
                 const WorldOptions& options = patient) {
     threads::run(
         size,
         [&](World& host) {
-            auto world = pretend::World(host);
+            auto world = fake::World(host);
             program(world);
         },
         options);
-    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+    EXPECT_EQ(fake::take_faults(), std::vector<std::string>{});
 }
-void on_devices(const std::function<void(pretend::World&)>& program) {
+void on_devices(const std::function<void(fake::World&)>& program) {
     for (auto size : {1, 2, 4}) {
         SCOPED_TRACE(size);
         on_devices(size, program);
@@ -50,7 +50,7 @@ void on_devices(const std::function<void(pretend::World&)>& program) {
 }  // namespace
 
 TEST(Device, EveryOperationGivesThereWhatItGivesOnTheHost) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto host = on.host();
         for (const auto& operation : operations()) {
@@ -68,13 +68,13 @@ TEST(Device, EveryOperationGivesThereWhatItGivesOnTheHost) {
     });
 }
 
-TEST(Device, ItsMemoryCanNotBeReadByTheHost) {
+TEST(Device, ItsMemoryCannotBeReadByTheHost) {
     const auto x = Array<float>(1, 1.0f);
     EXPECT_DEATH((void)*static_cast<volatile float*>((*x).data()), "");
 }
 
-TEST(Device, MemoryOfTheOtherSpaceIsMisuse) {
-    on_devices([](pretend::World& world) {
+TEST(Device, MemoryOfTheOtherSpaceIsAUsageError) {
+    on_devices([](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto host = on.host();
         auto here = std::vector<float>(3);
@@ -87,18 +87,18 @@ TEST(Device, MemoryOfTheOtherSpaceIsMisuse) {
         const auto on_the_host = detail::cat(
             "all_reduce on ", label,
             " was given host memory; this communicator works on device memory, its host() on the host's");
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(here); }), on_the_host);
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(*there, here); }), on_the_host);
-        EXPECT_EQ(text_of<Misuse>([&] { (void)on.start_all_reduce(here); }), on_the_host);
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(rankmesh::Buffers(here)); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(here); }), on_the_host);
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(*there, here); }), on_the_host);
+        EXPECT_EQ(text_of<UsageError>([&] { (void)on.start_all_reduce(here); }), on_the_host);
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(rankmesh::Buffers(here)); }),
                   "buffer 0 of a list: " + on_the_host);
-        EXPECT_EQ(text_of<Misuse>([&] { on.batch([&] { on.send(here, 0); }); }).substr(0, 8), "send on ");
-        EXPECT_EQ(text_of<Misuse>([&] { host.all_reduce(*there); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send(here, 0); }); }).substr(0, 8), "send on ");
+        EXPECT_EQ(text_of<UsageError>([&] { host.all_reduce(*there); }),
                   detail::cat("all_reduce on ", label,
                               " was given device memory; this communicator works on host memory: copy it "
                               "there, or join a world with a device"));
         EXPECT_EQ(
-            text_of<Misuse>([&] { host.on(world.queue().stream()); }),
+            text_of<UsageError>([&] { host.on(world.queue().stream()); }),
             detail::cat(label, " works on host memory, where no streams are; join a world with a device"));
         here = {1, 2, 3};
         host.all_reduce(here, rankmesh::max);
@@ -107,7 +107,7 @@ TEST(Device, MemoryOfTheOtherSpaceIsMisuse) {
 }
 
 TEST(Device, AListIsHandedOverAsOneStartOfItsBuffersAsTheyAre) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto a = Array<float>(3, 1.0f);
         const auto b = Array<std::int32_t>(1, 2);
@@ -126,7 +126,7 @@ TEST(Device, AListIsHandedOverAsOneStartOfItsBuffersAsTheyAre) {
 }
 
 TEST(Device, ABatchIsHandedOverAsOneStart) {
-    on_devices(2, [](pretend::World& world) {
+    on_devices(2, [](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto in = Array<float>(1, static_cast<float>(world.rank()));
         const auto out = Array<float>(1);
@@ -141,7 +141,7 @@ TEST(Device, ABatchIsHandedOverAsOneStart) {
 }
 
 TEST(Device, ACallComesAfterWhatItsStreamHoldsAndBeforeWhatItGetsLater) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         auto gate = std::latch(1);
         auto queue = Queue();
         auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
@@ -159,7 +159,7 @@ TEST(Device, ACallComesAfterWhatItsStreamHoldsAndBeforeWhatItGetsLater) {
 }
 
 TEST(Device, TwoStreamsAreOrderedEachByItself) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         auto gate = std::latch(1);
         auto slow = Queue();
         auto quick = Queue();
@@ -185,7 +185,7 @@ TEST(Device, TwoStreamsAreOrderedEachByItself) {
 }
 
 TEST(Device, WaitOrdersTheStreamAndSynchronizeBlocksTheHost) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         auto gate = std::latch(1);
         auto opened = std::atomic<bool>{false};
         auto queue = Queue();
@@ -216,7 +216,7 @@ TEST(Device, WaitOrdersTheStreamAndSynchronizeBlocksTheHost) {
 }
 
 TEST(Device, APendingCanBeMovedAndOneThatIsDroppedIsOrderedOnItsStream) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         auto gate = std::latch(1);
         auto queue = Queue();
         auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
@@ -246,7 +246,7 @@ TEST(Device, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
         SCOPED_TRACE(blocked);
         auto lost = std::atomic<int>{0};
         auto left = std::atomic<bool>{false};
-        on_devices(4, [&](pretend::World& world) {
+        on_devices(4, [&](fake::World& world) {
             auto gate = std::latch(1);
             auto queue = Queue();
             auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
@@ -264,7 +264,7 @@ TEST(Device, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
             while (world.rank() == 2 && !left) std::this_thread::yield();
             try {
                 on.start_all_reduce(*x).synchronize();
-            } catch (const Lost& error) {
+            } catch (const PeerLost& error) {
                 EXPECT_EQ(error.ranks, std::vector<int>{0});
                 ++lost;
             }
@@ -277,7 +277,7 @@ TEST(Device, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
 }
 
 TEST(Device, AnExceptionThatLeavesItsBuffersWithAPendingIsNoFault) {
-    on_devices(2, [&](pretend::World& world) {
+    on_devices(2, [&](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         EXPECT_THROW(
             {
@@ -295,7 +295,7 @@ TEST(Device, WhereverARankThrowsNobodyHangs) {
     for (int victim = 0; victim < 2; ++victim)
         for (int step = 0; step < 6; ++step) {
             SCOPED_TRACE(detail::cat("rank ", victim, " throws at step ", step));
-            const auto program = [&](pretend::World& world) {
+            const auto program = [&](fake::World& world) {
                 const auto x = Array<float>(100, 1.0f);  // outlives what its streams do
                 const auto at = [&](int now) {
                     if (world.rank() == victim && step == now) throw std::runtime_error("boom");
@@ -315,22 +315,22 @@ TEST(Device, WhereverARankThrowsNobodyHangs) {
                 me.on("dp").start_barrier().synchronize();
             };
             EXPECT_EQ(text_of<std::runtime_error>([&] { on_devices(2, program); }), "boom");
-            EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+            EXPECT_EQ(fake::take_faults(), std::vector<std::string>{});
         }
 }
 
 TEST(Device, AMemberLeftByAnExceptionIsHeardOfByThoseThatSynchronize) {
     auto lost = std::atomic<int>{0};
-    on_devices(2, [&](pretend::World& world) {
+    on_devices(2, [&](fake::World& world) {
         const auto x = Array<float>(10, 1.0f);
         try {
             auto me = world.join({{"dp", rest}});
             if (world.rank() == 1) throw std::runtime_error("boom");
             me.on("dp").all_reduce(*x);
-            EXPECT_THROW(me.on("dp").start_barrier().synchronize(), Lost);
-            EXPECT_THROW(me.on("dp").all_reduce(*x), Lost);
+            EXPECT_THROW(me.on("dp").start_barrier().synchronize(), PeerLost);
+            EXPECT_THROW(me.on("dp").all_reduce(*x), PeerLost);
             me.on("dp").host().barrier();
-        } catch (const Lost& error) {
+        } catch (const PeerLost& error) {
             EXPECT_EQ(error.ranks, std::vector<int>{1});
             ++lost;
         } catch (const std::runtime_error&) {
@@ -339,8 +339,8 @@ TEST(Device, AMemberLeftByAnExceptionIsHeardOfByThoseThatSynchronize) {
     EXPECT_EQ(lost, 1);
 }
 
-TEST(Device, ADeadlineThatPassesInSynchronizeNamesWhoIsMissing) {
-    on_devices(2, [](pretend::World& world) {
+TEST(Device, ATimeoutThatExpiresInSynchronizeNamesWhoIsMissing) {
+    on_devices(2, [](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = Array<float>(1, 1.0f);
         if (world.rank() == 0) {
@@ -348,41 +348,41 @@ TEST(Device, ADeadlineThatPassesInSynchronizeNamesWhoIsMissing) {
             try {
                 pending.synchronize();
                 ADD_FAILURE() << "rank 1 never called it";
-            } catch (const Deadline& error) {
+            } catch (const Timeout& error) {
                 EXPECT_EQ(error.arrived, std::vector<int>{0});
                 EXPECT_EQ(error.missing, std::vector<int>{1});
                 EXPECT_STREQ(
                     error.what(),
-                    "the deadline of 200 ms passed on rank 0 in all_reduce of 1 f32 by sum, call "
+                    "the timeout of 200 ms expired on rank 0 in all_reduce of 1 f32 by sum, call "
                     "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of "
-                    "mesh dp=2 can not be used any more");
+                    "mesh dp=2 cannot be used any more");
             }
             EXPECT_TRUE(pending.done());
-            EXPECT_THROW(on.all_reduce(*x), Deadline) << "the channel stays unusable";
+            EXPECT_THROW(on.all_reduce(*x), Timeout) << "the channel stays unusable";
         }
         on.host().barrier();  // its host's is another
         if (world.rank() == 1) {
-            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Deadline);
+            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Timeout);
         }
         EXPECT_EQ(x.values(), std::vector<float>{1});
     });
 }
 
-TEST(Device, ADeadlineOfACallThatDoesNotBlockIsThrownByALaterOne) {
-    on_devices(2, [](pretend::World& world) {
+TEST(Device, ATimeoutOfACallThatDoesNotBlockIsThrownByALaterOne) {
+    on_devices(2, [](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = Array<float>(1, 1.0f);
         if (world.rank() == 0) {
             on.within(100ms).all_reduce(*x);
             world.queue().synchronize();
-            EXPECT_THROW(on.all_reduce(*x), Deadline);
+            EXPECT_THROW(on.all_reduce(*x), Timeout);
         }
         on.host().barrier();
     });
 }
 
-TEST(Device, ADeadlineThatPassesBeforeTheStreamComesToACallNamesThisRank) {
-    on_devices(2, [](pretend::World& world) {
+TEST(Device, ATimeoutThatExpiresBeforeTheStreamComesToACallNamesThisRank) {
+    on_devices(2, [](fake::World& world) {
         auto gate = std::latch(1);
         auto queue = Queue();
         auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
@@ -392,12 +392,12 @@ TEST(Device, ADeadlineThatPassesBeforeTheStreamComesToACallNamesThisRank) {
             try {
                 on.within(100ms).start_all_reduce(*x).synchronize();
                 ADD_FAILURE() << "its stream never came to it";
-            } catch (const Deadline& error) {
+            } catch (const Timeout& error) {
                 EXPECT_EQ(error.missing, std::vector<int>{0});
             }
             gate.count_down();
         } else {
-            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Lost);
+            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), PeerLost);
         }
         queue.synchronize();
         EXPECT_EQ(x.values(), std::vector<float>{1});
@@ -405,7 +405,7 @@ TEST(Device, ADeadlineThatPassesBeforeTheStreamComesToACallNamesThisRank) {
 }
 
 TEST(Device, CallsThatDoNotMatchAreHeardOfWhereTheyAreSynchronized) {
-    on_devices(2, [](pretend::World& world) {
+    on_devices(2, [](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = Array<float>(static_cast<std::size_t>(world.rank() + 1));
         EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Disagreement);
@@ -413,7 +413,7 @@ TEST(Device, CallsThatDoNotMatchAreHeardOfWhereTheyAreSynchronized) {
 }
 
 TEST(Device, AllRanksTakePartInCreationAndEqualGroupsShareOneChannel) {
-    on_devices(4, [](pretend::World& world) {
+    on_devices(4, [](fake::World& world) {
         auto me = world.join(
             {{.name = "all",
               .mesh = {{"dp", 2}, {"tp", 2}, {"pp", 1}},
@@ -438,7 +438,7 @@ TEST(Device, AllRanksTakePartInCreationAndEqualGroupsShareOneChannel) {
         for (auto* name : {"one", "ends", "y"})
             for (auto* mesh : {"all", "flat", "some"}) try {
                     if (auto found = me[mesh].find(name)) communicators.push_back(std::move(*found));
-                } catch (const Misuse&) {  // of another mesh
+                } catch (const UsageError&) {  // of another mesh
                 }
         me["lazy"].prepare("z");
         me["lazy"].prepare("w");
@@ -456,7 +456,7 @@ TEST(Device, AllRanksTakePartInCreationAndEqualGroupsShareOneChannel) {
 }
 
 TEST(Device, ALazyMeshIsCreatedByTheMembersOfItsGroups) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         const auto n = world.size();
         auto me = world.join({{.name = "lazy", .mesh = {{"a", rest}, {"b", n == 4 ? 2 : 1}}, .lazy = true},
                               {.name = "half", .mesh = {{"c", (n + 1) / 2}}, .partial = true, .lazy = true}});
@@ -475,7 +475,7 @@ TEST(Device, ALazyMeshIsCreatedByTheMembersOfItsGroups) {
 }
 
 TEST(Device, WorldsOfSomeRanksHaveTheDeviceToo) {
-    on_devices(4, [](pretend::World& world) {
+    on_devices(4, [](fake::World& world) {
         const auto odd = world.rank() % 2;
         auto half = world.sub({odd, odd + 2});
         auto on = half.join({{"dp", rest}}).on("dp");
@@ -486,7 +486,7 @@ TEST(Device, WorldsOfSomeRanksHaveTheDeviceToo) {
 }
 
 TEST(Device, ObjectsAndMonitoredBarriersGoOverTheHost) {
-    on_devices([](pretend::World& world) {
+    on_devices([](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto text = std::string(world.rank() == 0 ? "a plan of the day" : "");
         on.broadcast_object(text);
@@ -497,14 +497,14 @@ TEST(Device, ObjectsAndMonitoredBarriersGoOverTheHost) {
         if (world.size() > 1 && world.rank() > 0) try {
                 on.within(100ms).monitored_barrier();
                 ADD_FAILURE() << "rank 0 never came";
-            } catch (const Deadline& error) {
+            } catch (const Timeout& error) {
                 EXPECT_EQ(error.missing, std::vector<int>{0});
             }
     });
 }
 
 TEST(Device, ItsChannelsAndTheHostsAreUsedByOneThreadEachAtATime) {
-    on_devices(2, [](pretend::World& world) {
+    on_devices(2, [](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto host = on.host();
         const auto x = Array<float>(1, 1.0f);
@@ -525,7 +525,7 @@ TEST(Device, EveryOrderOfDestructionIsWellWithCallsUnderWay) {
             const auto x = Array<float>(1, 1.0f);
             auto queue = Queue();
             {
-                auto world = std::make_unique<pretend::World>(given);
+                auto world = std::make_unique<fake::World>(given);
                 auto me = std::make_unique<Member>(world->join({{"dp", rest}}));
                 auto on = std::make_unique<Communicator>(me->on("dp").on(queue.stream()));
                 const std::function<void()> drop[] = {[&] { world.reset(); }, [&] { me.reset(); },
@@ -537,11 +537,11 @@ TEST(Device, EveryOrderOfDestructionIsWellWithCallsUnderWay) {
             queue.synchronize();
             EXPECT_EQ(x.values(), std::vector<float>{2});
         });
-    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+    EXPECT_EQ(fake::take_faults(), std::vector<std::string>{});
 }
 
 TEST(Device, WhatIsNoMemoryOfTheDeviceNorAStreamIsNoticed) {
-    on_devices(1, [](pretend::World& world) {
+    on_devices(1, [](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto here = 1.0f;
         const auto x = Array<float>(2);
@@ -552,7 +552,7 @@ TEST(Device, WhatIsNoMemoryOfTheDeviceNorAStreamIsNoticed) {
         EXPECT_THROW(on.all_reduce(freed), std::logic_error);
     });
     threads::run(1, [](World& host) {
-        auto world = pretend::World(host);
+        auto world = fake::World(host);
         auto on = world.join({{"dp", rest}}).on("dp");
         auto gate = std::latch(1);
         world.queue().put([&] { gate.wait(); });
@@ -560,5 +560,5 @@ TEST(Device, WhatIsNoMemoryOfTheDeviceNorAStreamIsNoticed) {
         gate.count_down();
         world.queue().synchronize();
     });
-    EXPECT_FALSE(pretend::take_faults().empty()) << "it was freed before its stream came to it";
+    EXPECT_FALSE(fake::take_faults().empty()) << "it was freed before its stream came to it";
 }

@@ -35,81 +35,81 @@ TEST(GlooFailures, AKilledRankIsLostOnEveryCommunicatorThatHeldItAndNowhereElse)
     const auto outcome = job("kill");
     EXPECT_NE(outcome.exit_codes[1], 0);
     for (auto rank : {0U, 2U, 3U}) {
-        expect_says(outcome, rank, ", all: Lost {1} after ");
+        expect_says(outcome, rank, ", all: PeerLost {1} after ");
         expect_says(
             outcome, rank,
-            "rank 1 is gone: its process has ended or can not be reached; 'dp,tp' of mesh dp=2 tp=2, group "
-            "{0..3}, has lost 1 [dp=0 tp=1] and can not be used any more");
+            "rank 1 is gone: its process has ended or cannot be reached; 'dp,tp' of mesh dp=2 tp=2, group "
+            "{0..3}, has lost 1 [dp=0 tp=1] and cannot be used any more");
         expect_took(outcome, rank, "all", 0, 1000);
-        expect_says(outcome, rank, ", all again: Lost {1} after ");
+        expect_says(outcome, rank, ", all again: PeerLost {1} after ");
     }
     // Its tp group is {0, 1}, its dp group {1, 3}; {2, 3} and {0, 2} go on.
-    expect_says(outcome, 0, ", tp: Lost {1} after ");
+    expect_says(outcome, 0, ", tp: PeerLost {1} after ");
     expect_says(outcome, 0, ", dp: went well");
     expect_says(outcome, 2, ", tp: went well");
     expect_says(outcome, 2, ", dp: went well");
     expect_says(outcome, 3, ", tp: went well");
-    expect_says(outcome, 3, ", dp: Lost {1} after ");
+    expect_says(outcome, 3, ", dp: PeerLost {1} after ");
 }
 
 TEST(GlooFailures, ARankThatIsKilledWhileNobodyCallsIsLostAtTheNextCall) {
     const auto outcome = job("kill-idle");
-    for (auto rank : {0U, 2U, 3U}) expect_says(outcome, rank, ", message: Lost {1} after ");
+    for (auto rank : {0U, 2U, 3U}) expect_says(outcome, rank, ", message: PeerLost {1} after ");
 }
 
 TEST(GlooFailures, AStartedOperationThrowsLostInWait) {
     const auto outcome = job("kill-started");
     for (auto rank : {0U, 2U, 3U}) {
-        expect_says(outcome, rank, ", wait: Lost {1} after ");
+        expect_says(outcome, rank, ", wait: PeerLost {1} after ");
         expect_took(outcome, rank, "wait", 0, 1000);
     }
 }
 
-TEST(GlooFailures, APassedDeadlineNamesWhoHasNotCome) {
-    const auto outcome = job("deadline");
+TEST(GlooFailures, AnExpiredTimeoutNamesWhoHasNotCome) {
+    const auto outcome = job("timeout");
     for (auto rank : {0U, 2U, 3U}) {
-        expect_says(outcome, rank, ", all: Deadline {1} after ");
+        expect_says(outcome, rank, ", all: Timeout {1} after ");
         expect_says(
             outcome, rank,
             " in all_reduce of 1000 f32 by sum, call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}: "
-            "arrived {0, 2, 3}, missing 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 can not be used any more");
+            "arrived {0, 2, 3}, missing 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 cannot be used any more");
         expect_took(outcome, rank, "all", 950, 1500);
-        expect_says(outcome, rank, ", all again: Deadline {1} after ");
+        expect_says(outcome, rank, ", all again: Timeout {1} after ");
     }
 }
 
-TEST(GlooFailures, AStartedOperationHasTheSameDeadlineInWait) {
-    const auto outcome = job("deadline-started");
+TEST(GlooFailures, AStartedOperationHasTheSameTimeoutInWait) {
+    const auto outcome = job("timeout-started");
     for (auto rank : {0U, 2U, 3U}) {
-        expect_says(outcome, rank, ", wait: Deadline {1} after ");
+        expect_says(outcome, rank, ", wait: Timeout {1} after ");
         expect_took(outcome, rank, "wait", 950, 1500);
     }
 }
 
 TEST(GlooFailures, AMessageThatNobodySendsNamesItsSender) {
-    const auto outcome = job("deadline-recv");
+    const auto outcome = job("timeout-recv");
     expect_says(
         outcome, 0,
-        "the deadline of 1 s passed on rank 0 in recv of 1000 f32 from 1, message number 1 on 'dp,tp' of "
+        "the timeout of 1 s expired on rank 0 in recv of 1000 f32 from 1, message number 1 on 'dp,tp' of "
         "mesh dp=2 tp=2, group {0..3}: arrived {0}, missing 1 [dp=0 tp=1]");
     expect_took(outcome, 0, "recv", 950, 1500);
-    for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Deadline {1} after ");
+    for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Timeout {1} after ");
 }
 
-TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheDeadline) {
-    const auto outcome = job("deadline-join");
+TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheTimeout) {
+    const auto outcome = job("timeout-join");
     for (auto rank : {0U, 2U, 3U}) {
-        expect_says(outcome, rank, "the deadline of 1 s passed in join on rank " + std::to_string(rank));
+        expect_says(outcome, rank, "the timeout of 1 s expired in join on rank " + std::to_string(rank));
         expect_says(outcome, rank, ": arrived {0, 2, 3}, missing {1}; in mesh dp=4 that is 1 [dp=1]");
         expect_took(outcome, rank, "join", 1000, 1400);
     }
 }
 
-TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheDeadline) {
-    const auto outcome = job("deadline-never", 4, 3);
+TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheTimeout) {
+    const auto outcome = job("timeout-never", 4, 3);
     for (std::size_t rank = 0; rank < 3; ++rank)
         expect_says(outcome, rank,
-                    "main caught: the deadline of 1 s passed in the start of the world on rank " +
+                    "main caught: the timeout of 1 s expired in the start of the world on rank " +
                         std::to_string(rank) + ": arrived {0..2}, missing {3}");
 }
 
@@ -118,7 +118,7 @@ TEST(GlooFailures, ARankThatThrowsIsLostOnAllOthers) {
         const auto outcome = job(mode);
         expect_says(outcome, 1, "main caught: boom");
         for (auto rank : {0U, 2U, 3U}) {
-            expect_says(outcome, rank, ", all: Lost {1} after ");
+            expect_says(outcome, rank, ", all: PeerLost {1} after ");
             expect_says(outcome, rank, "rank 1 left by an exception");
         }
     }
@@ -127,9 +127,9 @@ TEST(GlooFailures, ARankThatThrowsIsLostOnAllOthers) {
 TEST(GlooFailures, ARankThatThrowsBeforeAJoinIsLostInIt) {
     const auto outcome = job("throw-before-join");
     for (auto rank : {0U, 2U, 3U}) {
-        expect_says(outcome, rank, ", join: Lost {1} after ");
+        expect_says(outcome, rank, ", join: PeerLost {1} after ");
         expect_says(outcome, rank,
-                    "rank 1 of 4 left its world by an exception; join can not be completed on rank " +
+                    "rank 1 of 4 left its world by an exception; join cannot be completed on rank " +
                         std::to_string(rank) + "; in mesh dp=4 that is 1 [dp=1]");
     }
 }
@@ -176,7 +176,7 @@ TEST(GlooFailures, AFolderThatOthersCanWriteIsRefused) {
 
 TEST(GlooFailures, AFolderOfAnotherUserIsRefused) {
     const auto folder = support::Folder();
-    // Who is no root can not give a folder away, but knows one of root's.
+    // Who is no root cannot give a folder away, but knows one of root's.
     const auto root = geteuid() == 0;
     const auto other = root ? folder.path() : std::string("/usr");
     const auto owner = root ? 12345U : 0U;
@@ -217,7 +217,7 @@ TEST(GlooFailures, WhatAnEarlierJobLeftIsNeverRead) {
                         store + "' already, of process ");
     expect_says(again, 0, ": two processes have that rank, or an earlier job had that id");
     EXPECT_EQ(job("well", 2, -1, store, {}, "another job").exit_codes, (std::vector{0, 0}));
-    // One that was killed leaves its notes as well.
+    // One that was killed leaves its entries as well.
     job("kill", 4, -1, store, {}, "killed");
     EXPECT_EQ(job("well", 4, -1, store, {}, "after it").exit_codes, (std::vector{0, 0, 0, 0}));
 }
@@ -257,7 +257,7 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
         "an id of this start; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve "
         "here; by PMIx ");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"RANKMESH_STORE", "/nowhere/store"}}),
-        "has no job id, so notes of an earlier job in the store '/nowhere/store' could be taken for this "
+        "has no job id, so entries of an earlier job in the store '/nowhere/store' could be taken for this "
         "one's; set "
         "RANKMESH_JOB to the same new text for every process");
     has(run({gloo,

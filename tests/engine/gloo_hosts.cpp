@@ -92,7 +92,7 @@ TEST_F(GlooHosts, OfSeveralAddressesThatOfTheDefaultRouteOrTowardsMasterIsTaken)
     expect_address(run(hosts, "log", {{"MASTER_ADDR", "10.99.0.1"}}), "10.99.0.1", "10.99.0.2");
 }
 
-TEST_F(GlooHosts, AnAddressThatOtherHostsCanNotReachIsNeverAnnounced) {
+TEST_F(GlooHosts, AnAddressThatOtherHostsCannotReachIsNeverAnnounced) {
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"169.254.1.2/16"});
     const auto outcome = run(hosts, "log");
     for (std::size_t rank = 0; rank < 2; ++rank)
@@ -126,11 +126,11 @@ TEST_F(GlooHosts, HostsOfOneNameAreTwoForTheNetworkAllTheSame) {
     expect_address(run(hosts, "log"), "10.77.0.1", "10.77.0.2");
 }
 
-TEST_F(GlooHosts, ALinkThatIsCutInACallEndsItAtTheDeadlineWithTheRanksBehindIt) {
+TEST_F(GlooHosts, ALinkThatIsCutInACallEndsItAtTheTimeoutWithTheRanksBehindIt) {
     for (const auto& [a, b] :
          {std::pair{"10.77.0.1/24", "10.77.0.2/24"}, std::pair{"fd77::1/64", "fd77::2/64"}}) {
         const auto hosts = TwoHosts({a}, {b});
-        auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " deadline-cut-call"));
+        auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " timeout-cut-call"));
         ASSERT_TRUE(job.all_say("joined"));
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         hosts.cut();
@@ -140,23 +140,22 @@ TEST_F(GlooHosts, ALinkThatIsCutInACallEndsItAtTheDeadlineWithTheRanksBehindIt) 
             // anybody.
             const auto alone = std::vector<std::string>{"1\\.\\.3", "0, 2, 3", "0, 1", "0, 1"}.at(rank);
             const auto behind = std::string(rank < 2 ? "2, 3" : "0, 1");
-            const auto said =
-                ", all: Deadline \\{(" + behind + (*b == 'f' ? "|" + alone : "") + ")\\} after ";
+            const auto said = ", all: Timeout \\{(" + behind + (*b == 'f' ? "|" + alone : "") + ")\\} after ";
             EXPECT_TRUE(std::regex_search(outcome.outputs[rank], std::regex(said))) << outcome.all();
             expect_took(outcome, rank, "all", 950, 2000);
         }
     }
 }
 
-TEST_F(GlooHosts, ALinkThatIsCutBeforeAJoinEndsItAtTheDeadlineWithTheRanksBehindIt) {
+TEST_F(GlooHosts, ALinkThatIsCutBeforeAJoinEndsItAtTheTimeoutWithTheRanksBehindIt) {
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
-    auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " deadline-cut-join"));
+    auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " timeout-cut-join"));
     ASSERT_TRUE(job.all_say("met"));
     hosts.cut();
     job.tell("go");
     const auto outcome = job.end();
     for (std::size_t rank = 0; rank < 4; ++rank) {
-        expect_says(outcome, rank, ", join: Deadline " + others(rank) + " after ");
+        expect_says(outcome, rank, ", join: Timeout " + others(rank) + " after ");
         expect_says(outcome, rank,
                     "passed in join, connecting 'dp' of mesh dp=4 on rank " + std::to_string(rank) +
                         ": arrived " + others((rank + 2) % 4) + ", missing ");
@@ -164,15 +163,15 @@ TEST_F(GlooHosts, ALinkThatIsCutBeforeAJoinEndsItAtTheDeadlineWithTheRanksBehind
     }
 }
 
-TEST_F(GlooHosts, ALinkThatIsCutWhileRanksConnectEndsTheJoinAtTheDeadline) {
+TEST_F(GlooHosts, ALinkThatIsCutWhileRanksConnectEndsTheJoinAtTheTimeout) {
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
-    auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " deadline-cut-joins"));
+    auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " timeout-cut-joins"));
     ASSERT_TRUE(job.all_say("joined"));
     hosts.cut();
     const auto outcome = job.end();
     for (std::size_t rank = 0; rank < 4; ++rank) {
         EXPECT_TRUE(std::regex_search(outcome.outputs[rank],
-                                      std::regex(", join: (Deadline|Lost) \\{[0-9., ]+\\} after ")))
+                                      std::regex(", join: (Timeout|PeerLost) \\{[0-9., ]+\\} after ")))
             << outcome.all();
         expect_took(outcome, rank, "join", 0, 4000);
     }

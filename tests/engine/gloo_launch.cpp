@@ -76,12 +76,12 @@ TEST_F(GlooRedis, TheCommandRunsOnRanksThatMeetByAServer) {
 #endif
 }
 
-TEST_F(GlooRedis, ARankThatNeverStartsIsNamedAtTheDeadline) {
+TEST_F(GlooRedis, ARankThatNeverStartsIsNamedAtTheTimeout) {
     const auto server = support::RedisServer();
-    const auto outcome = gloo_job(program("deadline-never"), 4, 3, server.url());
+    const auto outcome = gloo_job(program("timeout-never"), 4, 3, server.url());
     for (std::size_t rank = 0; rank < 3; ++rank)
         expect_says(outcome, rank,
-                    "main caught: the deadline of 1 s passed in the start of the world on rank " +
+                    "main caught: the timeout of 1 s expired in the start of the world on rank " +
                         std::to_string(rank) + ": arrived {0..2}, missing {3}");
 }
 
@@ -95,18 +95,18 @@ TEST_F(GlooRedis, AServerThatDiesWhileRanksMeetIsSaidByAllOfThem) {
     const auto outcome = gloo_job(program("well"), 4, 3, server.url());
     for (std::size_t rank = 0; rank < 3; ++rank) {
         expect_says(outcome, rank,
-                    "main caught: the store '" + server.url() + "' can not be asked: GET failed (");
+                    "main caught: the store '" + server.url() + "' cannot be asked: GET failed (");
         expect_says(outcome, rank, "); see that a Redis server runs there\n");
     }
 }
 
-TEST_F(GlooRedis, AServerThatNeverAnswersEndsTheStartAtItsDeadline) {
+TEST_F(GlooRedis, AServerThatNeverAnswersEndsTheStartAtItsTimeout) {
     const auto silent = support::Listener();
-    const auto outcome = gloo_job(program("deadline-never"), 2, -1, silent.url());
+    const auto outcome = gloo_job(program("timeout-never"), 2, -1, silent.url());
     for (std::size_t rank = 0; rank < 2; ++rank)
         expect_says(
             outcome, rank,
-            "main caught: the deadline passed: the store '" + silent.url() + "' has not answered SET for ");
+            "main caught: the timeout expired: the store '" + silent.url() + "' has not answered SET for ");
 }
 
 TEST_F(GlooRedis, APasswordInTheUrlIsRefusedAndNobodyRepeatsIt) {
@@ -123,6 +123,6 @@ TEST(GlooStore, ARedisServerIsRefusedWithASentenceWhereThisBuildHasNone) {
     if (RANKMESH_HAS_REDIS) GTEST_SKIP() << "built with hiredis";
     expect_says(
         gloo_job(program("well"), 2, -1, "redis://127.0.0.1:1"), 0,
-        "main caught: this build of rankmesh can not meet by 'redis://127.0.0.1:1'; configure with "
+        "main caught: this build of rankmesh cannot meet by 'redis://127.0.0.1:1'; configure with "
         "-DRANKMESH_REDIS=ON where libhiredis-dev is installed, or name a folder that all processes see\n");
 }

@@ -40,10 +40,10 @@ bool hear(const World& world, const char* what, Body&& body) {
         std::printf("rank %d, %s: went well\n", world.rank(), what);
         std::fflush(stdout);
         return true;
-    } catch (const Lost& error) {
-        said("Lost", ranks_to_string(error.ranks), error);
-    } catch (const Deadline& error) {
-        said("Deadline", ranks_to_string(error.missing), error);
+    } catch (const PeerLost& error) {
+        said("PeerLost", ranks_to_string(error.ranks), error);
+    } catch (const Timeout& error) {
+        said("Timeout", ranks_to_string(error.missing), error);
     } catch (const Disagreement& error) {
         said("Disagreement", ranks_to_string(error.ranks), error);
     } catch (const Error& error) {
@@ -64,14 +64,14 @@ bool is_told(const char* word) {
 void sleep(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
 int program(const std::string& mode) {
-    auto options = WorldOptions{.deadline = std::chrono::seconds(mode.starts_with("deadline-cut") ? 3
-                                                                 : mode.starts_with("deadline")   ? 1
-                                                                                                  : 20)};
+    auto options = WorldOptions{.timeout = std::chrono::seconds(mode.starts_with("timeout-cut") ? 3
+                                                                : mode.starts_with("timeout")   ? 1
+                                                                                                : 20)};
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
     auto world = World::from_environment(options);
     const auto odd = world.rank() == 1;
-    if (mode == "deadline-join") {
+    if (mode == "timeout-join") {
         if (odd) return sleep(2500), 0;
         hear(world, "join", [&] { world.join({{"dp", rest}}); });
         return 0;
@@ -94,7 +94,7 @@ int program(const std::string& mode) {
         });
         return 0;
     }
-    if (mode == "deadline-cut-joins") {
+    if (mode == "timeout-cut-joins") {
         auto joined = std::vector<Member>{};
         while (hear(world, "join", [&] { joined.push_back(world.join({{"dp", rest}})); })) say("joined");
         return 0;
@@ -132,25 +132,25 @@ int program(const std::string& mode) {
         });
         return 0;
     }
-    if (mode == "deadline-cut-call") {
+    if (mode == "timeout-cut-call") {
         say("joined");
         auto much = std::vector<float>(1 << 18, 1);
         while (hear(world, "all", [&] { all.within(std::chrono::seconds(1)).all_reduce(much); })) {
         }
         return 0;
     }
-    if (mode == "deadline") {
+    if (mode == "timeout") {
         if (odd) return sleep(2500), 0;
         hear(world, "all", [&] { all.all_reduce(x); });
         hear(world, "all again", [&] { all.barrier(); });
         return 0;
     }
-    if (mode == "deadline-started") {
+    if (mode == "timeout-started") {
         if (odd) return sleep(2500), 0;
         hear(world, "wait", [&] { all.start_all_reduce(x).wait(); });
         return 0;
     }
-    if (mode == "deadline-recv") {
+    if (mode == "timeout-recv") {
         if (world.rank() == 0) hear(world, "recv", [&] { all.recv(x, 1); });
         sleep(1500);
         hear(world, "barrier", [&] { all.barrier(); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes in a Redis server: what every store does, who is let in, and what each way to fail is told as.
+// Entries in a Redis server: what every store does, who is let in, and what each way to fail is told as.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -9,9 +9,9 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/gloo/file_store.hpp"
-#include "engine/gloo/redis_connection.hpp"
-#include "engine/gloo/redis_store.hpp"
+#include "engine/rendezvous/file_store.hpp"
+#include "engine/rendezvous/redis_connection.hpp"
+#include "engine/rendezvous/redis_store.hpp"
 #include "support/redis_server.hpp"
 
 namespace rankmesh::detail {
@@ -99,10 +99,10 @@ protected:
     }
 };
 
-void expect_to_keep_notes(Store& store) {
+void expect_to_keep_entries(Store& store) {
     EXPECT_EQ(store.get({"a", "b"}, soon()), (Texts{std::nullopt, std::nullopt}));
     EXPECT_TRUE(store.put("a", "first", soon()));
-    EXPECT_FALSE(store.put("a", "second", soon())) << "a note is written once";
+    EXPECT_FALSE(store.put("a", "second", soon())) << "an entry is written once";
     EXPECT_EQ(store.get({"b", "a"}, soon()), (Texts{std::nullopt, "first"}));
     const auto binary = std::string("\0\r\n$-1\r\n\xff", 9);
     EXPECT_TRUE(store.put("b c/d", binary, soon()));
@@ -118,13 +118,13 @@ void expect_to_keep_notes(Store& store) {
 
 }  // namespace
 
-TEST_F(RedisStore, KeepsNotesAsAFolderDoes) {
+TEST_F(RedisStore, KeepsEntriesAsAFolderDoes) {
     const auto folder = support::Folder();
     auto files = FileStore(folder.path() + "/store", "a job");
-    expect_to_keep_notes(files);
+    expect_to_keep_entries(files);
     const auto server = support::RedisServer();
     const auto keys = store(server.url());
-    expect_to_keep_notes(*keys);
+    expect_to_keep_entries(*keys);
     EXPECT_EQ(keys->text(), "the store '" + server.url() + "'");
 }
 
@@ -153,7 +153,7 @@ TEST_F(RedisStore, IsReachedByANameAndByAnIpv6Address) {
     EXPECT_TRUE(store("redis://[::1]:" + port)->put("b", "", soon()));
 }
 
-TEST_F(RedisStore, LetsNotesGoAfterADay) {
+TEST_F(RedisStore, LetsEntriesGoAfterADay) {
     const auto server = support::RedisServer();
     store(server.url(), "job")->put("claim.0", "", soon());
     const auto left = std::stoi(ask(server, {"TTL", "rankmesh:{job}:claim.0"}));
@@ -183,12 +183,12 @@ TEST_F(RedisStore, TakesThePasswordFromTheEnvironmentOrAFile) {
 TEST_F(RedisStore, SaysWhenAPasswordIsMissingOrWrongWithoutRepeatingIt) {
     const auto server = support::RedisServer({"--requirepass", "open sesame"});
     const auto put = [&] { store(server.url())->put("a", "", soon()); };
-    EXPECT_EQ(error_of<Misuse>(put), "the store '" + server.url() +
-                                         "' wants a password; set RANKMESH_REDIS_PASSWORD, or "
-                                         "RANKMESH_REDIS_PASSWORD_FILE to a file that only you can read");
+    EXPECT_EQ(error_of<UsageError>(put), "the store '" + server.url() +
+                                             "' wants a password; set RANKMESH_REDIS_PASSWORD, or "
+                                             "RANKMESH_REDIS_PASSWORD_FILE to a file that only you can read");
     {
         const auto variables = Variables(Values{{"RANKMESH_REDIS_PASSWORD", "guess"}});
-        EXPECT_EQ(error_of<Misuse>(put),
+        EXPECT_EQ(error_of<UsageError>(put),
                   "the store '" + server.url() +
                       "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered 'WRONGPASS invalid "
                       "username-password pair or user is disabled.'");
@@ -197,27 +197,27 @@ TEST_F(RedisStore, SaysWhenAPasswordIsMissingOrWrongWithoutRepeatingIt) {
         const auto variables =
             Variables(Values{{"RANKMESH_REDIS_PASSWORD", "guess"}, {"RANKMESH_REDIS_USER", "somebody"}});
         EXPECT_EQ(
-            error_of<Misuse>(put),
+            error_of<UsageError>(put),
             "the store '" + server.url() +
                 "' refuses the password of RANKMESH_REDIS_PASSWORD for the user 'somebody': it answered "
                 "'WRONGPASS invalid username-password pair or user is disabled.'");
     }
     {
         const auto variables = Variables(Values{{"RANKMESH_REDIS_USER", "somebody"}});
-        EXPECT_EQ(error_of<Misuse>(put),
+        EXPECT_EQ(error_of<UsageError>(put),
                   "the user 'somebody' (RANKMESH_REDIS_USER) has no password; set RANKMESH_REDIS_PASSWORD or "
                   "RANKMESH_REDIS_PASSWORD_FILE");
     }
     const auto open = support::RedisServer();
     const auto variables = Variables(Values{{"RANKMESH_REDIS_PASSWORD", "guess"}});
-    EXPECT_TRUE(error_of<Misuse>([&] { store(open.url())->put("a", "", soon()); })
+    EXPECT_TRUE(error_of<UsageError>([&] { store(open.url())->put("a", "", soon()); })
                     .starts_with("the store '" + open.url() +
                                  "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered 'ERR AUTH "
                                  "<password> called without any password configured"));
     const auto repeating =
         ScriptedServer({{"-ERR unknown command 'AUTH', with args beginning with: 'guess'\r\n"}});
     EXPECT_EQ(
-        error_of<Misuse>([&] { store(repeating.url())->put("a", "", soon()); }),
+        error_of<UsageError>([&] { store(repeating.url())->put("a", "", soon()); }),
         "the store '" + repeating.url() +
             "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered '(an answer with the password)'");
 }
@@ -233,58 +233,58 @@ TEST(RedisPassword, AFileThatOthersCouldReadIsRefused) {
         chmod(file.c_str(), static_cast<mode_t>(mode));
         auto text = std::array<char, 8>{};
         std::snprintf(text.data(), text.size(), "%04o", mode);
-        EXPECT_EQ(error_of<Misuse>(make),
+        EXPECT_EQ(error_of<UsageError>(make),
                   begin + "can be read or written by others (mode " + text.data() + "); chmod 600 it");
     }
     chmod(file.c_str(), 0600);
-    EXPECT_EQ(error_of<Misuse>(make), "nothing was thrown");
+    EXPECT_EQ(error_of<UsageError>(make), "nothing was thrown");
     {
         const auto both = Variables(Values{{"RANKMESH_REDIS_PASSWORD", "x"}});
-        EXPECT_EQ(error_of<Misuse>(make),
+        EXPECT_EQ(error_of<UsageError>(make),
                   "RANKMESH_REDIS_PASSWORD and RANKMESH_REDIS_PASSWORD_FILE are both set; unset one of them");
     }
     std::ofstream(file, std::ios::trunc) << "\nsecond line\n";
-    EXPECT_EQ(error_of<Misuse>(make), begin + "holds nothing in its first line");
+    EXPECT_EQ(error_of<UsageError>(make), begin + "holds nothing in its first line");
     std::filesystem::remove(file);
-    EXPECT_EQ(error_of<Misuse>(make), begin + "can not be read: No such file or directory");
+    EXPECT_EQ(error_of<UsageError>(make), begin + "cannot be read: No such file or directory");
     std::filesystem::create_directory(file);
-    EXPECT_EQ(error_of<Misuse>(make), begin + "is no file");
+    EXPECT_EQ(error_of<UsageError>(make), begin + "is no file");
     std::filesystem::remove(file);
     if (geteuid() != 0) return;  // only root can give a file away
     std::ofstream(file) << "secret\n";
     chmod(file.c_str(), 0600);
     ASSERT_EQ(chown(file.c_str(), 12345, 12345), 0);
-    EXPECT_EQ(error_of<Misuse>(make),
+    EXPECT_EQ(error_of<UsageError>(make),
               begin + "belongs to user 12345, but this process runs as 0; name a file of your own");
 }
 
 TEST(RedisFailures, AServerThatIsNotThereIsSaidAtOnce) {
     const auto begin = Clock::now();
     EXPECT_EQ(error_of<EngineFailure>([] { store("redis://127.0.0.1:1/2")->put("a", "", soon()); }),
-              "the store 'redis://127.0.0.1:1/2' can not be asked: SET failed (Connection refused); see that "
+              "the store 'redis://127.0.0.1:1/2' cannot be asked: SET failed (Connection refused); see that "
               "a Redis "
               "server runs there");
     const auto no_name = "redis://" + std::string(70, 'x');
     const auto text = error_of<EngineFailure>([&] { store(no_name)->get({"a"}, soon()); });
     EXPECT_TRUE(text.starts_with("the store '" + no_name +
-                                 ":6379' can not be asked: GET failed (its address can not be found: "))
+                                 ":6379' cannot be asked: GET failed (its address cannot be found: "))
         << text;
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
 }
 
-TEST(RedisFailures, AServerThatNeverAnswersEndsTheCallAtItsDeadline) {
+TEST(RedisFailures, AServerThatNeverAnswersEndsTheCallAtItsTimeout) {
     const auto silent = support::Listener();
     const auto begin = Clock::now();
-    const auto text = error_of<Deadline>([&] { store(silent.url())->put("a", "", in(300)); });
+    const auto text = error_of<Timeout>([&] { store(silent.url())->put("a", "", in(300)); });
     const auto took = Clock::now() - begin;
     EXPECT_TRUE(
-        text.starts_with("the deadline passed: the store '" + silent.url() + "' has not answered SET for "))
+        text.starts_with("the timeout expired: the store '" + silent.url() + "' has not answered SET for "))
         << text;
     EXPECT_GE(took, std::chrono::milliseconds(300));
     EXPECT_LT(took, std::chrono::seconds(5));
 }
 
-TEST(RedisFailures, AConnectionThatIsNeverTakenEndsTheCallAtItsDeadline) {
+TEST(RedisFailures, AConnectionThatIsNeverTakenEndsTheCallAtItsTimeout) {
     const auto full = support::Listener(0);
     auto fillers = std::vector<int>{};
     const auto address = support::Listener::loopback(full.port());
@@ -294,10 +294,10 @@ TEST(RedisFailures, AConnectionThatIsNeverTakenEndsTheCallAtItsDeadline) {
             connect(fillers.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
     }
     const auto begin = Clock::now();
-    const auto text = error_of<Deadline>([&] { store(full.url())->put("a", "", in(300)); });
+    const auto text = error_of<Timeout>([&] { store(full.url())->put("a", "", in(300)); });
     const auto took = Clock::now() - begin;
     for (auto each : fillers) close(each);
-    EXPECT_TRUE(text.starts_with("the deadline passed: the store '" + full.url() +
+    EXPECT_TRUE(text.starts_with("the timeout expired: the store '" + full.url() +
                                  "' has not taken the connection for "))
         << text;
     EXPECT_GE(took, std::chrono::milliseconds(300));
@@ -311,8 +311,8 @@ TEST(RedisFailures, WhatIsNoRedisServerIsSaid) {
                   "' is no Redis server: Protocol error, got \"H\" as reply type byte");
 }
 
-TEST(RedisFailures, ANoteWhoseAnswerWasLostIsNotTakenForAnother) {
-    // The answer to the second SET is lost; the third finds the note, which is this rank's own.
+TEST(RedisFailures, AnEntryWhoseAnswerWasLostIsNotTakenForAnother) {
+    // The answer to the second SET is lost; the third finds the entry, which is this rank's own.
     const auto own = ScriptedServer({{"+OK\r\n"}, {"$-1\r\n", "$4\r\nmine\r\n"}});
     auto first = store(own.url());
     EXPECT_TRUE(first->put("a", "", soon()));
@@ -340,20 +340,20 @@ TEST_F(RedisStore, TellsWhatIsNoText) {
 
 TEST_F(RedisStore, ComesBackOnceWithoutAWordWhenAConnectionEnds) {
     auto server = support::RedisServer();
-    const auto notes = store(server.url());
-    EXPECT_TRUE(notes->put("a", "1", soon()));
+    const auto entries = store(server.url());
+    EXPECT_TRUE(entries->put("a", "1", soon()));
     ask(server, {"CLIENT", "KILL", "TYPE", "normal"});
-    EXPECT_EQ(notes->get({"a"}, soon()), Texts{"1"});
+    EXPECT_EQ(entries->get({"a"}, soon()), Texts{"1"});
     ask(server, {"CLIENT", "KILL", "TYPE", "normal"});
-    EXPECT_TRUE(notes->put("b", "2", soon()));
+    EXPECT_TRUE(entries->put("b", "2", soon()));
     server.stop();
     ASSERT_TRUE(server.start());
-    EXPECT_EQ(notes->get({"a"}, soon()), Texts{std::nullopt}) << "it keeps nothing";
+    EXPECT_EQ(entries->get({"a"}, soon()), Texts{std::nullopt}) << "it keeps nothing";
     server.stop();
-    EXPECT_EQ(error_of<EngineFailure>([&] { notes->get({"a"}, soon()); }),
+    EXPECT_EQ(error_of<EngineFailure>([&] { entries->get({"a"}, soon()); }),
               "the store '" + server.url() +
-                  "' can not be asked: GET failed (Connection refused); see that a Redis server runs there");
-    notes->remove({"a"}, soon());
+                  "' cannot be asked: GET failed (Connection refused); see that a Redis server runs there");
+    entries->remove({"a"}, soon());
 }
 
 }  // namespace rankmesh::detail

@@ -3,7 +3,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/gloo/redis_url.hpp"
+#include "engine/rendezvous/redis_url.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 std::string error_of(const std::string& url) {
     try {
         RedisUrl::parse(url);
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         return error.what();
     }
     return "nothing was thrown";

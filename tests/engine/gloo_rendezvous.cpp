@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks meet by notes, and what that costs: ranks are threads here, and their store counts.
+// How ranks meet by entries, and what that costs: ranks are threads here, and their store counts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,49 +9,50 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/gloo/store_rendezvous.hpp"
+#include "engine/rendezvous/store_rendezvous.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-struct Notes {
+struct Entries {
     std::mutex mutex;
     std::condition_variable changed;
     std::map<std::string, std::string> by_name;
 };
 
-/// Notes in memory, as one rank sees them. A patient store answers a look once all that is wanted is there,
+/// Entries in memory, as one rank sees them. A patient store answers a look once all that is wanted is there,
 /// as if everybody came at once.
 class CountingStore final : public Store {
 public:
-    CountingStore(std::shared_ptr<Notes> notes, bool patient) : notes_(std::move(notes)), patient_(patient) {}
+    CountingStore(std::shared_ptr<Entries> entries, bool patient)
+        : entries_(std::move(entries)), patient_(patient) {}
 
     bool put(const std::string& name, const std::string& text, Instant) override {
         ++puts;
-        const auto lock = std::lock_guard(notes_->mutex);
-        notes_->changed.notify_all();
-        return notes_->by_name.emplace(name, text).second;
+        const auto lock = std::lock_guard(entries_->mutex);
+        entries_->changed.notify_all();
+        return entries_->by_name.emplace(name, text).second;
     }
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override {
         ++looks;
-        auto lock = std::unique_lock(notes_->mutex);
+        auto lock = std::unique_lock(entries_->mutex);
         const auto all_there = [&] {
             return std::ranges::all_of(
-                names, [&](const auto& name) { return name == "left" || notes_->by_name.contains(name); });
+                names, [&](const auto& name) { return name == "left" || entries_->by_name.contains(name); });
         };
-        if (patient_) notes_->changed.wait_until(lock, until, all_there);
+        if (patient_) entries_->changed.wait_until(lock, until, all_there);
         auto found = std::vector<std::optional<std::string>>{};
         for (const auto& name : names) {
-            const auto note = notes_->by_name.find(name);
-            found.push_back(note == notes_->by_name.end() ? std::nullopt : std::optional(note->second));
+            const auto entry = entries_->by_name.find(name);
+            found.push_back(entry == entries_->by_name.end() ? std::nullopt : std::optional(entry->second));
         }
         return found;
     }
     void remove(const std::vector<std::string>& names, Instant) noexcept override {
         ++removals;
-        const auto lock = std::lock_guard(notes_->mutex);
-        for (const auto& name : names) notes_->by_name.erase(name);
+        const auto lock = std::lock_guard(entries_->mutex);
+        for (const auto& name : names) entries_->by_name.erase(name);
     }
     std::chrono::microseconds longest_pause() const override { return std::chrono::milliseconds(250); }
     std::string text() const override { return "the store 'memory'"; }
@@ -62,7 +63,7 @@ public:
     int removals = 0;
 
 private:
-    const std::shared_ptr<Notes> notes_;
+    const std::shared_ptr<Entries> entries_;
     const bool patient_;
     const std::string job_ = "job";
 };
@@ -70,14 +71,14 @@ private:
 /// Runs a program on the ranks of a world; what their stores have counted.
 std::vector<std::shared_ptr<CountingStore>> on_ranks(int size, bool patient,
                                                      const std::function<void(StoreRendezvous&)>& program,
-                                                     Duration deadline = std::chrono::minutes(1)) {
-    const auto notes = std::make_shared<Notes>();
+                                                     Duration timeout = std::chrono::minutes(1)) {
+    const auto entries = std::make_shared<Entries>();
     auto stores = std::vector<std::shared_ptr<CountingStore>>{};
     auto threads = std::vector<std::jthread>{};
     for (int rank = 0; rank < size; ++rank) {
-        stores.push_back(std::make_shared<CountingStore>(notes, patient));
-        threads.emplace_back([&program, size, rank, deadline, store = stores.back()] {
-            auto rendezvous = StoreRendezvous(store, rank, size, deadline);
+        stores.push_back(std::make_shared<CountingStore>(entries, patient));
+        threads.emplace_back([&program, size, rank, timeout, store = stores.back()] {
+            auto rendezvous = StoreRendezvous(store, rank, size, timeout);
             program(rendezvous);
         });
     }
@@ -89,7 +90,7 @@ std::string concatenation(const std::string& a, const std::string& b) { return a
 
 }  // namespace
 
-TEST(StoreRendezvous, AStepOfAllTakesTwoNotesAndTwoLooksOfARankHoweverManyThereAre) {
+TEST(StoreRendezvous, AStepOfAllTakesTwoEntriesAndTwoLooksOfARankHoweverManyThereAre) {
     constexpr auto steps = 3;
     for (auto size : {2, 8, 64, 100}) {
         const auto stores = on_ranks(size, true, [&](StoreRendezvous& world) {
@@ -106,7 +107,7 @@ TEST(StoreRendezvous, AStepOfAllTakesTwoNotesAndTwoLooksOfARankHoweverManyThereA
     }
 }
 
-TEST(StoreRendezvous, TheNotesOfAGroupAreReadInOneLook) {
+TEST(StoreRendezvous, TheEntriesOfAGroupAreReadInOneLook) {
     const auto stores = on_ranks(8, true, [](StoreRendezvous& world) {
         world.publish("name", std::to_string(world.rank()));
         const auto all = std::vector{0, 1, 2, 3, 4, 5, 6, 7};
@@ -138,7 +139,7 @@ TEST(StoreRendezvous, WhoHasNotComeIsFoundInOneLook) {
             try {
                 world.all("a test", "", concatenation);
                 ADD_FAILURE();
-            } catch (const Deadline& error) {
+            } catch (const Timeout& error) {
                 EXPECT_EQ(error.missing, (std::vector{3, 17}));
                 EXPECT_EQ(error.arrived.size(), 18U);
             }
@@ -148,13 +149,13 @@ TEST(StoreRendezvous, WhoHasNotComeIsFoundInOneLook) {
 }
 
 TEST(StoreRendezvous, ARankThatIsThereTwiceIsToldOfTheOther) {
-    const auto notes = std::make_shared<Notes>();
-    const auto store = std::make_shared<CountingStore>(notes, false);
+    const auto entries = std::make_shared<Entries>();
+    const auto store = std::make_shared<CountingStore>(entries, false);
     const auto first = StoreRendezvous(store, 1, 2, std::chrono::seconds(1));
     try {
         const auto second = StoreRendezvous(store, 1, 2, std::chrono::seconds(1));
         FAIL();
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         EXPECT_TRUE(std::string(error.what())
                         .starts_with("rank 1 of the job 'job' is in the store 'memory' already, of process "))
             << error.what();

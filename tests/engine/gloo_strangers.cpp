@@ -12,7 +12,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/gloo/dial.hpp"
+#include "engine/gloo/transport/connector.hpp"
 #include "support/gloo_job.hpp"
 #include "support/sockets.hpp"
 
@@ -145,7 +145,7 @@ TEST(GlooStore, AFolderThatIsExchangedInTheMiddleOfTheStartIsNotBelieved) {
     chmod(folder.path().c_str(), 0777);
     const auto store = folder.path() + "/store";
     const auto options =
-        Job::Options{.command = RANKMESH_GLOO_PROGRAM " deadline", .size = 2, .come = 1, .store = store};
+        Job::Options{.command = RANKMESH_GLOO_PROGRAM " timeout", .size = 2, .come = 1, .store = store};
     auto first = Job(options);
     const auto claim = store + "/a%32job/claim.0";
     for (int tries = 0; !std::filesystem::exists(claim) && tries < 1000; ++tries)
@@ -163,33 +163,33 @@ TEST(GlooStore, AFolderThatIsExchangedInTheMiddleOfTheStartIsNotBelieved) {
     support::expect_says(Job(other).end(), 0, "main caught: the store '" + store + "' is no folder");
     support::expect_says(
         first.end(), 0,
-        "main caught: the deadline of 1 s passed in the start of the world on rank 0: arrived {0}, "
+        "main caught: the timeout of 1 s expired in the start of the world on rank 0: arrived {0}, "
         "missing {1}");
 }
 
 TEST(GlooStore, AFolderThatEverybodyWritesIsRefusedThoughItIsSticky) {
     if (geteuid() != 0) GTEST_SKIP() << "/tmp belongs to root, so others are refused for that";
     support::expect_says(
-        Job({.command = RANKMESH_GLOO_PROGRAM " deadline", .size = 2, .come = 1, .store = "/tmp"}).end(), 0,
+        Job({.command = RANKMESH_GLOO_PROGRAM " timeout", .size = 2, .come = 1, .store = "/tmp"}).end(), 0,
         "main caught: the store '/tmp' can be written by others (mode 1777)");
 }
 
-TEST(GlooDial, WhoListensButDoesNotKnowTheAnswerIsNotTakenForTheMember) {
+TEST(GlooConnector, WhoListensButDoesNotKnowTheAnswerIsNotTakenForTheMember) {
     auto listener = support::Listener();
-    auto invitation = rankmesh::detail::Invitation{};
-    std::memcpy(&invitation.address, &listener.address(), sizeof listener.address());
-    invitation.password.fill('p');
-    invitation.answer.fill('a');
-    auto dial = rankmesh::detail::Dial(invitation);
+    auto endpoint = rankmesh::detail::Endpoint{};
+    std::memcpy(&endpoint.address, &listener.address(), sizeof listener.address());
+    endpoint.password.fill('p');
+    endpoint.answer.fill('a');
+    auto connector = rankmesh::detail::Connector(endpoint);
     const auto goes_on = [&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        return dial.advance();
+        return connector.advance();
     };
     // Who hangs up is called again, and nobody is believed who says less than the whole answer.
     EXPECT_FALSE(goes_on());
     listener.accept().reset();
-    for (int tries = 0; dial.trouble().empty() && tries < 100; ++tries) EXPECT_FALSE(goes_on());
-    EXPECT_EQ(dial.trouble(), "no answer: Connection reset by peer");
+    for (int tries = 0; connector.trouble().empty() && tries < 100; ++tries) EXPECT_FALSE(goes_on());
+    EXPECT_EQ(connector.trouble(), "no answer: Connection reset by peer");
     for (int tries = 0; tries < 20; ++tries) EXPECT_FALSE(goes_on());
     const auto stranger = listener.accept();
     EXPECT_EQ(stranger.hear(16), std::string(16, 'p'));

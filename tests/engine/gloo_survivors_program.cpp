@@ -53,7 +53,7 @@ void train(World& world, const MeshSpec& mesh, int dying) {
 }
 
 int program(const std::string& mode, int dying) {
-    auto world = World::from_environment({.deadline = 20s});
+    auto world = World::from_environment({.timeout = 20s});
     number = world.rank();
     const auto mesh = world.size() == 8   ? MeshSpec{{"dp", 2}, {"cp", 2}, {"tp", 2}}
                       : world.size() == 6 ? MeshSpec{{"dp", 3}, {"tp", 2}}
@@ -63,7 +63,7 @@ int program(const std::string& mode, int dying) {
     if (mode != "nobody") {
         try {
             train(world, mesh, dying);
-        } catch (const Lost& lost) {
+        } catch (const PeerLost& lost) {
             say("has lost ", lost.what());
         }
     }
@@ -75,13 +75,13 @@ int program(const std::string& mode, int dying) {
         auto smaller = world.survivors(10s);
         try {
             train(smaller, {{"dp", rest}}, dying + 1);
-        } catch (const Lost&) {
+        } catch (const PeerLost&) {
         }
         auto smallest = smaller.survivors(10s);
         kept.push_back(go_on(smallest));
         try {
             train(smallest, {{"dp", rest}}, dying + 2);
-        } catch (const Lost&) {
+        } catch (const PeerLost&) {
         }
         auto last = smallest.survivors(10s);
         kept.push_back(go_on(last));
@@ -90,7 +90,7 @@ int program(const std::string& mode, int dying) {
         auto smaller = std::optional(world.survivors(10s));
         try {
             train(*smaller, {{"dp", rest}}, dying + 1);
-        } catch (const Lost&) {
+        } catch (const PeerLost&) {
         }
         smaller = std::nullopt;
         auto smallest = world.survivors(3s);
@@ -108,7 +108,7 @@ int program(const std::string& mode, int dying) {
                 auto smaller = world.survivors(2s);
                 kept.push_back(go_on(smaller));
                 break;
-            } catch (const Deadline& error) {
+            } catch (const Timeout& error) {
                 say("lacks ", ranks_to_string(error.missing), " of ", ranks_to_string(error.arrived), ": ",
                     error.what());
             }
@@ -119,7 +119,7 @@ int program(const std::string& mode, int dying) {
 
 /// The first communicators outlive the rank that they lost, and those that are whole go on.
 int keep() {
-    auto world = World::from_environment({.deadline = 20s});
+    auto world = World::from_environment({.timeout = 20s});
     number = world.rank();
     auto me = std::optional(world.join({{"dp", 2}, {"tp", 2}}, {.over = {{"dp", "tp"}}}));
     auto all = std::optional(me->on("dp", "tp"));
@@ -132,7 +132,7 @@ int keep() {
     const auto hear = [&] {
         try {
             all->barrier();
-        } catch (const Lost& lost) {
+        } catch (const PeerLost& lost) {
             say("has lost ", lost.what());
         }
     };

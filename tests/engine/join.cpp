@@ -52,8 +52,8 @@ private:
     int size_;
 };
 
-std::vector<Place> join_as(Counting& exchange, const Plan& plan) {
-    auto joining = Joining{.exchange = exchange, .key = "join 1", .deadline = std::chrono::seconds(1)};
+std::vector<MeshEntry> join_as(Counting& exchange, const Plan& plan) {
+    auto joining = Joining{.exchange = exchange, .key = "join 1", .timeout = std::chrono::seconds(1)};
     return join(plan, std::nullopt, joining);
 }
 
@@ -136,11 +136,13 @@ TEST(Join, EqualGroupsShareAChannelExactlyWhereTheirSettingsAreEqual) {
 
 TEST(Join, ARankHoldsKilobytesInAWorldOfAMillion) {
     auto exchange = Counting(12345, 1 << 20);
-    const auto places = join_as(exchange, big);
-    ASSERT_EQ(places.size(), 1U);
-    EXPECT_EQ(places[0].seats.size(), 4U);
+    const auto mesh_entries = join_as(exchange, big);
+    ASSERT_EQ(mesh_entries.size(), 1U);
+    EXPECT_EQ(mesh_entries[0].group_entries.size(), 4U);
     // A label holds its group in closed form, no table.
-    EXPECT_LT(sizeof(Place) + 4 * (sizeof(Place::Seat) + sizeof(Label) + sizeof(Line)), 8192U);
+    EXPECT_LT(
+        sizeof(MeshEntry) + 4 * (sizeof(MeshEntry::GroupEntry) + sizeof(Label) + sizeof(CommunicatorState)),
+        8192U);
 }
 
 TEST(Join, MakesTheCommunicatorsThatItsCostSaysInThatOrder) {
@@ -170,7 +172,7 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
     const auto wrong = [](Declaration declaration) {
         try {
             make_blueprint(Plan{std::move(declaration)}, 8, std::chrono::seconds(1));
-        } catch (const Misuse& error) {
+        } catch (const UsageError& error) {
             return std::string(error.what());
         }
         return std::string("no error");
@@ -195,8 +197,8 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
               "a placement lists rank 6 at positions 6 and 7; every rank has one place");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 9}}),
               "the placement of mesh dp=8 lists rank 9; the world has ranks 0..7");
-    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .deadline = std::chrono::seconds(0)}),
-              "a deadline of 0 s; it must be longer than nothing");
+    EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .timeout = std::chrono::seconds(0)}),
+              "a timeout of 0 s; it must be positive");
     const auto tuned = [&](DeviceSettings settings) {
         return wrong({.mesh = {{"dp", 4}, {"tp", 2}}, .over = {Axes("tp").tuned(std::move(settings))}});
     };
@@ -233,7 +235,7 @@ TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {
     auto same = base;
     same.mesh = {{"dp", 4}, {"tp", 2}};
     same.over = {{"tp", "dp"}, {"tp"}};
-    same.deadline = std::chrono::seconds(9);
+    same.timeout = std::chrono::seconds(9);
     EXPECT_EQ(said({same}), said({base}));
 
     auto seen = std::set<std::string>{said({base})};

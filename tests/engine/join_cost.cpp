@@ -14,7 +14,7 @@ namespace {
 std::string error_of(const Plan& plan, int world, int rank) {
     try {
         join_cost(plan, world, rank);
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         return error.what();
     }
     return "no error";

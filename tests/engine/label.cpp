@@ -70,6 +70,6 @@ TEST(Label, AGroupThatHasLostARankSaysSo) {
     const auto some = label(mesh, mesh.axes("dp"));
     EXPECT_EQ(
         some.unusable({4}),
-        "'some' of mesh dp=3 tp=2, group {0, 2, 4}, has lost 4 [dp=2 tp=0] and can not be used any more");
-    EXPECT_EQ(some.unusable({}), "'some' of mesh dp=3 tp=2, group {0, 2, 4}, can not be used any more");
+        "'some' of mesh dp=3 tp=2, group {0, 2, 4}, has lost 4 [dp=2 tp=0] and cannot be used any more");
+    EXPECT_EQ(some.unusable({}), "'some' of mesh dp=3 tp=2, group {0, 2, 4}, cannot be used any more");
 }

@@ -116,7 +116,7 @@ TEST(Memory, OfATypeThatIsKnownAtRunTimeGivesWhatThatTypeGives) {
     });
 }
 
-TEST(Memory, OfTwoTypesInOneOperationIsMisuse) {
+TEST(Memory, OfTwoTypesInOneOperationIsAUsageError) {
     threads::run(1, [](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto floats = std::vector<float>(2);

@@ -84,10 +84,10 @@ TEST(MpiFailures, AMemberLeftByAnExceptionEndsTheJobEvenIfTheProcessWouldGoOn) {
     EXPECT_HAS(outcome, "caught boom");
 }
 
-TEST(MpiFailures, APassedDeadlineIsReportedAndEndsTheJob) {
-    const auto outcome = job("deadline");
+TEST(MpiFailures, AnExpiredTimeoutIsReportedAndEndsTheJob) {
+    const auto outcome = job("timeout");
     expect_failed(outcome);
-    EXPECT_HAS(outcome, "rankmesh: the deadline of 1 s passed on rank ");
+    EXPECT_HAS(outcome, "rankmesh: the timeout of 1 s expired on rank ");
     EXPECT_HAS(
         outcome,
         "in all_reduce of 1000 f32 by sum (4000 bytes), call number 2 on 'dp,tp' of mesh dp=2 tp=2, group "
@@ -97,27 +97,27 @@ TEST(MpiFailures, APassedDeadlineIsReportedAndEndsTheJob) {
                "job is ended");
 }
 
-TEST(MpiFailures, AStartedOperationHasTheSameDeadlineInWait) {
-    const auto outcome = job("deadline-wait");
+TEST(MpiFailures, AStartedOperationHasTheSameTimeoutInWait) {
+    const auto outcome = job("timeout-wait");
     expect_failed(outcome);
     EXPECT_HAS(outcome, "in all_reduce of 1000 f32 by sum (4000 bytes)");
 }
 
 TEST(MpiFailures, WhoHasStartedACallHasArrivedWhateverItWaitsForNow) {
-    const auto outcome = job("deadline-started");
+    const auto outcome = job("timeout-started");
     expect_failed(outcome);
     EXPECT_HAS(outcome, ": arrived {0..2}, missing 3 [dp=1 tp=1] (rank 3 is outside every call of rankmesh)");
 }
 
-TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheDeadline) {
-    const auto outcome = job("deadline-join");
+TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheTimeout) {
+    const auto outcome = job("timeout-join");
     expect_failed(outcome);
     EXPECT_HAS(outcome, "in join, comparing the plans of all ranks, since ");
     EXPECT_HAS(outcome, ": arrived {0, 2, 3}, missing {1} (rank 1 is outside every call of rankmesh)");
 }
 
 TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
-    const auto outcome = job("deadline-recv");
+    const auto outcome = job("timeout-recv");
     expect_failed(outcome);
     EXPECT_HAS(
         outcome,
@@ -198,9 +198,9 @@ TEST(MpiFailures, AHandleThatIsAllThatIsLeftDoesNotWaitEither) {
 
 TEST(MpiFailures, AThreadThatBlocksOnInputDoesNotKeepTheWatchdogFromEndingTheJob) {
     const auto outcome = ended("sleep 8 | env " RANKMESH_ENVIRONMENT " timeout -k 5 6 " RANKMESH_MPIRUN
-                               " -n 2 " RANKMESH_MPIEXEC_FLAGS " " RANKMESH_MPI_PROGRAM " deadline-stdin");
+                               " -n 2 " RANKMESH_MPIEXEC_FLAGS " " RANKMESH_MPI_PROGRAM " timeout-stdin");
     expect_failed(outcome);
-    EXPECT_HAS(outcome, "the deadline of 1 s passed");
+    EXPECT_HAS(outcome, "the timeout of 1 s expired");
 }
 
 TEST(MpiFailures, AnExceptionAfterTheUserHasFinalisedMpiIsTheUsers) {

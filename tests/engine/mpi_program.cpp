@@ -58,21 +58,21 @@ int adopt(int argc, char** argv) {
     }
     try {
         mpi::adopt(MPI_COMM_NULL);
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         std::puts(error.what());
     }
     threads::run(1, [](World& world) {
         auto tp = world.join({{"tp", 1}}).on("tp");
         try {
             mpi::native(tp);
-        } catch (const Misuse& error) {
+        } catch (const UsageError& error) {
             std::puts(error.what());
         }
     });
     MPI_Finalize();
     try {
         mpi::adopt(MPI_COMM_WORLD);
-    } catch (const Misuse& error) {
+    } catch (const UsageError& error) {
         std::puts(error.what());
     }
     std::puts("ended well");
@@ -139,8 +139,8 @@ int program(const std::string& mode, int argc, char** argv) {
         std::puts("ended well");
         return 0;
     }
-    const auto deadline = mode.starts_with("deadline") ? std::chrono::seconds(1) : std::chrono::seconds(60);
-    auto options = WorldOptions{.deadline = deadline, .multithreaded = mode.starts_with("two-threads")};
+    const auto timeout = mode.starts_with("timeout") ? std::chrono::seconds(1) : std::chrono::seconds(60);
+    auto options = WorldOptions{.timeout = timeout, .multithreaded = mode.starts_with("two-threads")};
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
     auto world = World::from_environment(argc, argv, options);
@@ -165,10 +165,10 @@ int program(const std::string& mode, int argc, char** argv) {
         }
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the process itself does not end
     }
-    if (mode == "deadline" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
-    if (mode == "deadline-join" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
-    if (mode == "deadline-join") world.join({{"dp", rest}});
-    if (mode == "deadline-recv") {
+    if (mode == "timeout" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (mode == "timeout-join" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (mode == "timeout-join") world.join({{"dp", rest}});
+    if (mode == "timeout-recv") {
         if (odd) me.on("tp").within(std::chrono::minutes(1)).barrier();  // rank 0 never comes
         if (world.rank() == 0) all.recv(x, 1);
         all.within(std::chrono::minutes(1)).barrier();
@@ -178,7 +178,7 @@ int program(const std::string& mode, int argc, char** argv) {
         if (odd) throw std::runtime_error("boom");
         pair.join({{"dp", rest}}).on("dp").barrier();
     }
-    if (mode == "deadline-wait") {
+    if (mode == "timeout-wait") {
         if (odd) std::this_thread::sleep_for(std::chrono::minutes(1));
         all.start_all_reduce(x).wait();
     }
@@ -193,7 +193,7 @@ int program(const std::string& mode, int argc, char** argv) {
         kept.barrier();
         return 0;
     }
-    if (mode == "deadline-started") {
+    if (mode == "timeout-started") {
         // Rank 1 comes to the second call and waits for the first again; rank 3 never comes to it.
         auto y = x;
         auto first = all.start_all_reduce(x);
@@ -202,8 +202,8 @@ int program(const std::string& mode, int argc, char** argv) {
         if (odd || world.rank() == 3) std::this_thread::sleep_for(std::chrono::minutes(1));
         second.wait();
     }
-    if (mode == "deadline-stdin" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
-    if (mode == "deadline-stdin") {
+    if (mode == "timeout-stdin" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (mode == "timeout-stdin") {
         auto reader = std::thread([] { std::getchar(); });
         reader.detach();
     }
@@ -236,7 +236,7 @@ int program(const std::string& mode, int argc, char** argv) {
         std::thread([&] {
             try {
                 all.barrier();
-            } catch (const Misuse& error) {
+            } catch (const UsageError& error) {
                 std::puts(error.what());
             }
         }).join();

@@ -9,8 +9,8 @@
 
 #include "device_operations.hpp"
 #include "engine/nccl/engine.hpp"
+#include "fake/seen.hpp"
 #include "nccl_ranks.hpp"
-#include "pretend/seen.hpp"
 #include "support/device_array.hpp"
 
 using namespace rankmesh;
@@ -106,23 +106,23 @@ TEST(Nccl, WhatIsStartedGoesOnBesideItsStreamUntilThatWaits) {
     });
 }
 
-TEST(Nccl, MemoryThatIsNotOfTheDeviceIsMisuse) {
+TEST(Nccl, MemoryThatIsNotOfTheDeviceIsAUsageError) {
     on_devices(2, [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto here = std::vector<float>(3);
         const auto lies = Memory(here.data(), here.size());
         const auto there = DeviceArray<float>(3, 1.0f);
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(here); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(here); }),
                   "all_reduce on 'dp' of mesh dp=2 was given host memory; this communicator works on device "
                   "memory, its host() on the host's");
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(lies); }),
+            text_of<UsageError>([&] { on.all_reduce(lies); }),
             "all_reduce of 3 f32 by sum on 'dp' of mesh dp=2 was given host memory as that of a device; "
             "copy it there, or call it on host()");
         support::check(cudaSetDevice(1 - world.rank()));
         const auto other = DeviceArray<float>(3);
         support::check(cudaSetDevice(world.rank()));
-        EXPECT_EQ(text_of<Misuse>([&] { on.all_reduce(*there, *other); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(*there, *other); }),
                   detail::cat("all_reduce of 3 f32 by sum on 'dp' of mesh dp=2 was given memory of device ",
                               1 - world.rank(), "; that of this rank is ", world.rank()));
         on.start_all_reduce(*there).synchronize();
@@ -138,20 +138,20 @@ TEST(Nccl, WhatNcclDoesNotReduceIsRefusedInWords) {
         const auto truths = DeviceArray<std::uint8_t>(2, 1);
         const auto bools = Memory(reinterpret_cast<bool*>((*truths).data()), 2);
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(*shorts); }),
+            text_of<UsageError>([&] { on.all_reduce(*shorts); }),
             "all_reduce of 2 i16 by sum on 'dp' of mesh dp=1: NCCL reduces no i16, only i8, i32, i64, u8, "
             "u32, u64, f16, bf16, f32 and f64; the same call on host() has all of them");
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(*ints, rankmesh::bit_or); }),
+            text_of<UsageError>([&] { on.all_reduce(*ints, rankmesh::bit_or); }),
             "all_reduce of 2 i32 by bit_or on 'dp' of mesh dp=1: NCCL has no bit_or, only sum, prod, min, "
             "max and mean, and logical_and and logical_or of bools; the same call on host() has all of "
             "them");
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.all_reduce(bools, rankmesh::logical_xor); }),
+            text_of<UsageError>([&] { on.all_reduce(bools, rankmesh::logical_xor); }),
             "all_reduce of 2 bool by logical_xor on 'dp' of mesh dp=1: NCCL has no logical_xor of bools, "
             "only logical_and and logical_or; the same call on host() has all of them");
         EXPECT_EQ(
-            text_of<Misuse>([&] { on.scan(*ints, rankmesh::max); }),
+            text_of<UsageError>([&] { on.scan(*ints, rankmesh::max); }),
             "scan of 2 i32 by max on 'dp' of mesh dp=1: NCCL has no scan, and one is made for it by sum "
             "only; the same call on host() has all of them");
         on.all_reduce(bools, rankmesh::logical_or);
@@ -187,7 +187,7 @@ TEST(Nccl, AllRanksSplitOnceForEachDeclaredItemAndTheJoinSaysWhatItMade) {
                        EXPECT_EQ(nccl::native(on) != nullptr, on.size() > 1);
                    }
                },
-               {.deadline = std::chrono::seconds(20), .log = log});
+               {.timeout = std::chrono::seconds(20), .log = log});
     ASSERT_EQ(lines.size(), 4U);
     for (const auto& line : lines) {
         // That of all ranks, dp, tp, both, own, and y on three ranks.
@@ -239,7 +239,7 @@ TEST(Nccl, SplitsMayShareTheirResources) {
             auto me = world.join({{"dp", 2}, {"tp", 2}});
             me.on("dp").start_all_reduce(*x).synchronize();
             EXPECT_EQ(x.values(), std::vector{2});
-            EXPECT_EQ(pretend::share(nccl::native(me.on("dp")), nccl::native(me.on("tp"))), share);
+            EXPECT_EQ(fake::share(nccl::native(me.on("dp")), nccl::native(me.on("tp"))), share);
         });
 }
 
@@ -257,10 +257,10 @@ TEST(Nccl, ACommunicatorOfTheProgramsIsSplitAndStaysItsOwn) {
             on.start_all_reduce(*x).synchronize();
             EXPECT_EQ(x.values(), std::vector{2});
         }
-        EXPECT_EQ(text_of<Misuse>([&] { (void)nccl::adopt(host, host.rank() == 0 ? nullptr : theirs); }),
+        EXPECT_EQ(text_of<UsageError>([&] { (void)nccl::adopt(host, host.rank() == 0 ? nullptr : theirs); }),
                   "rank 0 adopts what is no communicator of NCCL");
         EXPECT_EQ(
-            text_of<Misuse>([&] { (void)nccl::native(all.host()); }),
+            text_of<UsageError>([&] { (void)nccl::native(all.host()); }),
             "'dp' of mesh dp=2 works on host memory, without NCCL; take on() of a world on devices, not "
             "its host()");
         const auto y = DeviceArray<int>(1, 1);

@@ -20,7 +20,7 @@ TEST(NcclCost, IsTheNumberOfCommunicatorsThatAJoinReportsOnEveryRank) {
             if (line.find(" NCCL communicator") != line.npos) lines.emplace_back(line);
         };
         on_devices(size, [&, &declared = plan](nccl::World& world) { world.join(declared); },
-                   {.deadline = std::chrono::seconds(20), .log = log});
+                   {.timeout = std::chrono::seconds(20), .log = log});
         ASSERT_EQ(lines.size(), static_cast<std::size_t>(size));
         for (int rank = 0; rank < size; ++rank) {
             const auto count = join_cost(plan, size, rank).nccl_communicators;

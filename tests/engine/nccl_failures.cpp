@@ -25,21 +25,21 @@ std::string heard(const std::string& folder, const std::string& variables = "") 
 }
 
 /// Checked mode would wait for all members in each call.
-const auto unchecked = WorldOptions{.deadline = 20s, .checked = false};
+const auto unchecked = WorldOptions{.timeout = 20s, .checked = false};
 
 }  // namespace
 
 TEST(NcclFailures, WhatIsMissingIsSaidInASentence) {
-    const auto pretended = std::string(RANKMESH_PRETEND_NCCL);
-    EXPECT_EQ(heard(pretended), "device 0\n");
-    EXPECT_EQ(heard(pretended, "PRETEND_NCCL_VERSION=22703"),
+    const auto fake = std::string(RANKMESH_FAKE_NCCL);
+    EXPECT_EQ(heard(fake), "device 0\n");
+    EXPECT_EQ(heard(fake, "FAKE_NCCL_VERSION=22703"),
               "libnccl.so.2 is NCCL 2.27.3; 2.28.0 or later is needed\n");
-    EXPECT_EQ(heard(pretended, "PRETEND_DRIVER=0"),
+    EXPECT_EQ(heard(fake, "FAKE_DRIVER=0"),
               "no NVIDIA driver, or one too old for this CUDA runtime, which reports: CUDA driver version is "
               "insufficient for CUDA runtime version\n");
-    EXPECT_EQ(heard(pretended, "PRETEND_DEVICES=0"),
+    EXPECT_EQ(heard(fake, "FAKE_DEVICES=0"),
               "no NVIDIA GPU that this process can use; see nvidia-smi and CUDA_VISIBLE_DEVICES\n");
-    // One that can not be loaded stands before any that this machine may have.
+    // One that cannot be loaded stands before any that this machine may have.
     const auto folder = support::Folder();
     std::ofstream(folder.path() + "/libnccl.so.2") << "no library";
     const auto text = std::string(
@@ -48,20 +48,20 @@ TEST(NcclFailures, WhatIsMissingIsSaidInASentence) {
 }
 
 TEST(NcclFailures, ADeviceThatIsNotThereIsMisuseOnEveryRank) {
-    setenv("PRETEND_DEVICES", "4", 1);
+    setenv("FAKE_DEVICES", "4", 1);
     auto count = std::atomic<int>{0};
     threads::run(4, [&](World& host) {
         const auto device = host.rank() == 3 ? std::optional(5) : std::nullopt;
-        EXPECT_EQ(text_of<Misuse>([&] { nccl::World(host, {.device = device}); }),
+        EXPECT_EQ(text_of<UsageError>([&] { nccl::World(host, {.device = device}); }),
                   "rank 3 asks for device 5; this host has 4");
         ++count;
     });
     EXPECT_EQ(count, 4);
     EXPECT_EQ(
-        text_of<Misuse>([] { on_devices(5, [](nccl::World&) {}); }),
+        text_of<UsageError>([] { on_devices(5, [](nccl::World&) {}); }),
         "rank 4 would take device 4; this host has 4, and its local rank says which: start fewer ranks, or "
         "name devices");
-    unsetenv("PRETEND_DEVICES");
+    unsetenv("FAKE_DEVICES");
 }
 
 TEST(NcclFailures, TwoRanksOnOneDeviceAreRefusedByNccl) {
@@ -71,12 +71,12 @@ TEST(NcclFailures, TwoRanksOnOneDeviceAreRefusedByNccl) {
                          auto world = nccl::World(host, {.device = 0});
                          world.join({{"dp", rest}});
                      },
-                     {.deadline = 10s});
+                     {.timeout = 10s});
     });
     EXPECT_EQ(text.substr(0, 24), "NCCL reports 'invalid us") << text;
 }
 
-TEST(NcclFailures, ADeadlineThatPassesInSynchronizeIsThrownThereAndByEveryLaterCall) {
+TEST(NcclFailures, ATimeoutThatExpiresInSynchronizeIsThrownThereAndByEveryLaterCall) {
     const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
@@ -84,21 +84,21 @@ TEST(NcclFailures, ADeadlineThatPassesInSynchronizeIsThrownThereAndByEveryLaterC
         if (world.rank() == 0) {
             auto pending = on.within(200ms).start_all_reduce(*x);
             const auto text =
-                "the deadline of 200 ms passed on rank 0 in all_reduce of 1 f32 by sum, call number 2 on "
+                "the timeout of 200 ms expired on rank 0 in all_reduce of 1 f32 by sum, call number 2 on "
                 "'dp' of "
-                "mesh dp=2, group {0, 1}; NCCL does not say who is missing; 'dp' of mesh dp=2 can not be "
+                "mesh dp=2, group {0, 1}; NCCL does not say who is missing; 'dp' of mesh dp=2 cannot be "
                 "used any "
                 "more";
-            EXPECT_EQ(text_of<Deadline>([&] { pending.synchronize(); }), text);
+            EXPECT_EQ(text_of<Timeout>([&] { pending.synchronize(); }), text);
             EXPECT_TRUE(pending.done());
-            EXPECT_EQ(text_of<Deadline>([&] { on.all_reduce(*x); }), text);
+            EXPECT_EQ(text_of<Timeout>([&] { on.all_reduce(*x); }), text);
         }
         on.host().barrier();  // its host's is another
     };
     on_devices(2, program, unchecked);
 }
 
-TEST(NcclFailures, ADeadlineOfACallThatDoesNotBlockIsThrownByALaterOne) {
+TEST(NcclFailures, ATimeoutOfACallThatDoesNotBlockIsThrownByALaterOne) {
     const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
@@ -106,7 +106,7 @@ TEST(NcclFailures, ADeadlineOfACallThatDoesNotBlockIsThrownByALaterOne) {
         if (world.rank() == 0) {
             on.within(100ms).all_reduce(*x);
             support::check(cudaStreamSynchronize(nullptr));  // which ends, since the call is ended
-            EXPECT_THROW(on.all_reduce(*x), Deadline);
+            EXPECT_THROW(on.all_reduce(*x), Timeout);
         }
         on.host().barrier();
     };
@@ -119,17 +119,17 @@ TEST(NcclFailures, InCheckedModeTheCallItselfThrowsWhoIsMissing) {
         const auto x = DeviceArray<float>(1, 1.0f);
         if (world.rank() == 0) {
             EXPECT_EQ(
-                text_of<Deadline>([&] { on.within(100ms).all_reduce(*x); }),
-                "the deadline of 100 ms passed on rank 0 in all_reduce of 1 f32 by sum, call number 1 on "
+                text_of<Timeout>([&] { on.within(100ms).all_reduce(*x); }),
+                "the timeout of 100 ms expired on rank 0 in all_reduce of 1 f32 by sum, call number 1 on "
                 "'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of mesh dp=2 can "
                 "not be used any more");
         }
         on.host().barrier();
     };
-    on_devices(2, program, {.deadline = 20s, .checked = true});
+    on_devices(2, program, {.timeout = 20s, .checked = true});
 }
 
-TEST(NcclFailures, ACallThatConnectsEndsAtTheDeadlineOfTheWorld) {
+TEST(NcclFailures, ACallThatConnectsEndsAtTheTimeoutOfTheWorld) {
     on_devices(2,
                [](nccl::World& world) {
                    auto on = world.join({{"dp", rest}}).on("dp");
@@ -140,11 +140,11 @@ TEST(NcclFailures, ACallThatConnectsEndsAtTheDeadlineOfTheWorld) {
                                on.all_reduce(*x);
                                on.start_barrier().synchronize();
                            },
-                           Deadline);
+                           Timeout);
                    }
                    on.host().within(10s).barrier();
                },
-               {.deadline = 1s});
+               {.timeout = 1s});
 }
 
 TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
@@ -163,14 +163,14 @@ TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost
                 },
                 std::runtime_error);
             left = true;
-            EXPECT_THROW(on.all_reduce(*x), Lost);
+            EXPECT_THROW(on.all_reduce(*x), PeerLost);
         } else {
             // Else it may be complete before it is left.
             while (world.rank() == 2 && !left) std::this_thread::yield();
             try {
                 on.start_all_reduce(*x).synchronize();  // what rank 0 had sent may be enough for it
                 on.start_all_reduce(*x).synchronize();
-            } catch (const Lost& error) {
+            } catch (const PeerLost& error) {
                 EXPECT_EQ(error.ranks, std::vector{0});
                 ++lost;
             }
@@ -202,7 +202,7 @@ TEST(NcclFailures, WhereverARankThrowsNobodyHangs) {
                 me.on("tp").all_reduce(*x);
                 me.on("dp").start_barrier().synchronize();
             };
-            EXPECT_EQ(text_of<std::runtime_error>([&] { on_devices(2, program, {.deadline = 5s}); }), "boom");
+            EXPECT_EQ(text_of<std::runtime_error>([&] { on_devices(2, program, {.timeout = 5s}); }), "boom");
         }
 }
 

@@ -12,9 +12,9 @@
 
 #include "support/text_of.hpp"
 
-/// Runs `program` on ranks that are threads, each with a device of the pretended NCCL.
+/// Runs `program` on ranks that are threads, each with a device of the fake NCCL.
 inline void on_devices(int size, const std::function<void(rankmesh::nccl::World&)>& program,
-                       const rankmesh::WorldOptions& options = {.deadline = std::chrono::seconds(20)}) {
+                       const rankmesh::WorldOptions& options = {.timeout = std::chrono::seconds(20)}) {
     rankmesh::threads::run(
         size,
         [&](rankmesh::World& host) {

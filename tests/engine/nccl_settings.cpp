@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan says of the communicators of its sets arrives at NCCL and CUDA, here the pretended ones.
+// What a plan says of the communicators of its sets arrives at NCCL and CUDA, here the fake ones.
 #include <mutex>
 
 #include <rankmesh/interop/nccl.hpp>
 
+#include "fake/seen.hpp"
 #include "nccl_ranks.hpp"
-#include "pretend/seen.hpp"
 #include "support/device_array.hpp"
 
 using namespace rankmesh;
@@ -15,7 +15,7 @@ namespace {
 
 /// What NCCL was told of the communicator of a handle; "" for what was left to it.
 std::string told(const Communicator& on) {
-    const auto config = pretend::config(nccl::native(on));
+    const auto config = fake::config(nccl::native(on));
     auto text = std::string(config.commName);
     const auto add = [&](const char* name, int value) {
         if (value != NCCL_CONFIG_UNDEF_INT) text += detail::cat(" ", name, "=", value);
@@ -74,7 +74,7 @@ TEST(NcclSettings, WhatIsStartedHasTheirPriorityAndNothingElse) {
         auto me = world.join(
             {{"dp", rest}}, {.over = {Axes("dp").separate("usual"), Axes("dp").tuned({.high_priority = true}),
                                       Axes("dp").separate("low").tuned({.max_ctas = 4})}});
-        const auto has = [&] { return pretend::priorities(world.device()); };
+        const auto has = [&] { return fake::priorities(world.device()); };
         auto greatest = 0;
         support::check(cudaDeviceGetStreamPriorityRange(nullptr, &greatest));
         ASSERT_LT(greatest, 0);
@@ -107,12 +107,12 @@ TEST(NcclSettings, AreAgreedUponBeforeAnythingIsMade) {
                              "  ranks {0, 2}: dp=3, over dp tuned to max_ctas=8\n"
                              "  rank {1}: dp=3, over dp tuned to max_ctas=4");
                    EXPECT_EQ(
-                       text_of<Misuse>([&] { world.join(plan({.min_ctas = 9, .max_ctas = 8})); }),
+                       text_of<UsageError>([&] { world.join(plan({.min_ctas = 9, .max_ctas = 8})); }),
                        "'dp' of mesh dp=3 is tuned to min_ctas=9 max_ctas=8; the fewest CTAs are at most "
                        "as many as the most");
                    expect_works(world.join(plan({.max_ctas = 8})).on("dp"));
                },
-               {.deadline = std::chrono::seconds(20), .log = log});
+               {.timeout = std::chrono::seconds(20), .log = log});
     ASSERT_EQ(made.size(), 3U);
     for (const auto& line : made) EXPECT_NE(line.find("; 2 NCCL communicators, "), line.npos) << line;
 }
@@ -122,9 +122,9 @@ TEST(NcclSettings, HoldWhereResourcesAreSharedButForTheTrafficClass) {
         auto world = nccl::World(host, {.split_share = true});
         auto me = world.join({{"dp", 2}, {"tp", 2}}, {.over = {Axes("tp").tuned({.max_ctas = 8})}});
         EXPECT_EQ(told(me.on("tp")), "rankmesh 'tp' of mesh dp=2 tp=2 maxCTAs=8");
-        EXPECT_TRUE(pretend::share(nccl::native(me.on("dp")), nccl::native(me.on("tp"))));
+        EXPECT_TRUE(fake::share(nccl::native(me.on("dp")), nccl::native(me.on("tp"))));
         expect_works(me.on("tp"));
-        EXPECT_EQ(text_of<Misuse>([&] {
+        EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", 2}, {"tp", 2}}, {.over = {Axes("tp").tuned({.traffic_class = 3})}});
                   }),
                   "'tp' of mesh dp=2 tp=2 is tuned to traffic_class=3; communicators that share resources "

@@ -11,14 +11,14 @@ namespace {
 using support::expect_says;
 using support::time_of;
 
-/// NCCL can not shrink on rank `refusing`.
+/// NCCL cannot shrink on rank `refusing`.
 support::JobOutcome job(const std::string& mode, int size, int refusing = -1) {
     const auto before = [refusing](int rank) {
-        return std::string(rank == refusing ? "env PRETEND_FAIL=ncclCommShrink" : "");
+        return std::string(rank == refusing ? "env FAKE_FAIL=ncclCommShrink" : "");
     };
     return support::Job({.command = RANKMESH_NCCL_SURVIVORS_PROGRAM " " + mode,
                          .size = size,
-                         .variables = {{"PRETEND_LEAKS", "1"}},
+                         .variables = {{"FAKE_LEAKS", "1"}},
                          .before = before})
         .end();
 }
@@ -49,7 +49,7 @@ TEST(NcclSurvivors, GoOnWithTheCommunicatorOfAllRanksShrunk) {
         for (auto rank : left) {
             expect_says(outcome, rank, "has lost ");
             const auto took = time_of(outcome, rank, R"(with \{[^}]*\})") - time_of(outcome, killed, "dies");
-            EXPECT_LT(took, 5000) << "rank " << rank << " has waited for a deadline\n" << outcome.all();
+            EXPECT_LT(took, 5000) << "rank " << rank << " has waited for a timeout\n" << outcome.all();
         }
     }
 }
@@ -61,10 +61,10 @@ TEST(NcclSurvivors, ShrinkWhatWasShrunkOrMakeANewOneWhereTheFirstWorldIsAsked) {
     EXPECT_EQ(outcome.all().find(anew), std::string::npos) << outcome.all();
 }
 
-TEST(NcclSurvivors, MakeANewOneWhereOneHasNoneOrItsNcclCanNotOrResourcesAreShared) {
+TEST(NcclSurvivors, MakeANewOneWhereOneHasNoneOrItsNcclCannotOrResourcesAreShared) {
     expect_go_on(job("early 1", 3), {0, 2}, "{0, 2}", anew);
     expect_go_on(job("share 1", 3), {0, 2}, "{0, 2}", anew);
-    // The others wait for it, up to half their deadline.
+    // The others wait for it, up to half their timeout.
     expect_go_on(job("refused 1", 3, 2), {0, 2}, "{0, 2}", anew);
 }
 

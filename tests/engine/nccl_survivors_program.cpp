@@ -72,7 +72,7 @@ ncclComm_t make(World& host) {
 
 void program(const std::string& mode, int dying) {
     auto host = World::from_environment(
-        {.deadline = mode == "refused" ? 6s : 20s, .log = [](std::string_view line) { say("logs ", line); }});
+        {.timeout = mode == "refused" ? 6s : 20s, .log = [](std::string_view line) { say("logs ", line); }});
     number = host.rank();
     const auto own = mode == "adopted" ? make(host) : nullptr;
     auto world = World(own ? nccl::adopt(host, own) : nccl::World(host, {.split_share = mode == "share"}));
@@ -80,14 +80,14 @@ void program(const std::string& mode, int dying) {
     try {
         if (mode == "early") lose(host, dying);
         train(world, mesh, dying);
-    } catch (const Lost& lost) {
+    } catch (const PeerLost& lost) {
         say("has lost ", lost.what());
     }
     auto smaller = world.survivors(5s);
     if (mode == "again" || mode == "same") {  // the new world is asked, or the first
         try {
             train(smaller, {{"dp", rest}}, dying + 1);
-        } catch (const Lost&) {
+        } catch (const PeerLost&) {
         }
         auto smallest = (mode == "same" ? world : smaller).survivors(3s);
         return go_on(smallest);

@@ -202,7 +202,7 @@ void expect_same(const Values<T>& got, const Values<T>& wanted, const std::strin
     expect_same(got, wanted, what, 0, wanted.size());
 }
 
-/// A message by the positions of its ends.
+/// A message by the group ranks of its ends.
 struct Message {
     int from;
     int to;
@@ -484,9 +484,9 @@ private:
         made.verify = [] {};
         return made;
     }
-    int position(std::int64_t at) const { return static_cast<int>((at % size_ + size_) % size_); }
-    Values<T> marks_of(int position, std::size_t count) const {
-        const auto from = ranks_[static_cast<std::size_t>(position)];
+    int group_rank(std::int64_t at) const { return static_cast<int>((at % size_ + size_) % size_); }
+    Values<T> marks_of(int group_rank, std::size_t count) const {
+        const auto from = ranks_[static_cast<std::size_t>(group_rank)];
         return Values<T>(count, [&](std::size_t i) { return mark<T>(from, i); });
     }
     /// Element `i % count` of member `i / count`.
@@ -571,11 +571,11 @@ private:
             Values<T>(all.size(), [&](std::size_t i) { return mark<T>(all[i].first, all[i].second); });
         return running(b, RANKMESH_CALL(all_to_all_v, b->in, in_counts, b->out, out_counts));
     }
-    /// What the member `by` positions before has, or `otherwise`.
+    /// What the member `by` group ranks before has, or `otherwise`.
     Values<T> shifted(int by, Edge edge, const Values<T>& otherwise) const {
         const auto from = on_.rank() - by;
         if (edge == Edge::open && (from < 0 || from >= size_)) return otherwise;
-        return marks_of(position(from), count_);
+        return marks_of(group_rank(from), count_);
     }
     Running shift(int by, Edge edge, bool start) {
         auto b = exchange("shift", count_, count_);
@@ -587,12 +587,12 @@ private:
         b->want_in = shifted(by, edge, b->in);
         return running(b, RANKMESH_CALL(shift_in_place, b->in, by, edge));
     }
-    /// Everyone sends `by` positions on.
+    /// Everyone sends `by` group ranks on.
     Running send_recv(int by, bool start) {
         auto b = exchange("send_recv", count_, count_);
         b->want_out = shifted(by, Edge::wrap, b->out);
-        return running(
-            b, RANKMESH_CALL(send_recv, b->in, position(on_.rank() + by), b->out, position(on_.rank() - by)));
+        return running(b, RANKMESH_CALL(send_recv, b->in, group_rank(on_.rank() + by), b->out,
+                                        group_rank(on_.rank() - by)));
     }
     /// 0 and 1, 2 and 3, ... exchange, the lower one sending first.
     Running pairs(bool start) {
@@ -610,8 +610,8 @@ private:
     /// Everyone to both neighbours of a ring: with two members twice to the same, alone to oneself.
     std::vector<Message> both_ways() const {
         auto list = std::vector<Message>{};
-        for (int from = 0; from < size_; ++from) list.push_back({from, position(from + 1)});
-        for (int from = 0; from < size_; ++from) list.push_back({from, position(from - 1)});
+        for (int from = 0; from < size_; ++from) list.push_back({from, group_rank(from + 1)});
+        for (int from = 0; from < size_; ++from) list.push_back({from, group_rank(from - 1)});
         return list;
     }
     /// Everyone to everyone, oneself too.
@@ -626,7 +626,7 @@ private:
     std::vector<int> ranks_;
     std::size_t n_;
     int size_;
-    std::size_t r_;  // this member's position
+    std::size_t r_;  // this member's group rank
     int me_;
     std::size_t count_;
 };

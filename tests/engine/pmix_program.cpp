@@ -20,7 +20,7 @@ using namespace rankmesh;
 namespace {
 
 int fences = 0;
-int notes = 0;
+int entries = 0;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ pmix_status_t PMIx_Fence_nb(const pmix_proc_t processes[], size_t count, const p
 }
 
 pmix_status_t PMIx_Put(pmix_scope_t scope, const char key[], pmix_value_t* value) {
-    ++notes;
+    ++entries;
     static const auto real = reinterpret_cast<decltype(&PMIx_Put)>(dlsym(RTLD_NEXT, "PMIx_Put"));
     return real(scope, key, value);
 }
@@ -43,16 +43,16 @@ namespace {
 /// Does something, and says what it took or threw.
 template <class Body>
 void hear(int rank, const char* what, Body&& body) {
-    fences = notes = 0;
+    fences = entries = 0;
     const auto begin = std::chrono::steady_clock::now();
     auto said = std::string();
     try {
         body();
-        said = detail::cat(fences, " fences, ", notes, " notes");
-    } catch (const Lost& error) {
-        said = detail::cat("Lost ", ranks_to_string(error.ranks), ": ", error.what());
-    } catch (const Deadline& error) {
-        said = detail::cat("Deadline ", ranks_to_string(error.missing), ": ", error.what());
+        said = detail::cat(fences, " fences, ", entries, " entries");
+    } catch (const PeerLost& error) {
+        said = detail::cat("PeerLost ", ranks_to_string(error.ranks), ": ", error.what());
+    } catch (const Timeout& error) {
+        said = detail::cat("Timeout ", ranks_to_string(error.missing), ": ", error.what());
     } catch (const Disagreement& error) {
         said = detail::cat("Disagreement ", ranks_to_string(error.ranks));
     }
@@ -89,11 +89,8 @@ void go_well(World& world) {
 
 int program(const std::string& mode) {
     if (mode == "after-mpi") MPI_Init(nullptr, nullptr);
-    const auto seconds = mode == "kill"               ? 5
-                         : mode == "deadline-late"    ? 2
-                         : mode == "deadline-prepare" ? 1
-                                                      : 20;
-    auto world = gloo::World({.deadline = std::chrono::seconds(seconds)});
+    const auto seconds = mode == "kill" ? 5 : mode == "timeout-late" ? 2 : mode == "timeout-prepare" ? 1 : 20;
+    auto world = gloo::World({.timeout = std::chrono::seconds(seconds)});
     const auto rank = world.rank();
     const auto odd = rank == 1;
     if (mode == "well") go_well(world);
@@ -107,12 +104,12 @@ int program(const std::string& mode) {
         std::this_thread::sleep_for(std::chrono::seconds(1));
         hear(rank, "join", [&] { world.join(two_meshes); });
     }
-    if (mode == "deadline-prepare") {
+    if (mode == "timeout-prepare") {
         auto lazy = world.join({{"dp", 2}, {"tp", 2}}, {.lazy = true});
         if (!odd) hear(rank, "prepare", [&] { lazy.prepare("tp"); });
         std::this_thread::sleep_for(std::chrono::seconds(odd ? 2 : 0));
     }
-    if (mode == "deadline-late") {
+    if (mode == "timeout-late") {
         if (odd) std::this_thread::sleep_for(std::chrono::seconds(3));
         hear(rank, "first", [&] { world.join({{"dp", 4}}, {.lazy = true}); });
         hear(rank, "second", [&] { world.join({{"dp", 4}}, {.lazy = true}); });

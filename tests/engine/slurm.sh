@@ -111,9 +111,9 @@ run_all() {
     check 1 '  PASSED  ' "$home/pmix-suite"
     check 0 'rank [0-3]: |FAILED' "$home/pmix-suite"
     step pmix-throw --mpi=pmix "$program" throw-before-join
-    check 3 'join: Lost \{1\} after .*rank 1 of 4 left its world by an exception' "$home/pmix-throw"
-    step pmix-deadline --mpi=pmix "$program" deadline-join
-    check 3 'join: Deadline \{1\} after [12]... ms: .*: arrived \{0, 2, 3\}, missing \{1\}' "$home/pmix-deadline"
+    check 3 'join: PeerLost \{1\} after .*rank 1 of 4 left its world by an exception' "$home/pmix-throw"
+    step pmix-timeout --mpi=pmix "$program" timeout-join
+    check 3 'join: Timeout \{1\} after [12]... ms: .*: arrived \{0, 2, 3\}, missing \{1\}' "$home/pmix-timeout"
     check 0 'PMIX ERROR' "$home/pmix"
 
     export RANKMESH_STORE=$home/store

@@ -16,12 +16,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const auto soon = WorldOptions{.deadline = 200ms};
+const auto soon = WorldOptions{.timeout = 200ms};
 
 /// The error that a world of `size` threads ends with.
 template <class E>
 E error_of(int size, const std::function<void(World&)>& program,
-           const WorldOptions& options = {.deadline = 20s}) {
+           const WorldOptions& options = {.timeout = 20s}) {
     try {
         threads::run(size, program, options);
     } catch (const E& error) {
@@ -32,8 +32,8 @@ E error_of(int size, const std::function<void(World&)>& program,
 
 }  // namespace
 
-TEST(Threads, AWorldOfNoRanksIsMisuse) {
-    EXPECT_STREQ(error_of<Misuse>(0, [](World&) {}).what(),
+TEST(Threads, AWorldOfNoRanksIsAUsageError) {
+    EXPECT_STREQ(error_of<UsageError>(0, [](World&) {}).what(),
                  "threads::run was asked for 0 ranks; a world has 1 or more");
 }
 
@@ -61,8 +61,8 @@ TEST(Threads, TheFirstErrorIsRethrownWhereverARankThrowsAndNobodyHangs) {
         }
 }
 
-TEST(Threads, APassedDeadlineNamesTheOperationTheGroupAndWhoIsMissing) {
-    const auto error = error_of<Deadline>(
+TEST(Threads, AnExpiredTimeoutNamesTheOperationTheGroupAndWhoIsMissing) {
+    const auto error = error_of<Timeout>(
         4,
         [](World& world) {
             auto me = world.join({{"dp", 2}, {"tp", 2}});
@@ -73,16 +73,16 @@ TEST(Threads, APassedDeadlineNamesTheOperationTheGroupAndWhoIsMissing) {
         soon);
     EXPECT_STREQ(
         error.what(),
-        "the deadline of 200 ms passed on rank 1 in all_reduce of 1 f32 by max, call number 1 on 'dp' of "
+        "the timeout of 200 ms expired on rank 1 in all_reduce of 1 f32 by max, call number 1 on 'dp' of "
         "mesh "
-        "dp=2 tp=2, group {1, 3}: arrived {1}, missing 3 [dp=1 tp=1]; 'dp' of mesh dp=2 tp=2 can not be used "
+        "dp=2 tp=2, group {1, 3}: arrived {1}, missing 3 [dp=1 tp=1]; 'dp' of mesh dp=2 tp=2 cannot be used "
         "any more");
     EXPECT_EQ(error.arrived, std::vector<int>{1});
     EXPECT_EQ(error.missing, std::vector<int>{3});
 }
 
 TEST(Threads, ARankThatNeverJoinsIsNamed) {
-    const auto error = error_of<Deadline>(
+    const auto error = error_of<Timeout>(
         3,
         [](World& world) {
             if (world.rank() != 1) world.join({{"dp", rest}});
@@ -96,12 +96,12 @@ TEST(Threads, ARankThatNeverJoinsIsNamed) {
 
 TEST(Threads, AWorldOfThreadsHasNoSurvivorsAndSaysWhatHas) {
     EXPECT_STREQ(
-        error_of<Misuse>(1, [](World& world) { world.survivors(); }).what(),
+        error_of<UsageError>(1, [](World& world) { world.survivors(); }).what(),
         "rank 0 asks for the survivors of a world of threads, which end together; jobs go on without "
         "a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one by one");
 }
 
-TEST(Threads, EveryMemberOfAGroupHearsOfAPassedDeadlineAndSoDoesALateOne) {
+TEST(Threads, EveryMemberOfAGroupHearsOfAnExpiredTimeoutAndSoDoesALateOne) {
     auto heard = std::atomic<int>{0};
     threads::run(
         3,
@@ -110,27 +110,27 @@ TEST(Threads, EveryMemberOfAGroupHearsOfAPassedDeadlineAndSoDoesALateOne) {
             if (world.rank() == 2) std::this_thread::sleep_for(600ms);
             try {
                 on.barrier();
-            } catch (const Deadline& error) {
+            } catch (const Timeout& error) {
                 EXPECT_EQ(error.missing, std::vector<int>{2});
                 ++heard;
             }
-            EXPECT_THROW(on.barrier(), Deadline) << "a channel stays unusable";
+            EXPECT_THROW(on.barrier(), Timeout) << "a channel stays unusable";
         },
         soon);
     EXPECT_EQ(heard, 3);
 }
 
-TEST(Threads, ADeadlineCanBeSetForAMeshAndForACall) {
+TEST(Threads, ATimeoutCanBeSetForAMeshAndForACall) {
     const auto begin = std::chrono::steady_clock::now();
     threads::run(2, [](World& world) {
-        auto me = world.join({{"dp", rest}}, {.deadline = 100ms});
+        auto me = world.join({{"dp", rest}}, {.timeout = 100ms});
         auto on = me.on("dp");
         if (world.rank() == 0) {
-            EXPECT_THROW(on.barrier(), Deadline);
+            EXPECT_THROW(on.barrier(), Timeout);
         }
         auto other = world.join({{"dp", rest}}).on("dp").within(100ms);
         if (world.rank() == 0) {
-            EXPECT_THROW(other.barrier(), Deadline);
+            EXPECT_THROW(other.barrier(), Timeout);
         }
     });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
@@ -155,14 +155,14 @@ TEST(Threads, MembersThatCallDifferentOperationsAllHearIt) {
     EXPECT_EQ(heard, 3);
 }
 
-TEST(Threads, ARankThatCatchesItsOwnExceptionHasPoisonedTheMemberItLeft) {
+TEST(Threads, ARankThatCatchesItsOwnExceptionHasFailedTheMemberItLeft) {
     auto lost = std::atomic<int>{0};
     threads::run(3, [&](World& world) {
         try {
             auto me = world.join({{"dp", rest}});
             if (world.rank() == 1) throw std::runtime_error("boom");
             me.on("dp").barrier();
-        } catch (const Lost& error) {
+        } catch (const PeerLost& error) {
             EXPECT_EQ(error.ranks, std::vector<int>{1});
             ++lost;
         } catch (const std::runtime_error&) {
@@ -190,11 +190,11 @@ TEST(Threads, APendingLeftByAnExceptionNeverWaitsAndItsBufferIsNotTouched) {
         while (world.rank() == 2 && !left) std::this_thread::yield();
         try {
             on.all_reduce(x);  // rank 1 may be waiting in it, rank 2 is not
-        } catch (const Lost& error) {
+        } catch (const PeerLost& error) {
             EXPECT_STREQ(error.what(),
                          "rank 0 left by an exception with a pending all_reduce of 1000 f32 by sum on 'dp' "
                          "of mesh dp=3; "
-                         "'dp' of mesh dp=3, group {0..2}, has lost 0 [dp=0] and can not be used any more");
+                         "'dp' of mesh dp=3, group {0..2}, has lost 0 [dp=0] and cannot be used any more");
             EXPECT_EQ(error.ranks, std::vector<int>{0});
             ++lost;
         }
@@ -203,12 +203,12 @@ TEST(Threads, APendingLeftByAnExceptionNeverWaitsAndItsBufferIsNotTouched) {
     EXPECT_EQ(lost, 3);
 }
 
-TEST(Threads, AViewOfAMemberThatEndsWhileAnExceptionUnwindsPoisonsNothing) {
+TEST(Threads, AViewOfAMemberThatEndsWhileAnExceptionUnwindsFailsNothing) {
     threads::run(2, [](World& world) {
         auto me = world.join({{.name = "a", .mesh = {{"dp", rest}}}, {.name = "b", .mesh = {{"ep", rest}}}});
         auto three = std::vector<float>(3);
         auto four = std::vector<float>(4);
-        EXPECT_THROW(me["a"].on("dp").all_to_all(three, four), Misuse);
+        EXPECT_THROW(me["a"].on("dp").all_to_all(three, four), UsageError);
         me["a"].on("dp").barrier();
     });
 }
@@ -228,14 +228,14 @@ TEST(Threads, TwoThreadsOnOneCommunicatorAreRefusedAndOnTwoAreNot) {
         std::this_thread::sleep_for(100ms);
         auto same = me.on("dp");
         EXPECT_THROW(
-            try { same.barrier(); } catch (const Misuse& error) {
+            try { same.barrier(); } catch (const UsageError& error) {
                 EXPECT_STREQ(error.what(),
                              "two threads use 'dp' of mesh dp=2 at once; one thread at a time may, declare "
                              "another channel "
                              "with .separate(\"name\") to overlap");
                 throw;
             },
-            Misuse);
+            UsageError);
         other.barrier();
         waiting.join();
     });
@@ -245,10 +245,10 @@ TEST(Threads, AMovedFromWorldAndMemberSaySo) {
     threads::run(1, [](World& world) {
         auto me = world.join({{"dp", rest}});
         auto moved = std::move(me);
-        EXPECT_THROW(me.on("dp"), Misuse);
-        EXPECT_THROW(me.rank(), Misuse);
+        EXPECT_THROW(me.on("dp"), UsageError);
+        EXPECT_THROW(me.rank(), UsageError);
         auto taken = std::move(world);
-        EXPECT_THROW(world.join({{"dp", rest}}), Misuse);
+        EXPECT_THROW(world.join({{"dp", rest}}), UsageError);
         moved.on("dp").barrier();
     });
 }
@@ -286,7 +286,7 @@ TEST(Threads, APendingThatMayNotBeWaitedForIsStillPending) {
         std::this_thread::sleep_for(100ms);
         auto again = me.on("dp");
         auto x = 1.0f;
-        EXPECT_THROW(again.start_all_reduce(x).wait(), Misuse) << "another thread is in the channel";
+        EXPECT_THROW(again.start_all_reduce(x).wait(), UsageError) << "another thread is in the channel";
         waiting.join();
         auto pending = again.start_all_reduce(x);
         pending.wait();
@@ -302,7 +302,7 @@ TEST(Threads, ALazyMemberLeftByAnExceptionDoesNotLeaveItsPeersInPrepare) {
             if (world.rank() == 1) throw std::runtime_error("boom");
             me.prepare("dp");
             me.on("dp").barrier();
-        } catch (const Lost&) {
+        } catch (const PeerLost&) {
             ++lost;
         } catch (const std::runtime_error&) {
         }
@@ -310,7 +310,7 @@ TEST(Threads, ALazyMemberLeftByAnExceptionDoesNotLeaveItsPeersInPrepare) {
     EXPECT_EQ(lost, 1);
 }
 
-TEST(Threads, AMeshTakenFromATemporaryMemberPoisonsLikeTheMember) {
+TEST(Threads, AMeshTakenFromATemporaryMemberFailsLikeTheMember) {
     auto lost = std::atomic<int>{0};
     threads::run(2, [&](World& world) {
         try {
@@ -318,7 +318,7 @@ TEST(Threads, AMeshTakenFromATemporaryMemberPoisonsLikeTheMember) {
                 {{.name = "a", .mesh = {{"dp", rest}}}, {.name = "b", .mesh = {{"ep", rest}}}})["a"];
             if (world.rank() == 1) throw std::runtime_error("boom");
             a.on("dp").barrier();
-        } catch (const Lost&) {
+        } catch (const PeerLost&) {
             ++lost;
         } catch (const std::runtime_error&) {
         }
@@ -336,23 +336,23 @@ TEST(Threads, TheRankThatLeftFirstIsTheCauseHoweverLongItUnwinds) {
         if (world.rank() == 1) throw std::runtime_error("disk full");
         try {
             me.on("dp").barrier();
-        } catch (const Lost&) {
+        } catch (const PeerLost&) {
             throw std::runtime_error("step 7 failed");
         }
     });
     EXPECT_STREQ(error.what(), "disk full");
 }
 
-TEST(Threads, DeadlinesAreLongerThanNothingAndMayBeForEver) {
-    EXPECT_STREQ(error_of<Misuse>(1, [](World&) {}, {.deadline = 0s}).what(),
-                 "a deadline of 0 s; it must be longer than nothing");
+TEST(Threads, TimeoutsArePositiveAndMayBeForEver) {
+    EXPECT_STREQ(error_of<UsageError>(1, [](World&) {}, {.timeout = 0s}).what(),
+                 "a timeout of 0 s; it must be positive");
     threads::run(2,
                  [](World& world) {
                      auto on = world.join({{"dp", rest}}).on("dp");
-                     EXPECT_THROW(on.within(-5ms), Misuse);
+                     EXPECT_THROW(on.within(-5ms), UsageError);
                      on.within(std::chrono::nanoseconds::max()).barrier();
                  },
-                 {.deadline = std::chrono::nanoseconds::max()});
+                 {.timeout = std::chrono::nanoseconds::max()});
 }
 
 TEST(Threads, TheLargestClassOfManyPlansIsNamedFirst) {
@@ -383,7 +383,7 @@ TEST(Threads, APlacedPickNamesRanks) {
         try {
             me.on("front");
             ADD_FAILURE() << "rank 0 stands last";
-        } catch (const Misuse& error) {
+        } catch (const UsageError& error) {
             EXPECT_STREQ(error.what(),
                          "rank 0 is not in pick 'front', which is {2, 1} here; use find(\"front\")");
         }
@@ -504,9 +504,9 @@ TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
     EXPECT_EQ(heard, 15);
 }
 
-TEST(Threads, APassedDeadlineOfAMessageNamesThePeerThatIsMissing) {
+TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {
     const auto of_rank_0 = [](const std::function<void(Communicator&, std::vector<float>&)>& call) {
-        return error_of<Deadline>(
+        return error_of<Timeout>(
             3,
             [&](World& world) {
                 auto on = world.join({{"dp", rest}}).on("dp");
@@ -516,9 +516,9 @@ TEST(Threads, APassedDeadlineOfAMessageNamesThePeerThatIsMissing) {
             soon);
     };
     const auto text = [](std::string_view operation, std::string_view missing) {
-        return detail::cat("the deadline of 200 ms passed on rank 0 in ", operation,
+        return detail::cat("the timeout of 200 ms expired on rank 0 in ", operation,
                            ", message number 1 on 'dp' of mesh dp=3, group {0..2}: arrived {0}, missing ",
-                           missing, "; 'dp' of mesh dp=3 can not be used any more");
+                           missing, "; 'dp' of mesh dp=3 cannot be used any more");
     };
     auto error = of_rank_0([](auto& on, auto& x) { on.send(x, 2); });
     EXPECT_EQ(error.what(), text("send of 3 f32 to 2", "2 [dp=2]"));
@@ -584,12 +584,12 @@ TEST(Threads, AStartedMessageLeftByAnExceptionLetsGoOfItsBufferAndItsPeerHearsIt
                     on.recv(x, 0);
                 else
                     on.send(x, 0);
-            } catch (const Lost& error) {
+            } catch (const PeerLost& error) {
                 EXPECT_EQ(error.what(),
                           detail::cat("rank 0 left by an exception with a pending ",
                                       sends ? "send of 100 f32 to 1" : "recv of 100 f32 from 1",
                                       " on 'dp' of mesh dp=2; 'dp' of mesh dp=2, group {0, 1}, has lost 0 "
-                                      "[dp=0] and can not be used any more"));
+                                      "[dp=0] and cannot be used any more"));
                 ++lost;
             }
             EXPECT_EQ(x, std::vector<float>(100, 1));
@@ -648,7 +648,7 @@ TEST(Threads, AListOrABatchLeftByAnExceptionLetsGoOfItsBuffers) {
                     on.recv(x, 0);
                 else
                     on.all_reduce(Buffers(x, y));
-            } catch (const Lost& error) {
+            } catch (const PeerLost& error) {
                 EXPECT_EQ(error.ranks, std::vector<int>{0});
                 ++lost;
             }
@@ -657,7 +657,7 @@ TEST(Threads, AListOrABatchLeftByAnExceptionLetsGoOfItsBuffers) {
     }
 }
 
-TEST(Threads, ADeadlineOfASetOfAxesIsThatOfItsCallsOnly) {
+TEST(Threads, ATimeoutOfASetOfAxesIsThatOfItsCallsOnly) {
     const auto begin = std::chrono::steady_clock::now();
     threads::run(2, [](World& world) {
         auto me = world.join({{"dp", rest}, {"tp", 1}},
@@ -666,8 +666,8 @@ TEST(Threads, ADeadlineOfASetOfAxesIsThatOfItsCallsOnly) {
             try {
                 me.on("dp").barrier();
                 ADD_FAILURE() << "rank 1 has not come";
-            } catch (const Deadline& error) {
-                EXPECT_EQ(std::string(error.what()).find("the deadline of 100 ms passed"), 0U)
+            } catch (const Timeout& error) {
+                EXPECT_EQ(std::string(error.what()).find("the timeout of 100 ms expired"), 0U)
                     << error.what();
             }
         }

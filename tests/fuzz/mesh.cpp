@@ -13,7 +13,7 @@ void ask(const rankmesh::Mesh& mesh) {
         const auto axis = rankmesh::AxisId{a};
         const auto partition = mesh.partition(axis);
         const auto group = partition[partition.size() - 1];
-        if (group.position(group.back()) != group.size() - 1) std::abort();
+        if (group.group_rank(group.back()) != group.size() - 1) std::abort();
         if (mesh.group(group.front(), axis) != group) std::abort();
     }
 }

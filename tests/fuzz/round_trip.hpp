@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law of every parser: any text gives a value whose own text gives that value again, or Misuse.
+// The law of every parser: any text gives a value whose own text gives that value again, or UsageError.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ int round_trip(const std::uint8_t* data, std::size_t size, Parse parse, Print pr
         auto same = false;
         try {
             same = parse(printed) == value;
-        } catch (const Misuse& error) {
+        } catch (const UsageError& error) {
             std::fprintf(stderr, "%s\n", error.what());
         }
         if (!same) {
             std::fprintf(stderr, "read and printed as '%s', which reads otherwise\n", printed.c_str());
             std::abort();
         }
-    } catch (const Misuse&) {
+    } catch (const UsageError&) {
     }
     return 0;
 }

@@ -68,7 +68,7 @@ Json asked(const DeviceMesh& mesh, const std::string& what) {
         {"dp_shard_mesh", [&] { return described(get_dp_shard_mesh(mesh)); }},
         {"dp_replicate_mesh", [&] { return described(get_dp_replicate_mesh(mesh)); }},
         {"dp_process_group", [&] { return ranks(get_dp_process_group(mesh)); }},
-        {"dp_group_rank", [&] { return Json(*get_dp_process_group(mesh).position(mesh.get_rank())); }},
+        {"dp_group_rank", [&] { return Json(*get_dp_process_group(mesh).group_rank(mesh.get_rank())); }},
         {"rank", [&] { return Json(mesh.get_rank()); }},
         {"names", [&] { return names_of(mesh); }},
         {"shape", [&] { return Json(mesh.shape()); }},

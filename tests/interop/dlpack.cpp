@@ -10,7 +10,7 @@
 
 #include <rankmesh/engine/threads.hpp>
 
-#include "support/pretend_device.hpp"
+#include "support/fake_device.hpp"
 #include "support/text_of.hpp"
 
 using namespace rankmesh;
@@ -241,9 +241,9 @@ TEST(DLPack, ATensorIsABufferForEveryOperation) {
 
 TEST(DLPack, ATensorOfADeviceIsMemoryThere) {
     threads::run(2, [](World& host) {
-        auto world = pretend::World(host);
+        auto world = fake::World(host);
         auto on = world.join({{"dp", rest}}).on("dp");
-        const auto there = pretend::Array<float>(6, 1.0f + static_cast<float>(world.rank()));
+        const auto there = fake::Array<float>(6, 1.0f + static_cast<float>(world.rank()));
         const auto tensor = dlpack::tensor_of(*there, {.shape = {2, 3}, .device = 5});
         EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCUDA);
         EXPECT_EQ(tensor->dl_tensor.device.device_id, 5);
@@ -265,7 +265,7 @@ TEST(DLPack, ATensorOfADeviceIsMemoryThere) {
         EXPECT_EQ(text_of([&] { (void)dlpack::tensor_of(*there); }),
                   "memory of a device was given to tensor_of; say in .device which one holds it");
     });
-    EXPECT_EQ(pretend::take_faults(), std::vector<std::string>{});
+    EXPECT_EQ(fake::take_faults(), std::vector<std::string>{});
 }
 
 TEST(DLPack, ADeleterEndsTheDescriptionAndLetsGoOfTheOwnerAlone) {

@@ -20,7 +20,7 @@ struct Outcome {
 /// otherwise.
 inline Outcome run(const std::string& command) {
     auto* pipe = popen(("{ " + command + "\n} 2>&1").c_str(), "r");
-    if (!pipe) throw std::runtime_error("the shell can not be started");
+    if (!pipe) throw std::runtime_error("the shell cannot be started");
     auto outcome = Outcome{};
     auto buffer = std::array<char, 4096>{};
     while (const auto count = std::fread(buffer.data(), 1, buffer.size(), pipe))

@@ -55,7 +55,7 @@ public:
             port_ = Listener().port();  // free now, though somebody may take it first
             if (start()) return;
         }
-        throw std::runtime_error("redis-server can not be started");
+        throw std::runtime_error("redis-server cannot be started");
     }
     ~RedisServer() { stop(); }
     RedisServer(const RedisServer&) = delete;

@@ -25,8 +25,8 @@ void check(cudaError_t error) {
 /// A call whose buffers lie on the device, and where they came from.
 class Staged {
 public:
-    Staged(const Call& given, int position, cudaStream_t stream) : call(given), given_(given) {
-        const auto used = used_buffers(given, position);
+    Staged(const Call& given, int group_rank, cudaStream_t stream) : call(given), given_(given) {
+        const auto used = used_buffers(given, group_rank);
         const auto* in = static_cast<const char*>(used.in);
         const auto* out = static_cast<const char*>(used.out);
         // One buffer may be a part of the other.
@@ -81,16 +81,16 @@ private:
 
 class StagedChannel final : public Channel {
 public:
-    StagedChannel(std::shared_ptr<Channel> device, std::shared_ptr<Channel> host, int position)
-        : device_(std::move(device)), host_(std::move(host)), position_(position) {
+    StagedChannel(std::shared_ptr<Channel> device, std::shared_ptr<Channel> host, int group_rank)
+        : device_(std::move(device)), host_(std::move(host)), group_rank_(group_rank) {
         check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     }
     ~StagedChannel() override { cudaStreamDestroy(stream_); }
 
-    void run(const Call& call, const Label& label, Duration deadline) override {
-        if (call.operation == Operation::monitored_barrier) return host_->run(call, label, deadline);
-        const auto staged = Staged(call, position_, stream_);
-        device_->run(staged.call, label, deadline);
+    void run(const Call& call, const Label& label, Duration timeout) override {
+        if (call.operation == Operation::monitored_barrier) return host_->run(call, label, timeout);
+        const auto staged = Staged(call, group_rank_, stream_);
+        device_->run(staged.call, label, timeout);
         staged.download(stream_);
         device_->throw_if_broken(label);
     }
@@ -102,18 +102,18 @@ public:
         } else {
             auto moved = std::vector<Call>{};
             for (const auto& call : calls)
-                moved.push_back(flight.staged.emplace_back(call, position_, stream_).call);
+                moved.push_back(flight.staged.emplace_back(call, group_rank_, stream_).call);
             flight.on = device_.get();
             flight.ticket = device_->start(moved, label);
         }
         flights_.emplace(++last_, std::move(flight));
         return last_;
     }
-    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override {
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
         const auto flight = std::move(flights_.extract(ticket).mapped());
-        flight.on->wait(flight.ticket, label, deadline);
+        flight.on->wait(flight.ticket, label, timeout);
         if (flight.staged.empty()) return;
-        flight.on->synchronize(flight.ticket, label, deadline);
+        flight.on->synchronize(flight.ticket, label, timeout);
         for (const auto& each : flight.staged) each.download(stream_);
     }
     bool done(std::uint64_t ticket) override {
@@ -138,7 +138,7 @@ private:
 
     const std::shared_ptr<Channel> device_;
     const std::shared_ptr<Channel> host_;
-    const int position_;
+    const int group_rank_;
     cudaStream_t stream_ = nullptr;
     std::map<std::uint64_t, Flight> flights_;
     std::uint64_t last_ = 0;
@@ -197,7 +197,7 @@ private:
     std::shared_ptr<Channel> make(const ChannelRequest& request, bool everyone) {
         auto host = under().create(request);
         auto device = inner_->device()->create(&request, host, everyone);
-        return std::make_shared<StagedChannel>(std::move(device), std::move(host), request.position);
+        return std::make_shared<StagedChannel>(std::move(device), std::move(host), request.group_rank);
     }
 
     const std::shared_ptr<WorldState> inner_;

@@ -9,7 +9,7 @@
 #include <rankmesh/core/error.hpp>
 
 /// The text of the error that `body` throws, "" if it throws none of that type.
-template <class E = rankmesh::Misuse, class Body>
+template <class E = rankmesh::UsageError, class Body>
 std::string text_of(Body&& body) {
     try {
         body();

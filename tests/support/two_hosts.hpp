@@ -46,19 +46,18 @@ public:
         }
     }
 
-    /// Why this machine can not have them, "" if it can.
+    /// Why this machine cannot have them, "" if it can.
     static std::string why_not() {
         if (run("command -v ip && command -v nsenter").exit_code != 0)
             return "no ip and nsenter here (packages iproute2, util-linux)";
         const auto child = fork();
         if (child == 0) _exit(unshare(CLONE_NEWNET | CLONE_NEWUTS) == 0 ? 0 : errno);
         const auto error = end_of(child);
-        if (error != 0)
-            return std::string("network namespaces can not be made here: ") + std::strerror(error);
+        if (error != 0) return std::string("network namespaces cannot be made here: ") + std::strerror(error);
         try {
             TwoHosts({"10.77.0.1/24", "fd77::1/64"}, {"10.77.0.2/24", "fd77::2/64"});
         } catch (const std::exception& trouble) {
-            return std::string("network namespaces can not be linked here: ") + trouble.what();
+            return std::string("network namespaces cannot be linked here: ") + trouble.what();
         }
         return {};
     }
@@ -93,7 +92,7 @@ private:
         auto nothing = char{};
         const auto count = read(ready[0], &nothing, 1);
         close(ready[0]);
-        if (count != 1) throw std::runtime_error("a network namespace can not be made");
+        if (count != 1) throw std::runtime_error("a network namespace cannot be made");
         return process;
     }
 

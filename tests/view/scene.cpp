@@ -25,7 +25,7 @@ std::vector<Fold> folds_of(const Scene& scene) {
 }
 
 /// The position that a row and a column say, on every axis.
-std::vector<int> position_of(const Scene& scene, const Row& row, const Column& column) {
+std::vector<int> group_rank_of(const Scene& scene, const Row& row, const Column& column) {
     auto position = std::vector<int>(scene.axes.size());
     for (std::size_t i = 0; i < row.indices.size(); ++i)
         position[static_cast<std::size_t>(scene.row_axes[i])] = row.indices[i];
@@ -50,7 +50,7 @@ void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subje
         ASSERT_EQ(row.cells.size(), scene.columns.size());
         for (std::size_t c = 0; c < scene.columns.size(); ++c) {
             const auto& cell = row.cells[c];
-            const auto position = position_of(scene, row, scene.columns[c]);
+            const auto position = group_rank_of(scene, row, scene.columns[c]);
             auto inside = !scene.columns[c].folded;
             for (int a = 0; a < mesh.axis_count(); ++a)
                 inside = inside && position[static_cast<std::size_t>(a)] < mesh.size(AxisId{a});
@@ -136,7 +136,7 @@ TEST(Scene, RefusesAMeshBeyondItsClusterAndSaysWhatWouldHoldIt) {
     const auto text = [](const char* mesh, const char* cluster) {
         try {
             draw(Mesh::parse(mesh), {.cluster = Cluster::parse(cluster)}, {});
-        } catch (const Misuse& error) {
+        } catch (const UsageError& error) {
             return std::string(error.what());
         }
         return std::string("no error");

@@ -29,11 +29,11 @@ public:
         friend bool operator==(const Level&, const Level&) = default;
     };
 
-    /// Throws Misuse for no level, more than 16, a bad or repeated name, a count below 1, a link out of
+    /// Throws UsageError for no level, more than 16, a bad or repeated name, a count below 1, a link out of
     /// range, or more than 2^31 - 1 devices.
     explicit Cluster(std::vector<Level> levels);
 
-    /// Reads `rack:4 node:8(25GB/s,5us) gpu:8(450GB/s)`; throws Misuse.
+    /// Reads `rack:4 node:8(25GB/s,5us) gpu:8(450GB/s)`; throws UsageError.
     static Cluster parse(std::string_view text);
 
     std::span<const Level> levels() const { return levels_; }
@@ -41,7 +41,7 @@ public:
     /// The number of devices.
     int size() const { return mesh_.size(); }
 
-    /// The level of that name, outermost 0; throws Misuse that names the nearest spelling.
+    /// The level of that name, outermost 0; throws UsageError that names the nearest spelling.
     int level(std::string_view name) const;
     /// The number of units of a level in the whole cluster.
     int unit_count(int level) const;

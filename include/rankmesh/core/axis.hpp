@@ -53,11 +53,12 @@ concept AxisRef = std::same_as<std::remove_cvref_t<T>, AxisId> || std::convertib
 /// A set of axes of one mesh; the order in which they were named is forgotten.
 class AxisSet {
 public:
-    /// Throws Misuse unless the axis is one of the 16 that a mesh can have.
+    /// Throws UsageError unless the axis is one of the 16 that a mesh can have.
     constexpr void insert(AxisId axis) {
         if (axis.index < 0 || axis.index >= max_axes)
-            throw Misuse(detail::cat("axis number ", axis.index, " was put into a set; a mesh has axes 0..",
-                                     max_axes - 1, " at most"));
+            throw UsageError(detail::cat("axis number ", axis.index,
+                                         " was put into a set; a mesh has axes 0..", max_axes - 1,
+                                         " at most"));
         bits_ |= std::uint32_t{1} << axis.index;
     }
     constexpr bool contains(AxisId axis) const {
@@ -77,31 +78,33 @@ enum class Edge : std::uint8_t { open, wrap };
 
 namespace detail {
 
-/// The product of the known sizes; throws Misuse if a size is below 1, a stride negative, or the product 2^31
-/// or more.
+/// The product of the known sizes; throws UsageError if a size is below 1, a stride negative, or the product
+/// 2^31 or more.
 constexpr int checked_product(std::span<const Axis> axes) {
     auto product = std::int64_t{1};
     for (const auto& axis : axes) {
         checked_name(axis.name);
         if (axis.size.is_rest()) continue;
         if (axis.size.size() < 1)
-            throw Misuse(cat("axis '", axis.name, "' has size ", axis.size.size(), "; sizes are 1 or more"));
+            throw UsageError(
+                cat("axis '", axis.name, "' has size ", axis.size.size(), "; sizes are 1 or more"));
         if (axis.stride < 0)
-            throw Misuse(cat("axis '", axis.name, "' has stride ", axis.stride, "; strides are 1 or more"));
+            throw UsageError(
+                cat("axis '", axis.name, "' has stride ", axis.stride, "; strides are 1 or more"));
         product *= axis.size.size();
         if (product > std::numeric_limits<int>::max())
-            throw Misuse(cat("the axes up to '", axis.name, "' make ", product,
-                             " ranks; a world has at most ", std::numeric_limits<int>::max()));
+            throw UsageError(cat("the axes up to '", axis.name, "' make ", product,
+                                 " ranks; a world has at most ", std::numeric_limits<int>::max()));
     }
     return static_cast<int>(product);
 }
 
-/// The digit of an axis; throws Misuse if it reaches beyond the last rank.
+/// The digit of an axis; throws UsageError if it reaches beyond the last rank.
 constexpr Digit checked_digit(std::string_view axis, int size, int stride) {
     const auto last = (std::int64_t{size} - 1) * stride;
     if (last >= std::numeric_limits<int>::max())
-        throw Misuse(cat("axis '", axis, "' of size ", size, " and stride ", stride, " reaches rank ", last,
-                         "; ranks are 0..", std::numeric_limits<int>::max() - 1));
+        throw UsageError(cat("axis '", axis, "' of size ", size, " and stride ", stride, " reaches rank ",
+                             last, "; ranks are 0..", std::numeric_limits<int>::max() - 1));
     return {size, stride};
 }
 

@@ -21,23 +21,23 @@ struct AxisIndex {
 /// Law: `Coordinate::parse(to_string(c)) == c`.
 class Coordinate {
 public:
-    /// Throws Misuse if a name is none or stands twice.
+    /// Throws UsageError if a name is none or stands twice.
     constexpr Coordinate(std::initializer_list<AxisIndex> entries) {
         for (const auto& entry : entries) push_back(entry.axis, entry.index);
     }
 
-    /// Reads `pp=1 dp=0 tp=3`, or the same with commas; throws Misuse.
+    /// Reads `pp=1 dp=0 tp=3`, or the same with commas; throws UsageError.
     static constexpr Coordinate parse(std::string_view text);
 
     constexpr int size() const { return names_.size(); }
     constexpr std::string_view name(int i) const { return names_[i]; }
     constexpr int operator[](AxisId axis) const { return index_[static_cast<std::size_t>(axis.index)]; }
 
-    /// The index on the axis `name`; throws Misuse if there is no such axis.
+    /// The index on the axis `name`; throws UsageError if there is no such axis.
     constexpr int operator[](std::string_view name) const {
         const auto i = names_.find(name);
         if (i < 0)
-            throw Misuse(
+            throw UsageError(
                 detail::cat("the coordinate has no axis '", name, "'", did_you_mean(name, all_names())));
         return (*this)[AxisId{i}];
     }

@@ -17,7 +17,7 @@ public:
 };
 
 /// The call itself is wrong: a bad size, an unknown axis, a buffer of the wrong length.
-class Misuse : public Error {
+class UsageError : public Error {
 public:
     using Error::Error;
 };
@@ -29,19 +29,19 @@ public:
     std::vector<int> ranks;
 };
 
-/// A deadline passed; `arrived` and `missing` are world ranks, both empty where the engine can not tell.
-class Deadline : public Error {
+/// A timeout expired; `arrived` and `missing` are world ranks, both empty where the engine cannot tell.
+class Timeout : public Error {
 public:
-    Deadline(const std::string& text, std::vector<int> arrived, std::vector<int> missing)
+    Timeout(const std::string& text, std::vector<int> arrived, std::vector<int> missing)
         : Error(text), arrived(std::move(arrived)), missing(std::move(missing)) {}
     std::vector<int> arrived;
     std::vector<int> missing;
 };
 
 /// Peers are gone: they left by exception, or their process ended; `ranks` are world ranks.
-class Lost : public Error {
+class PeerLost : public Error {
 public:
-    Lost(const std::string& text, std::vector<int> ranks) : Error(text), ranks(std::move(ranks)) {}
+    PeerLost(const std::string& text, std::vector<int> ranks) : Error(text), ranks(std::move(ranks)) {}
     std::vector<int> ranks;
 };
 

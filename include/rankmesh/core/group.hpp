@@ -56,7 +56,7 @@ private:
 
 /// An ordered list of ranks in closed form: a base plus a layout, or some of its members by index.
 ///
-/// Law: `group.position(group[i]) == i` for every i, and `position` of any other rank is nothing.
+/// Law: `group.group_rank(group[i]) == i` for every i, and `group_rank` of any other rank is nothing.
 /// Law: two groups are equal exactly if they list the same ranks in the same order.
 class Group {
 public:
@@ -90,18 +90,18 @@ public:
     }
 
     /// Where `rank` stands in the group, nothing if it is no member.
-    constexpr std::optional<int> position(int rank) const {
+    constexpr std::optional<int> group_rank(int rank) const {
         const auto whole = layout_.index_of(std::int64_t{rank} - base_);
         if (!whole || picked_count_ == 0) return whole;
         for (int i = 0; i < picked_count_; ++i)
             if (picked_[static_cast<std::size_t>(i)] == *whole) return i;
         return std::nullopt;
     }
-    constexpr bool contains(int rank) const { return position(rank).has_value(); }
+    constexpr bool contains(int rank) const { return group_rank(rank).has_value(); }
 
     /// The members at these positions, negative ones counted from the end; in the group's order, each once.
     ///
-    /// Throws Misuse if a position is outside -size()..size()-1, or if more than 16 are left.
+    /// Throws UsageError if a position is outside -size()..size()-1, or if more than 16 are left.
     ///
     ///     to_string(Mesh{{"pp", 4}, {"tp", 2}}.group(1, "pp").pick({0, -1})) == "{1, 7}"
     constexpr Group pick(std::span<const int> positions) const {
@@ -109,11 +109,11 @@ public:
         for (auto given : positions) {
             const auto position = given < 0 ? given + size() : given;
             if (position < 0 || position >= size())
-                throw Misuse(detail::cat("pick ", given, " of a group of ", size(), "; positions are ",
-                                         -size(), "..", size() - 1));
+                throw UsageError(detail::cat("pick ", given, " of a group of ", size(), "; positions are ",
+                                             -size(), "..", size() - 1));
             picked.insert(picked_count_ > 0 ? picked_[static_cast<std::size_t>(position)] : position);
         }
-        if (picked.picked_count_ == 0) throw Misuse("a pick lists no position; name at least one");
+        if (picked.picked_count_ == 0) throw UsageError("a pick lists no position; name at least one");
         return picked;
     }
     constexpr Group pick(std::initializer_list<int> positions) const {
@@ -134,7 +134,7 @@ private:
         const auto place = std::lower_bound(begin, end, position);
         if (place != end && *place == position) return;
         if (picked_count_ == max_picked)
-            throw Misuse(detail::cat("a pick lists more than ", max_picked, " members"));
+            throw UsageError(detail::cat("a pick lists more than ", max_picked, " members"));
         std::copy_backward(place, end, end + 1);
         *place = position;
         ++picked_count_;
@@ -174,12 +174,12 @@ public:
 
     /// Writes the ranks of all groups, one group after the other, into `out`, which has rank_count() places.
     ///
-    /// Throws Misuse if `out` has another length.
+    /// Throws UsageError if `out` has another length.
     constexpr void copy_to(std::span<int> out) const {
         if (out.size() != rank_count())
-            throw Misuse(detail::cat("the ranks of ", size(), " groups of ", group_size(),
-                                     " were asked for in a buffer of ", out.size(), "; it must hold ",
-                                     rank_count()));
+            throw UsageError(detail::cat("the ranks of ", size(), " groups of ", group_size(),
+                                         " were asked for in a buffer of ", out.size(), "; it must hold ",
+                                         rank_count()));
         auto digits = across_;
         for (int k = 0; k < along_.digit_count(); ++k) digits.append(along_.digit(k));
         out[0] = base_;

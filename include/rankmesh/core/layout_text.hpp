@@ -14,7 +14,7 @@ namespace rankmesh {
 
 namespace detail {
 
-/// Reads `(4,8):(8,1)`; throws Misuse for sizes or strides below 1 and for more than 2^31 - 1 ranks.
+/// Reads `(4,8):(8,1)`; throws UsageError for sizes or strides below 1 and for more than 2^31 - 1 ranks.
 constexpr Layout read_layout(Reader& reader) {
     auto sizes = std::array<int, Layout::max_digits>{};
     auto count = std::size_t{0};
@@ -24,13 +24,13 @@ constexpr Layout read_layout(Reader& reader) {
     do {
         reader.blanks();
         if (count == sizes.size())
-            throw Misuse(cat("a layout lists more than ", Layout::max_digits, " digits"));
+            throw UsageError(cat("a layout lists more than ", Layout::max_digits, " digits"));
         const auto size = sizes[count++] = reader.number();
-        if (size < 1) throw Misuse(cat("a layout has size ", size, "; sizes are 1 or more"));
+        if (size < 1) throw UsageError(cat("a layout has size ", size, "; sizes are 1 or more"));
         product *= size;
         if (product > std::numeric_limits<int>::max())
-            throw Misuse(cat("the sizes of a layout make ", product, " ranks; a world has at most ",
-                             std::numeric_limits<int>::max()));
+            throw UsageError(cat("the sizes of a layout make ", product, " ranks; a world has at most ",
+                                 std::numeric_limits<int>::max()));
         reader.blanks();
     } while (reader.accept(","));
     reader.expect(")");
@@ -42,11 +42,11 @@ constexpr Layout read_layout(Reader& reader) {
         reader.blanks();
         const auto stride = reader.number();
         if (stride < 1 && sizes[i] > 1)
-            throw Misuse(cat("a layout has stride ", stride, "; strides are 1 or more"));
+            throw UsageError(cat("a layout has stride ", stride, "; strides are 1 or more"));
         last += std::int64_t{sizes[i] - 1} * stride;
         if (last >= std::numeric_limits<int>::max())
-            throw Misuse(cat("a layout reaches offset ", last, "; a world has at most ",
-                             std::numeric_limits<int>::max(), " ranks"));
+            throw UsageError(cat("a layout reaches offset ", last, "; a world has at most ",
+                                 std::numeric_limits<int>::max(), " ranks"));
         layout.push_back({sizes[i], stride});
         reader.blanks();
     }
@@ -68,7 +68,7 @@ inline std::string to_string(const Layout& layout) {
     return detail::cat("(", sizes, "):(", strides, ")");
 }
 
-/// Reads `(4,8):(8,1)`; throws Misuse, also for digits that do not nest.
+/// Reads `(4,8):(8,1)`; throws UsageError, also for digits that do not nest.
 ///
 /// Law: `parse_layout(to_string(layout)) == layout`.
 constexpr Layout parse_layout(std::string_view text) {
@@ -77,9 +77,9 @@ constexpr Layout parse_layout(std::string_view text) {
     const auto layout = detail::read_layout(reader);
     reader.end();
     if (!layout.nests())
-        throw Misuse(detail::cat("the strides of ", to_string(layout),
-                                 " overlap: a stride must be larger than all that smaller strides reach "
-                                 "together"));
+        throw UsageError(detail::cat("the strides of ", to_string(layout),
+                                     " overlap: a stride must be larger than all that smaller strides reach "
+                                     "together"));
     return layout;
 }
 

@@ -38,13 +38,13 @@ public:
     /// The largest world: ranks are ints from 0.
     static constexpr int max_size = std::numeric_limits<int>::max();
 
-    /// Throws Misuse for no axes, a bad or repeated name, a size below 1, `rest` (use MeshSpec), more than
-    /// 2^31 - 1 ranks, or strides that do not nest (use Placement).
+    /// Throws UsageError for no axes, a bad or repeated name, a size below 1, `rest` (use MeshSpec), more
+    /// than 2^31 - 1 ranks, or strides that do not nest (use Placement).
     constexpr Mesh(std::initializer_list<Axis> axes)
         : Mesh(std::span<const Axis>(axes.begin(), axes.size())) {}
     constexpr explicit Mesh(std::span<const Axis> axes);
 
-    /// Reads `pp=4 dp=8 tp=8`, `pp=2:32 dp=4:8 @64` or `a=(2,2):(8,1) b=2:2`; throws Misuse.
+    /// Reads `pp=4 dp=8 tp=8`, `pp=2:32 dp=4:8 @64` or `a=(2,2):(8,1) b=2:2`; throws UsageError.
     static constexpr Mesh parse(std::string_view text);
     /// The same with at most one size `*`, which becomes whatever the world of `world` ranks leaves over.
     static constexpr Mesh parse(std::string_view text, int world);
@@ -60,14 +60,14 @@ public:
 
     constexpr int axis_count() const { return names_.size(); }
     constexpr std::string_view name(AxisId axis) const { return names_[checked(axis).index]; }
-    /// The axis of that name; throws Misuse that names the nearest spelling.
+    /// The axis of that name; throws UsageError that names the nearest spelling.
     constexpr AxisId axis(std::string_view name) const;
     constexpr std::optional<AxisId> find(std::string_view name) const;
     /// The number of positions on an axis.
     constexpr int size(AxisRef auto const& axis) const { return sizes_[at(id(axis).index)]; }
     /// The digits of one axis, outermost first.
     constexpr Layout layout(AxisRef auto const& axis) const;
-    /// All axes named; throws Misuse for an unknown one.
+    /// All axes named; throws UsageError for an unknown one.
     constexpr AxisSet axes(AxisRef auto const&... names) const {
         auto set = AxisSet{};
         (set.insert(id(names)), ...);
@@ -82,16 +82,16 @@ public:
     /// All ranks, in the order of the axes.
     constexpr Group ranks() const;
 
-    /// The position of `rank` on every axis; throws Misuse if the mesh does not contain it.
+    /// The position of `rank` on every axis; throws UsageError if the mesh does not contain it.
     constexpr Coordinate coord(int rank) const {
         auto coordinate = Coordinate(names_);
         indices(rank, std::span<int>(coordinate.index_.data(), at(axis_count())));
         return coordinate;
     }
-    /// The rank at a coordinate that names every axis once, in any order; throws Misuse otherwise.
+    /// The rank at a coordinate that names every axis once, in any order; throws UsageError otherwise.
     constexpr int rank(const Coordinate& coordinate) const;
 
-    /// The position of `rank` on one axis; throws Misuse if the mesh does not contain it.
+    /// The position of `rank` on one axis; throws UsageError if the mesh does not contain it.
     constexpr int index(int rank, AxisRef auto const& axis) const {
         return fold(decoded(rank), id(axis).index);
     }
@@ -112,7 +112,7 @@ public:
     }
     /// All groups along these axes, each listed with the first named axis outermost, as some frameworks do.
     ///
-    /// Throws Misuse if an axis is named twice.
+    /// Throws UsageError if an axis is named twice.
     constexpr Partition partition_in_order(AxisRef auto const&... names) const
         requires(sizeof...(names) > 0) {
         const auto order = std::array{id(names)...};
@@ -126,15 +126,15 @@ public:
     constexpr std::optional<int> neighbor(int rank, AxisRef auto const& axis, int by,
                                           Edge edge = Edge::open) const;
 
-    /// The mesh of the ranks at these positions, without these axes; throws Misuse if no axis is left.
+    /// The mesh of the ranks at these positions, without these axes; throws UsageError if no axis is left.
     constexpr Mesh slice(const Coordinate& fixed) const;
     /// These axes as one axis `as`, where the first of them stands; they need not be adjacent.
     constexpr Mesh flatten(std::span<const std::string_view> names, std::string_view as) const;
     constexpr Mesh flatten(std::initializer_list<std::string_view> names, std::string_view as) const {
         return flatten(std::span<const std::string_view>(names.begin(), names.size()), as);
     }
-    /// One axis as several, outermost first, at most one of them `rest`; throws Misuse if the sizes do not
-    /// multiply to it.
+    /// One axis as several, outermost first, at most one of them `rest`; throws UsageError if the sizes do
+    /// not multiply to it.
     constexpr Mesh split(std::string_view name, std::span<const Axis> into) const;
     constexpr Mesh split(std::string_view name, std::initializer_list<Axis> into) const {
         return split(name, std::span<const Axis>(into.begin(), into.size()));

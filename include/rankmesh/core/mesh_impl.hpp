@@ -17,8 +17,9 @@ constexpr Mesh& Mesh::push_axis(std::string_view name, const Layout& digits) {
         const auto ranks = std::int64_t{layout_.size()} * digit.size;
         const auto last = std::int64_t{layout_.last_offset()} + std::int64_t{digit.size - 1} * digit.stride;
         if (ranks > max_size || last >= max_size)
-            throw Misuse(detail::cat("with axis '", name, "' the mesh reaches ", std::max(ranks, last + 1),
-                                     " ranks; a world has at most ", max_size));
+            throw UsageError(detail::cat("with axis '", name, "' the mesh reaches ",
+                                         std::max(ranks, last + 1), " ranks; a world has at most ",
+                                         max_size));
         layout_.push_back(digit);
     }
     first_digit_[at(axis + 1)] = static_cast<std::uint8_t>(layout_.digit_count());
@@ -27,15 +28,15 @@ constexpr Mesh& Mesh::push_axis(std::string_view name, const Layout& digits) {
 }
 
 constexpr Mesh& Mesh::finish(std::int64_t offset) {
-    if (axis_count() == 0) throw Misuse("a mesh without axes; name at least one, as in 'dp=8'");
+    if (axis_count() == 0) throw UsageError("a mesh without axes; name at least one, as in 'dp=8'");
     if (offset < 0 || offset + layout_.last_offset() >= max_size)
-        throw Misuse(detail::cat("the mesh would cover ranks ", offset, "..", offset + layout_.last_offset(),
-                                 "; ranks are 0..", max_size - 1));
+        throw UsageError(detail::cat("the mesh would cover ranks ", offset, "..",
+                                     offset + layout_.last_offset(), "; ranks are 0..", max_size - 1));
     offset_ = static_cast<int>(offset);
     if (!layout_.nests())
-        throw Misuse(detail::cat("the strides of ", to_string(layout_),
-                                 " overlap: a stride must be larger than all that "
-                                 "smaller strides reach together; use a Placement for other orders"));
+        throw UsageError(detail::cat("the strides of ", to_string(layout_),
+                                     " overlap: a stride must be larger than all that "
+                                     "smaller strides reach together; use a Placement for other orders"));
     return *this;
 }
 
@@ -45,13 +46,13 @@ constexpr Mesh::Mesh(std::span<const Axis> axes) {
     for (const auto& axis : axes) strided = strided || axis.stride != 0;
     for (const auto& axis : axes) {
         if (axis.size.is_rest())
-            throw Misuse(detail::cat("axis '", axis.name,
-                                     "' has size '*' and no world size is known; give a number, or "
-                                     "the number of ranks"));
+            throw UsageError(detail::cat("axis '", axis.name,
+                                         "' has size '*' and no world size is known; give a number, or "
+                                         "the number of ranks"));
         const auto size = axis.size.size();
         if (strided && axis.stride == 0 && size > 1)
-            throw Misuse(detail::cat("axis '", axis.name,
-                                     "' has no stride, but others have; give all a stride or none"));
+            throw UsageError(detail::cat("axis '", axis.name,
+                                         "' has no stride, but others have; give all a stride or none"));
         stride /= size;
         auto digits = Layout{};
         digits.push_back(detail::checked_digit(axis.name, size, strided ? axis.stride : stride));
@@ -107,7 +108,7 @@ constexpr int Mesh::axis_offset(int axis, int index) const {
 
 constexpr void Mesh::indices(int rank, std::span<int> out) const {
     if (out.size() != at(axis_count()))
-        throw Misuse(
+        throw UsageError(
             detail::cat("the indices of ", axis_count(), " axes were asked for in ", out.size(), " places"));
     if (whole_ && layout_.digit_count() == axis_count()) {
         if (!layout_.decode(std::int64_t{rank} - offset_, out.data())) throw_outside(rank);
@@ -125,7 +126,7 @@ constexpr void Mesh::indices(int rank, std::span<int> out) const {
 
 constexpr int Mesh::rank_at(std::span<const int> indices) const {
     if (indices.size() != at(axis_count()))
-        throw Misuse(
+        throw UsageError(
             detail::cat("a position on ", axis_count(), " axes was given as ", indices.size(), " indices"));
     auto rank = offset_;
     auto k = 0;
@@ -149,8 +150,9 @@ constexpr int Mesh::rank(const Coordinate& coordinate) const {
         indices[at(axis(coordinate.name(i)).index)] = coordinate[AxisId{i}];
     for (int a = 0; a < axis_count(); ++a)
         if (coordinate.find(names_[a]) < 0)
-            throw Misuse(detail::cat("the coordinate '", to_string(coordinate), "' says nothing of axis '",
-                                     names_[a], "'; a rank of mesh ", to_string(*this), " needs every axis"));
+            throw UsageError(detail::cat("the coordinate '", to_string(coordinate),
+                                         "' says nothing of axis '", names_[a], "'; a rank of mesh ",
+                                         to_string(*this), " needs every axis"));
     return rank_at(std::span<const int>(indices.data(), at(axis_count())));
 }
 
@@ -185,7 +187,8 @@ constexpr Partition Mesh::partition_of(std::span<const AxisId> order) const {
     for (auto axis : order) {
         checked(axis);
         if (axes.contains(axis))
-            throw Misuse(detail::cat("axis '", names_[axis.index], "' is named twice in one list of axes"));
+            throw UsageError(
+                detail::cat("axis '", names_[axis.index], "' is named twice in one list of axes"));
         axes.insert(axis);
         const auto digits = layout(axis);
         for (int k = 0; k < digits.digit_count(); ++k) along.append(digits.digit(k));
@@ -214,27 +217,27 @@ constexpr std::optional<int> Mesh::neighbor(int rank, AxisRef auto const& axis, 
 // --- saying what is wrong
 
 inline void Mesh::throw_no_axis(int index) const {
-    throw Misuse(detail::cat("axis number ", index, " was asked of mesh ", to_string(*this),
-                             "; it has axes 0..", axis_count() - 1));
+    throw UsageError(detail::cat("axis number ", index, " was asked of mesh ", to_string(*this),
+                                 "; it has axes 0..", axis_count() - 1));
 }
 
 inline void Mesh::throw_no_axis(std::string_view name) const {
     auto known = std::vector<std::string_view>{};
     for (int a = 0; a < axis_count(); ++a) known.push_back(names_[a]);
-    throw Misuse(
+    throw UsageError(
         detail::cat("mesh ", to_string(*this), " has no axis '", name, "'", did_you_mean(name, known)));
 }
 
 inline void Mesh::throw_outside(int rank) const {
     const auto dense = size() == extent() - offset_;
-    throw Misuse(detail::cat("rank ", rank, " is outside mesh ", to_string(*this), ", which covers ",
-                             dense ? "" : detail::cat(size(), " of "), "ranks ", offset_, "..",
-                             extent() - 1));
+    throw UsageError(detail::cat("rank ", rank, " is outside mesh ", to_string(*this), ", which covers ",
+                                 dense ? "" : detail::cat(size(), " of "), "ranks ", offset_, "..",
+                                 extent() - 1));
 }
 
 inline void Mesh::throw_no_index(int axis, int index) const {
-    throw Misuse(detail::cat("index ", index, " is outside axis '", names_[axis], "' of mesh ",
-                             to_string(*this), "; it has 0..", sizes_[at(axis)] - 1));
+    throw UsageError(detail::cat("index ", index, " is outside axis '", names_[axis], "' of mesh ",
+                                 to_string(*this), "; it has 0..", sizes_[at(axis)] - 1));
 }
 
 }  // namespace rankmesh

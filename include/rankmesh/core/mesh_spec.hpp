@@ -17,7 +17,7 @@ namespace rankmesh {
 ///     MeshSpec{{"dp", rest}, {"tp", 2}}.resolve(8) == Mesh{{"dp", 4}, {"tp", 2}}
 class MeshSpec {
 public:
-    /// Throws what Mesh throws, and Misuse if two sizes are `rest`, or strides are given beside one.
+    /// Throws what Mesh throws, and UsageError if two sizes are `rest`, or strides are given beside one.
     constexpr MeshSpec(std::initializer_list<Axis> axes)
         : MeshSpec(std::span<const Axis>(axes.begin(), axes.size())) {}
     constexpr explicit MeshSpec(std::span<const Axis> axes) : MeshSpec(with_rest_of_one(axes)) {}
@@ -29,21 +29,22 @@ public:
     /// True if one size is the rest.
     constexpr bool has_rest() const { return rest_ >= 0; }
 
-    /// The mesh in a world of `world` ranks; throws Misuse if the known sizes do not divide it.
+    /// The mesh in a world of `world` ranks; throws UsageError if the known sizes do not divide it.
     constexpr Mesh resolve(int world) const {
         if (!has_rest()) return mesh_;
         const auto known = mesh_.size();
         if (world < 1 || world % known != 0)
-            throw Misuse(detail::cat("mesh ", to_text(), " does not fit a world of ", world,
-                                     ": the known sizes make ", known, ", which does not divide ", world));
+            throw UsageError(detail::cat("mesh ", to_text(), " does not fit a world of ", world,
+                                         ": the known sizes make ", known, ", which does not divide ",
+                                         world));
         return with_rest(world / known);
     }
-    /// The mesh; throws Misuse if one size is the rest.
+    /// The mesh; throws UsageError if one size is the rest.
     constexpr Mesh resolve() const {
         if (has_rest())
-            throw Misuse(detail::cat("mesh ", to_text(),
-                                     " has size '*' and no world size is known; give a number, or "
-                                     "the number of ranks"));
+            throw UsageError(detail::cat("mesh ", to_text(),
+                                         " has size '*' and no world size is known; give a number, or "
+                                         "the number of ranks"));
         return mesh_;
     }
 
@@ -63,9 +64,9 @@ private:
             auto& part = parts.axes[parts.count] = axis;
             if (axis.size.is_rest()) {
                 if (parts.rest >= 0)
-                    throw Misuse(detail::cat("axes '", parts.axes[static_cast<std::size_t>(parts.rest)].name,
-                                             "' and '", axis.name,
-                                             "' both have size '*'; at most one can be inferred"));
+                    throw UsageError(detail::cat(
+                        "axes '", parts.axes[static_cast<std::size_t>(parts.rest)].name, "' and '", axis.name,
+                        "' both have size '*'; at most one can be inferred"));
                 parts.rest = static_cast<int>(parts.count);
                 part.size = 1;
             }
@@ -77,8 +78,9 @@ private:
         : mesh_(std::span<const Axis>(parts.axes.data(), parts.count)), rest_(parts.rest) {
         for (std::size_t a = 0; has_rest() && a < parts.count; ++a)
             if (parts.axes[a].stride != 0)
-                throw Misuse(detail::cat("axis '", parts.axes[a].name, "' has stride ", parts.axes[a].stride,
-                                         " beside a size '*'; give all sizes, or no strides"));
+                throw UsageError(detail::cat("axis '", parts.axes[a].name, "' has stride ",
+                                             parts.axes[a].stride,
+                                             " beside a size '*'; give all sizes, or no strides"));
     }
     constexpr Mesh with_rest(int size) const {
         auto axes = std::array<Axis, max_axes>{};
@@ -129,8 +131,8 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
             if (reader.accept(":")) {
                 entry.stride = reader.number();
                 if (entry.stride < 1)
-                    throw Misuse(detail::cat("axis '", entry.name, "' has stride ", entry.stride,
-                                             "; strides are 1 or more"));
+                    throw UsageError(detail::cat("axis '", entry.name, "' has stride ", entry.stride,
+                                                 "; strides are 1 or more"));
             }
         }
         if (!reader.at_separator()) reader.fail("a blank or ',' between axes");
@@ -144,7 +146,8 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
         const auto spec = MeshSpec(listed);
         if (!has_offset) return spec;
         if (spec.has_rest())
-            throw Misuse(detail::cat("mesh ", text, " gives an offset beside a size '*'; give all sizes"));
+            throw UsageError(
+                detail::cat("mesh ", text, " gives an offset beside a size '*'; give all sizes"));
         return spec.mesh_.shifted(offset);
     }
     detail::checked_product(listed);
@@ -152,11 +155,11 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto& entry = entries[i];
         if (entry.size.is_rest())
-            throw Misuse(detail::cat("mesh ", text,
-                                     " gives strides beside a size '*'; give all sizes, or no strides"));
+            throw UsageError(detail::cat("mesh ", text,
+                                         " gives strides beside a size '*'; give all sizes, or no strides"));
         if (!entry.is_layout && entry.stride == 0 && entry.size.size() > 1)
-            throw Misuse(detail::cat("axis '", entry.name,
-                                     "' has no stride, but others have; give all a stride or none"));
+            throw UsageError(detail::cat("axis '", entry.name,
+                                         "' has no stride, but others have; give all a stride or none"));
         auto digits = entry.layout.coalesced();
         if (!entry.is_layout) {
             digits.push_back(detail::checked_digit(entry.name, entry.size.size(), entry.stride));

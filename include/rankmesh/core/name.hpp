@@ -22,17 +22,17 @@ constexpr bool is_name_character(char c) {
            c == '-' || c == '.';
 }
 
-/// Returns `name` if it is one: 1 to 31 letters, digits, `_`, `-` or `.`; throws Misuse otherwise.
+/// Returns `name` if it is one: 1 to 31 letters, digits, `_`, `-` or `.`; throws UsageError otherwise.
 constexpr std::string_view checked_name(std::string_view name) {
     if (name.empty())
-        throw Misuse("an axis has an empty name; names are 1 to 31 letters, digits, '_', '-' or '.'");
+        throw UsageError("an axis has an empty name; names are 1 to 31 letters, digits, '_', '-' or '.'");
     if (name.size() > max_name_length)
-        throw Misuse(detail::cat("the name '", name, "' has ", name.size(), " characters; at most ",
-                                 max_name_length, " fit"));
+        throw UsageError(detail::cat("the name '", name, "' has ", name.size(), " characters; at most ",
+                                     max_name_length, " fit"));
     for (auto c : name)
         if (!is_name_character(c))
-            throw Misuse(detail::cat("the name '", name, "' holds the character '", c,
-                                     "'; names are letters, digits, '_', '-' or '.'"));
+            throw UsageError(detail::cat("the name '", name, "' holds the character '", c,
+                                         "'; names are letters, digits, '_', '-' or '.'"));
     return name;
 }
 
@@ -53,18 +53,18 @@ public:
         return -1;
     }
 
-    /// Appends `name`; throws Misuse if it is no name, is there already, or does not fit.
+    /// Appends `name`; throws UsageError if it is no name, is there already, or does not fit.
     constexpr void push_back(std::string_view name) {
         checked_name(name);
         if (find(name) >= 0)
-            throw Misuse(detail::cat("the axis '", name, "' is listed twice; every name stands once"));
+            throw UsageError(detail::cat("the axis '", name, "' is listed twice; every name stands once"));
         if (count_ == max_axes)
-            throw Misuse(detail::cat("the axis '", name, "' is number ", max_axes + 1,
-                                     "; a mesh has at most ", max_axes));
+            throw UsageError(detail::cat("the axis '", name, "' is number ", max_axes + 1,
+                                         "; a mesh has at most ", max_axes));
         const auto begin = begin_[static_cast<std::size_t>(count_)];
         if (begin + name.size() > pool_.size())
-            throw Misuse(detail::cat("the names up to '", name, "' have ", begin + name.size(),
-                                     " characters together; a mesh has room for ", name_pool_size));
+            throw UsageError(detail::cat("the names up to '", name, "' have ", begin + name.size(),
+                                         " characters together; a mesh has room for ", name_pool_size));
         std::copy(name.begin(), name.end(), pool_.begin() + begin);
         ++count_;
         begin_[static_cast<std::size_t>(count_)] = static_cast<std::uint8_t>(begin + name.size());

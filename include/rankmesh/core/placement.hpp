@@ -16,11 +16,11 @@ namespace rankmesh {
 /// Law: `Placement::parse(to_string(p)) == p`.
 class Placement {
 public:
-    /// Throws Misuse unless the mesh is plain and `ranks` holds, for each position, another rank of 0 or
+    /// Throws UsageError unless the mesh is plain and `ranks` holds, for each position, another rank of 0 or
     /// more.
     Placement(const Mesh& mesh, std::vector<int> ranks);
 
-    /// Reads `a=2 b=2 @[3,1,2,0]`; throws Misuse.
+    /// Reads `a=2 b=2 @[3,1,2,0]`; throws UsageError.
     static Placement parse(std::string_view text);
 
     const Mesh& mesh() const { return mesh_; }
@@ -29,11 +29,11 @@ public:
     int size() const { return mesh_.size(); }
     bool contains(int rank) const { return find(rank) >= 0; }
 
-    /// Where `rank` stands; throws Misuse if it is not placed.
+    /// Where `rank` stands; throws UsageError if it is not placed.
     int position(int rank) const {
         const auto position = find(rank);
         if (position < 0)
-            throw Misuse(
+            throw UsageError(
                 detail::cat("rank ", rank, " has no place in the placement of mesh ", to_string(mesh_)));
         return position;
     }
@@ -75,19 +75,19 @@ std::string to_string(const Placement& placement);
 inline Placement::Placement(const Mesh& mesh, std::vector<int> ranks)
     : mesh_(mesh), ranks_(std::move(ranks)) {
     if (!mesh_.is_plain())
-        throw Misuse(detail::cat("a placement over mesh ", to_string(mesh_),
-                                 "; the table gives the ranks, leave out strides and offset"));
+        throw UsageError(detail::cat("a placement over mesh ", to_string(mesh_),
+                                     "; the table gives the ranks, leave out strides and offset"));
     if (ranks_.size() != static_cast<std::size_t>(mesh_.size()))
-        throw Misuse(detail::cat("a placement lists ", ranks_.size(), " ranks; mesh ", to_string(mesh_),
-                                 " has ", mesh_.size(), " positions"));
+        throw UsageError(detail::cat("a placement lists ", ranks_.size(), " ranks; mesh ", to_string(mesh_),
+                                     " has ", mesh_.size(), " positions"));
     for (int position = 0; position < mesh_.size(); ++position) positions_.push_back(position);
     std::ranges::sort(positions_, {}, [this](int position) { return at(position); });
     for (std::size_t i = 0; i < positions_.size(); ++i) {
         const auto rank = at(positions_[i]);
-        if (rank < 0) throw Misuse(detail::cat("a placement lists rank ", rank, "; ranks are 0 or more"));
+        if (rank < 0) throw UsageError(detail::cat("a placement lists rank ", rank, "; ranks are 0 or more"));
         if (i > 0 && at(positions_[i - 1]) == rank)
-            throw Misuse(detail::cat("a placement lists rank ", rank, " at positions ", positions_[i - 1],
-                                     " and ", positions_[i], "; every rank has one place"));
+            throw UsageError(detail::cat("a placement lists rank ", rank, " at positions ", positions_[i - 1],
+                                         " and ", positions_[i], "; every rank has one place"));
     }
 }
 

@@ -39,8 +39,8 @@ inline std::string ranks_to_string(std::ranges::random_access_range auto const& 
 /// The most ranks that `parse_ranks` writes down: a text of 20 characters can stand for 2^31.
 inline constexpr std::size_t max_parsed_ranks = std::size_t{1} << 20;
 
-/// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`; throws Misuse, also for negative or repeated ranks and for
-/// more than `most`.
+/// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`; throws UsageError, also for negative or repeated ranks and
+/// for more than `most`.
 ///
 /// Law: `parse_ranks(ranks_to_string(ranks)) == ranks` for different ranks of 0 or more.
 ///
@@ -52,16 +52,17 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
     const auto rank = [&] {
         const auto number = reader.number();
         if (number < 0)
-            throw Misuse(detail::cat("the group '", text, "' lists rank ", number, "; ranks are 0 or more"));
+            throw UsageError(
+                detail::cat("the group '", text, "' lists rank ", number, "; ranks are 0 or more"));
         return number;
     };
     const auto fill = [&](std::int64_t from, std::int64_t to, std::int64_t step) {
         const auto steps = step == 0 ? 0 : (to - from) / step;
         if (steps < 1 || from + steps * step != to)
-            throw Misuse(detail::cat("the group '", text, "' goes on from ", from, " to ", to,
-                                     " in steps of ", step, ", which do not lead there"));
+            throw UsageError(detail::cat("the group '", text, "' goes on from ", from, " to ", to,
+                                         " in steps of ", step, ", which do not lead there"));
         if (ranks.size() + static_cast<std::size_t>(steps) >= most)
-            throw Misuse(detail::cat("the group '", text, "' lists more than ", most, " ranks"));
+            throw UsageError(detail::cat("the group '", text, "' lists more than ", most, " ranks"));
         for (auto next = from; next != to + step; next += step) ranks.push_back(static_cast<int>(next));
         fresh = 0;
     };
@@ -94,7 +95,7 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
     auto sorted = ranks;
     std::ranges::sort(sorted);
     if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-        throw Misuse(detail::cat("the group '", text, "' lists rank ", *twice, " twice"));
+        throw UsageError(detail::cat("the group '", text, "' lists rank ", *twice, " twice"));
     return ranks;
 }
 

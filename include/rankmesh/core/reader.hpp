@@ -10,7 +10,7 @@
 
 namespace rankmesh::detail {
 
-/// Reads notation piece by piece, left to right; what it can not read it reports with the place.
+/// Reads notation piece by piece, left to right; what it cannot read it reports with the place.
 class Reader {
 public:
     constexpr Reader(std::string_view what, std::string_view text, std::size_t from = 0)
@@ -39,18 +39,18 @@ public:
         at_ += token.size();
         return true;
     }
-    /// Skips `token`, throws Misuse if something else comes next.
+    /// Skips `token`, throws UsageError if something else comes next.
     constexpr void expect(std::string_view token) {
         if (!accept(token)) fail(token);
     }
-    /// The name that comes next; throws Misuse if there is none or it is too long.
+    /// The name that comes next; throws UsageError if there is none or it is too long.
     constexpr std::string_view name() {
         const auto begin = at_;
         while (is_name_character(peek()) && at_ < text_.size()) ++at_;
         if (at_ == begin) fail("a name");
         return checked_name(text_.substr(begin, at_ - begin));
     }
-    /// The whole number that comes next; throws Misuse if there is none, or it is 2^31 or more in size.
+    /// The whole number that comes next; throws UsageError if there is none, or it is 2^31 or more in size.
     constexpr int number() {
         const auto begin = at_;
         const auto negative = accept("-");
@@ -62,21 +62,22 @@ public:
         for (; peek() >= '0' && peek() <= '9'; ++at_) {
             value = value * 10 + (peek() - '0');
             if (value > std::numeric_limits<int>::max())
-                throw Misuse(cat("the number at character ", begin + 1, " of ", what_, " '", text_,
-                                 "' is larger than ", std::numeric_limits<int>::max()));
+                throw UsageError(cat("the number at character ", begin + 1, " of ", what_, " '", text_,
+                                     "' is larger than ", std::numeric_limits<int>::max()));
         }
         return static_cast<int>(negative ? -value : value);
     }
-    /// Throws Misuse unless everything was read.
+    /// Throws UsageError unless everything was read.
     constexpr void end() {
         blanks();
         if (!done()) fail("the end");
     }
 
     [[noreturn]] void fail(std::string_view expected) const {
-        throw Misuse(cat("the ", what_, " '", text_, "' can not be read: at character ", at_ + 1, " comes ",
-                         done() ? std::string("the end") : cat("'", character(), "'"), ", expected ",
-                         is_name_character(expected[0]) ? std::string(expected) : cat("'", expected, "'")));
+        throw UsageError(
+            cat("the ", what_, " '", text_, "' cannot be read: at character ", at_ + 1, " comes ",
+                done() ? std::string("the end") : cat("'", character(), "'"), ", expected ",
+                is_name_character(expected[0]) ? std::string(expected) : cat("'", expected, "'")));
     }
 
 private:

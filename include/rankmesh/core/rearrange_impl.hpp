@@ -17,8 +17,8 @@ constexpr Mesh Mesh::slice(const Coordinate& fixed) const {
         offset += axis_offset(a, index);
     }
     if (fixed.size() == axis_count())
-        throw Misuse(detail::cat("a slice fixes every axis of mesh ", to_string(*this),
-                                 "; leave one, or ask for the rank"));
+        throw UsageError(detail::cat("a slice fixes every axis of mesh ", to_string(*this),
+                                     "; leave one, or ask for the rank"));
     auto sliced = Mesh(Unfinished{});
     for (int a = 0; a < axis_count(); ++a)
         if (fixed.find(names_[a]) < 0) sliced.push_axis(names_[a], layout(AxisId{a}));
@@ -28,7 +28,7 @@ constexpr Mesh Mesh::slice(const Coordinate& fixed) const {
 constexpr Mesh Mesh::flatten(std::span<const std::string_view> names, std::string_view as) const {
     auto joined = AxisSet{};
     for (auto name : names) joined.insert(axis(name));
-    if (joined.empty()) throw Misuse("flatten names no axis; name at least one");
+    if (joined.empty()) throw UsageError("flatten names no axis; name at least one");
     auto digits = Layout{};
     auto first = axis_count();
     for (int a = axis_count() - 1; a >= 0; --a)
@@ -54,15 +54,15 @@ constexpr Mesh Mesh::split(std::string_view name, std::span<const Axis> axes) co
     for (const auto& part : axes) {
         rests += part.size.is_rest() ? 1 : 0;
         if (part.stride != 0)
-            throw Misuse(detail::cat("split of '", name, "' gives '", part.name,
-                                     "' a stride; strides follow from the split"));
+            throw UsageError(detail::cat("split of '", name, "' gives '", part.name,
+                                         "' a stride; strides follow from the split"));
     }
     if (rests > 1)
-        throw Misuse(
+        throw UsageError(
             detail::cat("split of '", name, "' has ", rests, " sizes '*'; at most one can be inferred"));
     if (axes.empty() || (rests == 0 ? known != whole : whole % known != 0))
-        throw Misuse(detail::cat("axis '", name, "' of size ", whole, " does not split into parts of ", known,
-                                 rests == 0 ? " ranks" : " ranks times '*'"));
+        throw UsageError(detail::cat("axis '", name, "' of size ", whole, " does not split into parts of ",
+                                     known, rests == 0 ? " ranks" : " ranks times '*'"));
     const auto own = layout(AxisId{which});
     auto parts = detail::LayoutParts(own);
     auto cut = Mesh(Unfinished{});
@@ -75,8 +75,8 @@ constexpr Mesh Mesh::split(std::string_view name, std::span<const Axis> axes) co
             const auto size = part.size.is_rest() ? whole / known : part.size.size();
             const auto digits = parts.next(size);
             if (!digits)
-                throw Misuse(detail::cat("axis '", name, "' is laid out as ", to_string(own), "; a part of ",
-                                         size, " does not end between its digits"));
+                throw UsageError(detail::cat("axis '", name, "' is laid out as ", to_string(own),
+                                             "; a part of ", size, " does not end between its digits"));
             cut.push_axis(part.name, *digits);
         }
     }
@@ -87,8 +87,8 @@ constexpr Mesh Mesh::permuted(std::span<const std::string_view> names) const {
     auto listed = Mesh(Unfinished{});
     for (auto name : names) listed.push_axis(name, layout(axis(name)));
     if (listed.axis_count() != axis_count())
-        throw Misuse(detail::cat("a permutation lists ", listed.axis_count(), " axes; mesh ",
-                                 to_string(*this), " has ", axis_count(), ", list each once"));
+        throw UsageError(detail::cat("a permutation lists ", listed.axis_count(), " axes; mesh ",
+                                     to_string(*this), " has ", axis_count(), ", list each once"));
     return listed.finish(offset_);
 }
 

@@ -30,9 +30,9 @@ constexpr std::string_view to_string(Fault fault) {
 }
 
 /// What a dialect throws: where the original raises an error, and in the words that it uses.
-class Error : public Misuse {
+class Error : public UsageError {
 public:
-    Error(Fault fault, const std::string& text) : Misuse(text), fault(fault) {}
+    Error(Fault fault, const std::string& text) : UsageError(text), fault(fault) {}
     Fault fault;
 };
 

@@ -13,7 +13,7 @@ namespace rankmesh::dialect {
 
 /// Members of a group at even distances, in its order.
 ///
-/// Law: `part.position(part[i]) == i` for every i, and `position` of any other rank is nothing.
+/// Law: `part.group_rank(part[i]) == i` for every i, and `group_rank` of any other rank is nothing.
 class GroupPart {
 public:
     using iterator = rankmesh::detail::IndexIterator<GroupPart, int>;
@@ -30,13 +30,13 @@ public:
     iterator end() const { return {this, size_}; }
 
     /// Where `rank` stands, nothing if it is no member.
-    std::optional<int> position(int rank) const {
-        const auto found = whole_.position(rank);
+    std::optional<int> group_rank(int rank) const {
+        const auto found = whole_.group_rank(rank);
         if (!found || *found < first_ || (*found - first_) % step_ != 0) return std::nullopt;
         const auto index = (*found - first_) / step_;
         return index < size_ ? std::optional(index) : std::nullopt;
     }
-    bool contains(int rank) const { return position(rank).has_value(); }
+    bool contains(int rank) const { return group_rank(rank).has_value(); }
 
     friend bool operator==(const GroupPart& a, const GroupPart& b) {
         return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
@@ -63,7 +63,8 @@ public:
     /// The groups of a partition, cut; where parts of adjacent members do not divide a group, its last part
     /// is shorter.
     ///
-    /// Throws Misuse for a size or step below 1, and where parts of distant members do not divide a group.
+    /// Throws UsageError for a size or step below 1, and where parts of distant members do not divide a
+    /// group.
     explicit GroupList(const Partition& groups, Cut cut = {});
     /// Of each group only the members at these positions.
     GroupList(const Partition& groups, const std::vector<int>& picked);
@@ -82,7 +83,7 @@ public:
     }
     /// Writes the ranks of all groups, one group after the other, into `out`, which has rank_count() places.
     ///
-    /// Throws Misuse if `out` has another length.
+    /// Throws UsageError if `out` has another length.
     void copy_to(std::span<int> out) const;
 
 protected:

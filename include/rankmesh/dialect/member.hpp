@@ -9,15 +9,15 @@
 
 namespace rankmesh::dialect {
 
-/// Throws Misuse unless the member was joined with `mesh`: names what it has and what to join with.
+/// Throws UsageError unless the member was joined with `mesh`: names what it has and what to join with.
 void check_mesh(const Member& member, const Mesh& mesh, std::string_view plan);
 
-/// The member's place in the mesh of that name; throws Misuse that names `plan` where its plan lacks it.
+/// The member's place in the mesh of that name; throws UsageError that names `plan` where its plan lacks it.
 Member place(const Member& member, std::string_view mesh, std::string_view plan);
 
 /// The communicator over these axes, or the pick of this name.
 ///
-/// Throws Misuse that names `plan`, the call whose result to join with, where the member's plan lacks it.
+/// Throws UsageError that names `plan`, the call whose result to join with, where the member's plan lacks it.
 Communicator communicator(const Member& member, std::span<const std::string_view> names,
                           std::string_view plan);
 inline Communicator communicator(const Member& member, std::initializer_list<std::string_view> names,
@@ -27,7 +27,7 @@ inline Communicator communicator(const Member& member, std::initializer_list<std
 
 /// The communicator of the pick `name`, whose members here are `group`; nothing where this rank is not one.
 ///
-/// Throws Misuse that names `plan` where the member's plan lacks the pick, or has it with other members.
+/// Throws UsageError that names `plan` where the member's plan lacks the pick, or has it with other members.
 std::optional<Communicator> pick(const Member& member, std::string_view name, const Group& group,
                                  std::string_view plan);
 

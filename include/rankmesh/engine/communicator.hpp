@@ -23,11 +23,11 @@ struct Access;
 ///
 /// A communicator is a light handle; several may stand for one channel. Every member of the group calls the
 /// same collectives in the same order; messages between two members arrive in the order in which they were
-/// sent. One thread at a time uses a channel; a second one throws Misuse.
+/// sent. One thread at a time uses a channel; a second one throws UsageError.
 ///
-/// Every blocking call throws Misuse for buffers of the wrong length, Deadline when the deadline passes, and
-/// Lost when a peer has left; after Deadline and Lost the channel stays unusable. On MPI a passed deadline is
-/// reported and ends the job.
+/// Every blocking call throws UsageError for buffers of the wrong length, Timeout when the timeout expires,
+/// and PeerLost when a peer has left; after Timeout and PeerLost the channel stays unusable. On MPI an
+/// expired timeout is reported and ends the job.
 ///
 /// On a device, calls do not block this thread: each runs once its stream has come to it and the calls before
 /// it on this channel are complete, so that messages that must meet go in one batch or send_recv. What fails
@@ -46,26 +46,27 @@ public:
     Communicator& operator=(Communicator&&) noexcept = default;
     ~Communicator() = default;
 
-    /// This process's position in the group.
+    /// This process's rank in the group.
     int rank() const;
     /// The number of members.
     int size() const;
-    /// The world rank of the member at `position`.
-    int world_rank(int position) const;
+    /// The world rank of the rank `group_rank`.
+    int world_rank(int group_rank) const;
     /// The world ranks of all members, in order.
     std::vector<int> world_ranks() const;
-    /// The position of a world rank, nothing if it is no member.
-    std::optional<int> position_of(int world_rank) const;
+    /// The group rank of a world rank, nothing if it is no member.
+    std::optional<int> group_rank_of(int world_rank) const;
     /// What this is, in words: `'dp,cp' of mesh 'dense'`.
     std::string label() const;
 
-    /// The same channel with another deadline for its blocking calls.
-    Communicator within(std::chrono::nanoseconds deadline) const;
+    /// The same channel with another timeout for its blocking calls.
+    Communicator within(std::chrono::nanoseconds timeout) const;
     /// Where the buffers of its calls must lie: on a device if the world has an engine for one.
     Space space() const;
     /// The same group on the host's engine; itself if it is there already.
     Communicator host() const;
-    /// The same channel with its calls ordered on `stream`; throws Misuse on a host engine, which has none.
+    /// The same channel with its calls ordered on `stream`; throws UsageError on a host engine, which has
+    /// none.
     Communicator on(Stream stream) const;
 
     /// Every member's `out` becomes the reduction of all members' `in`, element by element.
@@ -77,7 +78,7 @@ public:
     requires Reduces<R, element<B>>
     void all_reduce(B&& buffer, R r = {}) { run(detail::reducing(Op::all_reduce, buffer, buffer, r)); }
 
-    /// The `out` of the member at position `root` becomes the reduction of all members' `in`; the others'
+    /// The `out` of group rank `root` becomes the reduction of all members' `in`; the others'
     /// is ignored.
     template <Buffer In, OutBuffer Out, class R = decltype(sum)>
     requires Reduces<R, element<In>>
@@ -91,7 +92,7 @@ public:
         run(detail::reducing(Op::reduce, buffer, buffer, r, root));
     }
 
-    /// The `out` of member i becomes the reduction of the `in` of members 0 to i.
+    /// The `out` of rank i becomes the reduction of the `in` of ranks 0 to i.
     template <Buffer In, OutBuffer Out, class R = decltype(sum)>
     requires Scans<R, element<In>>
     void scan(const In& in, Out&& out, R r = {}) { run(detail::reducing(Op::scan, in, out, r)); }
@@ -100,20 +101,20 @@ public:
     requires Scans<R, element<B>>
     void scan(B&& buffer, R r = {}) { run(detail::reducing(Op::scan, buffer, buffer, r)); }
 
-    /// `in`, size() times as long as `out`, is reduced over the members; member i gets its part i.
+    /// `in`, size() times as long as `out`, is reduced over the members; rank i gets its part i.
     template <Buffer In, OutBuffer Out, class R = decltype(sum)>
     requires Reduces<R, element<In>>
     void reduce_scatter(const In& in, Out&& out, R r = {}) {
         run(detail::reducing(Op::reduce_scatter, in, out, r));
     }
-    /// The same in place: part i of member i's buffer becomes the result, the other parts are left undefined.
+    /// The same in place: part i of rank i's buffer becomes the result, the other parts are left undefined.
     template <OutBuffer B, class R = decltype(sum)>
     requires Reduces<R, element<B>>
     void reduce_scatter(B&& buffer, R r = {}) {
         run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, buffer, r)));
     }
 
-    /// Every member's buffer becomes the buffer of the member at position `root`.
+    /// Every member's buffer becomes the buffer of group rank `root`.
     template <OutBuffer B>
     void broadcast(B&& buffer, int root = 0) {
         run(detail::moving(Op::broadcast, buffer, buffer, root));
@@ -129,24 +130,24 @@ public:
     void all_gather(B&& buffer) {
         run(own_part_in(detail::moving(Op::all_gather, buffer, buffer)));
     }
-    /// The same with parts of different lengths: `counts[i]` is the length of member i's `in`.
+    /// The same with parts of different lengths: `counts[i]` is the length of rank i's `in`.
     template <Buffer In, OutBuffer Out>
     void all_gather_v(const In& in, Out&& out, std::span<const std::size_t> counts) {
         run(counted(detail::moving(Op::all_gather_v, in, out), counts, counts, detail::unit_of<element<In>>));
     }
-    /// The `out` of the member at position `root` becomes the members' `in` one after the other; the others'
+    /// The `out` of group rank `root` becomes the members' `in` one after the other; the others'
     /// is ignored.
     template <Buffer In, OutBuffer Out>
     void gather(const In& in, Out&& out, int root = 0) {
         run(detail::moving(Op::gather, in, out, root));
     }
-    /// Member i's `out` becomes part i of the `in` of the member at position `root`; the others' is ignored.
+    /// Rank i's `out` becomes part i of the `in` of group rank `root`; the others' is ignored.
     template <Buffer In, OutBuffer Out>
     void scatter(const In& in, Out&& out, int root = 0) {
         run(detail::moving(Op::scatter, in, out, root));
     }
 
-    /// Part j of member i's `in` becomes part i of member j's `out`; both have the same length, a multiple of
+    /// Part j of rank i's `in` becomes part i of rank j's `out`; both have the same length, a multiple of
     /// size().
     template <Buffer In, OutBuffer Out>
     void all_to_all(const In& in, Out&& out) {
@@ -157,7 +158,7 @@ public:
     void all_to_all(B&& buffer) {
         run(detail::moving(Op::all_to_all, buffer, buffer));
     }
-    /// The same with parts of different lengths: `in_counts[j]` elements go to member j, `out_counts[i]` come
+    /// The same with parts of different lengths: `in_counts[j]` elements go to rank j, `out_counts[i]` come
     /// from i.
     template <Buffer In, OutBuffer Out>
     void all_to_all_v(const In& in, std::span<const std::size_t> in_counts, Out&& out,
@@ -166,7 +167,7 @@ public:
                     detail::unit_of<element<In>>));
     }
 
-    /// `out` becomes the `in` of the member `by` positions before; where an open edge leaves none, `out`
+    /// `out` becomes the `in` of the member `by` group ranks before; where an open edge leaves none, `out`
     /// stays.
     template <Buffer In, OutBuffer Out>
     void shift(const In& in, Out&& out, int by = 1, Edge edge = Edge::wrap) {
@@ -180,15 +181,15 @@ public:
 
     /// Returns once every member has called it.
     void barrier() { run({}); }
-    /// The same, but a deadline that passes throws Deadline with who has arrived and who has not, on every
-    /// engine, where position 0 hears from everyone: for finding out, not for every step.
+    /// The same, but a timeout that passes throws Timeout with who has arrived and who has not, on every
+    /// engine, where group rank 0 hears from everyone: for finding out, not for every step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    /// Sends to the member at position `to`, which calls recv with the same length; may return before it has.
+    /// Sends to group rank `to`, which calls recv with the same length; may return before it has.
     template <Buffer In>
     requires Outlives<In>
     void send(In&& in, int to) { run(detail::moving(Op::send, in, in, to)); }
-    /// Receives what the member at position `from` sends.
+    /// Receives what group rank `from` sends.
     template <OutBuffer Out>
     requires Outlives<Out>
     void recv(Out&& out, int from) { run(detail::moving(Op::recv, out, out, from)); }
@@ -212,12 +213,12 @@ public:
     ///     }
     template <std::invocable Body>
     void batch(Body&& body) {
-        const auto line = begin_batch();
-        collect(body, *line);
-        run_batch(line);
+        const auto state = begin_batch();
+        collect(body, *state);
+        run_batch(state);
     }
 
-    /// Every member's string or vector becomes that of the member at position `root`, which alone knows its
+    /// Every member's string or vector becomes that of group rank `root`, which alone knows its
     /// length: what a serialised object travels as. Its start_ twin waits for the length.
     template <class Container>
     requires Buffer<Container> && requires(Container& c) { c.resize(std::size_t{}); }
@@ -229,7 +230,7 @@ public:
     void all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
         run_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
-    /// All buffers of the list become those of the member at position `root`.
+    /// All buffers of the list become those of group rank `root`.
     void broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
         run_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
@@ -344,9 +345,9 @@ public:
     }
     template <std::invocable Body>
     Pending start_batch(Body&& body) {
-        const auto line = begin_batch();
-        collect(body, *line);
-        return start_batch(line);
+        const auto state = begin_batch();
+        collect(body, *state);
+        return start_batch(state);
     }
     template <class Container>
     requires Buffer<Container> && requires(Container& c) { c.resize(std::size_t{}); }
@@ -373,7 +374,7 @@ private:
     friend class Member;
     friend struct detail::Access;
     using Op = detail::Operation;
-    explicit Communicator(std::shared_ptr<detail::Line> line) : line_(std::move(line)) {}
+    explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 
     // They complete a call that its caller holds, and hand it on.
     const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
@@ -381,21 +382,21 @@ private:
     const detail::Call& own_part_in(detail::Call&& call) const;
     const detail::Call& own_part_out(detail::Call&& call) const;
 
-    // They hold the line, since the body may move from this communicator.
+    // They hold the state, since the body may move from this communicator.
     template <class Body>
-    static void collect(Body&& body, detail::Line& line) {
+    static void collect(Body&& body, detail::CommunicatorState& state) {
         try {
             body();
         } catch (...) {
-            drop_batch(line);
+            drop_batch(state);
             throw;
         }
     }
-    std::shared_ptr<detail::Line> begin_batch() const;
-    static void drop_batch(detail::Line& line) noexcept;
-    static std::vector<detail::Call> collected(detail::Line& line);
-    static void run_batch(const std::shared_ptr<detail::Line>& line);
-    static Pending start_batch(const std::shared_ptr<detail::Line>& line);
+    std::shared_ptr<detail::CommunicatorState> begin_batch() const;
+    static void drop_batch(detail::CommunicatorState& state) noexcept;
+    static std::vector<detail::Call> collected(detail::CommunicatorState& state);
+    static void run_batch(const std::shared_ptr<detail::CommunicatorState>& state);
+    static Pending start_batch(const std::shared_ptr<detail::CommunicatorState>& state);
 
     void run(const detail::Call& call);
     Pending start(const detail::Call& call);
@@ -403,9 +404,9 @@ private:
                        const ListOptions& options);
     void run_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
                   const ListOptions& options);
-    detail::Line& line() const;
+    detail::CommunicatorState& state() const;
 
-    std::shared_ptr<detail::Line> line_;  // null: moved from
+    std::shared_ptr<detail::CommunicatorState> state_;  // null: moved from
 };
 
 }  // namespace rankmesh

@@ -45,7 +45,8 @@ private:
 
 /// `size` elements of a type that is known only at run time: what another library lends.
 ///
-/// What does not compile for a Memory<T> is Misuse for it: a mean of integers, two types in one operation.
+/// What does not compile for a Memory<T> is UsageError for it: a mean of integers, two types in one
+/// operation.
 ///
 ///     auto data = std::vector<float>(8);
 ///     void* lent = data.data();

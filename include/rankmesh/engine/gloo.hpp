@@ -12,7 +12,7 @@ namespace rankmesh::gloo {
 bool is_built();
 
 /// How the processes of a job find each other; what is left out is taken from the environment.
-struct Meeting {
+struct RendezvousOptions {
     /// A folder that all processes of the job see, a Redis server as `redis://HOST:PORT`, or `pmix` for the
     /// server of their launcher; else RANKMESH_STORE, else PMIx if it answers. A job of one process needs
     /// none. A password comes from RANKMESH_REDIS_PASSWORD, or from the file RANKMESH_REDIS_PASSWORD_FILE,
@@ -27,19 +27,19 @@ struct Meeting {
     /// Else what PMIx says, or the launcher announces, as for every engine.
     std::optional<int> size = {};
     /// The network interface whose address peers are told, by its name, its address or a subnet such as
-    /// `10.0.0.0/8`; else RANKMESH_INTERFACE, else loopback where all ranks share a network, else the one that
-    /// leads to MASTER_ADDR or by default to others, of a kind that all ranks have.
+    /// `10.0.0.0/8`; else RANKMESH_INTERFACE, else loopback where all ranks share a network, else the one
+    /// that leads to MASTER_ADDR or by default to others, of a kind that all ranks have.
     std::string interface = {};
 };
 
 /// The processes of a job that any launcher has started, also one by one, over TCP.
 ///
-/// Throws NotBuilt without Gloo, Misuse if rank, size, store or job are unknown or the store is not safe,
-/// Deadline with the missing ranks if not all come.
+/// Throws NotBuilt without Gloo, UsageError if rank, size, store or job are unknown or the store is not safe,
+/// Timeout with the missing ranks if not all come.
 class World : public rankmesh::World {
 public:
-    explicit World(const WorldOptions& options = {}) : World(Meeting{}, options) {}
-    explicit World(const Meeting& meeting, const WorldOptions& options = {});
+    explicit World(const WorldOptions& options = {}) : World(RendezvousOptions{}, options) {}
+    explicit World(const RendezvousOptions& rendezvous, const WorldOptions& options = {});
 };
 
 }  // namespace rankmesh::gloo

@@ -37,8 +37,8 @@ struct JoinCost {
 
 /// What joining `plan` costs `rank` in a world of `world` ranks.
 ///
-/// Throws Misuse as join would, for a rank that is not in that world, and for `.local`: who is on one host
-/// only a job knows.
+/// Throws UsageError as join would, for a rank that is not in that world, and for `.local`: who is on one
+/// host only a job knows.
 ///
 ///     join_cost({{.mesh = {{"pp", 16}, {"dp", rest}, {"tp", 8}}}}, 1 << 20, 0).communicators == 3
 JoinCost join_cost(const Plan& plan, int world, int rank);

@@ -19,15 +19,15 @@ struct MemberState;
 /// This process's place in a plan, or in one of its meshes, with its communicators.
 ///
 /// A plan of one mesh answers at once; of several, `member["expert"]` is the place in that mesh, and every
-/// other question throws Misuse that names the meshes. Destroyed while an exception unwinds, a member whose
-/// peers may wait never waits: it ends the job (MPI) or poisons its communicators (threads, Gloo).
+/// other question throws UsageError that names the meshes. Destroyed while an exception unwinds, a member
+/// whose peers may wait never waits: it ends the job (MPI) or fails its communicators (threads, Gloo).
 class Member {
 public:
     Member(Member&& other) noexcept;
     Member& operator=(Member&& other) noexcept;
     ~Member();
 
-    /// The place in the mesh of that name; throws Misuse that names the nearest spelling.
+    /// The place in the mesh of that name; throws UsageError that names the nearest spelling.
     Member operator[](std::string_view mesh) const&;
     Member operator[](std::string_view mesh) &&;
     /// The names of the plan's meshes, in the order of the plan.
@@ -41,7 +41,7 @@ public:
     int local_size() const;
     /// The mesh, its rest resolved; where the declaration placed ranks, over positions.
     const Mesh& mesh() const;
-    /// True if this rank stands in the mesh; the calls below throw Misuse where it does not.
+    /// True if this rank stands in the mesh; the calls below throw UsageError where it does not.
     bool inside() const;
     Coordinate coord() const;
     /// `[pp=1 dp=0 tp=3]`: what a line of this rank's log begins with; `[rank 5]` outside the mesh.
@@ -59,21 +59,21 @@ public:
     ///     void hand_over(Member& me, std::vector<float>& weights) {
     ///         auto all = me["all"].on("world");
     ///         const auto to = me["rollout"].rank_at({{"dp", 0}, {"tp", 1}});
-    ///         all.send(weights, *all.position_of(to));
+    ///         all.send(weights, *all.group_rank_of(to));
     ///     }
     int rank_at(const Coordinate& coordinate) const;
 
     /// The communicator of a single axis, a declared set in any order, or a declared pick, separate or
     /// local ranks by their name.
     ///
-    /// Throws Misuse that names the declaration to add where there is none, or the members of a pick to which
-    /// this rank does not belong.
+    /// Throws UsageError that names the declaration to add where there is none, or the members of a pick to
+    /// which this rank does not belong.
     Communicator on(AxisRef auto const&... axes) const {
         const std::string_view names[] = {name_of(axes)...};
         return on(std::span<const std::string_view>(names));
     }
     Communicator on(std::span<const std::string_view> names) const;
-    /// The same, but nothing instead of Misuse where this rank has no such communicator.
+    /// The same, but nothing instead of UsageError where this rank has no such communicator.
     std::optional<Communicator> find(AxisRef auto const&... axes) const {
         const std::string_view names[] = {name_of(axes)...};
         return find(std::span<const std::string_view>(names));

@@ -11,8 +11,8 @@ bool is_built();
 /// The ranks of MPI_COMM_WORLD: start the program with mpirun.
 ///
 /// Initialises MPI unless that has happened, and then finalises it after the last World, Member and
-/// Communicator. Throws NotBuilt without MPI, Misuse if MPI sees another number of ranks than the innermost
-/// launcher announced.
+/// Communicator. Throws NotBuilt without MPI, UsageError if MPI sees another number of ranks than the
+/// innermost launcher announced.
 class World : public rankmesh::World {
 public:
     explicit World(const WorldOptions& options = {}) : World(0, nullptr, options) {}

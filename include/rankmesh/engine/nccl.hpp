@@ -25,8 +25,8 @@ struct Options {
 ///
 /// All ranks of `host` make theirs at once. NCCL and CUDA's runtime are loaded here; the device becomes that
 /// of this thread. Throws NotBuilt without NCCL in this build, EngineFailure that says which library, driver
-/// or version is missing, and Misuse for a device that is not there: what is wrong on one rank is thrown on
-/// all.
+/// or version is missing, and UsageError for a device that is not there: what is wrong on one rank is thrown
+/// on all.
 ///
 ///     void train(World& host, float* grads, std::size_t count, Stream stream) {
 ///         auto world = nccl::World(host);

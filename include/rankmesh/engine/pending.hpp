@@ -7,14 +7,14 @@
 namespace rankmesh {
 
 namespace detail {
-struct Line;
+struct CommunicatorState;
 class Packed;
 }  // namespace detail
 
 /// An operation that was started and has not been waited for; its buffers belong to it until then.
 ///
 /// Destroyed without `wait()`, it waits. Destroyed while an exception unwinds, it never waits: it aborts the
-/// job (MPI), or takes its buffers back and poisons the communicator, so that peers throw Lost (threads,
+/// job (MPI), or takes its buffers back and fails the communicator, so that peers throw PeerLost (threads,
 /// Gloo).
 class [[nodiscard]] Pending {
 public:
@@ -26,7 +26,7 @@ public:
     /// Returns once the operation is complete and the buffers are the caller's again; a second call does
     /// nothing.
     ///
-    /// Throws Deadline when the communicator's deadline passes, Lost when a peer has left.
+    /// Throws Timeout when the communicator's timeout expires, PeerLost when a peer has left.
     ///
     /// On a device it returns at once, and what the stream does next comes after the operation.
     void wait();
@@ -37,12 +37,13 @@ public:
 
 private:
     friend class Communicator;
-    Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket);
-    Pending(std::shared_ptr<detail::Line> line, std::uint64_t ticket, std::unique_ptr<detail::Packed> packed);
+    Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket);
+    Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket,
+            std::unique_ptr<detail::Packed> packed);
     void finish(bool synchronize);
     void leave() noexcept;
 
-    std::shared_ptr<detail::Line> line_;  // null: nothing is pending
+    std::shared_ptr<detail::CommunicatorState> state_;  // null: nothing is pending
     std::uint64_t ticket_ = 0;
     std::unique_ptr<detail::Packed> packed_;  // of a list: what is copied back when it is complete
     bool ordered_ = false;                    // on a device: waited for, and not known to be complete

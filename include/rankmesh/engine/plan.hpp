@@ -35,10 +35,10 @@ public:
         own.separate_ = std::move(name);
         return own;
     }
-    /// The same set with a deadline of its own for its blocking calls.
-    Axes within(std::chrono::nanoseconds deadline) const {
+    /// The same set with a timeout of its own for its blocking calls.
+    Axes within(std::chrono::nanoseconds timeout) const {
         auto own = *this;
-        own.deadline_ = deadline;
+        own.timeout_ = timeout;
         return own;
     }
     /// The same set with a communicator of these settings on devices; equal groups share it where theirs are
@@ -53,15 +53,15 @@ public:
     }
     /// The name of the channel of its own, "" for the shared one.
     const std::string& separate_name() const { return separate_; }
-    /// Its own deadline; nothing: the mesh's.
-    std::optional<std::chrono::nanoseconds> deadline() const { return deadline_; }
+    /// Its own timeout; nothing: the mesh's.
+    std::optional<std::chrono::nanoseconds> timeout() const { return timeout_; }
     /// Of its communicator on devices.
     const DeviceSettings& settings() const { return settings_; }
 
 private:
     std::vector<std::string> names_;
     std::string separate_;
-    std::optional<std::chrono::nanoseconds> deadline_;
+    std::optional<std::chrono::nanoseconds> timeout_;
     DeviceSettings settings_;
 };
 
@@ -79,7 +79,7 @@ struct Declaration {
     std::string name = {};
     MeshSpec mesh = {{"world", rest}};
     /// Sets of axes that get a communicator besides the single axes; a single axis may stand here to get a
-    /// deadline, as in `Axes("pp").within(...)`, or settings, as in `Axes("pp").tuned(...)`.
+    /// timeout, as in `Axes("pp").within(...)`, or settings, as in `Axes("pp").tuned(...)`.
     std::vector<Axes> over = {};
     std::vector<Pick> picks = {};
     /// The name under which the ranks of this mesh on one host are found, like those of an axis:
@@ -94,7 +94,7 @@ struct Declaration {
     /// True if nothing is connected at join, but each set at `prepare`.
     bool lazy = false;
     /// For every blocking call on this mesh; the world's unless said.
-    std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
+    std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
 };
 
 /// What a program declares before it joins: meshes by name over one world.

@@ -10,8 +10,8 @@ namespace rankmesh::threads {
 /// Runs `program` as `size` ranks of one world, each a thread of this process, and returns when all have
 /// returned.
 ///
-/// If a rank throws, all others are poisoned (their calls throw Lost), and the first error is thrown here.
-/// Throws Misuse for a size below 1, EngineFailure if the system does not give that many threads.
+/// If a rank throws, all others are failed (their calls throw PeerLost), and the first error is thrown here.
+/// Throws UsageError for a size below 1, EngineFailure if the system does not give that many threads.
 ///
 ///     threads::run(4, [](World& world) {
 ///         auto me = world.join({{"dp", 2}, {"tp", 2}});

@@ -27,7 +27,7 @@ struct WorldOptions {
     /// speaks PMIx, else threads.
     std::string engine = {};
     /// For join and for every blocking call whose mesh says nothing else.
-    std::chrono::nanoseconds deadline = std::chrono::minutes(30);
+    std::chrono::nanoseconds timeout = std::chrono::minutes(30);
     /// True if several threads of this process will communicate; on MPI this asks for MPI_THREAD_MULTIPLE.
     bool multithreaded = false;
     /// True if the members of a group compare operation, type, reduction and lengths of each call before its
@@ -49,7 +49,7 @@ public:
     /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix and where
     /// RANKMESH_STORE says how the processes meet, alone without a launcher.
     ///
-    /// Throws NotBuilt for an engine that this build lacks, Misuse for one that does not exist or if the
+    /// Throws NotBuilt for an engine that this build lacks, UsageError for one that does not exist or if the
     /// engine sees another number of ranks than the innermost launcher announced (OMPI_COMM_WORLD_SIZE, else
     /// PMI_SIZE, else SLURM_STEP_NUM_TASKS, else WORLD_SIZE; RANKMESH_WORLD_SIZE overrides them).
     static World from_environment(int argc, char** argv, const WorldOptions& options = {});
@@ -74,8 +74,8 @@ public:
 
     /// A world of its own over some ranks, in that order; called by exactly those ranks.
     ///
-    /// Throws Misuse for ranks that do not exist, repeat, or leave this one out. Ranks that list others wait
-    /// for each other until the deadline.
+    /// Throws UsageError for ranks that do not exist, repeat, or leave this one out. Ranks that list others
+    /// wait for each other until the timeout.
     ///
     ///     void train(World& world) {
     ///         auto trainers = world.sub({0, 1, 2, 3});
@@ -84,17 +84,17 @@ public:
     World sub(const std::vector<int>& ranks);
 
     /// A world of the ranks that are still here, in their order: those that call this within `grace` of each
-    /// other, where they catch Lost. It works on Gloo, whose ranks meet in a store.
+    /// other, where they catch PeerLost. It works on Gloo, whose ranks meet in a store.
     ///
     /// Where all others are known to have ended, or to have left their world, nobody waits for them. The
     /// survivors are numbered anew; this world's `rank()` stays, and if more ranks are lost, either world can
-    /// be asked again. Throws Deadline, with the survivors as `arrived`, on a rank that comes when they have
-    /// gone on; Misuse on engines whose jobs end with their first rank.
+    /// be asked again. Throws Timeout, with the survivors as `arrived`, on a rank that comes when they have
+    /// gone on; UsageError on engines whose jobs end with their first rank.
     ///
     ///     void train_on(World& world, const std::function<void(World&)>& train) {
     ///         try {
     ///             train(world);
-    ///         } catch (const Lost&) {
+    ///         } catch (const PeerLost&) {
     ///             auto rest = world.survivors();
     ///             train(rest);
     ///         }
@@ -104,9 +104,9 @@ public:
     /// Makes this process's communicators for a plan: the one visible collective, called by every rank of the
     /// world.
     ///
-    /// Before anything is created the plan is compared across all ranks. Throws Misuse for a plan that is
+    /// Before anything is created the plan is compared across all ranks. Throws UsageError for a plan that is
     /// wrong in itself, Disagreement on every rank if they differ, with each description and its ranks, and
-    /// Deadline.
+    /// Timeout.
     Member join(const Plan& plan);
     /// The same for one mesh; `options` says the rest of its declaration.
     Member join(const MeshSpec& mesh, const Declaration& options = {});
@@ -116,7 +116,7 @@ protected:
 
 private:
     friend struct detail::Access;
-    Member join(std::span<const Declaration> plan, std::optional<Misuse> wrong);
+    Member join(std::span<const Declaration> plan, std::optional<UsageError> wrong);
 
     std::shared_ptr<detail::WorldState> state_;  // null: moved from
     int exceptions_ = 0;                         // in flight when it was made

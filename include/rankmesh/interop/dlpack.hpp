@@ -17,8 +17,8 @@ namespace rankmesh::dlpack {
 /// The elements of a tensor, as a buffer for any operation; the memory stays the tensor's owner's.
 ///
 /// Tensors on kDLCPU and kDLCUDAHost are memory of the host, those on kDLCUDA and kDLCUDAManaged of a device,
-/// where what fills them must come before the operation on its stream. Throws Misuse for other devices, for
-/// types that rankmesh does not have, and where elements do not lie one after the other, row by row.
+/// where what fills them must come before the operation on its stream. Throws UsageError for other devices,
+/// for types that rankmesh does not have, and where elements do not lie one after the other, row by row.
 ///
 ///     void step(Communicator& dp, const DLTensor& grads) { dp.all_reduce(dlpack::memory_of(grads), mean); }
 inline Memory<void> memory_of(const DLTensor& tensor) {
@@ -32,14 +32,15 @@ inline Memory<void> memory_of(const DLTensor& tensor) {
 }
 
 #ifdef DLPACK_MAJOR_VERSION
-/// The same to read only, which any tensor allows; throws Misuse for one of another major version as well.
+/// The same to read only, which any tensor allows; throws UsageError for one of another major version as
+/// well.
 inline Memory<const void> const_memory_of(const DLManagedTensorVersioned& tensor) {
     if (tensor.version.major != DLPACK_MAJOR_VERSION)
         detail::wrong_tensor_version(tensor.version.major, DLPACK_MAJOR_VERSION);
     const auto memory = memory_of(tensor.dl_tensor);
     return {memory.data(), memory.size(), memory.dtype(), memory.space()};
 }
-/// The same to read and write; throws Misuse for a tensor that says that it is read-only.
+/// The same to read and write; throws UsageError for a tensor that says that it is read-only.
 inline Memory<void> memory_of(const DLManagedTensorVersioned& tensor) {
     (void)const_memory_of(tensor);
     if (tensor.flags & DLPACK_FLAG_BITMASK_READ_ONLY) detail::tensor_is_read_only();
@@ -68,7 +69,7 @@ struct TensorOptions {
 
 /// A description of a buffer's memory for another library, which may write it.
 ///
-/// Throws Misuse where the shape does not hold as many elements, and for memory of a device without its
+/// Throws UsageError where the shape does not hold as many elements, and for memory of a device without its
 /// number.
 ///
 ///     auto grads = std::make_shared<std::vector<float>>(6, 1.0f);

@@ -31,11 +31,11 @@ struct TensorView {
     std::uint64_t byte_offset;
 };
 
-/// Throws Misuse for what is no memory that an operation can be given.
+/// Throws UsageError for what is no memory that an operation can be given.
 Memory<void> memory_of(const TensorView& tensor);
 
 TensorType tensor_type_of(DType dtype);
-/// The strides of a row-major tensor; throws Misuse where its shape does not hold `size` elements.
+/// The strides of a row-major tensor; throws UsageError where its shape does not hold `size` elements.
 std::vector<std::int64_t> strides_of(std::span<const std::int64_t> shape, std::size_t size);
 [[noreturn]] void device_is_missing();
 /// `what` is the version of a tensor, `known` that of the header.

@@ -15,8 +15,8 @@ inline Stream stream(cudaStream_t stream) { return {stream}; }
 /// call it.
 ///
 /// Groups are split from it, and the device is its. It stays the program's, who destroys it after all that
-/// came of it has gone, and calls nothing on it while a join runs. Throws Misuse for another number of ranks
-/// or another rank, on all ranks.
+/// came of it has gone, and calls nothing on it while a join runs. Throws UsageError for another number of
+/// ranks or another rank, on all ranks.
 ///
 ///     void train(World& host, ncclComm_t comm) {
 ///         auto world = nccl::adopt(host, comm);
@@ -28,7 +28,8 @@ World adopt(const rankmesh::World& host, ncclComm_t comm);
 ///
 /// It stays rankmesh's, and lives as long as any handle of its group. It is a non-blocking one: a call that
 /// gives ncclInProgress is complete when ncclCommGetAsyncError gives something else. Operations on it come in
-/// the same order on all members, those of rankmesh among them. Throws Misuse for a communicator of a host.
+/// the same order on all members, those of rankmesh among them. Throws UsageError for a communicator of a
+/// host.
 ///
 ///     void look_up(const Member& me, ncclComm_t& comm) { comm = nccl::native(me.on("tp")); }
 ncclComm_t native(const Communicator& communicator);

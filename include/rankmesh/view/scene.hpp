@@ -46,7 +46,8 @@ struct Row {
 struct Note {
     std::string name;
     int size = 1;
-    std::string stride;       ///< `8`, `(2,2):(8,1)` for several digits, empty for size 1 and where a table places ranks
+    std::string
+        stride;  ///< `8`, `(2,2):(8,1)` for several digits, empty for size 1 and where a table places ranks
     std::vector<Term> terms;  ///< the first few of the group of the focus
 };
 
@@ -93,7 +94,7 @@ struct Subject {
 
 /// The picture of a mesh; its cost depends on the room and not on the number of ranks.
 ///
-/// Throws Misuse if the mesh does not fit on the cluster, or does not contain the focus.
+/// Throws UsageError if the mesh does not fit on the cluster, or does not contain the focus.
 Scene draw(const Mesh& mesh, const Subject& subject, const Room& room);
 Scene draw(const Placement& placement, const Subject& subject, const Room& room);
 

@@ -94,7 +94,7 @@ Place checked_place(const Member& member, const ProcessTopology& topology, const
     const auto is_inside = place.global_rank != -1;
     if (member.inside() != is_inside ||
         (is_inside && member.coord() != topology.get_coord(place.global_rank)))
-        throw Misuse(cat("the member was joined with another rank mapping; join with ", joined_with));
+        throw UsageError(cat("the member was joined with another rank mapping; join with ", joined_with));
     return place;
 }
 

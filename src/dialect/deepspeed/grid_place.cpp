@@ -59,7 +59,7 @@ GridPlace::GridPlace(ProcessTopology topology, int rank, std::string_view slice_
         slice_id_ = slice ? coord[*slice] : 0;
         ds_model_group = mesh.group(rank, all_but(mesh, "data"));
         ds_model_world_size = ds_model_group->size();
-        ds_model_rank = *ds_model_group->position(rank);
+        ds_model_rank = *ds_model_group->group_rank(rank);
         dp_group = mesh.group(rank, "data");
         pp_group = mesh.group(rank, "pipe");
         slice_group = mesh.group(rank, slice ? mesh.axes(*slice) : AxisSet{});

@@ -31,8 +31,8 @@ void check_ranks(const Communicator& on, const dialect::GroupPart& group) {
     auto ranks = std::vector<int>(group.begin(), group.end());
     std::ranges::sort(ranks);
     if (on.world_ranks() != ranks)
-        throw Misuse(cat(on.label(), " is over ", ranks_to_string(on.world_ranks()), ", not ",
-                         ranks_to_string(ranks), "; join with ", joined_with));
+        throw UsageError(cat(on.label(), " is over ", ranks_to_string(on.world_ranks()), ", not ",
+                             ranks_to_string(ranks), "; join with ", joined_with));
 }
 
 }  // namespace

@@ -156,9 +156,9 @@ std::vector<float> DistributedInterface::all_gather(std::span<const float> data,
     return is_distributed() ? gather_over(group(dim), data) : std::vector<float>(data.begin(), data.end());
 }
 
-int DistributedInterface::position_of(int src, std::optional<Dim> dim) const {
+int DistributedInterface::group_rank_of(int src, std::optional<Dim> dim) const {
     const auto& on = group(dim);
-    if (const auto position = on.position_of(src)) return *position;
+    if (const auto position = on.group_rank_of(src)) return *position;
     // The original hands this to the backend, whose groups without rank `src` then fail or hang.
     throw Error(Fault::not_member,
                 cat("broadcast from global rank ", src, " along ", dim ? to_string(*dim) : "the world",
@@ -171,15 +171,15 @@ double DistributedInterface::broadcast(double value, int src, std::optional<Dim>
 }
 std::vector<double> DistributedInterface::broadcast(std::vector<double> list, int src,
                                                     std::optional<Dim> dim) const {
-    if (is_distributed()) group(dim).broadcast(list, position_of(src, dim));
+    if (is_distributed()) group(dim).broadcast(list, group_rank_of(src, dim));
     return list;
 }
 std::string DistributedInterface::broadcast(std::string text, int src, std::optional<Dim> dim) const {
-    if (is_distributed()) group(dim).broadcast_object(text, position_of(src, dim));
+    if (is_distributed()) group(dim).broadcast_object(text, group_rank_of(src, dim));
     return text;
 }
 void DistributedInterface::broadcast(std::span<float> data, int src, std::optional<Dim> dim) const {
-    if (is_distributed()) group(dim).broadcast(data, position_of(src, dim));
+    if (is_distributed()) group(dim).broadcast(data, group_rank_of(src, dim));
 }
 
 void DistributedInterface::barrier() const {

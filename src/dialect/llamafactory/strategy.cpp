@@ -66,11 +66,11 @@ Plan plan(const Config& config, int world_size) {
     const auto strategy = DistributedStrategy(config, world_size, true);
     return {{.name = "model",
              .mesh = {{"mp_replicate", strategy.mp_replicate_size}, {"mp_shard", strategy.mp_shard_size}},
-             .deadline = config.timeout},
+             .timeout = config.timeout},
             {.name = "data",
              .mesh = {{"dp", strategy.dp_size}, {"cp", strategy.cp_size}},
-             .deadline = config.timeout},
-            {.name = "world", .local = "node", .deadline = config.timeout}};
+             .timeout = config.timeout},
+            {.name = "world", .local = "node", .timeout = config.timeout}};
 }
 
 }  // namespace rankmesh::llamafactory

@@ -26,7 +26,7 @@ GroupList::GroupList(const Mesh& mesh, std::span<const AxisId> order)
 std::optional<GroupPart> GroupList::of(int rank) const {
     if (!mesh_.contains(rank)) return std::nullopt;
     const auto whole = picked(mesh_.group(rank, axes_));
-    const auto position = whole.position(rank);
+    const auto position = whole.group_rank(rank);
     return position ? std::optional(part_at(whole, *position)) : std::nullopt;
 }
 

@@ -304,7 +304,7 @@ Declaration ProcessGroups::cut(std::string name, std::string_view token, const s
     const auto views = std::vector<std::string_view>(names.begin(), names.end());
     try {
         declared.mesh = mesh.flatten(views, "whole").split("whole", parts);
-    } catch (const Misuse&) {  // a part does not end between the digits of the flattened axis
+    } catch (const UsageError&) {  // a part does not end between the digits of the flattened axis
         const auto groups = decoder_.get_ranks(token);
         declared.mesh = Mesh{{"groups", groups.size()}, {"whole", groups.group_size()}}.split("whole", parts);
         declared.placed.resize(static_cast<std::size_t>(mesh.size()));

@@ -196,10 +196,10 @@ int State::get_pipeline_model_parallel_world_size() const {
     return set_pipeline_size_ ? *set_pipeline_size_ : get_pipeline_model_parallel_group().size();
 }
 int State::get_tensor_model_parallel_rank() const {
-    return set_tensor_rank_ ? *set_tensor_rank_ : *get_tensor_model_parallel_group().position(rank_);
+    return set_tensor_rank_ ? *set_tensor_rank_ : *get_tensor_model_parallel_group().group_rank(rank_);
 }
 int State::get_pipeline_model_parallel_rank() const {
-    return set_pipeline_rank_ ? *set_pipeline_rank_ : *get_pipeline_model_parallel_group().position(rank_);
+    return set_pipeline_rank_ ? *set_pipeline_rank_ : *get_pipeline_model_parallel_group().group_rank(rank_);
 }
 
 int State::get_tensor_model_parallel_src_rank() const {

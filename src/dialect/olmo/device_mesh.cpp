@@ -141,7 +141,7 @@ std::optional<std::vector<int>> DeviceMesh::get_coordinate() const {
     if (dims_.empty()) return std::nullopt;
     auto indices = std::vector<int>{};
     for (const auto& dim : dims_)
-        indices.push_back(*root_->mesh.group(root_->rank, dim.axes).position(root_->rank));
+        indices.push_back(*root_->mesh.group(root_->rank, dim.axes).group_rank(root_->rank));
     return indices;
 }
 
@@ -206,12 +206,12 @@ Group DeviceMesh::get_group(std::optional<std::string_view> mesh_dim) const {
 }
 
 int DeviceMesh::get_local_rank(std::optional<std::string_view> mesh_dim) const {
-    return *get_group(mesh_dim).position(root_->rank);
+    return *get_group(mesh_dim).group_rank(root_->rank);
 }
 
 DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::string> then) const {
     const auto names = mesh_dim_names();
-    if (!names) throw Error(Fault::missing, "a mesh without dimension names can not be flattened");
+    if (!names) throw Error(Fault::missing, "a mesh without dimension names cannot be flattened");
     auto flat = Dim{std::string(given), {}};
     for (const auto& dim : dims_) {
         if (std::ranges::find(root_->dims, dim) == root_->dims.end())

@@ -6,43 +6,43 @@
 namespace rankmesh::detail {
 
 CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside,
-                               const Ranks& ranks, int position)
+                               const Ranks& ranks, int group_rank)
     : engine_(std::move(engine)),
-      position_(position),
+      group_rank_(group_rank),
       size_(static_cast<std::size_t>(ranks.size())),
-      comparer_(std::make_shared<Comparer>(std::move(beside), ranks, position,
-                                           [this](Part& part) { hand_over(part); })) {}
+      matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank,
+                                             [this](CheckedCall& part) { hand_over(part); })) {}
 
-/// Another thread may hold the comparer, but from here on it has nothing to hand over.
+/// Another thread may hold the matcher, but from here on it has nothing to hand over.
 CheckedChannel::~CheckedChannel() {
-    const auto lock = comparer_->lock();
+    const auto lock = matcher_->lock();
     for (auto& [ticket, parts] : tickets_)
-        for (auto& part : parts) comparer_->withdraw(part);
+        for (auto& part : parts) matcher_->withdraw(part);
 }
 
-void CheckedChannel::run(const Call& call, const Label& label, Duration deadline) {
-    wait(start({&call, 1}, label), label, deadline);
+void CheckedChannel::run(const Call& call, const Label& label, Duration timeout) {
+    wait(start({&call, 1}, label), label, timeout);
 }
 
 std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& label) {
-    const auto lock = comparer_->lock();
+    const auto lock = matcher_->lock();
     auto& parts = tickets_[next_ticket_];
     try {
         for (const auto& call : calls)
-            each_half(call, position_, [&](const Call& half) { add(parts, half, label); });
+            each_half(call, group_rank_, [&](const Call& half) { add(parts, half, label); });
     } catch (...) {
-        for (auto& part : parts) comparer_->withdraw(part);
+        for (auto& part : parts) matcher_->withdraw(part);
         tickets_.erase(next_ticket_);
         throw;
     }
     return next_ticket_++;
 }
 
-void CheckedChannel::add(Parts& parts, const Call& call, const Label& label) {
-    auto& part =
-        parts.emplace_back(Part{.call = call,
-                                .label = &label,
-                                .number = is_point_to_point(call.operation) ? ++messages_ : ++collectives_});
+void CheckedChannel::add(CheckedCalls& parts, const Call& call, const Label& label) {
+    auto& part = parts.emplace_back(
+        CheckedCall{.call = call,
+                    .label = &label,
+                    .number = is_point_to_point(call.operation) ? ++messages_ : ++collectives_});
     if (call.in_counts) {
         part.in_counts.assign(call.in_counts, call.in_counts + size_);
         part.call.in_counts = part.in_counts.data();
@@ -51,12 +51,12 @@ void CheckedChannel::add(Parts& parts, const Call& call, const Label& label) {
         part.out_counts.assign(call.out_counts, call.out_counts + size_);
         part.call.out_counts = part.out_counts.data();
     }
-    if (call.operation != Operation::send_recv) return comparer_->add(part);
+    if (call.operation != Operation::send_recv) return matcher_->add(part);
     part.settled = true;  // it is to this member itself
     hand_over(part);
 }
 
-void CheckedChannel::hand_over(Part& part) {
+void CheckedChannel::hand_over(CheckedCall& part) {
     if (part.error) return;
     try {
         part.ticket = engine_->start({&part.call, 1}, *part.label);
@@ -67,31 +67,31 @@ void CheckedChannel::hand_over(Part& part) {
 
 /// The engine has failed on this member: those that still wait to compare with it must hear of that too. A
 /// monitored barrier tells all members itself.
-void CheckedChannel::give_up(Part& part) {
+void CheckedChannel::give_up(CheckedCall& part) {
     part.error = engine_failure_ = std::current_exception();
-    if (part.call.operation != Operation::monitored_barrier) comparer_->leave();
+    if (part.call.operation != Operation::monitored_barrier) matcher_->leave();
 }
 
-/// Why the channel can not be used any more, null while it can: the engine's own reason, where it has one.
+/// Why the channel cannot be used any more, null while it can: the engine's own reason, where it has one.
 std::exception_ptr CheckedChannel::failure(const Label& label) {
     try {
-        if (!engine_failure_ && comparer_->broken()) engine_->start({}, label);  // starts nothing
+        if (!engine_failure_ && matcher_->broken()) engine_->start({}, label);  // starts nothing
     } catch (...) {
         engine_failure_ = std::current_exception();
     }
-    return engine_failure_ ? engine_failure_ : comparer_->broken();
+    return engine_failure_ ? engine_failure_ : matcher_->broken();
 }
 
-void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration deadline) {
-    const auto lock = comparer_->lock();
+void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
+    const auto lock = matcher_->lock();
     auto& parts = tickets_.at(ticket);
-    for (auto& part : parts) comparer_->settle(part, deadline);
-    for (auto& part : parts) finish(part, deadline);
+    for (auto& part : parts) matcher_->settle(part, timeout);
+    for (auto& part : parts) finish(part, timeout);
     auto error = std::exception_ptr{};
     for (const auto& part : parts)
         if (part.error && !error) error = part.error;
     tickets_.erase(ticket);
-    const auto uncompared = error && error == comparer_->broken();
+    const auto uncompared = error && error == matcher_->broken();
     if (const auto why = failure(label)) {
         fail(why);
         if (uncompared) error = why;
@@ -99,13 +99,13 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration dea
     if (error) std::rethrow_exception(error);
 }
 
-/// Throws Misuse only, which leaves all as it was.
-void CheckedChannel::finish(Part& part, Duration deadline) {
+/// Throws UsageError only, which leaves all as it was.
+void CheckedChannel::finish(CheckedCall& part, Duration timeout) {
     if (part.ticket) {
-        comparer_->meanwhile([&] { return engine_->done(*part.ticket); }, deadline);
+        matcher_->meanwhile([&] { return engine_->done(*part.ticket); }, timeout);
         try {
-            engine_->wait(*part.ticket, *part.label, deadline);
-        } catch (const Misuse&) {
+            engine_->wait(*part.ticket, *part.label, timeout);
+        } catch (const UsageError&) {
             throw;
         } catch (const Disagreement&) {
             part.error = std::current_exception();
@@ -114,21 +114,22 @@ void CheckedChannel::finish(Part& part, Duration deadline) {
         }
         part.ticket = std::nullopt;
     }
-    comparer_->tell(part, deadline);
+    matcher_->tell(part, timeout);
 }
 
 bool CheckedChannel::done(std::uint64_t ticket) {
-    const auto lock = comparer_->lock();
-    comparer_->advance();
-    return std::ranges::all_of(tickets_.at(ticket), [this](const Part& part) { return is_over(part); });
+    const auto lock = matcher_->lock();
+    matcher_->advance();
+    return std::ranges::all_of(tickets_.at(ticket),
+                               [this](const CheckedCall& part) { return is_over(part); });
 }
 
-bool CheckedChannel::is_over(const Part& part) {
-    return part.settled && (!part.ticket || engine_->done(*part.ticket)) && comparer_->is_told(part);
+bool CheckedChannel::is_over(const CheckedCall& part) {
+    return part.settled && (!part.ticket || engine_->done(*part.ticket)) && matcher_->is_told(part);
 }
 
 void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
-    const auto lock = comparer_->lock();
+    const auto lock = matcher_->lock();
     auto& parts = tickets_.at(ticket);
     auto over = true;
     for (auto& part : parts) {
@@ -137,7 +138,7 @@ void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
         } catch (const std::exception&) {
             over = false;
         }
-        comparer_->withdraw(part);
+        matcher_->withdraw(part);
         if (part.ticket) engine_->leave(*part.ticket, label);
     }
     if (!over) leave();  // from here on nobody touches what the parts hold
@@ -146,7 +147,7 @@ void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
 
 void CheckedChannel::leave() noexcept {
     engine_->leave();
-    comparer_->leave();
+    matcher_->leave();
 }
 
 }  // namespace rankmesh::detail

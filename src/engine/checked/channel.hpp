@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "engine/checked/comparer.hpp"
+#include "engine/checked/call_matcher.hpp"
 
 namespace rankmesh::detail {
 
@@ -18,12 +18,12 @@ class CheckedChannel final : public Channel {
 public:
     /// `beside` connects the same members, and carries nothing else.
     CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
-                   int position);
+                   int group_rank);
     ~CheckedChannel() override;
 
-    void run(const Call& call, const Label& label, Duration deadline) override;
+    void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
-    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
@@ -33,24 +33,24 @@ public:
     const Channel& engine() const { return *engine_; }
 
 private:
-    using Parts = std::deque<Part>;  // which do not move
+    using CheckedCalls = std::deque<CheckedCall>;  // which do not move
 
-    void add(Parts& parts, const Call& call, const Label& label);
-    void hand_over(Part& part);
-    void give_up(Part& part);
-    void finish(Part& part, Duration deadline);
-    bool is_over(const Part& part);
+    void add(CheckedCalls& parts, const Call& call, const Label& label);
+    void hand_over(CheckedCall& part);
+    void give_up(CheckedCall& part);
+    void finish(CheckedCall& part, Duration timeout);
+    bool is_over(const CheckedCall& part);
     std::exception_ptr failure(const Label& label);
 
     const std::shared_ptr<Channel> engine_;
-    const int position_;
+    const int group_rank_;
     const std::size_t size_;
     std::uint64_t collectives_ = 0;
     std::uint64_t messages_ = 0;
-    std::map<std::uint64_t, Parts> tickets_;
+    std::map<std::uint64_t, CheckedCalls> tickets_;
     std::uint64_t next_ticket_ = 0;
     std::exception_ptr engine_failure_;
-    const std::shared_ptr<Comparer> comparer_;  // goes before what it hands its calls to
+    const std::shared_ptr<CallMatcher> matcher_;  // goes before what it hands its calls to
 };
 
 }  // namespace rankmesh::detail

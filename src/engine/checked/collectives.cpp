@@ -20,8 +20,8 @@ bool is_rooted(Operation operation) {
            operation == Operation::gather || operation == Operation::scatter;
 }
 
-Said said_of(const Call& call, const Label& label) {
-    auto said = Said{.operation = call.operation, .length = common_length(call)};
+CallFingerprint said_of(const Call& call, const Label& label) {
+    auto said = CallFingerprint{.operation = call.operation, .length = common_length(call)};
     said.member = MemberText::of(label);
     if (call.operation == Operation::barrier) return said;
     said.dtype = call.dtype;
@@ -32,12 +32,12 @@ Said said_of(const Call& call, const Label& label) {
 }
 
 /// All bytes that members compare, in one text without holes.
-std::string_view compared(const Said& said) {
-    static_assert(offsetof(Said, member) == 40);
-    return {reinterpret_cast<const char*>(&said), offsetof(Said, member)};
+std::string_view compared(const CallFingerprint& said) {
+    static_assert(offsetof(CallFingerprint, member) == 40);
+    return {reinterpret_cast<const char*>(&said), offsetof(CallFingerprint, member)};
 }
 
-std::string text_of(const Said& said) {
+std::string text_of(const CallFingerprint& said) {
     if (has_counts(said.operation)) return cat(to_string(said.operation), " of ", to_string(said.dtype));
     auto call = Call{.operation = said.operation,
                      .dtype = said.dtype,
@@ -53,7 +53,7 @@ std::string text_of(const std::vector<int>& ranks) {
 }
 
 struct Calling {
-    const Said* said;
+    const CallFingerprint* said;
     std::vector<int> ranks;
     std::vector<const char*> members;
 };
@@ -68,7 +68,7 @@ std::string text_of(const std::vector<const char*>& members) {
 }
 
 /// The members by what they say, largest class first.
-std::vector<Calling> classes_of(const std::vector<Said>& all, const Ranks& ranks) {
+std::vector<Calling> classes_of(const std::vector<CallFingerprint>& all, const Ranks& ranks) {
     auto classes = std::vector<Calling>{};
     for (std::size_t i = 0; i < all.size(); ++i) {
         const auto same = [&](const Calling& each) { return compared(*each.said) == compared(all[i]); };
@@ -85,7 +85,7 @@ std::vector<Calling> classes_of(const std::vector<Said>& all, const Ranks& ranks
 
 }  // namespace
 
-Collectives::Collectives(Channel& channel, const Ranks& ranks, std::function<void(Part&)> settle)
+Collectives::Collectives(Channel& channel, const Ranks& ranks, std::function<void(CheckedCall&)> settle)
     : channel_(channel), ranks_(ranks), settle_(std::move(settle)) {}
 
 void Collectives::clear() {
@@ -102,10 +102,10 @@ void Collectives::advance() {
     }
 }
 
-void Collectives::wait(Duration deadline) {
+void Collectives::wait(Duration timeout) {
     if (!ticket_) begin();
     if (!ticket_) return;  // there was nothing to compare
-    channel_.wait(*ticket_, *queue_.front()->label, deadline);
+    channel_.wait(*ticket_, *queue_.front()->label, timeout);
     ticket_ = std::nullopt;
     conclude();
 }
@@ -119,13 +119,13 @@ void Collectives::begin() {
     const auto& part = *queue_.front();
     // It says itself who has not come; a comparison would wait for that member before it could.
     if (part.call.operation == Operation::monitored_barrier) return settle(nullptr);
-    said_ = said_of(part.call, *part.label);
+    fingerprints_ = said_of(part.call, *part.label);
     compare_hashes(Step::calls);
 }
 
 /// The complement turns a maximum into a minimum, so all members draw one conclusion from the same numbers.
 void Collectives::compare_hashes(Step step) {
-    const auto own = static_cast<std::int64_t>(hash(compared(said_)));
+    const auto own = static_cast<std::int64_t>(hash(compared(fingerprints_)));
     extremes_ = {own, ~own};
     start(step, {.operation = Operation::all_reduce,
                  .dtype = DType::i64,
@@ -158,11 +158,11 @@ void Collectives::exchange_counts() {
 
 void Collectives::complain() {
     const auto n = static_cast<std::size_t>(ranks_.size());
-    for (std::size_t i = 0; i < n && said_.from < 0; ++i)
+    for (std::size_t i = 0; i < n && fingerprints_.from < 0; ++i)
         if (given_[i] != expected_[i]) {
-            said_.from = static_cast<std::int64_t>(i);
-            said_.given = given_[i];
-            said_.expected = expected_[i];
+            fingerprints_.from = static_cast<std::int64_t>(i);
+            fingerprints_.given = given_[i];
+            fingerprints_.expected = expected_[i];
         }
     compare_hashes(Step::complaints);
 }
@@ -171,10 +171,10 @@ void Collectives::gather_details() {
     all_.resize(static_cast<std::size_t>(ranks_.size()));
     start(Step::details, {.operation = Operation::all_gather,
                           .dtype = DType::byte,
-                          .in = &said_,
+                          .in = &fingerprints_,
                           .out = all_.data(),
-                          .in_count = sizeof said_,
-                          .out_count = sizeof said_ * all_.size()});
+                          .in_count = sizeof fingerprints_,
+                          .out_count = sizeof fingerprints_ * all_.size()});
 }
 
 void Collectives::conclude() {
@@ -182,7 +182,7 @@ void Collectives::conclude() {
     switch (step_) {
         case Step::calls:
             if (!equal) return gather_details();
-            if (has_counts(said_.operation)) return exchange_counts();
+            if (has_counts(fingerprints_.operation)) return exchange_counts();
             return settle(nullptr);
         case Step::counts:
             return complain();
@@ -205,7 +205,7 @@ std::exception_ptr Collectives::disagreement() const {
     const auto where = cat(part.label->text(), ", group ", to_string(ranks_));
     auto lines = std::vector<std::string>{};
     auto odd = std::vector<int>{};
-    if (std::ranges::all_of(all_, [](const Said& said) { return said.from < 0; })) {
+    if (std::ranges::all_of(all_, [](const CallFingerprint& said) { return said.from < 0; })) {
         const auto classes = classes_of(all_, ranks_);
         for (const auto& each : classes) {
             lines.push_back(cat(text_of(each.ranks), text_of(each.members), ": ", text_of(*each.said)));

@@ -6,19 +6,19 @@
 #include <functional>
 #include <vector>
 
-#include "engine/checked/part.hpp"
+#include "engine/checked/checked_call.hpp"
 
 namespace rankmesh::detail {
 
 /// What a member says of a collective: the members' must be equal up to `member`.
-struct Said {
+struct CallFingerprint {
     Operation operation = Operation::barrier;
     DType dtype = DType::i32;
     Reduction reduction = Reduction::sum;
     Edge edge = Edge::wrap;
     std::int32_t argument = 0;
     std::uint64_t length = 0;  // of what all give alike
-    std::int64_t from = -1;    // the first position that gives this member another length than it counts on
+    std::int64_t from = -1;    // the first group rank that gives this member another length than it counts on
     std::uint64_t given = 0;
     std::uint64_t expected = 0;
     MemberText member = {};
@@ -32,14 +32,14 @@ struct Said {
 class Collectives {
 public:
     /// `settle` is called for each part, in order.
-    Collectives(Channel& channel, const Ranks& ranks, std::function<void(Part&)> settle);
+    Collectives(Channel& channel, const Ranks& ranks, std::function<void(CheckedCall&)> settle);
 
-    void add(Part& part) { queue_.push_back(&part); }
+    void add(CheckedCall& part) { queue_.push_back(&part); }
     /// Goes on as far as that takes no waiting.
     void advance();
     /// Waits for the step that the first part is in.
-    void wait(Duration deadline);
-    void withdraw(const Part& part) { std::erase(queue_, &part); }
+    void wait(Duration timeout);
+    void withdraw(const CheckedCall& part) { std::erase(queue_, &part); }
     /// Forgets all parts.
     void clear();
 
@@ -58,16 +58,16 @@ private:
 
     Channel& channel_;
     const Ranks ranks_;
-    const std::function<void(Part&)> settle_;
-    std::deque<Part*> queue_;
+    const std::function<void(CheckedCall&)> settle_;
+    std::deque<CheckedCall*> queue_;
     std::optional<std::uint64_t> ticket_;  // of the step that is under way
     Step step_ = Step::calls;
-    Said said_;  // of the first part, as all below
+    CallFingerprint fingerprints_;  // of the first part, as all below
     std::array<std::int64_t, 2> extremes_ = {};
-    std::vector<std::uint64_t> given_;     // by position, what that member gives to this one
+    std::vector<std::uint64_t> given_;     // by group rank, what that member gives to this one
     std::vector<std::uint64_t> expected_;  // what this one counts on
     std::vector<std::uint64_t> giving_;
-    std::vector<Said> all_;
+    std::vector<CallFingerprint> all_;
 };
 
 }  // namespace rankmesh::detail

@@ -4,42 +4,42 @@
 namespace rankmesh::detail {
 
 CheckedDeviceChannel::CheckedDeviceChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside,
-                                           const Ranks& ranks, int position, Duration deadline)
+                                           const Ranks& ranks, int group_rank, Duration timeout)
     : engine_(std::move(engine)),
-      position_(position),
-      deadline_(deadline),
-      comparer_(std::make_shared<Comparer>(std::move(beside), ranks, position, [](Part&) {})) {}
+      group_rank_(group_rank),
+      timeout_(timeout),
+      matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank, [](CheckedCall&) {})) {}
 
-void CheckedDeviceChannel::run(const Call& call, const Label& label, Duration deadline) {
-    compare({&call, 1}, label, deadline);
-    engine_->run(call, label, deadline);
+void CheckedDeviceChannel::run(const Call& call, const Label& label, Duration timeout) {
+    compare({&call, 1}, label, timeout);
+    engine_->run(call, label, timeout);
 }
 
 std::uint64_t CheckedDeviceChannel::start(std::span<const Call> calls, const Label& label) {
-    compare(calls, label, deadline_);
+    compare(calls, label, timeout_);
     return engine_->start(calls, label);
 }
 
-void CheckedDeviceChannel::compare(std::span<const Call> calls, const Label& label, Duration deadline) {
-    const auto lock = comparer_->lock();
-    auto parts = std::deque<Part>{};
+void CheckedDeviceChannel::compare(std::span<const Call> calls, const Label& label, Duration timeout) {
+    const auto lock = matcher_->lock();
+    auto parts = std::deque<CheckedCall>{};
     try {
         for (const auto& call : calls)
-            each_half(call, position_, [&](const Call& half) {
+            each_half(call, group_rank_, [&](const Call& half) {
                 const auto number = is_point_to_point(half.operation) ? ++messages_ : ++collectives_;
-                auto& part = parts.emplace_back(Part{.call = half, .label = &label, .number = number});
+                auto& part = parts.emplace_back(CheckedCall{.call = half, .label = &label, .number = number});
                 if (half.operation == Operation::send_recv)
                     part.settled = true;
                 else
-                    comparer_->add(part);
+                    matcher_->add(part);
             });
-        for (auto& part : parts) comparer_->settle(part, deadline);
-        for (auto& part : parts) comparer_->tell(part, deadline);
+        for (auto& part : parts) matcher_->settle(part, timeout);
+        for (auto& part : parts) matcher_->tell(part, timeout);
     } catch (...) {
-        for (auto& part : parts) comparer_->withdraw(part);
+        for (auto& part : parts) matcher_->withdraw(part);
         throw;
     }
-    if (comparer_->broken()) fail(comparer_->broken());
+    if (matcher_->broken()) fail(matcher_->broken());
     for (const auto& part : parts)
         if (part.error) std::rethrow_exception(part.error);
 }

@@ -16,10 +16,11 @@ Call carrying(Operation operation, Notice& notice, int peer) {
 
 }  // namespace
 
-Messages::Messages(Channel& channel, const Ranks& ranks, int position, std::function<void(Part&)> settle)
-    : channel_(channel), ranks_(ranks), position_(position), settle_(std::move(settle)) {}
+Messages::Messages(Channel& channel, const Ranks& ranks, int group_rank,
+                   std::function<void(CheckedCall&)> settle)
+    : channel_(channel), ranks_(ranks), group_rank_(group_rank), settle_(std::move(settle)) {}
 
-void Messages::add(Part& part) {
+void Messages::add(CheckedCall& part) {
     const auto& call = part.call;
     const auto receives = call.operation == Operation::recv;
     part.notice = {.receives = receives,
@@ -37,7 +38,7 @@ void Messages::add(Part& part) {
     settle(call.argument, lane, first);
 }
 
-void Messages::withdraw(Part& part) {
+void Messages::withdraw(CheckedCall& part) {
     for (auto& [peer, lane] : lanes_)
         for (auto& waiting : lane.waiting) std::erase(waiting, &part);
 }
@@ -64,10 +65,10 @@ void Messages::advance() {
         }
 }
 
-void Messages::wait(const Part& part, Duration deadline) {
+void Messages::wait(const CheckedCall& part, Duration timeout) {
     auto& lane = lanes_.at(part.call.argument);
     listen(part.call.argument, lane, *part.label);
-    channel_.wait(*lane.ticket, *part.label, deadline);
+    channel_.wait(*lane.ticket, *part.label, timeout);
     take(part.call.argument, lane);
 }
 
@@ -90,13 +91,13 @@ void Messages::settle(int peer, Lane& lane, const Notice& notice) {
     settle_(part);
 }
 
-std::exception_ptr Messages::disagreement(int peer, const Part& part, const Notice& notice,
+std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, const Notice& notice,
                                           std::uint64_t number) const {
     struct End {
         int rank;
         Notice notice;
     };
-    auto from = End{ranks_[position_], part.notice};
+    auto from = End{ranks_[group_rank_], part.notice};
     auto to = End{ranks_[peer], notice};
     if (part.notice.receives) std::swap(from, to);
     const auto text = [](const End& end) {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "engine/checked/part.hpp"
+#include "engine/checked/checked_call.hpp"
 
 namespace rankmesh::detail {
 
@@ -16,13 +16,13 @@ namespace rankmesh::detail {
 /// and one of the kind that nobody here waits for yet is kept.
 class Messages {
 public:
-    Messages(Channel& channel, const Ranks& ranks, int position, std::function<void(Part&)> settle);
+    Messages(Channel& channel, const Ranks& ranks, int group_rank, std::function<void(CheckedCall&)> settle);
 
-    void add(Part& part);
+    void add(CheckedCall& part);
     void advance();
     /// Waits for a notice from the other end of `part`.
-    void wait(const Part& part, Duration deadline);
-    void withdraw(Part& part);
+    void wait(const CheckedCall& part, Duration timeout);
+    void withdraw(CheckedCall& part);
     void clear();
 
 private:
@@ -30,7 +30,7 @@ private:
     struct Lane {
         Notice incoming = {};
         std::optional<std::uint64_t> ticket = std::nullopt;
-        std::array<std::deque<Part*>, 2> waiting = {};
+        std::array<std::deque<CheckedCall*>, 2> waiting = {};
         std::array<std::deque<Notice>, 2> early = {};
         std::array<std::uint64_t, 2> numbers = {};
         bool is_awaited() const { return !waiting[0].empty() || !waiting[1].empty(); }
@@ -39,14 +39,14 @@ private:
     void listen(int peer, Lane& lane, const Label& label);
     void take(int peer, Lane& lane);
     void settle(int peer, Lane& lane, const Notice& notice);
-    std::exception_ptr disagreement(int peer, const Part& part, const Notice& notice,
+    std::exception_ptr disagreement(int peer, const CheckedCall& part, const Notice& notice,
                                     std::uint64_t number) const;
 
     Channel& channel_;
     const Ranks ranks_;
-    const int position_;
-    const std::function<void(Part&)> settle_;
-    std::map<int, Lane> lanes_;  // by position
+    const int group_rank_;
+    const std::function<void(CheckedCall&)> settle_;
+    std::map<int, Lane> lanes_;  // by group rank
 };
 
 }  // namespace rankmesh::detail

@@ -20,38 +20,41 @@ bool is_posted(Operation operation) { return is_point_to_point(operation) || ope
 
 }  // namespace
 
-GlooChannel::GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks, std::shared_ptr<Ended> ended)
-    : wires_(std::move(wires)), ranks_(std::move(ranks)), lookout_(wires_, ranks_, std::move(ended)) {}
+GlooChannel::GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
+                         std::shared_ptr<Ended> ended)
+    : connections_(std::move(connections)),
+      ranks_(std::move(ranks)),
+      monitor_(connections_, ranks_, std::move(ended)) {}
 
 GlooChannel::~GlooChannel() {
-    lookout_.change([this] { stopping_ = true; });
+    monitor_.change([this] { stopping_ = true; });
     for (auto& worker : workers_) worker.join();
 }
 
 void GlooChannel::fail_with(const std::string& text, const Label& label) {
-    lookout_.explain(text);
+    monitor_.explain(text);
     try {
-        lookout_.throw_verdict(label);
+        monitor_.throw_failure(label);
     } catch (...) {
         fail(std::current_exception());
         throw;
     }
 }
 
-void GlooChannel::run(const Call& call, const Label& label, Duration deadline) {
-    if (is_posted(call.operation)) return wait(start({&call, 1}, label), label, deadline);
-    if (lookout_.is_broken()) fail_with({}, label);
-    lookout_.calls(++collectives_);
-    lookout_.wait_for({.call = &call, .label = &label, .number = collectives_, .deadline = deadline});
+void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
+    if (is_posted(call.operation)) return wait(start({&call, 1}, label), label, timeout);
+    if (monitor_.is_broken()) fail_with({}, label);
+    monitor_.calls(++collectives_);
+    monitor_.wait_for({.call = &call, .label = &label, .number = collectives_, .timeout = timeout});
     try {
-        run_collective(call, wires_, static_cast<std::uint32_t>(collectives_));
+        run_collective(call, connections_, static_cast<std::uint32_t>(collectives_));
     } catch (const std::exception& error) {
         const auto text = std::string(error.what());
-        lookout_.explain(text);  // while its deadline still runs
-        lookout_.arrive();
+        monitor_.explain(text);  // while its timeout still runs
+        monitor_.arrive();
         fail_with(text, label);
     }
-    lookout_.arrive();
+    monitor_.arrive();
 }
 
 GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
@@ -76,8 +79,8 @@ void GlooChannel::post(Started& started) {
     auto to = -1;
     auto from = -1;
     if (shifts) {
-        to = shifted(wires_->rank, call.argument, wires_->size, call.edge);
-        from = shifted(wires_->rank, -std::int64_t{call.argument}, wires_->size, call.edge);
+        to = shifted(connections_->rank, call.argument, connections_->size, call.edge);
+        from = shifted(connections_->rank, -std::int64_t{call.argument}, connections_->size, call.edge);
     } else {
         if (call.operation != Operation::recv) to = call.argument;
         if (call.operation == Operation::recv) from = call.argument;
@@ -88,7 +91,7 @@ void GlooChannel::post(Started& started) {
         started.held.assign(in, in + call.in_bytes());
         in = started.held.data();
     }
-    if (to == wires_->rank && from == wires_->rank) {  // a shift by a multiple of the size
+    if (to == connections_->rank && from == connections_->rank) {  // a shift by a multiple of the size
         if (call.out != call.in && call.in_bytes() > 0)
             std::copy_n(in, call.in_bytes(), static_cast<char*>(call.out));
         return;
@@ -96,17 +99,17 @@ void GlooChannel::post(Started& started) {
     const auto slot = shifts ? shift_slot : message_slot;
     if (from >= 0) {
         auto& half =
-            started.halves.emplace_back(Half{wires_->buffer(call.out, call.out_bytes()), from, true});
+            started.halves.emplace_back(Half{connections_->buffer(call.out, call.out_bytes()), from, true});
         half.buffer->recv(from, slot);
     }
     if (to >= 0) {
-        auto& half = started.halves.emplace_back(Half{wires_->buffer(in, call.in_bytes()), to, false});
+        auto& half = started.halves.emplace_back(Half{connections_->buffer(in, call.in_bytes()), to, false});
         half.buffer->send(to, slot);
     }
 }
 
 std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label) {
-    if (lookout_.is_broken()) fail_with({}, label);
+    if (monitor_.is_broken()) fail_with({}, label);
     auto made = std::make_unique<Ticket>();
     auto& ticket = *made;
     auto runs = std::vector<Started*>{};
@@ -120,13 +123,13 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
         }
     } catch (const std::exception& error) {
         const auto text = std::string(error.what());
-        lookout_.explain(text);  // from here on Gloo touches no buffer
+        monitor_.explain(text);  // from here on Gloo touches no buffer
         fail_with(text, label);
     }
-    lookout_.calls(collectives_);
+    monitor_.calls(collectives_);
     if (!runs.empty()) {
         ticket.open = static_cast<int>(runs.size());
-        const auto more = lookout_.change([&] {
+        const auto more = monitor_.change([&] {
             for (auto* started : runs) queue_.emplace_back(&ticket, started);
             return idle_ < queue_.size() && workers_.size() < most_workers;
         });
@@ -140,7 +143,7 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
 void GlooChannel::work() {
     for (;;) {
         auto next = std::pair<Ticket*, Started*>{};
-        lookout_.wait([&, idle = false]() mutable {
+        monitor_.wait([&, idle = false]() mutable {
             if (!idle) ++idle_;
             idle = true;
             if (queue_.empty()) return stopping_;
@@ -151,14 +154,15 @@ void GlooChannel::work() {
         });
         if (!next.first) return;
         auto& [ticket, started] = next;
-        auto failed = lookout_.is_broken();
+        auto failed = monitor_.is_broken();
         try {
-            if (!failed) run_collective(started->call, wires_, static_cast<std::uint32_t>(started->number));
+            if (!failed)
+                run_collective(started->call, connections_, static_cast<std::uint32_t>(started->number));
         } catch (const std::exception& error) {
             failed = true;
-            lookout_.explain(error.what());
+            monitor_.explain(error.what());
         }
-        lookout_.change([failed, ended = ticket] {
+        monitor_.change([failed, ended = ticket] {
             if (failed) ended->failed = true;
             --ended->open;
         });
@@ -168,7 +172,7 @@ void GlooChannel::work() {
 void GlooChannel::finish_messages(Ticket& ticket, bool tells) {
     for (auto& started : ticket.started)
         for (auto& half : started.halves) {
-            if (tells && is_point_to_point(started.call.operation)) lookout_.await(half.position);
+            if (tells && is_point_to_point(started.call.operation)) monitor_.await(half.group_rank);
             if (half.receives)
                 half.buffer->waitRecv();
             else
@@ -176,24 +180,24 @@ void GlooChannel::finish_messages(Ticket& ticket, bool tells) {
         }
 }
 
-void GlooChannel::wait(std::uint64_t number, const Label& label, Duration deadline) {
+void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeout) {
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     const auto& first = ticket.started.front();
-    lookout_.wait_for({.call = &first.call, .label = &label, .number = first.number, .deadline = deadline});
+    monitor_.wait_for({.call = &first.call, .label = &label, .number = first.number, .timeout = timeout});
     try {
         if (ticket.watcher.joinable())
             ticket.watcher.join();
         else
             finish_messages(ticket, true);
-        lookout_.await(-1);
-        lookout_.wait([&] { return ticket.open == 0; });
+        monitor_.await(-1);
+        monitor_.wait([&] { return ticket.open == 0; });
     } catch (const std::exception& error) {
-        lookout_.explain(error.what());
-        lookout_.wait([&] { return ticket.open == 0; });  // the channel's thread has got the same
+        monitor_.explain(error.what());
+        monitor_.wait([&] { return ticket.open == 0; });  // the channel's thread has got the same
         ticket.failed = true;
     }
-    lookout_.arrive();
+    monitor_.arrive();
     const auto failed = ticket.failed;
     tickets_.erase(found);
     if (failed) fail_with({}, label);
@@ -205,41 +209,41 @@ bool GlooChannel::done(std::uint64_t number) {
         std::ranges::any_of(ticket.started, [](const Started& started) { return !started.halves.empty(); });
     // Gloo can be asked whether a message is done only by waiting for it.
     if (posted && !ticket.watcher.joinable()) {
-        lookout_.change([&] { ++ticket.open; });
+        monitor_.change([&] { ++ticket.open; });
         ticket.watcher = std::thread([this, &ticket] {
             auto failed = false;
             try {
                 finish_messages(ticket, false);
             } catch (const std::exception& error) {
                 failed = true;
-                lookout_.explain(error.what());
+                monitor_.explain(error.what());
             }
-            lookout_.change([&] {
+            monitor_.change([&] {
                 if (failed) ticket.failed = true;
                 --ticket.open;
             });
         });
     }
-    return lookout_.is_broken() || lookout_.change([&] { return ticket.open == 0; });
+    return monitor_.is_broken() || monitor_.change([&] { return ticket.open == 0; });
 }
 
 void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     if (!done(number))
-        lookout_.condemn({.kind = Verdict::Kind::lost,
-                          .why = cat("rank ", rank(), " left by an exception with a pending ",
-                                     to_string(ticket.started.front().call), " on ", label.text()),
-                          .lost = {rank()}});
+        monitor_.fail({.kind = Failure::Kind::lost,
+                       .why = cat("rank ", rank(), " left by an exception with a pending ",
+                                  to_string(ticket.started.front().call), " on ", label.text()),
+                       .lost = {rank()}});
     if (ticket.watcher.joinable()) ticket.watcher.join();
-    lookout_.wait([&] { return ticket.open == 0; });
+    monitor_.wait([&] { return ticket.open == 0; });
     tickets_.erase(found);
 }
 
 void GlooChannel::leave() noexcept {
-    lookout_.condemn({.kind = Verdict::Kind::lost,
-                      .why = cat("rank ", rank(), " left by an exception"),
-                      .lost = {rank()}});
+    monitor_.fail({.kind = Failure::Kind::lost,
+                   .why = cat("rank ", rank(), " left by an exception"),
+                   .lost = {rank()}});
 }
 
 }  // namespace rankmesh::detail

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/channel.hpp"
-#include "engine/gloo/lookout.hpp"
-#include "engine/gloo/wires.hpp"
+#include "engine/gloo/monitor/peer_monitor.hpp"
+#include "engine/gloo/transport/connections.hpp"
 
 namespace rankmesh::detail {
 
@@ -21,17 +21,18 @@ namespace rankmesh::detail {
 /// wait for another.
 class GlooChannel final : public Channel {
 public:
-    GlooChannel(std::shared_ptr<Wires> wires, std::vector<int> ranks, std::shared_ptr<Ended> ended);
+    GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
+                std::shared_ptr<Ended> ended);
     ~GlooChannel() override;
 
-    void run(const Call& call, const Label& label, Duration deadline) override;
+    void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
-    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override {
-        if (lookout_.is_broken()) lookout_.throw_verdict(label);
+        if (monitor_.is_broken()) monitor_.throw_failure(label);
     }
 
 private:
@@ -39,7 +40,7 @@ private:
     /// Half of a message.
     struct Half {
         Buffer buffer;
-        int position;  // of the other end
+        int group_rank;  // of the other end
         bool receives;
     };
     struct Started {
@@ -62,17 +63,17 @@ private:
     void finish_messages(Ticket& ticket, bool tells);
     void work();
     [[noreturn]] void fail_with(const std::string& text, const Label& label);
-    int rank() const { return ranks_[static_cast<std::size_t>(wires_->rank)]; }
+    int rank() const { return ranks_[static_cast<std::size_t>(connections_->rank)]; }
 
-    const std::shared_ptr<Wires> wires_;
+    const std::shared_ptr<Connections> connections_;
     const std::vector<int> ranks_;
-    Lookout lookout_;
+    PeerMonitor monitor_;
     std::uint64_t collectives_ = 0;
     std::uint64_t messages_ = 0;
     std::map<std::uint64_t, std::unique_ptr<Ticket>> tickets_;
     std::uint64_t next_ticket_ = 0;
 
-    // Under the lookout's lock.
+    // Under the monitor's lock.
     std::deque<std::pair<Ticket*, Started*>> queue_;
     bool stopping_ = false;
     std::size_t idle_ = 0;  // threads that wait for a collective

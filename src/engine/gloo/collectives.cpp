@@ -60,11 +60,11 @@ T* as(const void* data) {
     return static_cast<T*>(const_cast<void*>(data));
 }
 
-void all_reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    if (wires->size <= most_members_in_one_step &&
-        call.in_bytes() * static_cast<std::size_t>(wires->size - 1) <= most_in_one_step)
-        return fan_in(call, wires, tag, 0);
-    auto options = ::gloo::AllreduceOptions(wires);
+void all_reduce(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    if (connections->size <= most_members_in_one_step &&
+        call.in_bytes() * static_cast<std::size_t>(connections->size - 1) <= most_in_one_step)
+        return fan_in(call, connections, tag, 0);
+    auto options = ::gloo::AllreduceOptions(connections);
     with_width(size_of(call.dtype), [&]<class T>(T*) {
         if (call.in != call.out) options.setInput(as<T>(call.in), call.in_count);
         options.setOutput(as<T>(call.out), call.in_count);
@@ -77,12 +77,12 @@ void all_reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint
     ::gloo::allreduce(options);
 }
 
-void reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    const auto root = call.argument == wires->rank;
+void reduce(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    const auto root = call.argument == connections->rank;
     // Every member collects a part of the result.
     auto scratch = std::vector<Byte>(root ? 0 : call.in_bytes());
     auto* out = root ? call.out : scratch.data();
-    auto options = ::gloo::ReduceOptions(wires);
+    auto options = ::gloo::ReduceOptions(connections);
     with_width(size_of(call.dtype), [&]<class T>(T*) {
         if (call.in != out) options.setInput(as<T>(call.in), call.in_count);
         options.setOutput(as<T>(out), call.in_count);
@@ -94,41 +94,41 @@ void reduce(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t
 }
 
 /// In each round a member adds what those twice as far before it have in common.
-void scan(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+void scan(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     if (call.in != call.out) std::memcpy(call.out, call.in, call.in_bytes());
     auto before = std::vector<Byte>(call.in_bytes());
     auto slot = (std::uint64_t{0x43} << 56) + (std::uint64_t{tag} << 8);
-    for (int step = 1; step < wires->size; step *= 2, ++slot) {
-        const auto sends = wires->rank + step < wires->size;
-        const auto receives = wires->rank >= step;
-        const auto out = wires->buffer(call.out, call.out_bytes());
-        const auto in = wires->buffer(before.data(), before.size());
-        if (receives) in->recv(wires->rank - step, slot);
-        if (sends) out->send(wires->rank + step, slot);
+    for (int step = 1; step < connections->size; step *= 2, ++slot) {
+        const auto sends = connections->rank + step < connections->size;
+        const auto receives = connections->rank >= step;
+        const auto out = connections->buffer(call.out, call.out_bytes());
+        const auto in = connections->buffer(before.data(), before.size());
+        if (receives) in->recv(connections->rank - step, slot);
+        if (sends) out->send(connections->rank + step, slot);
         if (receives) in->waitRecv();
         if (sends) out->waitSend();
         if (receives) reduce_into(call.reduction, call.dtype, before.data(), call.out, call.out_count);
     }
     // The truth of one number is 0 or 1, as that of several is.
-    if (wires->rank == 0 && call.reduction >= Reduction::logical_and)
+    if (connections->rank == 0 && call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }
 
-void gather(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::GatherOptions(wires);
+void gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::GatherOptions(connections);
     options.setInput(bytes(call.in), call.in_bytes());
-    if (call.argument == wires->rank)
-        options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(wires->size));
+    if (call.argument == connections->rank)
+        options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(connections->size));
     options.setRoot(call.argument);
     options.setTag(tag);
     ::gloo::gather(options);
 }
 
-void scatter(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::ScatterOptions(wires);
-    if (call.argument == wires->rank) {
+void scatter(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::ScatterOptions(connections);
+    if (call.argument == connections->rank) {
         auto parts = std::vector<Byte*>{};
-        for (int i = 0; i < wires->size; ++i)
+        for (int i = 0; i < connections->size; ++i)
             parts.push_back(bytes(call.in) + static_cast<std::size_t>(i) * call.out_bytes());
         options.setInputs(parts, call.out_bytes());
     }
@@ -138,19 +138,19 @@ void scatter(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_
     ::gloo::scatter(options);
 }
 
-void broadcast(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::BroadcastOptions(wires);
+void broadcast(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::BroadcastOptions(connections);
     options.setOutput(bytes(call.out), call.out_bytes());
     options.setRoot(call.argument);
     options.setTag(tag);
     ::gloo::broadcast(options);
 }
 
-void all_gather(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::AllgatherOptions(wires);
-    const auto* own = bytes(call.out) + static_cast<std::size_t>(wires->rank) * call.in_bytes();
+void all_gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::AllgatherOptions(connections);
+    const auto* own = bytes(call.out) + static_cast<std::size_t>(connections->rank) * call.in_bytes();
     if (call.in != own) options.setInput(bytes(call.in), call.in_bytes());
-    options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(wires->size));
+    options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(connections->size));
     options.setTag(tag);
     ::gloo::allgather(options);
 }
@@ -164,19 +164,19 @@ std::vector<Count> lengths(const Call& call, const std::size_t* counts, int memb
     return list;
 }
 
-void all_gather_v(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::AllgathervOptions(wires);
-    const auto parts = lengths<std::size_t>(call, call.out_counts, wires->size);
+void all_gather_v(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::AllgathervOptions(connections);
+    const auto parts = lengths<std::size_t>(call, call.out_counts, connections->size);
     const auto* own = bytes(call.out);
-    for (int i = 0; i < wires->rank; ++i) own += parts[static_cast<std::size_t>(i)];
+    for (int i = 0; i < connections->rank; ++i) own += parts[static_cast<std::size_t>(i)];
     if (call.in != own) options.setInput(bytes(call.in), call.in_bytes());
     options.setOutput(bytes(call.out), parts);
     options.setTag(tag);
     ::gloo::allgatherv(options);
 }
 
-void all_to_all(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::AlltoallOptions(wires);
+void all_to_all(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::AlltoallOptions(connections);
     auto held = std::vector<Byte>{};
     auto* in = bytes(call.in);
     if (call.in == call.out) {
@@ -189,31 +189,31 @@ void all_to_all(const Call& call, const std::shared_ptr<Wires>& wires, std::uint
     ::gloo::alltoall(options);
 }
 
-void all_to_all_v(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::AlltoallvOptions(wires);
-    options.setInput(bytes(call.in), lengths<std::int64_t>(call, call.in_counts, wires->size));
-    options.setOutput(bytes(call.out), lengths<std::int64_t>(call, call.out_counts, wires->size));
+void all_to_all_v(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::AlltoallvOptions(connections);
+    options.setInput(bytes(call.in), lengths<std::int64_t>(call, call.in_counts, connections->size));
+    options.setOutput(bytes(call.out), lengths<std::int64_t>(call, call.out_counts, connections->size));
     options.setTag(tag);
     ::gloo::alltoallv(options);
 }
 
-void barrier(const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
-    auto options = ::gloo::BarrierOptions(wires);
+void barrier(const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto options = ::gloo::BarrierOptions(connections);
     options.setTag(tag);
     ::gloo::barrier(options);
 }
 
 }  // namespace
 
-void run_collective(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag) {
+void run_collective(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     switch (call.operation) {
         case Operation::barrier:
         case Operation::monitored_barrier:
-            return barrier(wires, tag);
+            return barrier(connections, tag);
         case Operation::all_gather_v:
-            return all_gather_v(call, wires, tag);
+            return all_gather_v(call, connections, tag);
         case Operation::all_to_all_v:
-            return all_to_all_v(call, wires, tag);
+            return all_to_all_v(call, connections, tag);
         default:
             break;
     }
@@ -221,33 +221,33 @@ void run_collective(const Call& call, const std::shared_ptr<Wires>& wires, std::
     if (call.in_count == 0 && call.out_count == 0) return;
     switch (call.operation) {
         case Operation::all_reduce:
-            all_reduce(call, wires, tag);
+            all_reduce(call, connections, tag);
             break;
         case Operation::reduce:
-            reduce(call, wires, tag);
+            reduce(call, connections, tag);
             break;
         case Operation::scan:
-            scan(call, wires, tag);
+            scan(call, connections, tag);
             break;
         case Operation::reduce_scatter:
-            fan_in(call, wires, tag, call.out_bytes());  // Gloo has it for its old buffers only
+            fan_in(call, connections, tag, call.out_bytes());  // Gloo has it for its old buffers only
             break;
         case Operation::broadcast:
-            return broadcast(call, wires, tag);
+            return broadcast(call, connections, tag);
         case Operation::all_gather:
-            return all_gather(call, wires, tag);
+            return all_gather(call, connections, tag);
         case Operation::gather:
-            return gather(call, wires, tag);
+            return gather(call, connections, tag);
         case Operation::scatter:
-            return scatter(call, wires, tag);
+            return scatter(call, connections, tag);
         case Operation::all_to_all:
-            return all_to_all(call, wires, tag);
+            return all_to_all(call, connections, tag);
         default:
             return;
     }
     if (call.reduction == Reduction::mean &&
-        (call.operation != Operation::reduce || call.argument == wires->rank))
-        divide(call.dtype, call.out, call.out_count, wires->size);
+        (call.operation != Operation::reduce || call.argument == connections->rank))
+        divide(call.dtype, call.out, call.out_count, connections->size);
 }
 
 }  // namespace rankmesh::detail

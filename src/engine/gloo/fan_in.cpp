@@ -23,21 +23,22 @@ std::size_t segment_of(std::size_t bytes, int members) {
 
 class FanIn {
 public:
-    FanIn(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag, std::size_t stride)
+    FanIn(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag,
+          std::size_t stride)
         : call_(call),
-          own_(static_cast<const char*>(call.in) + static_cast<std::size_t>(wires->rank) * stride),
+          own_(static_cast<const char*>(call.in) + static_cast<std::size_t>(connections->rank) * stride),
           stride_(stride),
           slot_(fan_in_slot + (std::uint64_t{tag} << 8)),
-          members_(wires->size),
-          member_(wires->rank),
-          segment_(segment_of(call.out_bytes(), wires->size)) {
+          members_(connections->size),
+          member_(connections->rank),
+          segment_(segment_of(call.out_bytes(), connections->size)) {
         // The next segment is on its way while one is combined.
         for (auto& each : turns_) {
             if (&each != &turns_.front() && segment_ == call.out_bytes()) break;
             const auto size = segment_ * static_cast<std::size_t>(members_);
             each.held = std::make_unique_for_overwrite<char[]>(size);
-            each.received = wires->buffer(each.held.get(), size);
-            each.sent = wires->buffer(call.in, call.in_bytes());
+            each.received = connections->buffer(each.held.get(), size);
+            each.sent = connections->buffer(call.in, call.in_bytes());
         }
     }
 
@@ -97,8 +98,9 @@ private:
 
 }  // namespace
 
-void fan_in(const Call& call, const std::shared_ptr<Wires>& wires, std::uint32_t tag, std::size_t stride) {
-    FanIn(call, wires, tag, stride).run();
+void fan_in(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag,
+            std::size_t stride) {
+    FanIn(call, connections, tag, stride).run();
 }
 
 }  // namespace rankmesh::detail

@@ -3,36 +3,39 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
-#include "engine/gloo/file_store.hpp"
-#include "engine/gloo/meeting.hpp"
-#include "engine/gloo/pmix_rendezvous.hpp"
-#include "engine/gloo/redis_store.hpp"
-#include "engine/gloo/store_rendezvous.hpp"
 #include "engine/gloo/world.hpp"
+#include "engine/rendezvous/file_store.hpp"
+#include "engine/rendezvous/pmix_rendezvous.hpp"
+#include "engine/rendezvous/redis_store.hpp"
+#include "engine/rendezvous/rendezvous_config.hpp"
+#include "engine/rendezvous/store_rendezvous.hpp"
 
 namespace rankmesh::gloo {
 namespace {
 
-std::shared_ptr<detail::Store> store_of(const detail::Met& met) {
-    if (met.size == 1) return nullptr;
-    if (detail::is_url(met.store)) return detail::redis_store(detail::RedisUrl::parse(met.store), met.job);
-    return std::make_shared<detail::FileStore>(met.store, met.job);
+std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config) {
+    if (config.size == 1) return nullptr;
+    if (detail::is_url(config.store))
+        return detail::redis_store(detail::RedisUrl::parse(config.store), config.job);
+    return std::make_shared<detail::FileStore>(config.store, config.job);
 }
 
-std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::Met& met, detail::Duration deadline) {
-    if (met.pmix) return std::make_unique<detail::PmixRendezvous>(met.pmix, deadline);
-    return std::make_unique<detail::StoreRendezvous>(store_of(met), met.rank, met.size, deadline);
+std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::RendezvousConfig& config,
+                                                  detail::Duration timeout) {
+    if (config.pmix) return std::make_unique<detail::PmixRendezvous>(config.pmix, timeout);
+    return std::make_unique<detail::StoreRendezvous>(store_of(config), config.rank, config.size, timeout);
 }
 
-std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const WorldOptions& given) {
+std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezvous,
+                                                const WorldOptions& given) {
     const auto options = detail::settled(given);
-    const auto met = detail::meet(meeting);
-    if (!meeting.size) check_announced("gloo", met.size);
-    auto state =
-        std::make_shared<detail::GlooWorld>(rendezvous_of(met, options.deadline), met.interface, options);
+    const auto config = detail::resolve(rendezvous);
+    if (!rendezvous.size) check_announced("gloo", config.size);
+    auto state = std::make_shared<detail::GlooWorld>(rendezvous_of(config, options.timeout), config.interface,
+                                                     options);
     state->log(
-        detail::cat("rank ", met.rank),
-        detail::cat("meets by ", met.text(), state->address().empty() ? "" : ", on ", state->address()));
+        detail::cat("rank ", config.rank),
+        detail::cat("meets by ", config.text(), state->address().empty() ? "" : ", on ", state->address()));
     return state;
 }
 
@@ -40,7 +43,7 @@ std::shared_ptr<detail::WorldState> whole_world(const Meeting& meeting, const Wo
 
 bool is_built() { return true; }
 
-World::World(const Meeting& meeting, const WorldOptions& options)
-    : rankmesh::World(whole_world(meeting, options)) {}
+World::World(const RendezvousOptions& rendezvous, const WorldOptions& options)
+    : rankmesh::World(whole_world(rendezvous, options)) {}
 
 }  // namespace rankmesh::gloo

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/gloo.hpp>
 
-#include "engine/gloo/meeting.hpp"
+#include "engine/rendezvous/rendezvous_config.hpp"
 
 namespace rankmesh {
 
-bool detail::is_place_known() { return false; }
+bool detail::has_rendezvous() { return false; }
 
 namespace gloo {
 
 bool is_built() { return false; }
 
-World::World(const Meeting&, const WorldOptions&) : rankmesh::World(nullptr) {
+World::World(const RendezvousOptions&, const WorldOptions&) : rankmesh::World(nullptr) {
     throw NotBuilt(
         "this build of rankmesh has no Gloo; configure with -DRANKMESH_GLOO=ON where libgloo-dev is "
         "installed");

@@ -8,9 +8,9 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/descriptors.hpp"
-#include "engine/gloo/hosts.hpp"
-#include "engine/gloo/network.hpp"
+#include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
+#include "engine/rendezvous/hosts.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
@@ -18,38 +18,38 @@ namespace {
 
 constexpr auto longest_host = std::size_t{255};
 
-/// Throws Misuse if the connections of these groups are more descriptors than this process may open.
+/// Throws UsageError if the connections of these groups are more descriptors than this process may open.
 void check_descriptors(std::span<const ChannelRequest> requests) {
     auto groups = std::vector<Connected>{};
     for (const auto& request : requests)
         groups.push_back({request.label->text(), request.label->ranks.size()});
     const auto found = descriptors_of(groups);
-    if (!found.shortage.empty()) throw Misuse(found.shortage);
+    if (!found.shortage.empty()) throw UsageError(found.shortage);
 }
 
 /// What a rank tells the others of one group: how each of its members reaches it.
-void add_invitations(std::string& note, int item, const Wires& wires) {
-    for (int i = 0; i < wires.size; ++i) {
-        if (i == wires.rank) continue;
-        const auto invitation = wires.invitation_for(i);
-        append(note, cat(item, " ", i, " ", invitation.size(), " "));
-        note += invitation;
+void add_endpoints(std::string& entry, int item, const Connections& connections) {
+    for (int i = 0; i < connections.size; ++i) {
+        if (i == connections.rank) continue;
+        const auto endpoint = connections.endpoint_for(i);
+        append(entry, cat(item, " ", i, " ", endpoint.size(), " "));
+        entry += endpoint;
     }
 }
 
-/// How `position` reaches the writer of a note in the group of that item, "" if it says nothing of it.
-std::string invitation_in(const std::string& note, int item, int position) {
-    for (std::size_t at = 0; at < note.size();) {
+/// How `group_rank` reaches the writer of an entry in the group of that item, "" if it says nothing of it.
+std::string endpoint_in(const std::string& entry, int item, int group_rank) {
+    for (std::size_t at = 0; at < entry.size();) {
         const auto next = [&] {
-            const auto end = note.find(' ', at);
-            const auto value = std::stoi(note.substr(at, end - at));
+            const auto end = entry.find(' ', at);
+            const auto value = std::stoi(entry.substr(at, end - at));
             at = end + 1;
             return value;
         };
         const auto own_item = next();
-        const auto own_position = next();
+        const auto own_group_rank = next();
         const auto length = static_cast<std::size_t>(next());
-        if (own_item == item && own_position == position) return note.substr(at, length);
+        if (own_item == item && own_group_rank == group_rank) return entry.substr(at, length);
         at += length;
     }
     return {};
@@ -110,62 +110,65 @@ void GlooWorld::max(std::array<std::int64_t, 4>& values) {
 
 void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest> requests) {
     announced_.clear();
-    notes_.clear();
-    note_ = cat("wires.", key);
+    entries_.clear();
+    entry_ = cat("connections.", key);
     check_descriptors(requests);
-    auto note = std::string{};
+    auto entry = std::string{};
     for (const auto& request : requests) {
         try {
-            auto wires = std::make_shared<Wires>(network_, request.position, request.label->ranks.size());
-            add_invitations(note, request.item, *wires);
-            announced_[request.key] = std::move(wires);
+            auto connections =
+                std::make_shared<Connections>(network_, request.group_rank, request.label->ranks.size());
+            add_endpoints(entry, request.item, *connections);
+            announced_[request.key] = std::move(connections);
         } catch (const std::exception& error) {
-            throw Misuse(
-                cat("the connections of ", request.label->text(), " can not be made: ", error.what()));
+            throw UsageError(
+                cat("the connections of ", request.label->text(), " cannot be made: ", error.what()));
         }
     }
-    if (!requests.empty()) rendezvous_->publish(note_, note);
+    if (!requests.empty()) rendezvous_->publish(entry_, entry);
 }
 
-void GlooWorld::connect(Wires& wires, const ChannelRequest& request, const std::string& note) {
+void GlooWorld::connect(Connections& connections, const ChannelRequest& request, const std::string& entry) {
     const auto& ranks = request.label->ranks;
     const auto phase = cat("join, connecting ", request.label->text());
-    const auto until = from_now(options.deadline);
+    const auto until = from_now(options.timeout);
     const auto members = ranks.list();
     const auto late = [&](const std::vector<int>& arrived, const std::vector<int>& missing) {
-        return Deadline(
-            cat("the deadline of ", to_text(options.deadline), " passed in ", phase, " on rank ", rank(),
+        return Timeout(
+            cat("the timeout of ", to_text(options.timeout), " expired in ", phase, " on rank ", rank(),
                 ": arrived ", ranks_to_string(arrived), ", missing ", request.label->named(missing)),
             arrived, missing);
     };
     auto unread = members;
-    std::erase_if(unread, [&](int each) { return each == rank() || notes_.contains(each); });
+    std::erase_if(unread, [&](int each) { return each == rank() || entries_.contains(each); });
     try {
-        const auto texts = rendezvous_->fetch(phase, unread, note, members, until);
-        for (std::size_t i = 0; i < unread.size(); ++i) notes_[unread[i]] = texts[i];
-    } catch (const Deadline& deadline) {
-        throw late(deadline.arrived, deadline.missing);
+        const auto texts = rendezvous_->fetch(phase, unread, entry, members, until);
+        for (std::size_t i = 0; i < unread.size(); ++i) entries_[unread[i]] = texts[i];
+    } catch (const Timeout& timeout) {
+        throw late(timeout.arrived, timeout.missing);
     }
-    auto invitations = std::vector<std::string>(members.size());
+    auto endpoints = std::vector<std::string>(members.size());
     for (int i = 0; i < ranks.size(); ++i) {
-        if (i == request.position) continue;
-        auto& invitation = invitations[static_cast<std::size_t>(i)];
-        invitation = invitation_in(notes_.at(ranks[i]), request.item, request.position);
-        if (invitation.empty())
+        if (i == request.group_rank) continue;
+        auto& endpoint = endpoints[static_cast<std::size_t>(i)];
+        endpoint = endpoint_in(entries_.at(ranks[i]), request.item, request.group_rank);
+        if (endpoint.empty())
             throw EngineFailure(cat(phase, " on rank ", rank(), " failed: rank ",
                                     request.label->named({ranks[i]}), " has announced no connection for it"));
     }
     try {
         auto arrived = members;
         auto missing = std::vector<int>{};
-        for (const auto position : wires.connect(invitations, until)) missing.push_back(ranks[position]);
+        for (const auto group_rank : connections.connect(endpoints, until))
+            missing.push_back(ranks[group_rank]);
         if (missing.empty()) return;
         std::erase_if(arrived, [&](int each) { return std::ranges::count(missing, each) > 0; });
         throw late(arrived, missing);
-    } catch (const Wires::Unreachable& error) {
-        throw Lost(cat(phase, " on rank ", rank(), " failed: rank ",
-                       request.label->named({ranks[error.position]}), " can not be reached: ", error.why),
-                   {ranks[error.position]});
+    } catch (const Connections::Unreachable& error) {
+        throw PeerLost(
+            cat(phase, " on rank ", rank(), " failed: rank ", request.label->named({ranks[error.group_rank]}),
+                " cannot be reached: ", error.why),
+            {ranks[error.group_rank]});
     }
 }
 
@@ -176,16 +179,16 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
         announce(request.key, {&request, 1});
         found = announced_.find(request.key);
     }
-    const auto wires = found->second;
+    const auto connections = found->second;
     announced_.erase(found);
-    connect(*wires, request, note_);
+    connect(*connections, request, entry_);
     auto channel = std::shared_ptr<GlooChannel>{};
     try {
-        channel = std::make_shared<GlooChannel>(wires, request.label->ranks.list(), ended_);
+        channel = std::make_shared<GlooChannel>(connections, request.label->ranks.list(), ended_);
     } catch (const std::exception& error) {
-        throw Lost(cat("join, connecting ", request.label->text(), " on rank ", rank(),
-                       " failed: a member has gone; Gloo reports: ", error.what()),
-                   {});
+        throw PeerLost(cat("join, connecting ", request.label->text(), " on rank ", rank(),
+                           " failed: a member has gone; Gloo reports: ", error.what()),
+                       {});
     }
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);

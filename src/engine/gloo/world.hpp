@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/gloo/channel.hpp"
-#include "engine/gloo/rendezvous.hpp"
-#include "engine/gloo/wires.hpp"
+#include "engine/gloo/transport/connections.hpp"
 #include "engine/join/exchange.hpp"
+#include "engine/rendezvous/rendezvous.hpp"
 #include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
@@ -44,7 +44,7 @@ private:
     std::string receive(int from) override { return rendezvous_->receive(from); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
-    void connect(Wires& wires, const ChannelRequest& request, const std::string& note);
+    void connect(Connections& connections, const ChannelRequest& request, const std::string& entry);
 
     const std::unique_ptr<Rendezvous> rendezvous_;
     const std::string interface_;
@@ -53,9 +53,9 @@ private:
     std::vector<int> local_ranks_;
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
-    std::map<std::string, std::shared_ptr<Wires>> announced_;  // by key, until they are connected
-    std::string note_;                                         // under which they were
-    std::map<int, std::string> notes_;                         // of peers, which are read once
+    std::map<std::string, std::shared_ptr<Connections>> announced_;  // by key, until they are connected
+    std::string entry_;                                              // under which they were
+    std::map<int, std::string> entries_;                             // of peers, which are read once
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };
 

@@ -13,25 +13,26 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The mesh of a declaration, at home in the world; throws Misuse if it does not fit.
+/// The mesh of a declaration, at home in the world; throws UsageError if it does not fit.
 Mesh fit(const Declaration& declaration, int world) {
     const auto mesh = declaration.mesh.resolve(world);
     if (mesh.size() > world)
-        throw Misuse(cat("mesh ", to_string(mesh), " needs ", mesh.size(), " ranks; the world has ", world));
+        throw UsageError(
+            cat("mesh ", to_string(mesh), " needs ", mesh.size(), " ranks; the world has ", world));
     if (declaration.placed.empty()) {
         if (mesh.extent() > world)
-            throw Misuse(cat("mesh ", to_string(mesh), " reaches rank ", mesh.extent() - 1,
-                             "; the world has ranks 0..", world - 1));
+            throw UsageError(cat("mesh ", to_string(mesh), " reaches rank ", mesh.extent() - 1,
+                                 "; the world has ranks 0..", world - 1));
     } else {
         const auto placement = Placement(mesh, declaration.placed);
         const auto last = std::ranges::max(placement.ranks());
         if (last >= world)
-            throw Misuse(cat("the placement of mesh ", to_string(mesh), " lists rank ", last,
-                             "; the world has ranks 0..", world - 1));
+            throw UsageError(cat("the placement of mesh ", to_string(mesh), " lists rank ", last,
+                                 "; the world has ranks 0..", world - 1));
     }
     if (mesh.size() < world && !declaration.partial)
-        throw Misuse(cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world,
-                         " ranks; make a size '*', or say .partial = true to leave ranks out"));
+        throw UsageError(cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world,
+                             " ranks; make a size '*', or say .partial = true to leave ranks out"));
     return mesh;
 }
 
@@ -41,37 +42,37 @@ std::vector<int> picked(const Mesh& mesh, const Pick& pick) {
     for (auto given : pick.at) {
         const auto index = given < 0 ? given + size : given;
         if (index < 0 || index >= size)
-            throw Misuse(cat("pick '", pick.as, "' asks for index ", given, " of axis '", pick.of,
-                             "'; it has ", -size, "..", size - 1));
+            throw UsageError(cat("pick '", pick.as, "' asks for index ", given, " of axis '", pick.of,
+                                 "'; it has ", -size, "..", size - 1));
         indices.push_back(index);
     }
-    if (indices.empty()) throw Misuse(cat("pick '", pick.as, "' of axis '", pick.of, "' lists no index"));
+    if (indices.empty()) throw UsageError(cat("pick '", pick.as, "' of axis '", pick.of, "' lists no index"));
     std::ranges::sort(indices);
     indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
     if (indices.size() > static_cast<std::size_t>(Group::max_picked))
-        throw Misuse(
+        throw UsageError(
             cat("pick '", pick.as, "' lists ", indices.size(), " indices; at most ", Group::max_picked));
     return indices;
 }
 
-/// The set of a declared list of names; throws Misuse for an unknown or empty one.
+/// The set of a declared list of names; throws UsageError for an unknown or empty one.
 AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& names) {
     auto set = AxisSet{};
     for (const auto& name : names) set.insert(mesh.axis(name));
     if (set.empty())
-        throw Misuse(cat("a set of axes of mesh ", to_string(mesh), " is empty; name at least one axis"));
+        throw UsageError(cat("a set of axes of mesh ", to_string(mesh), " is empty; name at least one axis"));
     return set;
 }
 
 void check_name(const Mesh& mesh, const std::vector<Item>& items, const std::string& name) {
     checked_name(name);
     if (mesh.find(name))
-        throw Misuse(cat("the name '", name,
-                         "' of a pick, separate channel or local ranks is an axis of mesh ",
-                         to_string(mesh)));
+        throw UsageError(cat("the name '", name,
+                             "' of a pick, separate channel or local ranks is an axis of mesh ",
+                             to_string(mesh)));
     for (const auto& item : items)
         if (item.name == name)
-            throw Misuse(cat("two picks, separate channels or local ranks are named '", name, "'"));
+            throw UsageError(cat("two picks, separate channels or local ranks are named '", name, "'"));
 }
 
 std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
@@ -85,10 +86,10 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
     for (const auto& axes : declaration.over) {
         const auto set = set_of(mesh, axes.names());
         if (!axes.separate_name().empty()) check_name(mesh, items, axes.separate_name());
-        if (axes.deadline()) check_deadline(*axes.deadline());
+        if (axes.timeout()) check_timeout(*axes.timeout());
         items.push_back({.axes = set,
                          .name = axes.separate_name(),
-                         .deadline = axes.deadline(),
+                         .timeout = axes.timeout(),
                          .settings = axes.settings()});
     }
     for (const auto& pick : declaration.picks) {
@@ -113,18 +114,18 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
             kept.push_back(std::move(item));
             continue;
         }
-        auto& deadline = kept.back().deadline;
-        if (deadline && item.deadline && *deadline != *item.deadline)
-            throw Misuse(cat("one set of axes of mesh ", to_string(mesh), " was given two deadlines, ",
-                             to_text(*deadline), " and ", to_text(*item.deadline)));
-        if (item.deadline) deadline = item.deadline;
+        auto& timeout = kept.back().timeout;
+        if (timeout && item.timeout && *timeout != *item.timeout)
+            throw UsageError(cat("one set of axes of mesh ", to_string(mesh), " was given two timeouts, ",
+                                 to_text(*timeout), " and ", to_text(*item.timeout)));
+        if (item.timeout) timeout = item.timeout;
         auto& settings = kept.back().settings;
         if (settings == DeviceSettings{})
             settings = item.settings;
         else if (item.settings != DeviceSettings{} && item.settings != settings)
-            throw Misuse(cat("one set of axes of mesh ", to_string(mesh), " was tuned twice, to ",
-                             to_text(settings), " and to ", to_text(item.settings),
-                             "; .separate(\"name\") gives one a channel of its own"));
+            throw UsageError(cat("one set of axes of mesh ", to_string(mesh), " was tuned twice, to ",
+                                 to_text(settings), " and to ", to_text(item.settings),
+                                 "; .separate(\"name\") gives one a channel of its own"));
     }
     return kept;
 }
@@ -178,18 +179,18 @@ std::string MeshBlueprint::description() const {
     return text;
 }
 
-std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int world, Duration deadline) {
-    if (plan.empty()) throw Misuse("a plan without meshes; declare at least one");
+std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int world, Duration timeout) {
+    if (plan.empty()) throw UsageError("a plan without meshes; declare at least one");
     auto meshes = std::vector<MeshBlueprint>{};
     for (const auto& declaration : plan) {
         if (plan.size() > 1 || !declaration.name.empty()) checked_name(declaration.name);
         for (const auto& other : meshes)
             if (other.name == declaration.name)
-                throw Misuse(cat("two meshes of the plan are named '", declaration.name,
-                                 "'; give each a name of its own"));
+                throw UsageError(cat("two meshes of the plan are named '", declaration.name,
+                                     "'; give each a name of its own"));
         const auto mesh = fit(declaration, world);
-        const auto own = declaration.deadline.value_or(deadline);
-        check_deadline(own);
+        const auto own = declaration.timeout.value_or(timeout);
+        check_timeout(own);
         meshes.push_back({.name = declaration.name,
                           .mesh = mesh,
                           .text = to_string(mesh),
@@ -198,7 +199,7 @@ std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int
                                         : std::make_shared<const std::vector<int>>(declaration.placed),
                           .items = items_of(mesh, declaration),
                           .lazy = declaration.lazy,
-                          .deadline = own});
+                          .timeout = own});
         const auto& made = meshes.back();
         for (const auto& item : made.items) check_settings(item.settings, made.item_text(item));
     }
@@ -210,7 +211,7 @@ std::string description(const std::vector<MeshBlueprint>& meshes) {
     for (const auto& mesh : meshes) lines.push_back(mesh.description());
     std::ranges::sort(lines);
     auto text = std::string{};
-    for (const auto& line : lines) append(text, cat(text.empty() ? "" : " | ", line));
+    for (const auto& state : lines) append(text, cat(text.empty() ? "" : " | ", state));
     return text;
 }
 

@@ -20,8 +20,8 @@ struct Item {
     std::vector<int> picked = {};  // empty: whole groups
     std::string name = {};         // of a pick, a separate or the local ranks, else ""
     bool local = false;
-    std::optional<Duration> deadline = std::nullopt;  // the mesh's unless said; not compared across ranks
-    DeviceSettings settings = {};                     // all that is said of them, compared
+    std::optional<Duration> timeout = std::nullopt;  // the mesh's unless said; not compared across ranks
+    DeviceSettings settings = {};                    // all that is said of them, compared
 
     /// True if both are the same item, however often it was declared.
     bool same(const Item& other) const {
@@ -37,7 +37,7 @@ struct MeshBlueprint {
     std::shared_ptr<const std::vector<int>> placed;  // null: the mesh's own ranks
     std::vector<Item> items;
     bool lazy = false;
-    Duration deadline;
+    Duration timeout;
 
     /// `dp,tp`, or the name of a pick or separate.
     std::string axes_text(const Item& item) const;
@@ -49,8 +49,8 @@ struct MeshBlueprint {
     std::string description() const;
 };
 
-/// The plan as all ranks must agree on it; throws Misuse for a plan that is wrong in itself.
-std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int world, Duration deadline);
+/// The plan as all ranks must agree on it; throws UsageError for a plan that is wrong in itself.
+std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int world, Duration timeout);
 
 /// The lines of all meshes.
 std::string description(const std::vector<MeshBlueprint>& meshes);

@@ -12,40 +12,41 @@
 namespace rankmesh {
 
 using detail::cat;
-using detail::Place;
+using detail::MeshEntry;
 
 JoinCost join_cost(const Plan& plan, int world, int rank) {
-    if (world < 1) throw Misuse(cat("a world of ", world, " ranks was asked for; it has 1 or more"));
+    if (world < 1) throw UsageError(cat("a world of ", world, " ranks was asked for; it has 1 or more"));
     if (rank < 0 || rank >= world)
-        throw Misuse(
+        throw UsageError(
             cat("the cost of a join was asked for rank ", rank, "; the world has ranks 0..", world - 1));
-    auto places = std::vector<Place>{};
-    for (auto& mesh : detail::make_blueprint(plan, world, WorldOptions{}.deadline)) {
+    auto mesh_entries = std::vector<MeshEntry>{};
+    for (auto& mesh : detail::make_blueprint(plan, world, WorldOptions{}.timeout)) {
         for (const auto& item : mesh.items)
             if (item.local)
-                throw Misuse(cat("'", item.name, "' is the ranks of mesh ", mesh.text,
-                                 " on one host, which only a job knows; leave .local away to ask what the "
-                                 "others cost"));
-        places.push_back({.mesh = std::move(mesh)});
+                throw UsageError(
+                    cat("'", item.name, "' is the ranks of mesh ", mesh.text,
+                        " on one host, which only a job knows; leave .local away to ask what the "
+                        "others cost"));
+        mesh_entries.push_back({.mesh = std::move(mesh)});
     }
-    const auto order = detail::lay_out(places, rank, {});
+    const auto order = detail::lay_out(mesh_entries, rank, {});
     const auto taken = detail::with_channels(order);
 
     auto cost = JoinCost{.sets = {}, .communicators = static_cast<int>(taken.size())};
-    for (const auto* seat : taken) cost.connections += seat->label->ranks.size() - 1;
+    for (const auto* group_entry : taken) cost.connections += group_entry->label->ranks.size() - 1;
     auto joins = false;
-    for (const auto* place : order)
-        for (const auto& seat : place->seats) {
-            const auto& mesh = place->mesh;
-            auto& set =
-                cost.sets.emplace_back(JoinCost::Set{.axes = mesh.axes_text(seat.item),
-                                                     .label = mesh.item_text(seat.item),
-                                                     .groups = mesh.mesh.partition(seat.item.axes).size(),
-                                                     .group_size = mesh.group_size(seat.item)});
+    for (const auto* mesh_entry : order)
+        for (const auto& group_entry : mesh_entry->group_entries) {
+            const auto& mesh = mesh_entry->mesh;
+            auto& set = cost.sets.emplace_back(
+                JoinCost::Set{.axes = mesh.axes_text(group_entry.item),
+                              .label = mesh.item_text(group_entry.item),
+                              .groups = mesh.mesh.partition(group_entry.item.axes).size(),
+                              .group_size = mesh.group_size(group_entry.item)});
             if (mesh.lazy || set.group_size == 1) continue;
             joins = true;
-            if (!seat.label) continue;
-            const auto found = std::ranges::find(taken, detail::with_channel_of(seat, taken));
+            if (!group_entry.label) continue;
+            const auto found = std::ranges::find(taken, detail::with_channel_of(group_entry, taken));
             set.communicator = static_cast<int>(found - taken.begin());
         }
     cost.nccl_communicators = cost.communicators + (joins ? 1 : 0);

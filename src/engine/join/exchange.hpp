@@ -17,15 +17,15 @@ namespace rankmesh::detail {
 /// A group to be made: all its members ask for it, in the same order among their common groups.
 struct ChannelRequest {
     std::shared_ptr<const Label> label;
-    int position = 0;  // this process's in the group
-    std::string key;   // of the join and the declared item: tells channels with equal ranks apart
-    int item = 0;      // the number of the declared item, equal on all members
+    int group_rank = 0;  // this process's in the group
+    std::string key;     // of the join and the declared item: tells channels with equal ranks apart
+    int item = 0;        // the number of the declared item, equal on all members
     DeviceSettings settings = {};
 };
 
 /// What join needs of an engine; every call is for all ranks of the world unless it says otherwise.
 ///
-/// Each call blocks for at most the world's deadline, then throws Deadline or ends the job.
+/// Each call blocks for at most the world's timeout, then throws Timeout or ends the job.
 class Exchange {
 public:
     virtual ~Exchange() = default;

@@ -13,7 +13,7 @@
 namespace rankmesh::detail {
 namespace {
 
-std::optional<int> position_of(const MeshBlueprint& mesh, int rank) {
+std::optional<int> mesh_position_of(const MeshBlueprint& mesh, int rank) {
     if (!mesh.placed) return mesh.mesh.contains(rank) ? std::optional(rank) : std::nullopt;
     const auto found = std::ranges::find(*mesh.placed, rank);
     if (found == mesh.placed->end()) return std::nullopt;
@@ -24,10 +24,10 @@ std::optional<int> position_of(const MeshBlueprint& mesh, int rank) {
 Ranks local_ranks(const MeshBlueprint& mesh, const std::vector<int>& of_the_host) {
     auto found = std::vector<std::pair<int, int>>{};  // place in the mesh, rank
     for (auto rank : of_the_host)
-        if (const auto position = position_of(mesh, rank)) found.emplace_back(*position, rank);
+        if (const auto mesh_position = mesh_position_of(mesh, rank)) found.emplace_back(*mesh_position, rank);
     std::ranges::sort(found);
     auto ranks = std::make_shared<std::vector<int>>();
-    for (const auto& [position, rank] : found) ranks->push_back(rank);
+    for (const auto& [mesh_position, rank] : found) ranks->push_back(rank);
     return {Mesh{{"local", static_cast<int>(ranks->size())}}.group(0, "local"), ranks};
 }
 
@@ -38,35 +38,37 @@ struct Texts {
 };
 
 /// What a rank is called in one item, and where it stands; nothing if it has no part in it.
-void sit_down(Place& place, Place::Seat& seat, int rank, const std::vector<int>& of_its_host,
-              const Texts& texts) {
-    if (!place.position) return;
-    const auto& mesh = place.mesh.mesh;
+void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
+            const std::vector<int>& of_its_host, const Texts& texts) {
+    if (!mesh_entry.mesh_position) return;
+    const auto& mesh = mesh_entry.mesh.mesh;
     auto ranks = Ranks{};
-    if (seat.item.local) {
-        ranks = local_ranks(place.mesh, of_its_host);
-        seat.position = static_cast<int>(std::ranges::find(*ranks.placed, rank) - ranks.placed->begin());
+    if (group_entry.item.local) {
+        ranks = local_ranks(mesh_entry.mesh, of_its_host);
+        group_entry.group_rank =
+            static_cast<int>(std::ranges::find(*ranks.placed, rank) - ranks.placed->begin());
     } else {
-        auto group = mesh.group(*place.position, seat.item.axes);
-        if (!seat.item.picked.empty()) group = group.pick(seat.item.picked);
-        const auto position = group.position(*place.position);
-        if (!position) return;
-        seat.position = *position;
-        ranks = {group, place.mesh.placed};
+        auto group = mesh.group(*mesh_entry.mesh_position, group_entry.item.axes);
+        if (!group_entry.item.picked.empty()) group = group.pick(group_entry.item.picked);
+        const auto group_rank = group.group_rank(*mesh_entry.mesh_position);
+        if (!group_rank) return;
+        group_entry.group_rank = *group_rank;
+        ranks = {group, mesh_entry.mesh.placed};
     }
-    seat.label = std::make_shared<const Label>(Label{.mesh = texts.mesh,
-                                                     .name = place.mesh.name,
-                                                     .axes = place.mesh.axes_text(seat.item),
-                                                     .member = texts.member,
-                                                     .ranks = std::move(ranks),
-                                                     .placed = place.mesh.placed});
+    group_entry.label =
+        std::make_shared<const Label>(Label{.mesh = texts.mesh,
+                                            .name = mesh_entry.mesh.name,
+                                            .axes = mesh_entry.mesh.axes_text(group_entry.item),
+                                            .member = texts.member,
+                                            .ranks = std::move(ranks),
+                                            .placed = mesh_entry.mesh.placed});
 }
 
 bool is_separate(const Item& item) { return item.picked.empty() && !item.name.empty() && !item.local; }
 
 /// True if both stand for one channel: the same ranks in the same order, the same settings, and no separate
 /// channel asked for.
-bool share(const Place::Seat& a, const Place::Seat& b) {
+bool share(const MeshEntry::GroupEntry& a, const MeshEntry::GroupEntry& b) {
     if (is_separate(a.item) || is_separate(b.item) || a.item.settings != b.item.settings) return false;
     const auto& x = a.label->ranks;
     const auto& y = b.label->ranks;
@@ -77,20 +79,21 @@ bool share(const Place::Seat& a, const Place::Seat& b) {
     return true;
 }
 
-/// The line of a connected seat that stands for the same channel, null if there is none.
-std::shared_ptr<Line> shared_line(const Place::Seat& seat, const std::vector<Place>& places) {
-    for (const auto& other : places)
-        for (const auto& taken : other.seats)
-            if (taken.line && share(taken, seat)) return taken.line;
+/// The state of a connected group_entry that stands for the same channel, null if there is none.
+std::shared_ptr<CommunicatorState> shared_state(const MeshEntry::GroupEntry& group_entry,
+                                                const std::vector<MeshEntry>& mesh_entries) {
+    for (const auto& other : mesh_entries)
+        for (const auto& taken : other.group_entries)
+            if (taken.state && share(taken, group_entry)) return taken.state;
     return nullptr;
 }
 
-ChannelRequest request_of(const Place::Seat& seat, const std::string& key) {
-    return {.label = seat.label,
-            .position = seat.position,
-            .key = cat(key, " item ", seat.number),
-            .item = seat.number,
-            .settings = seat.item.settings};
+ChannelRequest request_of(const MeshEntry::GroupEntry& group_entry, const std::string& key) {
+    return {.label = group_entry.label,
+            .group_rank = group_entry.group_rank,
+            .key = cat(key, " item ", group_entry.number),
+            .item = group_entry.number,
+            .settings = group_entry.item.settings};
 }
 
 /// What the channels are asked for on which calls of another are compared: one on the host, one on the
@@ -99,67 +102,71 @@ ChannelRequest check_of(const ChannelRequest& request, Space space) {
     constexpr auto first_check = 0x2000;  // no declared item has these numbers
     const auto on_device = space == Space::device;
     return {.label = request.label,
-            .position = request.position,
+            .group_rank = request.group_rank,
             .key = cat(request.key, on_device ? " device check" : " check"),
             .item = (on_device ? first_check * 3 / 2 : first_check) + request.item};
 }
 
-/// Connects a seat, or takes part in what others connect where this rank has no part in it.
-void connect(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places,
-             bool everyone) {
+/// Connects a group_entry, or takes part in what others connect where this rank has no part in it.
+void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
+             const std::vector<MeshEntry>& mesh_entries, bool everyone) {
     auto* device = joining.device;
     const auto nobody = [&] {
-        if (device && everyone && (seat.item.local || place.mesh.group_size(seat.item) > 1))
+        if (device && everyone &&
+            (group_entry.item.local || mesh_entry.mesh.group_size(group_entry.item) > 1))
             device->create(nullptr, nullptr, everyone);
     };
-    if (!seat.label) return nobody();
-    const auto line = [&](std::shared_ptr<Channel> channel, Space space, std::shared_ptr<Line> host) {
-        channel->keep(seat.label);
-        return std::make_shared<Line>(Line{.world = joining.world,
-                                           .channel = std::move(channel),
-                                           .label = seat.label,
-                                           .deadline = seat.item.deadline.value_or(place.mesh.deadline),
-                                           .rank = seat.position,
-                                           .size = seat.label->ranks.size(),
-                                           .space = space,
-                                           .host = std::move(host)});
+    if (!group_entry.label) return nobody();
+    const auto state = [&](std::shared_ptr<Channel> channel, Space space,
+                           std::shared_ptr<CommunicatorState> host) {
+        channel->keep(group_entry.label);
+        return std::make_shared<CommunicatorState>(
+            CommunicatorState{.world = joining.world,
+                              .channel = std::move(channel),
+                              .label = group_entry.label,
+                              .timeout = group_entry.item.timeout.value_or(mesh_entry.mesh.timeout),
+                              .rank = group_entry.group_rank,
+                              .size = group_entry.label->ranks.size(),
+                              .space = space,
+                              .host = std::move(host)});
     };
     auto host = std::shared_ptr<Channel>{};
     auto beside = std::shared_ptr<Channel>{};  // on the device
-    if (const auto shared = shared_line(seat, places)) {
+    if (const auto shared = shared_state(group_entry, mesh_entries)) {
         host = shared->host ? shared->host->channel : shared->channel;
         beside = shared->channel;
         nobody();
-    } else if (seat.label->ranks.size() == 1) {
+    } else if (group_entry.label->ranks.size() == 1) {
         host = std::make_shared<Alone>();
         if (device) beside = device->alone();
         nobody();
     } else {
-        const auto request = request_of(seat, joining.key);
+        const auto request = request_of(group_entry, joining.key);
         host = joining.exchange.create(request);
         if (joining.checked)
             host = std::make_shared<CheckedChannel>(host,
                                                     joining.exchange.create(check_of(request, Space::host)),
-                                                    seat.label->ranks, seat.position);
+                                                    group_entry.label->ranks, group_entry.group_rank);
         joining.channels.push_back(host);
         if (device) {
             beside = device->create(&request, host, everyone);
             if (joining.checked)
                 beside = std::make_shared<CheckedDeviceChannel>(
-                    beside, joining.exchange.create(check_of(request, Space::device)), seat.label->ranks,
-                    seat.position, seat.item.deadline.value_or(place.mesh.deadline));
+                    beside, joining.exchange.create(check_of(request, Space::device)),
+                    group_entry.label->ranks, group_entry.group_rank,
+                    group_entry.item.timeout.value_or(mesh_entry.mesh.timeout));
             joining.on_device.push_back(beside);
         }
     }
-    seat.line = line(std::move(host), Space::host, nullptr);
-    if (device) seat.line = line(std::move(beside), Space::device, seat.line);
+    group_entry.state = state(std::move(host), Space::host, nullptr);
+    if (device) group_entry.state = state(std::move(beside), Space::device, group_entry.state);
 }
 
 /// The channels that this rank will ask for, as `connect` will.
-std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const Joining& joining) {
+std::vector<ChannelRequest> requests_of(const std::vector<MeshEntry*>& order, const Joining& joining) {
     auto requests = std::vector<ChannelRequest>{};
-    for (const auto* seat : with_channels(order)) {
-        requests.push_back(request_of(*seat, joining.key));
+    for (const auto* group_entry : with_channels(order)) {
+        requests.push_back(request_of(*group_entry, joining.key));
         if (!joining.checked) continue;
         const auto request = requests.back();
         requests.push_back(check_of(request, Space::host));
@@ -170,89 +177,96 @@ std::vector<ChannelRequest> requests_of(const std::vector<Place*>& order, const 
 
 }  // namespace
 
-std::vector<Place*> lay_out(std::vector<Place>& places, int rank, const std::vector<int>& of_its_host) {
-    auto order = std::vector<Place*>{};
-    for (auto& place : places) order.push_back(&place);
-    std::ranges::sort(order, {}, [](const Place* place) { return place->mesh.name; });
+std::vector<MeshEntry*> lay_out(std::vector<MeshEntry>& mesh_entries, int rank,
+                                const std::vector<int>& of_its_host) {
+    auto order = std::vector<MeshEntry*>{};
+    for (auto& mesh_entry : mesh_entries) order.push_back(&mesh_entry);
+    std::ranges::sort(order, {}, [](const MeshEntry* mesh_entry) { return mesh_entry->mesh.name; });
     auto number = 0;
-    for (auto* place : order) {
-        place->position = position_of(place->mesh, rank);
-        const auto& mesh = place->mesh.mesh;
+    for (auto* mesh_entry : order) {
+        mesh_entry->mesh_position = mesh_position_of(mesh_entry->mesh, rank);
+        const auto& mesh = mesh_entry->mesh.mesh;
         const auto texts =
-            place->position ? Texts{place->mesh.text, to_string(mesh.coord(*place->position))} : Texts{};
-        place->seats.reserve(place->mesh.items.size());
-        for (const auto& item : place->mesh.items) {
-            auto& seat = place->seats.emplace_back(Place::Seat{.item = item, .number = number++});
-            sit_down(*place, seat, rank, of_its_host, texts);
+            mesh_entry->mesh_position
+                ? Texts{mesh_entry->mesh.text, to_string(mesh.coord(*mesh_entry->mesh_position))}
+                : Texts{};
+        mesh_entry->group_entries.reserve(mesh_entry->mesh.items.size());
+        for (const auto& item : mesh_entry->mesh.items) {
+            auto& group_entry = mesh_entry->group_entries.emplace_back(
+                MeshEntry::GroupEntry{.item = item, .number = number++});
+            assign(*mesh_entry, group_entry, rank, of_its_host, texts);
         }
     }
     return order;
 }
 
-const Place::Seat* with_channel_of(const Place::Seat& seat, std::span<const Place::Seat* const> taken) {
+const MeshEntry::GroupEntry* with_channel_of(const MeshEntry::GroupEntry& group_entry,
+                                             std::span<const MeshEntry::GroupEntry* const> taken) {
     for (const auto* other : taken)
-        if (other == &seat || share(*other, seat)) return other;
+        if (other == &group_entry || share(*other, group_entry)) return other;
     return nullptr;
 }
 
-std::vector<const Place::Seat*> with_channels(const std::vector<Place*>& order) {
-    auto taken = std::vector<const Place::Seat*>{};
-    for (const auto* place : order)
-        for (const auto& seat : place->seats) {
-            if (place->mesh.lazy || !seat.label || seat.label->ranks.size() == 1) continue;
-            if (!with_channel_of(seat, taken)) taken.push_back(&seat);
+std::vector<const MeshEntry::GroupEntry*> with_channels(const std::vector<MeshEntry*>& order) {
+    auto taken = std::vector<const MeshEntry::GroupEntry*>{};
+    for (const auto* mesh_entry : order)
+        for (const auto& group_entry : mesh_entry->group_entries) {
+            if (mesh_entry->mesh.lazy || !group_entry.label || group_entry.label->ranks.size() == 1) continue;
+            if (!with_channel_of(group_entry, taken)) taken.push_back(&group_entry);
         }
     return taken;
 }
 
-void connect_later(Place& place, Place::Seat& seat, Joining& joining, const std::vector<Place>& places) {
-    connect(place, seat, joining, places, false);
+void connect_later(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
+                   const std::vector<MeshEntry>& mesh_entries) {
+    connect(mesh_entry, group_entry, joining, mesh_entries, false);
 }
 
-std::vector<Place> join(std::span<const Declaration> plan, std::optional<Misuse> wrong, Joining& joining) {
+std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<UsageError> wrong,
+                            Joining& joining) {
     auto& exchange = joining.exchange;
     auto said = std::string{};
-    auto places = std::vector<Place>{};
-    auto order = std::vector<Place*>{};
+    auto mesh_entries = std::vector<MeshEntry>{};
+    auto order = std::vector<MeshEntry*>{};
     try {
-        if (wrong) throw Misuse(*wrong);
-        auto meshes = make_blueprint(plan, exchange.size(), joining.deadline);
+        if (wrong) throw UsageError(*wrong);
+        auto meshes = make_blueprint(plan, exchange.size(), joining.timeout);
         said = description(meshes);
-        for (auto& mesh : meshes) places.push_back({.mesh = std::move(mesh)});
-        order = lay_out(places, exchange.rank(), exchange.local_ranks());
+        for (auto& mesh : meshes) mesh_entries.push_back({.mesh = std::move(mesh)});
+        order = lay_out(mesh_entries, exchange.rank(), exchange.local_ranks());
         if (joining.device)
-            for (const auto& place : places)
-                for (const auto& item : place.mesh.items)
-                    joining.device->check_settings(item.settings, place.mesh.item_text(item));
+            for (const auto& mesh_entry : mesh_entries)
+                for (const auto& item : mesh_entry.mesh.items)
+                    joining.device->check_settings(item.settings, mesh_entry.mesh.item_text(item));
         if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining));
-    } catch (const Misuse& misuse) {
+    } catch (const UsageError& error) {
         // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has
         // thrown.
-        wrong = misuse;
-        said = cat("a wrong plan: ", misuse.what());
+        wrong = error;
+        said = cat("a wrong plan: ", error.what());
     }
     if (joining.checked) append(said, ", in checked mode");
-    // The ranks meet without a mesh; those that this one means have their places in its own.
+    // The ranks meet without a mesh; those that this one means have their mesh_entries in its own.
     const auto placed = [&](const Error& error, const std::vector<int>& ranks) {
         if (wrong || ranks.empty()) return std::string(error.what());
-        const auto& mesh = places.front().mesh;
+        const auto& mesh = mesh_entries.front().mesh;
         return cat(error.what(), "; in mesh ", mesh.text, " that is ",
                    with_coordinates(ranks, mesh.mesh, mesh.placed.get()));
     };
     try {
         agree(exchange, said);
-    } catch (const Deadline& deadline) {
-        throw Deadline(placed(deadline, deadline.missing), deadline.arrived, deadline.missing);
-    } catch (const Lost& lost) {
-        throw Lost(placed(lost, lost.ranks), lost.ranks);
+    } catch (const Timeout& timeout) {
+        throw Timeout(placed(timeout, timeout.missing), timeout.arrived, timeout.missing);
+    } catch (const PeerLost& lost) {
+        throw PeerLost(placed(lost, lost.ranks), lost.ranks);
     }
     if (wrong) throw *wrong;
 
-    for (auto* place : order)
-        for (auto& seat : place->seats)
-            if (!place->mesh.lazy || (seat.label && seat.label->ranks.size() == 1))
-                connect(*place, seat, joining, places, !place->mesh.lazy);
-    return places;
+    for (auto* mesh_entry : order)
+        for (auto& group_entry : mesh_entry->group_entries)
+            if (!mesh_entry->mesh.lazy || (group_entry.label && group_entry.label->ranks.size() == 1))
+                connect(*mesh_entry, group_entry, joining, mesh_entries, !mesh_entry->mesh.lazy);
+    return mesh_entries;
 }
 
 }  // namespace rankmesh::detail

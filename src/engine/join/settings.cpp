@@ -18,7 +18,7 @@ std::string to_text(const DeviceSettings& settings) {
 
 void check_settings(const DeviceSettings& settings, const std::string& whose) {
     const auto refuse = [&](const std::string& what) {
-        throw Misuse(cat(whose, " is tuned to ", to_text(settings), "; ", what));
+        throw UsageError(cat(whose, " is tuned to ", to_text(settings), "; ", what));
     };
     for (const auto& ctas : {settings.min_ctas, settings.max_ctas})
         if (ctas && (*ctas < 1 || *ctas > most_ctas))

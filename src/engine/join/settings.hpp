@@ -12,7 +12,7 @@ inline constexpr int most_ctas = 64;  // of one communicator of NCCL
 /// `max_ctas=8 high_priority name=tp`; "" where nothing is said.
 std::string to_text(const DeviceSettings& settings);
 
-/// Throws Misuse for settings that no device engine takes; `whose` they are, in its words.
+/// Throws UsageError for settings that no device engine takes; `whose` they are, in its words.
 void check_settings(const DeviceSettings& settings, const std::string& whose);
 
 }  // namespace rankmesh::detail

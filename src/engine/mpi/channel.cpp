@@ -77,7 +77,7 @@ void in_pieces(std::size_t count, Body&& body) {
 
 }  // namespace
 
-MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<RollCall> world, MPI_Comm comm,
+MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
                        std::uint64_t key)
     : runtime_(std::move(runtime)), comm_(comm), flight_(key, std::move(world)) {
     MPI_Comm_rank(comm_, &rank_);
@@ -129,13 +129,13 @@ const void* MpiChannel::in_of_reduce(const Call& call) {
     return in;
 }
 
-void MpiChannel::run(const Call& call, const Label& label, Duration deadline) {
-    // What MPI can not do in one blocking call is started and waited for.
+void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
+    // What MPI cannot do in one blocking call is started and waited for.
     const auto part = part_of(call, size_);
     if (!fits(call, part) || call.operation == Operation::monitored_barrier)
-        return wait(start({&call, 1}, label), label, deadline);
+        return wait(start({&call, 1}, label), label, timeout);
     runtime_->check_thread();
-    const auto watched = InFlight(flight_, call, label, deadline, number_of(call));
+    const auto watched = InFlight(flight_, call, label, timeout, number_of(call));
     const auto count = static_cast<int>(part);
     const auto type = type_of(call.dtype);
     const auto op = [&] { return op_of(call.reduction, call.dtype); };
@@ -384,12 +384,12 @@ void MpiChannel::post_parts(const Call& call, std::vector<MPI_Request>& requests
     }
 }
 
-void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration deadline) {
+void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
     runtime_->check_thread();
     auto& slot = *slots_[static_cast<std::size_t>(ticket)];
     const auto& first = slot.started.front();
-    if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, deadline);
-    const auto watched = InFlight(flight_, first.call, label, deadline, first.number);
+    if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout);
+    const auto watched = InFlight(flight_, first.call, label, timeout, first.number);
     if (slot.requests.size() == 1)  // which is cheaper by itself
         MPI_Wait(slot.requests.data(), MPI_STATUS_IGNORE);
     else
@@ -401,14 +401,14 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration deadlin
     slot.taken = false;
 }
 
-void MpiChannel::monitor(Slot& slot, const Label& label, Duration deadline) {
-    // It keeps its own deadline; the watchdog only answers for it.
+void MpiChannel::monitor(Slot& slot, const Label& label, Duration timeout) {
+    // It keeps its own timeout; the watchdog only answers for it.
     const auto watched =
         InFlight(flight_, slot.started.front().call, label, Duration::max(), slot.started.front().number);
     slot.taken = false;
     try {
-        await_arrivals(comm_, slot.requests, label, deadline);
-    } catch (const Deadline&) {
+        await_arrivals(comm_, slot.requests, label, timeout);
+    } catch (const Timeout&) {
         abandoned_ = true;
         fail(std::current_exception());
         throw;
@@ -426,7 +426,7 @@ bool MpiChannel::done(std::uint64_t ticket) {
 }
 
 void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
-    // MPI may still write into buffers that are about to go, and can not take a collective back.
+    // MPI may still write into buffers that are about to go, and cannot take a collective back.
     runtime_->abort(
         cat("rank ", label.ranks[rank_], " [", label.member, "] left by an exception with a pending ",
             to_string(slots_[static_cast<std::size_t>(ticket)]->started.front().call), " on ", label.text()));

@@ -14,15 +14,15 @@ namespace rankmesh::detail {
 /// One MPI communicator.
 class MpiChannel final : public Channel {
 public:
-    /// Takes over `comm`, in which this process has the position of its rank. `key` is the same on all
+    /// Takes over `comm`, in which this process has the group rank of its rank. `key` is the same on all
     /// members, and tells the channel apart from all others of the job.
-    MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<RollCall> world, MPI_Comm comm,
+    MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
                std::uint64_t key);
     ~MpiChannel() override;
 
-    void run(const Call& call, const Label& label, Duration deadline) override;
+    void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
-    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
@@ -53,10 +53,10 @@ private:
     std::size_t free_slot();
     void post(Started& started, std::vector<MPI_Request>& requests);
     void post_parts(const Call& call, std::vector<MPI_Request>& requests);
-    void monitor(Slot& slot, const Label& label, Duration deadline);
+    void monitor(Slot& slot, const Label& label, Duration timeout);
     bool fits(const Call& call, std::size_t part) const;
     void fill(const Call& call, Parts& parts) const;
-    int peer(int position) const { return position < 0 ? MPI_PROC_NULL : position; }
+    int peer(int group_rank) const { return group_rank < 0 ? MPI_PROC_NULL : group_rank; }
     int target_of(const Call& call) const { return peer(shifted(rank_, call.argument, size_, call.edge)); }
     int source_of(const Call& call) const {
         return peer(shifted(rank_, -std::int64_t{call.argument}, size_, call.edge));

@@ -12,7 +12,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// How much longer than its deadline a member waits for position 0, whose own may have begun later.
+/// How much longer than its timeout a member waits for group rank 0, whose own may have begun later.
 constexpr auto grace = std::chrono::seconds(1);
 
 int rank_of(MPI_Comm comm) {
@@ -50,17 +50,17 @@ bool holds_before(std::chrono::steady_clock::time_point until, Condition&& condi
 }
 
 [[noreturn]] void throw_missing(MPI_Comm comm, const std::vector<int>& missing, const Label& label,
-                                Duration deadline, std::string_view note) {
+                                Duration timeout, std::string_view note) {
     auto absent = std::vector<int>{};
     auto arrived = std::vector<int>{};
     for (int i = 0; i < size_of(comm); ++i)
         (std::ranges::find(missing, i) != missing.end() ? absent : arrived).push_back(label.ranks[i]);
     if (!note.empty()) arrived = {label.ranks[rank_of(comm)]};
-    throw Deadline(cat("the deadline of ", to_text(deadline), " passed on rank ", label.ranks[rank_of(comm)],
-                       " in monitored_barrier on ", label.text(), ", group ", to_string(label.ranks),
-                       ": arrived ", ranks_to_string(arrived), ", missing ", label.named(absent), note, "; ",
-                       label.text(), " can not be used any more"),
-                   arrived, absent);
+    throw Timeout(cat("the timeout of ", to_text(timeout), " expired on rank ", label.ranks[rank_of(comm)],
+                      " in monitored_barrier on ", label.text(), ", group ", to_string(label.ranks),
+                      ": arrived ", ranks_to_string(arrived), ", missing ", label.named(absent), note, "; ",
+                      label.text(), " cannot be used any more"),
+                  arrived, absent);
 }
 
 }  // namespace
@@ -78,11 +78,10 @@ bool all_arrived(MPI_Comm comm, std::vector<MPI_Request>& requests) {
     return rank_of(comm) == 0 ? test(requests) : has_verdict(comm);
 }
 
-void await_arrivals(MPI_Comm comm, std::vector<MPI_Request>& requests, const Label& label,
-                    Duration deadline) {
+void await_arrivals(MPI_Comm comm, std::vector<MPI_Request>& requests, const Label& label, Duration timeout) {
     auto missing = std::vector<int>{};
     if (rank_of(comm) == 0) {
-        holds_before(from_now(deadline), [&] { return test(requests); });
+        holds_before(from_now(timeout), [&] { return test(requests); });
         for (std::size_t i = 0; i < requests.size(); ++i) {
             if (requests[i] == MPI_REQUEST_NULL) continue;
             auto flag = 0;
@@ -95,11 +94,11 @@ void await_arrivals(MPI_Comm comm, std::vector<MPI_Request>& requests, const Lab
         for (int i = 1; i < size_of(comm); ++i)
             if (std::ranges::find(missing, i) == missing.end())
                 MPI_Send(missing.data(), static_cast<int>(missing.size()), MPI_INT, i, verdict_tag, comm);
-        if (!missing.empty()) throw_missing(comm, missing, label, deadline, {});
+        if (!missing.empty()) throw_missing(comm, missing, label, timeout, {});
         return;
     }
-    if (!holds_before(from_now(deadline) + grace, [&] { return has_verdict(comm); }))
-        throw_missing(comm, {0}, label, deadline, ", which would know of the others");
+    if (!holds_before(from_now(timeout) + grace, [&] { return has_verdict(comm); }))
+        throw_missing(comm, {0}, label, timeout, ", which would know of the others");
     auto status = MPI_Status{};
     MPI_Probe(0, verdict_tag, comm, &status);
     auto count = 0;
@@ -107,7 +106,7 @@ void await_arrivals(MPI_Comm comm, std::vector<MPI_Request>& requests, const Lab
     missing.resize(static_cast<std::size_t>(count));
     MPI_Recv(missing.data(), count, MPI_INT, 0, verdict_tag, comm, MPI_STATUS_IGNORE);
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-    if (!missing.empty()) throw_missing(comm, missing, label, deadline, {});
+    if (!missing.empty()) throw_missing(comm, missing, label, timeout, {});
 }
 
 }  // namespace rankmesh::detail

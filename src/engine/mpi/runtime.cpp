@@ -36,29 +36,30 @@ int process_rank = 0;
 
 }  // namespace
 
-std::shared_ptr<Runtime> Runtime::acquire(int argc, char** argv, bool multithreaded, Duration deadline) {
+std::shared_ptr<Runtime> Runtime::acquire(int argc, char** argv, bool multithreaded, Duration timeout) {
     static std::mutex mutex;
     static std::weak_ptr<Runtime> running;  // MPI is one a process, so is this
     const auto lock = std::lock_guard(mutex);
     auto runtime = running.lock();
     if (!runtime) {
-        runtime = std::shared_ptr<Runtime>(new Runtime(argc, argv, multithreaded, deadline));
+        runtime = std::shared_ptr<Runtime>(new Runtime(argc, argv, multithreaded, timeout));
         running = runtime;
     }
     if (multithreaded && !runtime->multithreaded_)
-        throw Misuse(
+        throw UsageError(
             "a multithreaded world was asked for, but MPI runs without MPI_THREAD_MULTIPLE in this process; "
             "make "
             "the first world multithreaded");
     return runtime;
 }
 
-Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration deadline)
-    : thread_(std::this_thread::get_id()), deadline_(deadline), exceptions_(std::uncaught_exceptions()) {
+Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration timeout)
+    : thread_(std::this_thread::get_id()), timeout_(timeout), exceptions_(std::uncaught_exceptions()) {
     auto flag = 0;
     MPI_Finalized(&flag);
     if (flag)
-        throw Misuse("MPI has been finalised in this process and can not start again; keep one World alive");
+        throw UsageError(
+            "MPI has been finalised in this process and cannot start again; keep one World alive");
     MPI_Initialized(&flag);
     int level = MPI_THREAD_SINGLE;
     if (flag) {
@@ -87,7 +88,7 @@ Runtime::~Runtime() {
     const auto label = Label{};
     watchdog_->add(flight);
     {
-        const auto watched = InFlight(flight, "MPI_Finalize", label, deadline_);
+        const auto watched = InFlight(flight, "MPI_Finalize", label, timeout_);
         free_ops();
         MPI_Finalize();
     }
@@ -105,7 +106,7 @@ void Runtime::leave(const std::string& what) noexcept {
     left_ = true;
     std::fprintf(stderr, "rankmesh: %s; peers may wait for it, the job is ended\n", what.c_str());
     std::atexit(end_job);
-    watchdog_->end_after(std::min<Duration>(deadline_, std::chrono::seconds(2)));
+    watchdog_->end_after(std::min<Duration>(timeout_, std::chrono::seconds(2)));
 }
 
 void Runtime::leave_by_exception() noexcept { leave(cat("rank ", process_rank, " left by an exception")); }
@@ -116,7 +117,7 @@ void Runtime::abort(const std::string& what) noexcept {
 }
 
 void Runtime::throw_thread() {
-    throw Misuse(
+    throw UsageError(
         "MPI was called from another thread than the world's; make the world with .multithreaded = true");
 }
 

@@ -12,11 +12,11 @@ namespace rankmesh::detail {
 /// MPI in this process: initialised with the first world, finalised after the last user of it has gone.
 class Runtime {
 public:
-    /// The one of this process; throws Misuse once MPI has been finalised.
-    static std::shared_ptr<Runtime> acquire(int argc, char** argv, bool multithreaded, Duration deadline);
+    /// The one of this process; throws UsageError once MPI has been finalised.
+    static std::shared_ptr<Runtime> acquire(int argc, char** argv, bool multithreaded, Duration timeout);
     ~Runtime();
 
-    /// Throws Misuse on another thread than the world's, unless the world was made multithreaded.
+    /// Throws UsageError on another thread than the world's, unless the world was made multithreaded.
     void check_thread() const {
         if (!multithreaded_ && std::this_thread::get_id() != thread_) throw_thread();
     }
@@ -32,14 +32,14 @@ public:
     Watchdog& watchdog() { return *watchdog_; }
 
 private:
-    Runtime(int argc, char** argv, bool multithreaded, Duration deadline);
+    Runtime(int argc, char** argv, bool multithreaded, Duration timeout);
     [[noreturn]] static void throw_thread();
 
     bool finalises_ = false;  // this runtime has initialised MPI
     bool multithreaded_ = false;
     bool left_ = false;
     std::thread::id thread_;
-    Duration deadline_;
+    Duration timeout_;
     int size_ = 1;        // of MPI_COMM_WORLD
     int exceptions_ = 0;  // in flight when it was made
     std::unique_ptr<Watchdog> watchdog_;

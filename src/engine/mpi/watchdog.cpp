@@ -98,10 +98,10 @@ void Watchdog::watch() {
         sleep(lock);
         const auto now = std::chrono::steady_clock::now();
         if (now >= end_at_) end_();
-        const RollCall* answered = nullptr;  // the flights of one world mostly stand together
+        const PeerQuery* answered = nullptr;  // the flights of one world mostly stand together
         for (const auto* flight : flights_)
             if (auto* world = flight->world_.get(); world && world != answered) {
-                world->answer([this](auto key, auto number) { return presence(key, number); });
+                world->answer([this](auto key, auto number) { return status(key, number); });
                 answered = world;
             }
         for (auto* flight : flights_) {
@@ -111,24 +111,24 @@ void Watchdog::watch() {
                 flight->since_ = now;
                 continue;
             }
-            const auto deadline = Duration(flight->deadline_.load(std::memory_order_relaxed));
-            if (active == 0 || now - flight->since_ < deadline) continue;
-            // The deadline may have been the next call's already.
+            const auto timeout = Duration(flight->timeout_.load(std::memory_order_relaxed));
+            if (active == 0 || now - flight->since_ < timeout) continue;
+            // The timeout may have been the next call's already.
             std::atomic_thread_fence(std::memory_order_acquire);
             if (flight->active_.load(std::memory_order_relaxed) != active) continue;
-            report(*flight, deadline, now - flight->since_);
+            report(*flight, timeout, now - flight->since_);
         }
     }
 }
 
-Presence Watchdog::presence(std::uint64_t key, std::uint64_t number) const {
-    auto presence = Presence{.arrived = false, .text = "outside every call of rankmesh"};
+RankStatus Watchdog::status(std::uint64_t key, std::uint64_t number) const {
+    auto status = RankStatus{.arrived = false, .text = "outside every call of rankmesh"};
     for (const auto* flight : flights_) {
         if (flight->key_ == key)
-            presence.arrived = number > 0 && flight->reached_.load(std::memory_order_relaxed) >= number;
-        if (flight->active_.load(std::memory_order_acquire) != 0) presence.text = "in " + flight->text();
+            status.arrived = number > 0 && flight->reached_.load(std::memory_order_relaxed) >= number;
+        if (flight->active_.load(std::memory_order_acquire) != 0) status.text = "in " + flight->text();
     }
-    return presence;
+    return status;
 }
 
 /// `: arrived {0, 2}, missing {1} (rank 1 is outside every call of rankmesh)`, as far as that can be told.
@@ -145,7 +145,7 @@ std::string Watchdog::who_is_missing(const Flight& flight) const {
     else
         for (int i = 0; i < std::min(ranks.size(), most); ++i) asked.push_back(ranks[i]);
     const auto answers = flight.world_->ask(
-        asked, flight.key_, message ? 0 : number, [this](auto k, auto n) { return presence(k, n); },
+        asked, flight.key_, message ? 0 : number, [this](auto k, auto n) { return status(k, n); },
         std::chrono::milliseconds(300));
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
@@ -174,7 +174,7 @@ std::string Watchdog::who_is_missing(const Flight& flight) const {
     return text;
 }
 
-void Watchdog::report(const Flight& flight, Duration deadline, Duration waited) {
+void Watchdog::report(const Flight& flight, Duration timeout, Duration waited) {
     const auto began =
         time(nullptr) - static_cast<time_t>(std::chrono::duration_cast<std::chrono::seconds>(waited).count());
     auto parts = tm{};
@@ -182,7 +182,7 @@ void Watchdog::report(const Flight& flight, Duration deadline, Duration waited) 
     char since[16] = {};
     strftime(since, sizeof since, "%H:%M:%S", &parts);
     const auto& member = flight.label_.load(std::memory_order_relaxed)->member;
-    const auto text = cat("rankmesh: the deadline of ", to_text(deadline), " passed on rank ", rank_,
+    const auto text = cat("rankmesh: the timeout of ", to_text(timeout), " expired on rank ", rank_,
                           member.empty() ? "" : cat(" [", member, "]"), " in ", flight.text(), ", since ",
                           since, who_is_missing(flight), "; the job is ended\n");
     std::fputs(text.c_str(), stderr);

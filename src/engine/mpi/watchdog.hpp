@@ -11,36 +11,36 @@
 #include <vector>
 
 #include "engine/channel.hpp"
-#include "engine/mpi/roll_call.hpp"
+#include "engine/mpi/peer_query.hpp"
 
 namespace rankmesh::detail {
 
 /// What one communicator is doing now: written by the thread that calls, read by the watchdog.
 ///
-/// The caller reads no clock: the watchdog notes when it first saw a call, so a deadline is kept to two of
+/// The caller reads no clock: the watchdog notes when it first saw a call, so a timeout is kept to two of
 /// its periods.
 class Flight {
 public:
     /// `key` is the same on all members, `world` what their watchdogs talk over; without one nobody is asked.
-    Flight(std::uint64_t key, std::shared_ptr<RollCall> world) : key_(key), world_(std::move(world)) {}
+    Flight(std::uint64_t key, std::shared_ptr<PeerQuery> world) : key_(key), world_(std::move(world)) {}
 
     /// A call that is the `number`-th of its kind on this member.
-    void begin(const Call& call, const Label& label, Duration deadline, std::uint64_t number) {
+    void begin(const Call& call, const Label& label, Duration timeout, std::uint64_t number) {
         // The first eight bytes of a call say what it is: one word to write.
         auto what = std::uint64_t{};
         std::memcpy(&what, &call, sizeof what);
         what_.store(what, std::memory_order_relaxed);
         in_count_.store(call.in_count, std::memory_order_relaxed);
         out_count_.store(call.out_count, std::memory_order_relaxed);
-        begin(nullptr, label, deadline, number);
+        begin(nullptr, label, timeout, number);
     }
     /// The same for what is no operation, in words that live for ever; number 0 says nothing of who is there.
-    void begin(const char* phrase, const Label& label, Duration deadline, std::uint64_t number) {
+    void begin(const char* phrase, const Label& label, Duration timeout, std::uint64_t number) {
         // The end of the last call is seen before anything of this one.
         std::atomic_thread_fence(std::memory_order_release);
         phrase_.store(phrase, std::memory_order_relaxed);
         label_.store(&label, std::memory_order_relaxed);
-        deadline_.store(deadline.count(), std::memory_order_relaxed);
+        timeout_.store(timeout.count(), std::memory_order_relaxed);
         number_.store(number, std::memory_order_relaxed);
         active_.store(++begun_, std::memory_order_release);
     }
@@ -59,7 +59,7 @@ private:
     bool is_message() const;
 
     const std::uint64_t key_;
-    const std::shared_ptr<RollCall> world_;
+    const std::shared_ptr<PeerQuery> world_;
     std::atomic<std::uint64_t> active_ = 0;  // counts what was begun, 0 while nothing is in flight
     std::atomic<std::uint64_t> number_ = 0;
     std::atomic<std::uint64_t> reached_ = 0;  // the last collective that was called
@@ -68,7 +68,7 @@ private:
     std::atomic<std::size_t> out_count_ = 0;
     std::atomic<const char*> phrase_ = nullptr;
     std::atomic<const Label*> label_ = nullptr;
-    std::atomic<std::int64_t> deadline_ = 0;
+    std::atomic<std::int64_t> timeout_ = 0;
     std::uint64_t begun_ = 0;
 
     // The watchdog's own.
@@ -78,7 +78,7 @@ private:
 
 static_assert(offsetof(Call, argument) == 4 && sizeof(Call::argument) == 4);
 
-/// One thread that ends the process when a flight outlives its deadline: MPI's blocking calls can not be
+/// One thread that ends the process when a flight outlives its timeout: MPI's blocking calls cannot be
 /// left. It asks the others' watchdogs who has arrived, and answers theirs.
 class Watchdog {
 public:
@@ -94,9 +94,9 @@ public:
 private:
     void watch();
     void sleep(std::unique_lock<std::mutex>& lock);
-    Presence presence(std::uint64_t key, std::uint64_t number) const;
+    RankStatus status(std::uint64_t key, std::uint64_t number) const;
     std::string who_is_missing(const Flight& flight) const;
-    [[noreturn]] void report(const Flight& flight, Duration deadline, Duration waited);
+    [[noreturn]] void report(const Flight& flight, Duration timeout, Duration waited);
 
     static constexpr auto period = std::chrono::milliseconds(50);
 
@@ -114,10 +114,9 @@ private:
 class InFlight {
 public:
     template <class What>
-    InFlight(Flight& flight, const What& what, const Label& label, Duration deadline,
-             std::uint64_t number = 0)
+    InFlight(Flight& flight, const What& what, const Label& label, Duration timeout, std::uint64_t number = 0)
         : flight_(flight) {
-        flight_.begin(what, label, deadline, number);
+        flight_.begin(what, label, timeout, number);
     }
     ~InFlight() { flight_.end(); }
     InFlight(const InFlight&) = delete;

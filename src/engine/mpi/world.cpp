@@ -29,7 +29,7 @@ std::shared_ptr<MpiWorld> MpiWorld::over(std::shared_ptr<Runtime> runtime, MPI_C
     auto own = MPI_COMM_NULL;
     runtime->watchdog().add(flight);
     {
-        const auto watched = InFlight(flight, "the start of the world", label, options.deadline);
+        const auto watched = InFlight(flight, "the start of the world", label, options.timeout);
         MPI_Comm_dup(comm, &own);
     }
     runtime->watchdog().remove(flight);
@@ -48,13 +48,13 @@ MpiWorld::MpiWorld(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const WorldO
     runtime_->watchdog().add(flight);
     auto number = std::uint64_t{0};
     {
-        const auto watched = InFlight(flight, "the start of the world", label_, options.deadline);
+        const auto watched = InFlight(flight, "the start of the world", label_, options.timeout);
         if (rank_ == 0) number = (std::uint64_t{std::random_device{}()} << 32) + std::random_device{}();
         MPI_Bcast(&number, 1, MPI_UINT64_T, 0, comm_);
         find_host();
     }
     runtime_->watchdog().remove(flight);
-    roll_call_ = std::make_shared<RollCall>(number, rank_);
+    roll_call_ = std::make_shared<PeerQuery>(number, rank_);
     flight_ = std::make_unique<Flight>(hash("world"), roll_call_);
     label_.ranks.group = Mesh{{"world", size_}}.group(0, "world");
     runtime_->watchdog().add(*flight_);
@@ -89,20 +89,20 @@ void MpiWorld::find_host() {
 
 void MpiWorld::max(std::array<std::int64_t, 4>& values) {
     runtime_->check_thread();
-    const auto watched = InFlight(*flight_, "join, comparing the plans of all ranks", label_,
-                                  options.deadline, joins_ = flight_->next_collective());
+    const auto watched = InFlight(*flight_, "join, comparing the plans of all ranks", label_, options.timeout,
+                                  joins_ = flight_->next_collective());
     MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, comm_);
 }
 
 void MpiWorld::send(int to, const std::string& bytes) {
     const auto watched =
-        InFlight(*flight_, "join, telling how plans differ", label_, options.deadline, joins_);
+        InFlight(*flight_, "join, telling how plans differ", label_, options.timeout, joins_);
     MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, 0, comm_);
 }
 
 std::string MpiWorld::receive(int from) {
     const auto watched =
-        InFlight(*flight_, "join, hearing how plans differ", label_, options.deadline, joins_);
+        InFlight(*flight_, "join, hearing how plans differ", label_, options.timeout, joins_);
     auto status = MPI_Status{};
     MPI_Probe(from, 0, comm_, &status);
     auto count = 0;
@@ -125,7 +125,7 @@ MPI_Comm MpiWorld::create(const std::vector<int>& ranks, int tag) const {
 
 std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
     runtime_->check_thread();
-    const auto watched = InFlight(*flight_, "join, making a communicator", *request.label, options.deadline);
+    const auto watched = InFlight(*flight_, "join, making a communicator", *request.label, options.timeout);
     const auto made = create(request.label->ranks.list(), request.item);
     name(made, "rankmesh " + request.label->text());
     return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key));
@@ -135,18 +135,17 @@ std::shared_ptr<WorldState> MpiWorld::sub(const std::vector<int>& ranks) {
     runtime_->check_thread();
     auto made = MPI_COMM_NULL;
     {
-        const auto watched =
-            InFlight(*flight_, "sub, making a world of some ranks", label_, options.deadline);
+        const auto watched = InFlight(*flight_, "sub, making a world of some ranks", label_, options.timeout);
         made = create(ranks, sub_tag);
     }
     return std::make_shared<MpiWorld>(runtime_, made, options);
 }
 
 std::shared_ptr<WorldState> MpiWorld::survivors(Duration) {
-    throw Misuse(cat("rank ", rank_,
-                     " asks for the survivors of a world on MPI, whose launcher ends all "
-                     "processes with the first; ",
-                     what_survives));
+    throw UsageError(cat("rank ", rank_,
+                         " asks for the survivors of a world on MPI, whose launcher ends all "
+                         "processes with the first; ",
+                         what_survives));
 }
 
 }  // namespace rankmesh::detail

@@ -46,8 +46,8 @@ private:
     std::string host_;
     std::vector<int> local_ranks_;
     std::uint64_t joins_ = 0;  // how many plans were compared
-    Label label_;              // what a deadline in join is reported with
-    std::shared_ptr<RollCall> roll_call_;
+    Label label_;              // what a timeout in join is reported with
+    std::shared_ptr<PeerQuery> roll_call_;
     std::unique_ptr<Flight> flight_;
 };
 

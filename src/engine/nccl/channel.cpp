@@ -20,10 +20,10 @@ cudaStream_t stream_of(const Call& call) { return static_cast<cudaStream_t>(call
 
 NcclChannel::NcclChannel(Parts parts) : cuda_(Libraries::get().cuda), parts_(std::move(parts)) {
     parts_.device->use();
-    seat_ = {.comm = parts_.comm ? parts_.comm->handle() : nullptr,
-             .position = parts_.position,
-             .size = parts_.size};
-    if (seat_.comm) cuda_.check(cuda_.malloc(&seat_.barrier, sizeof(std::int32_t)), "cudaMalloc");
+    group_ = {.comm = parts_.comm ? parts_.comm->handle() : nullptr,
+              .group_rank = parts_.group_rank,
+              .size = parts_.size};
+    if (group_.comm) cuda_.check(cuda_.malloc(&group_.barrier, sizeof(std::int32_t)), "cudaMalloc");
     parts_.device->add(*this);
 }
 
@@ -42,14 +42,14 @@ NcclChannel::~NcclChannel() {
     for (const auto& work : works_) cuda_.event_destroy(work.over);
     if (ready_) cuda_.event_destroy(ready_);
     if (own_) cuda_.stream_destroy(own_);
-    if (seat_.barrier) cuda_.free(seat_.barrier);
-    parts_.device->bury(std::move(parts_.comm));
+    if (group_.barrier) cuda_.free(group_.barrier);
+    parts_.device->retire(std::move(parts_.comm));
 }
 
-void NcclChannel::run(const Call& call, const Label& label, Duration deadline) {
+void NcclChannel::run(const Call& call, const Label& label, Duration timeout) {
     auto& work = launch({&call, 1}, label, stream_of(call));
     const auto lock = std::lock_guard(mutex_);
-    limit(work, deadline);
+    limit(work, timeout);
     publish(work, call, label, false);
 }
 
@@ -78,7 +78,7 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
     auto& work = fresh();
     try {
         for (const auto& call : calls) {
-            check_nccl(call, label, seat_.position);
+            check_nccl(call, label, group_.group_rank);
             check_memory(call, label);
         }
     } catch (...) {
@@ -91,10 +91,10 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
         cuda_.check(cuda_.stream_wait(stream, latest_->over, 0), "cudaStreamWaitEvent");
     try {
         auto scratch = Scratch();
-        if (const auto result = enqueue(calls, seat_, stream, scratch); result != ncclSuccess)
+        if (const auto result = enqueue(calls, group_, stream, scratch); result != ncclSuccess)
             parts_.comm->settle(result, {cat(to_string(calls.front()), " on ", label.text(), " on rank ",
                                              parts_.device->rank),
-                                         parts_.deadline});
+                                         parts_.timeout});
         cuda_.check(cuda_.event_record(work.over, stream), "cudaEventRecord");
     } catch (...) {
         const auto error = in_other_words(std::current_exception());
@@ -109,9 +109,9 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
     return work;
 }
 
-/// Throws Misuse for memory that is not the device's.
+/// Throws UsageError for memory that is not the device's.
 void NcclChannel::check_memory(const Call& call, const Label& label) {
-    const auto used = used_buffers(call, seat_.position);
+    const auto used = used_buffers(call, group_.group_rank);
     for (const auto* address : {used.in, used.out}) {
         if (!address) continue;
         // Whoever calls again and again does so with the same buffers.
@@ -122,12 +122,12 @@ void NcclChannel::check_memory(const Call& call, const Label& label) {
         if (error != cudaSuccess) cuda_.last_error();
         if (error != cudaSuccess ||
             (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged))
-            throw Misuse(cat(to_string(call), " on ", label.text(),
-                             " was given host memory as that of a device; copy it there, or call it on "
-                             "host()"));
+            throw UsageError(cat(to_string(call), " on ", label.text(),
+                                 " was given host memory as that of a device; copy it there, or call it on "
+                                 "host()"));
         if (attributes.type == cudaMemoryTypeDevice && attributes.device != parts_.device->number)
-            throw Misuse(cat(to_string(call), " on ", label.text(), " was given memory of device ",
-                             attributes.device, "; that of this rank is ", parts_.device->number));
+            throw UsageError(cat(to_string(call), " on ", label.text(), " was given memory of device ",
+                                 attributes.device, "; that of this rank is ", parts_.device->number));
         known = address;
     }
 }
@@ -139,7 +139,7 @@ NcclChannel::Work& NcclChannel::fresh() {
         fail(error_);
         std::rethrow_exception(error_);
     }
-    if (free_.empty()) land();
+    if (free_.empty()) reap();
     if (free_.empty()) {
         parts_.device->use();
         auto over = cudaEvent_t{};
@@ -166,36 +166,36 @@ void NcclChannel::publish(Work& work, const Call& call, const Label& label, bool
     flying_.push_back(&work);
 }
 
-void NcclChannel::limit(Work& work, Duration deadline) {
+void NcclChannel::limit(Work& work, Duration timeout) {
     if (work.until != TimePoint::max()) return;
-    work.deadline = deadline;
-    work.until = from_now(deadline);
+    work.timeout = timeout;
+    work.until = from_now(timeout);
 }
 
-void NcclChannel::wait(std::uint64_t ticket, const Label&, Duration deadline) {
+void NcclChannel::wait(std::uint64_t ticket, const Label&, Duration timeout) {
     auto& work = works_[ticket];
     auto lock = std::unique_lock(mutex_);
-    limit(work, deadline);
+    limit(work, timeout);
     if (!work.error) {
         if (!work.stream) parts_.device->use();
         cuda_.check(cuda_.stream_wait(work.stream, work.over, 0), "cudaStreamWaitEvent");
         return;
     }
     const auto error = work.error;
-    spend(work);
+    release(work);
     lock.unlock();
     let_go(work);
     fail(error);
     std::rethrow_exception(error);
 }
 
-void NcclChannel::synchronize(std::uint64_t ticket, const Label&, Duration deadline) {
+void NcclChannel::synchronize(std::uint64_t ticket, const Label&, Duration timeout) {
     auto& work = works_[ticket];
     auto lock = std::unique_lock(mutex_);
-    limit(work, deadline);
+    limit(work, timeout);
     for (auto pause = std::chrono::microseconds(0); !work.error && !is_over(work);) {
         if (std::chrono::steady_clock::now() >= work.until) {
-            break_with(deadline_of(work));
+            break_with(timeout_of(work));
             break;
         }
         lock.unlock();
@@ -204,7 +204,7 @@ void NcclChannel::synchronize(std::uint64_t ticket, const Label&, Duration deadl
         lock.lock();
     }
     const auto error = work.error;
-    spend(work);
+    release(work);
     lock.unlock();
     if (!error) return;
     let_go(work);
@@ -225,7 +225,7 @@ void NcclChannel::throw_if_broken(const Label&) {
 
 void NcclChannel::forget(std::uint64_t ticket) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    spend(works_[ticket]);
+    release(works_[ticket]);
 }
 
 void NcclChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
@@ -241,11 +241,11 @@ void NcclChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
             parts_.host->leave();  // by which peers hear of it
             const auto rank = parts_.device->rank;
             break_with(
-                std::make_exception_ptr(Lost(cat("rank ", rank, " left by an exception with a pending ",
-                                                 to_string(work.call), " on ", label.text()),
-                                             {rank})));
+                std::make_exception_ptr(PeerLost(cat("rank ", rank, " left by an exception with a pending ",
+                                                     to_string(work.call), " on ", label.text()),
+                                                 {rank})));
         }
-        spend(work);
+        release(work);
     }
     let_go(work);
 }
@@ -254,7 +254,7 @@ void NcclChannel::leave() noexcept {
     if (!parts_.comm) return;
     const auto rank = parts_.device->rank;
     const auto lock = std::lock_guard(mutex_);
-    break_with(std::make_exception_ptr(Lost(cat("rank ", rank, " left by an exception"), {rank})));
+    break_with(std::make_exception_ptr(PeerLost(cat("rank ", rank, " left by an exception"), {rank})));
 }
 
 }  // namespace rankmesh::detail

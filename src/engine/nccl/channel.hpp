@@ -18,7 +18,7 @@ namespace rankmesh::detail {
 ///
 /// A blocking call is put on its own stream; what is started goes on a stream of the channel's, after what
 /// the call's holds by then. Calls on other streams than the one before come after that one. An event behind
-/// each says when it is over; the device's thread keeps deadlines, and hears of errors and of peers that are
+/// each says when it is over; the device's thread keeps timeouts, and hears of errors and of peers that are
 /// gone.
 class NcclChannel final : public Channel, private Watched {
 public:
@@ -27,19 +27,19 @@ public:
         std::unique_ptr<NcclComm> comm = nullptr;      // null in a group of one, like all that follows
         std::shared_ptr<Channel> host = nullptr;       // which connects the same ranks
         std::shared_ptr<const Label> label = nullptr;  // that of the first handle
-        int position = 0;
+        int group_rank = 0;
         int size = 1;
-        Duration deadline = {};      // for what a call has to connect
+        Duration timeout = {};       // for what a call has to connect
         bool high_priority = false;  // of the stream of what is started
     };
     explicit NcclChannel(Parts parts);
     /// Returns once nothing is in flight, or it has failed.
     ~NcclChannel() override;
 
-    void run(const Call& call, const Label& label, Duration deadline) override;
+    void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
-    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override;
-    void synchronize(std::uint64_t ticket, const Label& label, Duration deadline) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
+    void synchronize(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
     void forget(std::uint64_t ticket) noexcept override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
@@ -47,7 +47,7 @@ public:
     void throw_if_broken(const Label& label) override;
 
     /// Null in a group of one.
-    ncclComm_t comm() const { return seat_.comm; }
+    ncclComm_t comm() const { return group_.comm; }
 
 private:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -59,7 +59,7 @@ private:
         Call call = {};                 // the first one
         const Label* label = nullptr;
         std::uint64_t number = 0;  // among those of this channel
-        Duration deadline = {};
+        Duration timeout = {};
         TimePoint until = TimePoint::max();  // from when somebody waits
         bool held = false;                   // by a ticket
         bool flying = false;
@@ -71,19 +71,19 @@ private:
     Work& fresh();
     void publish(Work& work, const Call& call, const Label& label, bool held);
     bool is_over(const Work& work) const;
-    void land();
-    void spend(Work& work);
-    static void limit(Work& work, Duration deadline);
+    void reap();
+    void release(Work& work);
+    static void limit(Work& work, Duration timeout);
     void break_with(std::exception_ptr error) noexcept;
     void let_go(const Work& work) const noexcept;
     std::exception_ptr in_other_words(std::exception_ptr error) const;
     void watch() noexcept override;
     std::string text(const Work& work) const;
-    std::exception_ptr deadline_of(const Work& work) const;
+    std::exception_ptr timeout_of(const Work& work) const;
 
     const Cuda& cuda_;
     Parts parts_;
-    NcclSeat seat_;
+    NcclGroup group_;
     cudaStream_t own_ = nullptr;    // of what is started
     cudaEvent_t ready_ = nullptr;   // a stream has come to what is started on it
     cudaStream_t last_ = nullptr;   // the stream of the last call,

@@ -26,7 +26,7 @@ bool NcclChannel::is_over(const Work& work) const {
 }
 
 /// Lets what is over be so.
-void NcclChannel::land() {
+void NcclChannel::reap() {
     while (!flying_.empty() && !flying_.front()->error && is_over(*flying_.front())) {
         auto& work = *flying_.front();
         flying_.pop_front();
@@ -36,7 +36,7 @@ void NcclChannel::land() {
 }
 
 /// Its ticket is nobody's any more.
-void NcclChannel::spend(Work& work) {
+void NcclChannel::release(Work& work) {
     work.held = false;
     if (!work.flying) free_.push_back(&work);
 }
@@ -46,19 +46,19 @@ std::string NcclChannel::text(const Work& work) const {
                to_string(work.label->ranks));
 }
 
-std::exception_ptr NcclChannel::deadline_of(const Work& work) const {
+std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
     return std::make_exception_ptr(
-        Deadline(cat("the deadline of ", to_text(work.deadline), " passed on rank ", parts_.device->rank,
-                     " in ", text(work), "; NCCL does not say who is missing; ", work.label->text(),
-                     " can not be used any more"),
-                 {}, {}));
+        Timeout(cat("the timeout of ", to_text(work.timeout), " expired on rank ", parts_.device->rank,
+                    " in ", text(work), "; NCCL does not say who is missing; ", work.label->text(),
+                    " cannot be used any more"),
+                {}, {}));
 }
 
 /// The first error is that of all that is in flight, and of every later call.
 void NcclChannel::break_with(std::exception_ptr error) noexcept {
     if (error_) return;
     try {
-        land();
+        reap();
     } catch (...) {  // a device that answers nothing is broken, too
     }
     error_ = std::move(error);
@@ -71,11 +71,11 @@ void NcclChannel::watch() noexcept {
     const auto lock = std::lock_guard(mutex_);
     try {
         if (error_) return;
-        land();
+        reap();
         if (flying_.empty()) return;
         const auto now = std::chrono::steady_clock::now();
         for (const auto* work : flying_)
-            if (now >= work->until) return break_with(deadline_of(*work));
+            if (now >= work->until) return break_with(timeout_of(*work));
         if (!parts_.comm) return;
         parts_.host->throw_if_broken(*parts_.label);
         const auto result = parts_.comm->error();
@@ -95,7 +95,7 @@ std::exception_ptr NcclChannel::in_other_words(std::exception_ptr error) const {
     auto until = std::chrono::steady_clock::now();
     try {
         std::rethrow_exception(error);
-    } catch (const Lost&) {
+    } catch (const PeerLost&) {
         until += host_lag;
     } catch (...) {
     }

@@ -28,10 +28,10 @@ bool wait_until(Clock::time_point until, Ready&& ready) {
     return true;
 }
 
-[[noreturn]] void throw_deadline(const NcclComm::Phase& phase) {
-    throw Deadline(cat("the deadline of ", to_text(phase.deadline), " passed in ", phase.what,
-                       "; NCCL does not say who is missing"),
-                   {}, {});
+[[noreturn]] void throw_timeout(const NcclComm::Phase& phase) {
+    throw Timeout(cat("the timeout of ", to_text(phase.timeout), " expired in ", phase.what,
+                      "; NCCL does not say who is missing"),
+                  {}, {});
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSetti
 /// is done.
 void NcclComm::arrive(const Phase& phase) {
     const auto child = std::atomic_ref(comm_);
-    if (!wait_until(from_now(phase.deadline), [&] { return child.load() != nullptr; })) throw_deadline(phase);
+    if (!wait_until(from_now(phase.timeout), [&] { return child.load() != nullptr; })) throw_timeout(phase);
     settle(ncclInProgress, phase);
     complete_ = true;
 }
@@ -127,7 +127,7 @@ bool NcclComm::end() noexcept {
 }
 
 void NcclComm::settle(ncclResult_t result, const Phase& phase) {
-    const auto known = wait_until(from_now(phase.deadline), [&] {
+    const auto known = wait_until(from_now(phase.timeout), [&] {
         return result != ncclInProgress || nccl_.async_error(comm_, &result) != ncclSuccess ||
                result != ncclInProgress;
     });
@@ -135,7 +135,7 @@ void NcclComm::settle(ncclResult_t result, const Phase& phase) {
     const auto error = known ? failure(result, phase.what) : nullptr;
     stop();
     if (error) std::rethrow_exception(error);
-    throw_deadline(phase);
+    throw_timeout(phase);
 }
 
 ncclResult_t NcclComm::error() const {
@@ -150,7 +150,7 @@ std::exception_ptr NcclComm::failure(ncclResult_t result, const std::string& wha
     const auto* more = nccl_.last_error(comm_);
     const auto text = cat("NCCL reports '", nccl_.error_string(result), "' in ", what,
                           more && *more ? ": " : "", more ? more : "");
-    if (result == ncclRemoteError) return std::make_exception_ptr(Lost(text, {}));
+    if (result == ncclRemoteError) return std::make_exception_ptr(PeerLost(text, {}));
     return std::make_exception_ptr(EngineFailure(text));
 }
 

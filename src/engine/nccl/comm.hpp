@@ -13,13 +13,13 @@
 
 namespace rankmesh::detail {
 
-/// One NCCL communicator. It is a non-blocking one: whatever takes long inside NCCL ends at a deadline.
+/// One NCCL communicator. It is a non-blocking one: whatever takes long inside NCCL ends at a timeout.
 class NcclComm {
 public:
-    /// What is waited for, in the words of a passed deadline, and for how long.
+    /// What is waited for, in the words of an expired timeout, and for how long.
     struct Phase {
         std::string what;
-        Duration deadline;
+        Duration timeout;
     };
 
     /// Of `size` ranks that have the same ids; all of them call it. `share` lets those that are split from it
@@ -43,11 +43,11 @@ public:
     NcclComm& operator=(const NcclComm&) = delete;
 
     ncclComm_t handle() const { return comm_; }
-    /// Returns once what a call of NCCL has begun is complete; throws what it ended with, or Deadline.
+    /// Returns once what a call of NCCL has begun is complete; throws what it ended with, or Timeout.
     void settle(ncclResult_t result, const Phase& phase);
     /// The error that NCCL has met since, ncclSuccess if none; any thread may ask.
     ncclResult_t error() const;
-    /// `result` as an error with NCCL's own words: Lost where a peer has gone, else EngineFailure.
+    /// `result` as an error with NCCL's own words: PeerLost where a peer has gone, else EngineFailure.
     std::exception_ptr failure(ncclResult_t result, const std::string& what) const;
     /// Ends what is in flight, also what never would; nothing more may be called. Any thread may.
     void stop() noexcept;

@@ -9,7 +9,7 @@
 
 namespace rankmesh::detail {
 
-/// A deadline is kept to one of these.
+/// A timeout is kept to one of these.
 constexpr auto period = std::chrono::milliseconds(50);
 /// How long the last of a world waits for peers that still have its communicators.
 constexpr auto patience = std::chrono::seconds(10);
@@ -50,7 +50,7 @@ void NcclDevice::remove(Watched& watched) {
     std::erase(watched_, &watched);
 }
 
-void NcclDevice::bury(std::unique_ptr<NcclComm> comm) {
+void NcclDevice::retire(std::unique_ptr<NcclComm> comm) {
     if (!comm) return;
     const auto lock = std::lock_guard(mutex_);
     if (!comm->end()) buried_.push_back(std::move(comm));

@@ -39,7 +39,7 @@ public:
     /// Returns once it is not looked at.
     void remove(Watched& watched);
     /// Ends it when its other ranks do, whatever order they drop theirs in.
-    void bury(std::unique_ptr<NcclComm> comm);
+    void retire(std::unique_ptr<NcclComm> comm);
 
     const int number;
     const int rank;

@@ -58,16 +58,16 @@ std::vector<std::string> all_say(Exchange& exchange, const std::string& own) {
         [&] { return pack(said); }));
 }
 
-NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
+NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
                        std::unique_ptr<NcclComm> root)
     : exchange_(exchange),
       device_(std::move(device)),
       share_(share),
-      deadline_(deadline),
+      timeout_(timeout),
       free_before_(free_memory()),
       root_(std::move(root)) {}
 
-NcclEngine::~NcclEngine() { device_->bury(std::move(root_)); }
+NcclEngine::~NcclEngine() { device_->retire(std::move(root_)); }
 
 std::size_t NcclEngine::free_memory() const {
     const auto& cuda = Libraries::get().cuda;
@@ -91,7 +91,7 @@ NcclComm& NcclEngine::root() {
     for (const auto& said : all_say(exchange_, makes ? bytes_of(own) : std::string{}))
         if (said.size() == sizeof own.internal) std::memcpy(&ids.emplace_back(), said.data(), said.size());
     root_ = NcclComm::init(ids, size, rank, share_, {.name = "rankmesh, all ranks"},
-                           {cat("join, making the communicator of all ranks on rank ", rank), deadline_});
+                           {cat("join, making the communicator of all ranks on rank ", rank), timeout_});
     return *root_;
 }
 
@@ -99,7 +99,7 @@ NcclComm& NcclEngine::root() {
 std::unique_ptr<NcclComm> NcclEngine::meet(const ChannelRequest& request, Channel& host,
                                            const NcclComm::Phase& phase) {
     auto id = ncclUniqueId{};
-    if (request.position == 0) check(Libraries::get().nccl.unique_id(&id), "ncclGetUniqueId");
+    if (request.group_rank == 0) check(Libraries::get().nccl.unique_id(&id), "ncclGetUniqueId");
     host.run({.operation = Operation::broadcast,
               .dtype = DType::byte,
               .argument = 0,
@@ -107,8 +107,8 @@ std::unique_ptr<NcclComm> NcclEngine::meet(const ChannelRequest& request, Channe
               .out = id.internal,
               .in_count = sizeof id.internal,
               .out_count = sizeof id.internal},
-             *request.label, deadline_);
-    return NcclComm::init({id}, request.label->ranks.size(), request.position, false, settings_of(request),
+             *request.label, timeout_);
+    return NcclComm::init({id}, request.label->ranks.size(), request.group_rank, false, settings_of(request),
                           phase);
 }
 
@@ -118,12 +118,12 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
     const auto phase = NcclComm::Phase{cat(everyone ? "join, making " : "prepare, making ",
                                            request ? request->label->text() : "a communicator of other ranks",
                                            " on rank ", exchange_.rank()),
-                                       deadline_};
+                                       timeout_};
     auto comm = std::unique_ptr<NcclComm>{};
     if (!everyone)
         comm = meet(*request, *host, phase);
     else if (request)
-        comm = root().split(request->label->ranks[0], request->position, settings_of(*request), phase);
+        comm = root().split(request->label->ranks[0], request->group_rank, settings_of(*request), phase);
     else
         root().split(NCCL_SPLIT_NOCOLOR, 0, {}, phase);
     if (!request) return nullptr;
@@ -132,9 +132,9 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
                                                          .comm = std::move(comm),
                                                          .host = host,
                                                          .label = request->label,
-                                                         .position = request->position,
+                                                         .group_rank = request->group_rank,
                                                          .size = request->label->ranks.size(),
-                                                         .deadline = deadline_,
+                                                         .timeout = timeout_,
                                                          .high_priority = request->settings.high_priority});
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);
@@ -143,7 +143,7 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
 
 void NcclEngine::check_settings(const DeviceSettings& settings, const std::string& whose) const {
     if (share_ && settings.traffic_class)
-        throw Misuse(
+        throw UsageError(
             cat(whose, " is tuned to ", to_text(settings),
                 "; communicators that share resources (split_share) have no traffic class of their own, so "
                 "leave out one or the other"));
@@ -172,8 +172,8 @@ std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
         made = root_->shrink(
             without, {.name = "rankmesh, all ranks that are left"},
             {cat("survivors, shrinking the communicator of all ranks on rank ", exchange_.rank()),
-             deadline_ / 2});  // the other half is for those who wait to hear of it
-    } catch (const Error&) {   // then none has one, and the next join makes a new one
+             timeout_ / 2});  // the other half is for those who wait to hear of it
+    } catch (const Error&) {  // then none has one, and the next join makes a new one
     }
     for (const auto& said : all_say(survivors, made ? "made" : ""))
         if (said.empty()) return nullptr;

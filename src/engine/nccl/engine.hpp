@@ -22,7 +22,7 @@ class NcclEngine final : public DeviceEngine {
 public:
     /// `root`, if any, is a communicator of all ranks that there is already, and says itself whether those
     /// that are split from it share its resources; else `share` does.
-    NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration deadline,
+    NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
                std::unique_ptr<NcclComm> root);
     ~NcclEngine() override;
 
@@ -49,7 +49,7 @@ private:
     Exchange& exchange_;
     const std::shared_ptr<NcclDevice> device_;
     const bool share_;
-    const Duration deadline_;
+    const Duration timeout_;
     const std::size_t free_before_;
     std::unique_ptr<NcclComm> root_;
     std::vector<std::weak_ptr<NcclChannel>> channels_;  // of several ranks

@@ -37,41 +37,41 @@ private:
 /// The operations, for one member and stream.
 class Enqueuing {
 public:
-    Enqueuing(const NcclSeat& seat, cudaStream_t stream, Scratch& scratch)
+    Enqueuing(const NcclGroup& nccl_group, cudaStream_t stream, Scratch& scratch)
         : cuda_(Libraries::get().cuda),
           nccl_(Libraries::get().nccl),
-          seat_(seat),
+          group_(nccl_group),
           stream_(stream),
           scratch_(scratch) {}
 
     ncclResult_t one(const Call& call) const {
         if (call.operation == Operation::barrier) return barrier();
         if (call.in_bytes() == 0 && call.out_bytes() == 0) return ncclSuccess;
-        if (!seat_.comm) return alone(call);
+        if (!group_.comm) return alone(call);
         const auto in_bytes = call.in_bytes();
         const auto out_bytes = call.out_bytes();
-        const auto is_root = call.argument == seat_.position;
+        const auto is_root = call.argument == group_.group_rank;
         switch (call.operation) {
             case Operation::all_reduce:
-                return nccl_.all_reduce(call.in, call.out, call.in_count, type(call), by(call), seat_.comm,
+                return nccl_.all_reduce(call.in, call.out, call.in_count, type(call), by(call), group_.comm,
                                         stream_);
             case Operation::reduce:
                 return nccl_.reduce(call.in, is_root ? call.out : nullptr, call.in_count, type(call),
-                                    by(call), call.argument, seat_.comm, stream_);
+                                    by(call), call.argument, group_.comm, stream_);
             case Operation::reduce_scatter:
                 return nccl_.reduce_scatter(call.in, call.out, call.out_count, type(call), by(call),
-                                            seat_.comm, stream_);
+                                            group_.comm, stream_);
             case Operation::broadcast:
-                return nccl_.broadcast(call.in, call.out, in_bytes, bytes_type, call.argument, seat_.comm,
+                return nccl_.broadcast(call.in, call.out, in_bytes, bytes_type, call.argument, group_.comm,
                                        stream_);
             case Operation::all_gather:
-                return nccl_.all_gather(call.in, call.out, in_bytes, bytes_type, seat_.comm, stream_);
+                return nccl_.all_gather(call.in, call.out, in_bytes, bytes_type, group_.comm, stream_);
             case Operation::gather:
                 return nccl_.gather(call.in, is_root ? call.out : nullptr, in_bytes, bytes_type,
-                                    call.argument, seat_.comm, stream_);
+                                    call.argument, group_.comm, stream_);
             case Operation::scatter:
                 return nccl_.scatter(is_root ? call.in : nullptr, call.out, out_bytes, bytes_type,
-                                     call.argument, seat_.comm, stream_);
+                                     call.argument, group_.comm, stream_);
             case Operation::all_to_all:
                 return all_to_all(call);
             case Operation::all_gather_v:
@@ -81,8 +81,9 @@ public:
             case Operation::scan:
                 return scan(call);
             case Operation::shift:
-                return exchange(call, shifted(seat_.position, call.argument, seat_.size, call.edge),
-                                shifted(seat_.position, -std::int64_t{call.argument}, seat_.size, call.edge));
+                return exchange(
+                    call, shifted(group_.group_rank, call.argument, group_.size, call.edge),
+                    shifted(group_.group_rank, -std::int64_t{call.argument}, group_.size, call.edge));
             case Operation::send_recv:
                 return exchange(call, call.argument, call.source);
             case Operation::send:
@@ -107,8 +108,8 @@ private:
                         "cudaMemcpyAsync");
     }
     ncclResult_t barrier() const {
-        if (!seat_.comm) return ncclSuccess;
-        return nccl_.all_reduce(seat_.barrier, seat_.barrier, 1, ncclInt32, ncclSum, seat_.comm, stream_);
+        if (!group_.comm) return ncclSuccess;
+        return nccl_.all_reduce(group_.barrier, group_.barrier, 1, ncclInt32, ncclSum, group_.comm, stream_);
     }
     ncclResult_t alone(const Call& call) const {
         // An open shift has nobody before it, unless it goes nowhere.
@@ -118,22 +119,22 @@ private:
         return ncclSuccess;
     }
     ncclResult_t all_to_all(const Call& call) const {
-        const auto part = call.in_bytes() / static_cast<std::size_t>(seat_.size);
+        const auto part = call.in_bytes() / static_cast<std::size_t>(group_.size);
         if (call.in != call.out)
-            return nccl_.all_to_all(call.in, call.out, part, bytes_type, seat_.comm, stream_);
+            return nccl_.all_to_all(call.in, call.out, part, bytes_type, group_.comm, stream_);
         auto* held = scratch_.take(call.in_bytes(), stream_);
         copy(call.in, held, call.in_bytes());
-        return nccl_.all_to_all(held, call.out, part, bytes_type, seat_.comm, stream_);
+        return nccl_.all_to_all(held, call.out, part, bytes_type, group_.comm, stream_);
     }
     /// A broadcast from each member.
     ncclResult_t all_gather_v(const Call& call) const {
         auto group = Group(nccl_);
         auto* to = static_cast<char*>(call.out);
-        for (int from = 0; from < seat_.size; ++from) {
+        for (int from = 0; from < group_.size; ++from) {
             const auto bytes = bytes_of(call, call.out_counts[from]);
             if (bytes > 0)
-                group.add(nccl_.broadcast(from == seat_.position ? call.in : to, to, bytes, bytes_type, from,
-                                          seat_.comm, stream_));
+                group.add(nccl_.broadcast(from == group_.group_rank ? call.in : to, to, bytes, bytes_type,
+                                          from, group_.comm, stream_));
             to += bytes;
         }
         return group.end();
@@ -142,11 +143,11 @@ private:
         auto group = Group(nccl_);
         const auto* from = static_cast<const char*>(call.in);
         auto* to = static_cast<char*>(call.out);
-        for (int other = 0; other < seat_.size; ++other) {
+        for (int other = 0; other < group_.size; ++other) {
             const auto out = bytes_of(call, call.in_counts[other]);
             const auto in = bytes_of(call, call.out_counts[other]);
-            if (out > 0) group.add(nccl_.send(from, out, bytes_type, other, seat_.comm, stream_));
-            if (in > 0) group.add(nccl_.recv(to, in, bytes_type, other, seat_.comm, stream_));
+            if (out > 0) group.add(nccl_.send(from, out, bytes_type, other, group_.comm, stream_));
+            if (in > 0) group.add(nccl_.recv(to, in, bytes_type, other, group_.comm, stream_));
             from += out;
             to += in;
         }
@@ -155,16 +156,17 @@ private:
     /// A sum of nothing for each member before this one, and of its own for itself and each one after it.
     ncclResult_t scan(const Call& call) const {
         const auto bytes = call.in_bytes();
-        auto* parts = scratch_.take(bytes * static_cast<std::size_t>(seat_.size), stream_);
-        const auto before = bytes * static_cast<std::size_t>(seat_.position);
+        auto* parts = scratch_.take(bytes * static_cast<std::size_t>(group_.size), stream_);
+        const auto before = bytes * static_cast<std::size_t>(group_.group_rank);
         if (before > 0) cuda_.check(cuda_.memset_async(parts, 0, before, stream_), "cudaMemsetAsync");
-        for (int i = seat_.position; i < seat_.size; ++i)
+        for (int i = group_.group_rank; i < group_.size; ++i)
             copy(call.in, parts + bytes * static_cast<std::size_t>(i), bytes);
-        return nccl_.reduce_scatter(parts, call.out, call.in_count, type(call), ncclSum, seat_.comm, stream_);
+        return nccl_.reduce_scatter(parts, call.out, call.in_count, type(call), ncclSum, group_.comm,
+                                    stream_);
     }
-    /// Sends to one position and receives from another, -1 for none.
+    /// Sends to one group rank and receives from another, -1 for none.
     ncclResult_t exchange(const Call& call, int to, int from) const {
-        if (to == seat_.position && from == seat_.position) {
+        if (to == group_.group_rank && from == group_.group_rank) {
             copy(call.in, call.out, call.in_bytes());
             return ncclSuccess;
         }
@@ -176,15 +178,15 @@ private:
         }
         auto group = Group(nccl_);
         if (to >= 0 && call.in_bytes() > 0)
-            group.add(nccl_.send(in, call.in_bytes(), bytes_type, to, seat_.comm, stream_));
+            group.add(nccl_.send(in, call.in_bytes(), bytes_type, to, group_.comm, stream_));
         if (from >= 0 && call.out_bytes() > 0)
-            group.add(nccl_.recv(call.out, call.out_bytes(), bytes_type, from, seat_.comm, stream_));
+            group.add(nccl_.recv(call.out, call.out_bytes(), bytes_type, from, group_.comm, stream_));
         return group.end();
     }
 
     const Cuda& cuda_;
     const Nccl& nccl_;
-    const NcclSeat& seat_;
+    const NcclGroup& group_;
     const cudaStream_t stream_;
     Scratch& scratch_;
 };
@@ -202,17 +204,17 @@ char* Scratch::take(std::size_t bytes, cudaStream_t stream) {
     return static_cast<char*>(data_);
 }
 
-ncclResult_t enqueue(std::span<const Call> calls, const NcclSeat& seat, cudaStream_t stream,
+ncclResult_t enqueue(std::span<const Call> calls, const NcclGroup& nccl_group, cudaStream_t stream,
                      Scratch& scratch) {
-    const auto enqueuing = Enqueuing(seat, stream, scratch);
+    const auto enqueuing = Enqueuing(nccl_group, stream, scratch);
     if (calls.size() == 1) return enqueuing.one(calls.front());
     auto group = Group(Libraries::get().nccl);
     for (const auto& call : calls) group.add(enqueuing.one(call));
     return group.end();
 }
 
-UsedBuffers used_buffers(const Call& call, int position) {
-    const auto is_root = call.argument == position;
+UsedBuffers used_buffers(const Call& call, int group_rank) {
+    const auto is_root = call.argument == group_rank;
     auto used = UsedBuffers{call.in_count > 0 ? call.in : nullptr, call.out_count > 0 ? call.out : nullptr};
     switch (call.operation) {
         case Operation::barrier:

@@ -8,9 +8,9 @@
 namespace rankmesh::detail {
 
 /// Where operations of one group run.
-struct NcclSeat {
+struct NcclGroup {
     ncclComm_t comm = nullptr;  // null in a group of one
-    int position = 0;
+    int group_rank = 0;
     int size = 1;
     void* barrier = nullptr;  // device memory for one i32
 };
@@ -33,7 +33,7 @@ private:
 
 /// Puts operations on a stream as one; the result is that of the last call of NCCL. Where it is in progress,
 /// they are not there yet, and still need what they took of `scratch`, which one alone may do.
-ncclResult_t enqueue(std::span<const Call> calls, const NcclSeat& seat, cudaStream_t stream,
+ncclResult_t enqueue(std::span<const Call> calls, const NcclGroup& nccl_group, cudaStream_t stream,
                      Scratch& scratch);
 
 /// The buffers that this member reads or writes in a call, null where it has none.
@@ -41,6 +41,6 @@ struct UsedBuffers {
     const void* in;
     const void* out;
 };
-UsedBuffers used_buffers(const Call& call, int position);
+UsedBuffers used_buffers(const Call& call, int group_rank);
 
 }  // namespace rankmesh::detail

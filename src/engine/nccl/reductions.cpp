@@ -54,15 +54,15 @@ std::optional<ncclRedOp_t> nccl_reduction(Reduction reduction, DType dtype) {
     }
 }
 
-void check_nccl(const Call& call, const Label& label, int position) {
-    const auto to_self = call.argument == position && call.source == position;
+void check_nccl(const Call& call, const Label& label, int group_rank) {
+    const auto to_self = call.argument == group_rank && call.source == group_rank;
     if (call.operation == Operation::send_recv && to_self && call.in_count != call.out_count)
-        throw Misuse(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
-                         " from oneself; both must be equal"));
+        throw UsageError(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
+                             " from oneself; both must be equal"));
     if (!reduces(call.operation)) return;
     const auto refuse = [&](const std::string& why) {
-        throw Misuse(cat(to_string(call), " on ", label.text(), ": NCCL ", why,
-                         "; the same call on host() has all of them"));
+        throw UsageError(cat(to_string(call), " on ", label.text(), ": NCCL ", why,
+                             "; the same call on host() has all of them"));
     };
     if (!nccl_type(call.dtype))
         refuse(cat("reduces no ", to_string(call.dtype),

@@ -15,7 +15,7 @@ std::optional<ncclDataType_t> nccl_type(DType dtype);
 /// Nothing for a reduction that NCCL has not; true is 1, so that some of bools are those of numbers.
 std::optional<ncclRedOp_t> nccl_reduction(Reduction reduction, DType dtype);
 
-/// Throws Misuse for a call that can not be made of NCCL's.
-void check_nccl(const Call& call, const Label& label, int position);
+/// Throws UsageError for a call that cannot be made of NCCL's.
+void check_nccl(const Call& call, const Label& label, int group_rank);
 
 }  // namespace rankmesh::detail

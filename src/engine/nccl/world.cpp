@@ -14,9 +14,10 @@ int choose(WorldState& host, std::optional<int> asked) {
     // Launchers may let each process see one device, its own.
     const auto device = asked.value_or(count == 1 ? 0 : host.local_rank());
     if (device < 0 || device >= count)
-        throw Misuse(cat("rank ", host.rank(), asked ? " asks for device " : " would take device ", device,
-                         "; this host has ", count,
-                         asked ? "" : ", and its local rank says which: start fewer ranks, or name devices"));
+        throw UsageError(
+            cat("rank ", host.rank(), asked ? " asks for device " : " would take device ", device,
+                "; this host has ", count,
+                asked ? "" : ", and its local rank says which: start fewer ranks, or name devices"));
     return device;
 }
 
@@ -41,7 +42,7 @@ void throw_what_is_wrong(Exchange& exchange, const std::string& wrong) {
         append(text, cat(text.empty() ? "" : "; ", said.substr(1),
                          named ? "" : cat(", on rank ", ranks_to_string(ranks))));
     }
-    if (texts.front().first.front() == 'm') throw Misuse(text);
+    if (texts.front().first.front() == 'm') throw UsageError(text);
     throw EngineFailure(text);
 }
 
@@ -53,8 +54,8 @@ std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> a
     try {
         device = std::make_shared<NcclDevice>(choose(host, asked), host.rank());
         device->use();
-    } catch (const Misuse& misuse) {
-        wrong = cat("m", misuse.what());
+    } catch (const UsageError& error) {
+        wrong = cat("m", error.what());
     } catch (const std::exception& error) {
         wrong = cat("e", error.what());
     }
@@ -69,7 +70,7 @@ NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device
     : WorldState(host->options),
       host_(std::move(host)),
       share_(share),
-      engine_(host_->exchange(), agreed_device(*host_, device), share, options.deadline, std::move(root)) {
+      engine_(host_->exchange(), agreed_device(*host_, device), share, options.timeout, std::move(root)) {
     joins = 1'000'000;  // apart from those of the host's world, whose channels have keys like ours
     auto version = 0;
     Libraries::get().nccl.get_version(&version);

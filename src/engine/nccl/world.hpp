@@ -11,8 +11,8 @@
 
 namespace rankmesh::detail {
 
-/// Throws on every rank what is wrong on any, "" for nothing: `m` and the text of a Misuse, or `e` and that
-/// of an EngineFailure.
+/// Throws on every rank what is wrong on any, "" for nothing: `m` and the text of a UsageError, or `e` and
+/// that of an EngineFailure.
 void throw_what_is_wrong(Exchange& exchange, const std::string& wrong);
 
 /// One rank of a world whose communicators work on devices: the host's world, and NCCL beside it.

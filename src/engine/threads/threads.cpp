@@ -10,8 +10,8 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/threads/world.hpp"
 #include "engine/first_ranks.hpp"
+#include "engine/threads/world.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh {
@@ -19,46 +19,46 @@ namespace rankmesh {
 namespace detail {
 namespace {
 
-/// One member's view of a room.
-class Seat final : public Channel {
+/// One member's view of a group.
+class ThreadChannel final : public Channel {
 public:
-    Seat(std::shared_ptr<Job> job, std::shared_ptr<Room> room, int position)
-        : job_(std::move(job)), room_(std::move(room)), position_(position) {}
+    ThreadChannel(std::shared_ptr<Job> job, std::shared_ptr<SharedGroup> group, int group_rank)
+        : job_(std::move(job)), group_(std::move(group)), group_rank_(group_rank) {}
 
-    void run(const Call& call, const Label& label, Duration deadline) override {
-        room_->wait(room_->post(position_, {&call, 1}, label), label, deadline);
+    void run(const Call& call, const Label& label, Duration timeout) override {
+        group_->wait(group_->post(group_rank_, {&call, 1}, label), label, timeout);
     }
     std::uint64_t start(std::span<const Call> calls, const Label& label) override {
-        return room_->post(position_, calls, label);
+        return group_->post(group_rank_, calls, label);
     }
-    void wait(std::uint64_t ticket, const Label& label, Duration deadline) override {
-        room_->wait(ticket, label, deadline);
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
+        group_->wait(ticket, label, timeout);
     }
-    bool done(std::uint64_t ticket) override { return room_->done(ticket); }
+    bool done(std::uint64_t ticket) override { return group_->done(ticket); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
         job_->left(rank());
-        room_->withdraw(ticket, label);
+        group_->withdraw(ticket, label);
     }
     void leave() noexcept override {
         job_->left(rank());
-        room_->poison(rank(), cat("rank ", rank(), " left by an exception"));
+        group_->fail(rank(), cat("rank ", rank(), " left by an exception"));
     }
-    void throw_if_broken(const Label& label) override { room_->throw_if_poisoned(label); }
+    void throw_if_broken(const Label& label) override { group_->throw_if_failed(label); }
 
 private:
-    int rank() const { return room_->ranks()[static_cast<std::size_t>(position_)]; }
+    int rank() const { return group_->ranks()[static_cast<std::size_t>(group_rank_)]; }
 
     std::shared_ptr<Job> job_;
-    std::shared_ptr<Room> room_;
-    int position_;
+    std::shared_ptr<SharedGroup> group_;
+    int group_rank_;
 };
 
 }  // namespace
 
 Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
     : size(size),
-      world(std::make_shared<Room>(first_ranks(size))),
-      letters(static_cast<std::size_t>(size)),
+      world(std::make_shared<SharedGroup>(first_ranks(size))),
+      mailboxes(static_cast<std::size_t>(size)),
       parent_(parent),
       members_(std::move(members)) {}
 
@@ -67,24 +67,24 @@ int Job::number_of(int parents_rank) const {
     return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
 }
 
-std::shared_ptr<Room> Job::room(const std::string& key, const std::vector<int>& ranks) {
+std::shared_ptr<SharedGroup> Job::group(const std::string& key, const std::vector<int>& ranks) {
     const auto lock = std::lock_guard(mutex_);
-    if (poisoned_) {
-        auto room = std::make_shared<Room>(ranks);
-        room->poison(poisoned_->first, poisoned_->second);
-        return room;
+    if (failed_) {
+        auto group = std::make_shared<SharedGroup>(ranks);
+        group->fail(failed_->first, failed_->second);
+        return group;
     }
     const auto name = std::pair(key, ranks.front());
-    auto& entry = rooms_[name];
-    if (!entry.object) entry.object = std::make_shared<Room>(ranks);
-    auto room = entry.object;
-    // A room is kept until all members have it, so that one who leaves early still leaves a poisoned one.
+    auto& entry = groups_[name];
+    if (!entry.object) entry.object = std::make_shared<SharedGroup>(ranks);
+    auto group = entry.object;
+    // A group is kept until all members have it, so that one who leaves early still leaves a failed one.
     if (++entry.taken == static_cast<int>(ranks.size())) {
         std::erase_if(alive_, [](const auto& weak) { return weak.expired(); });
-        alive_.push_back(room);
-        rooms_.erase(name);
+        alive_.push_back(group);
+        groups_.erase(name);
     }
-    return room;
+    return group;
 }
 
 std::shared_ptr<Job> Job::sub(const std::vector<int>& ranks, int turn) {
@@ -95,24 +95,24 @@ std::shared_ptr<Job> Job::sub(const std::vector<int>& ranks, int turn) {
         entry.object = std::make_shared<Job>(static_cast<int>(ranks.size()), shared_from_this(), ranks);
         std::erase_if(subs_, [](const auto& weak) { return weak.expired(); });
         subs_.push_back(entry.object);
-        if (poisoned_) entry.object->poison(entry.object->number_of(poisoned_->first), poisoned_->second);
+        if (failed_) entry.object->fail(entry.object->number_of(failed_->first), failed_->second);
     }
     auto job = entry.object;
     if (++entry.taken == static_cast<int>(ranks.size())) making_.erase(name);
     return job;
 }
 
-void Job::poison(int rank, const std::string& why) noexcept {
+void Job::fail(int rank, const std::string& why) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    if (poisoned_) return;
-    poisoned_ = std::pair(rank, why);
-    world->poison(rank, why);
-    for (auto& [name, entry] : rooms_) entry.object->poison(rank, why);
+    if (failed_) return;
+    failed_ = std::pair(rank, why);
+    world->fail(rank, why);
+    for (auto& [name, entry] : groups_) entry.object->fail(rank, why);
     for (auto& weak : alive_)
-        if (auto room = weak.lock()) room->poison(rank, why);
-    for (auto& box : letters) box.poison(why, rank);
+        if (auto group = weak.lock()) group->fail(rank, why);
+    for (auto& box : mailboxes) box.fail(why, rank);
     for (auto& weak : subs_)
-        if (auto sub = weak.lock()) sub->poison(sub->number_of(rank), why);
+        if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), why);
 }
 
 void Job::left(int rank) noexcept {
@@ -121,28 +121,28 @@ void Job::left(int rank) noexcept {
     if (const auto parent = parent_.lock()) parent->left(members_[static_cast<std::size_t>(rank)]);
 }
 
-void Letters::put(int from, const std::string& letter) {
+void Mailbox::put(int from, const std::string& message) {
     const auto lock = std::lock_guard(mutex_);
-    letters_.emplace_back(from, letter);
+    messages_.emplace_back(from, message);
     arrived_.notify_all();
 }
 
-std::string Letters::take(int from, Duration deadline) {
+std::string Mailbox::take(int from, Duration timeout) {
     auto lock = std::unique_lock(mutex_);
-    const auto next = [&] { return std::ranges::find(letters_, from, &std::pair<int, std::string>::first); };
-    const auto until = from_now(deadline);
-    if (!arrived_.wait_until(lock, until, [&] { return poison_ || next() != letters_.end(); }))
-        throw Deadline(cat("the deadline of ", to_text(deadline), " passed in join, waiting for rank ", from),
-                       {}, {from});
-    if (next() == letters_.end()) throw Lost(poison_->first, poison_->second);
-    auto letter = std::move(next()->second);
-    letters_.erase(next());
-    return letter;
+    const auto next = [&] { return std::ranges::find(messages_, from, &std::pair<int, std::string>::first); };
+    const auto until = from_now(timeout);
+    if (!arrived_.wait_until(lock, until, [&] { return failure_ || next() != messages_.end(); }))
+        throw Timeout(cat("the timeout of ", to_text(timeout), " expired in join, waiting for rank ", from),
+                      {}, {from});
+    if (next() == messages_.end()) throw PeerLost(failure_->first, failure_->second);
+    auto message = std::move(next()->second);
+    messages_.erase(next());
+    return message;
 }
 
-void Letters::poison(const std::string& why, int rank) noexcept {
+void Mailbox::fail(const std::string& why, int rank) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    poison_ = std::pair(why, rank < 0 ? std::vector<int>{} : std::vector{rank});
+    failure_ = std::pair(why, rank < 0 ? std::vector<int>{} : std::vector{rank});
     arrived_.notify_all();
 }
 
@@ -155,37 +155,38 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
                            .in_count = values.size(),
                            .out_count = values.size()};
     try {
-        job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.deadline);
-    } catch (const Deadline& deadline) {
-        throw Deadline(cat("the deadline of ", to_text(options.deadline), " passed in join on rank ", rank_,
-                           ": arrived ", ranks_to_string(deadline.arrived), ", missing ",
-                           ranks_to_string(deadline.missing)),
-                       deadline.arrived, deadline.missing);
+        job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.timeout);
+    } catch (const Timeout& timeout) {
+        throw Timeout(
+            cat("the timeout of ", to_text(options.timeout), " expired in join on rank ", rank_, ": arrived ",
+                ranks_to_string(timeout.arrived), ", missing ", ranks_to_string(timeout.missing)),
+            timeout.arrived, timeout.missing);
     }
 }
 
 void ThreadsWorld::send(int to, const std::string& bytes) {
-    job_->letters[static_cast<std::size_t>(to)].put(rank_, bytes);
+    job_->mailboxes[static_cast<std::size_t>(to)].put(rank_, bytes);
 }
 
 std::string ThreadsWorld::receive(int from) {
-    return job_->letters[static_cast<std::size_t>(rank_)].take(from, options.deadline);
+    return job_->mailboxes[static_cast<std::size_t>(rank_)].take(from, options.timeout);
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
-    const auto position = std::ranges::find(ranks, rank_) - ranks.begin();
-    return std::make_shared<ThreadsWorld>(job_->sub(ranks, turns_[ranks]++), static_cast<int>(position),
+    const auto group_rank = std::ranges::find(ranks, rank_) - ranks.begin();
+    return std::make_shared<ThreadsWorld>(job_->sub(ranks, turns_[ranks]++), static_cast<int>(group_rank),
                                           options);
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration) {
-    throw Misuse(cat("rank ", rank_, " asks for the survivors of a world of threads, which end together; ",
-                     what_survives));
+    throw UsageError(cat("rank ", rank_,
+                         " asks for the survivors of a world of threads, which end together; ",
+                         what_survives));
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
-    return std::make_shared<Seat>(job_, job_->room(request.key, request.label->ranks.list()),
-                                  request.position);
+    return std::make_shared<ThreadChannel>(job_, job_->group(request.key, request.label->ranks.list()),
+                                           request.group_rank);
 }
 
 }  // namespace detail
@@ -203,7 +204,7 @@ public:
 
 void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
     if (size < 1)
-        throw Misuse(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
+        throw UsageError(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
     const auto settled = detail::settled(options);  // throws here, not on the ranks' threads
     const auto job = std::make_shared<detail::Job>(size);
     auto errors = std::map<int, std::exception_ptr>{};
@@ -214,7 +215,7 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         errors[rank] = std::current_exception();
         if (!first) first = errors[rank];
         job->left(rank);
-        job->poison(rank, detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what));
+        job->fail(rank, detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what));
     };
     auto started = std::latch(1);
     auto all_started = true;  // written before the latch opens

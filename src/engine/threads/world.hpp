@@ -11,23 +11,23 @@
 #include <vector>
 
 #include "engine/host.hpp"
-#include "engine/threads/room.hpp"
+#include "engine/threads/shared_group.hpp"
 #include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
 
-/// Letters to one rank; only join writes any, and only when plans differ.
-class Letters {
+/// Mailbox to one rank; only join writes any, and only when plans differ.
+class Mailbox {
 public:
-    void put(int from, const std::string& letter);
-    std::string take(int from, Duration deadline);
-    void poison(const std::string& why, int rank) noexcept;
+    void put(int from, const std::string& message);
+    std::string take(int from, Duration timeout);
+    void fail(const std::string& why, int rank) noexcept;
 
 private:
     std::mutex mutex_;
     std::condition_variable arrived_;
-    std::deque<std::pair<int, std::string>> letters_;
-    std::optional<std::pair<std::string, std::vector<int>>> poison_;  // why, who was lost
+    std::deque<std::pair<int, std::string>> messages_;
+    std::optional<std::pair<std::string, std::vector<int>>> failure_;  // why, who was lost
 };
 
 /// What the ranks of one threads::run share.
@@ -39,12 +39,12 @@ public:
     /// The rank here of a rank of the parent, -1 if it has none.
     int number_of(int parents_rank) const;
 
-    /// The room of the group with this key; every member asks once.
-    std::shared_ptr<Room> room(const std::string& key, const std::vector<int>& ranks);
+    /// The group of the group with this key; every member asks once.
+    std::shared_ptr<SharedGroup> group(const std::string& key, const std::vector<int>& ranks);
     /// The job of these ranks, for the `turn`-th time that they ask for one; every one of them asks.
     std::shared_ptr<Job> sub(const std::vector<int>& ranks, int turn);
-    /// Poisons every room, now and later; the first call decides what they say.
-    void poison(int rank, const std::string& why) noexcept;
+    /// Fails every group, now and later; the first call decides what they say.
+    void fail(int rank, const std::string& why) noexcept;
 
     /// Notes that a rank leaves by an exception, before its peers can hear of it.
     void left(int rank) noexcept;
@@ -52,8 +52,8 @@ public:
     int first_left() const { return first_left_; }
 
     const int size;
-    const std::shared_ptr<Room> world;
-    std::vector<Letters> letters;  // by rank
+    const std::shared_ptr<SharedGroup> world;
+    std::vector<Mailbox> mailboxes;  // by rank
 
 private:
     template <class T>
@@ -61,17 +61,17 @@ private:
         std::shared_ptr<T> object;
         int taken = 0;
     };
-    using Entry = Shared<Room>;
+    using Entry = Shared<SharedGroup>;
     const std::weak_ptr<Job> parent_;  // which holds this one while it is made, and outlives it
     const std::vector<int> members_;
     std::atomic<int> first_left_ = -1;
     std::mutex mutex_;
-    std::map<std::pair<std::string, int>, Entry> rooms_;  // by key and first rank, until every member has it
-    std::vector<std::weak_ptr<Room>> alive_;
+    std::map<std::pair<std::string, int>, Entry> groups_;  // by key and first rank, until every member has it
+    std::vector<std::weak_ptr<SharedGroup>> alive_;
     std::map<std::pair<std::vector<int>, int>, Shared<Job>>
         making_;  // sub-jobs, until every member has its own
     std::vector<std::weak_ptr<Job>> subs_;
-    std::optional<std::pair<int, std::string>> poisoned_;
+    std::optional<std::pair<int, std::string>> failed_;
 };
 
 /// One rank of a Job.
@@ -88,7 +88,7 @@ public:
     Exchange& exchange() override { return *this; }
     void leave(const std::string& what) noexcept override {
         job_->left(rank_);
-        job_->poison(rank_, what);
+        job_->fail(rank_, what);
     }
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
@@ -107,7 +107,7 @@ private:
     int rank_;
     std::vector<int> local_ranks_;           // all
     std::map<std::vector<int>, int> turns_;  // how often this rank has asked for a world of some ranks
-    Label label_;                            // what a deadline in join is reported with
+    Label label_;                            // what a timeout in join is reported with
 };
 
 }  // namespace rankmesh::detail

@@ -41,7 +41,7 @@ struct Place : deepspeed::GridPlace {
 /// The same, live: with its communicators, on the device where the world has an engine for one, and as
 /// `_gloo` on the host; outside the model all are nothing.
 ///
-/// Throws Misuse for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
+/// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
 struct ParallelGrid : Place {
     ParallelGrid(const Member& member, const ProcessTopology& topology, const RankMapping& rank_mapping = {});
 

@@ -90,7 +90,7 @@ protected:
 
 /// The same, live: with its communicators.
 ///
-/// Throws Misuse for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
+/// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
 class Groups : public GroupsPlace {
 public:
     Groups(const Member& member, const GroupSizes& sizes);

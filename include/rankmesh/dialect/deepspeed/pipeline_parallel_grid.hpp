@@ -39,7 +39,7 @@ struct Place : GridPlace {
 
 /// The same, live: with its communicators.
 ///
-/// Throws Misuse for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
+/// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
 struct PipelineParallelGrid : Place {
     PipelineParallelGrid(const Member& member, const ProcessTopology& topology);
     /// With the default topology of the member's world.

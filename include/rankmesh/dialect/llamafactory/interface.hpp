@@ -59,7 +59,7 @@ private:
 /// The same, live. In one process that is not distributed, data passes through unchanged.
 class DistributedInterface : public Place {
 public:
-    /// Of a member that was joined with `plan(config, world_size)`; throws Misuse for any other.
+    /// Of a member that was joined with `plan(config, world_size)`; throws UsageError for any other.
     DistributedInterface(const Member& member, const Config& config);
     /// Of a process that is not distributed.
     explicit DistributedInterface(const Config& config = {});
@@ -112,7 +112,7 @@ public:
 private:
     void reduce(std::span<double> data, ReduceOp op, std::optional<Dim> dim) const;
     void reduce(std::span<float> data, ReduceOp op, std::optional<Dim> dim) const;
-    int position_of(int src, std::optional<Dim> dim) const;
+    int group_rank_of(int src, std::optional<Dim> dim) const;
 
     mutable std::vector<Communicator> groups_;  // by Dim, then the world's, then the host's
 };

@@ -36,7 +36,7 @@ struct Environment {
     int local_rank = 0;
     int local_world_size = 1;
 
-    /// Throws Misuse for a variable that is no whole number.
+    /// Throws UsageError for a variable that is no whole number.
     static Environment from_environment();
     /// True if RANK is set, also in a world of one.
     bool is_distributed() const { return rank.has_value(); }

@@ -117,11 +117,12 @@ Plan plan(const Grid& grid, const std::vector<GridGroup>& groups = {});
 ///     }
 class HyperCommGrid : public Grid {
 public:
-    /// Throws Misuse for a member that was not joined with `plan(grid)`; groups noted in `grid` are not made.
+    /// Throws UsageError for a member that was not joined with `plan(grid)`; groups noted in `grid` are not
+    /// made.
     HyperCommGrid(const Member& member, const Grid& grid);
 
-    /// This rank's group, nothing outside the grid; throws what Grid::create_pg throws, and Misuse where the
-    /// member's plan lacks it.
+    /// This rank's group, nothing outside the grid; throws what Grid::create_pg throws, and UsageError where
+    /// the member's plan lacks it.
     std::optional<Communicator> create_pg(const Dims& dims, std::optional<std::string_view> view = {});
     /// The same; throws dialect::Error if it was not made, or outside the grid.
     Communicator get_pg(const Dims& dims, std::optional<std::string_view> view = {}) const;

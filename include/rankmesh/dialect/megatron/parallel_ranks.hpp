@@ -153,7 +153,7 @@ private:
     struct Overrides {
         std::optional<int> tp_rank, tp_size, pp_rank, pp_size, dp_rank, ep_rank, ep_size, etp_rank, etp_size;
     };
-    int position(const Named& named) const { return *ranks(named).position(rank_); }
+    int position(const Named& named) const { return *ranks(named).group_rank(rank_); }
     /// 0 where no world is known.
     int position_in_world(const Named& named) const { return world_size_ ? position(named) : 0; }
     int size_in_world(const Named& named) const { return world_size_ ? ranks(named).size() : 0; }

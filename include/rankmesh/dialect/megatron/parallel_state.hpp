@@ -117,7 +117,7 @@ private:
 ///     }
 class ParallelState final : public ParallelGroups<Communicator> {
 public:
-    /// Throws Misuse for a member that was not joined with `plan(sizes, world_size)`.
+    /// Throws UsageError for a member that was not joined with `plan(sizes, world_size)`.
     ParallelState(const Member& member, const Sizes& sizes);
 
 private:

@@ -93,7 +93,7 @@ public:
     int get_data_parallel_world_size() const { return get_data_parallel_group().size(); }
     int get_tensor_model_parallel_rank() const;
     int get_pipeline_model_parallel_rank() const;
-    int get_data_parallel_rank() const { return *get_data_parallel_group().position(rank_); }
+    int get_data_parallel_rank() const { return *get_data_parallel_group().group_rank(rank_); }
 
     /// The first rank of as many contiguous ones as the tensor model parallel size says.
     int get_tensor_model_parallel_src_rank() const;
@@ -154,8 +154,8 @@ private:
 ///     }
 class ParallelState : public State {
 public:
-    /// Initialized with `sizes`; throws Misuse for a member whose plan lacks one of the groups, or has a mesh
-    /// or a split of other sizes; `plan` has all.
+    /// Initialized with `sizes`; throws UsageError for a member whose plan lacks one of the groups, or has a
+    /// mesh or a split of other sizes; `plan` has all.
     ParallelState(const Member& member, const Sizes& sizes);
 
     /// Made once; `mpu = ParallelState(other_member, other_sizes)` makes it anew.

@@ -20,8 +20,8 @@ Plan plan(const ExpertParallelConfig& ep_config, int world_size);
 /// The communicators of a mesh and of its parts.
 class ProcessGroups {
 public:
-    /// Throws Misuse for a member that was joined with another mesh, or whose plan lacks a dimension, a group
-    /// that OLMo-core asks for, or a name that the mesh was flattened to.
+    /// Throws UsageError for a member that was joined with another mesh, or whose plan lacks a dimension, a
+    /// group that OLMo-core asks for, or a name that the mesh was flattened to.
     ProcessGroups(const Member& member, const DeviceMesh& device_mesh);
 
     /// What torch's `mesh.get_group(mesh_dim)` returns, for the mesh or a part of it.

@@ -55,7 +55,7 @@ struct Place {
 
 /// The same, live: with its communicators.
 ///
-/// Throws Misuse for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
+/// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
 struct ProcessGroupManager : Place {
     ProcessGroupManager(const Member& member, const Sizes& sizes);
 

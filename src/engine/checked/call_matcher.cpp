@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/checked/call_matcher.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// Those that this thread has given something that may not be settled yet.
+thread_local std::vector<std::weak_ptr<CallMatcher>> of_this_thread;
+
+/// Between two looks at what others do: short at first, since most come soon.
+class Pause {
+public:
+    void operator()() {
+        if (++turns_ < 20)
+            std::this_thread::yield();
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+
+private:
+    int turns_ = 0;
+};
+
+/// What a timeout of the comparison says, said of the call that is compared.
+Timeout in_words_of(const CheckedCall& part, const Timeout& timeout) {
+    auto text = std::string(timeout.what());
+    const auto begin = text.find(" in ");
+    const auto end = text.find(" on " + part.label->text());
+    if (begin < end && end != std::string::npos) text.replace(begin + 4, end - begin - 4, part.text());
+    return {text, timeout.arrived, timeout.missing};
+}
+
+}  // namespace
+
+CallMatcher::CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank,
+                         std::function<void(CheckedCall&)> settled)
+    : settled_(std::move(settled)),
+      collectives_(*channel, ranks, [this](CheckedCall& part) { this->settled(part); }),
+      messages_(*channel, ranks, group_rank, [this](CheckedCall& part) { this->settled(part); }),
+      channel_(std::move(channel)) {}
+
+void CallMatcher::add(CheckedCall& part) {
+    if (broken_) std::rethrow_exception(broken_);
+    open_.push_back(&part);
+    ++count_;
+    const auto is_this = [this](const std::weak_ptr<CallMatcher>& other) {
+        return other.lock().get() == this;
+    };
+    if (std::ranges::none_of(of_this_thread, is_this)) {
+        std::erase_if(of_this_thread, [](const auto& other) { return other.expired(); });
+        of_this_thread.push_back(weak_from_this());
+    }
+    try {
+        if (is_point_to_point(part.call.operation))
+            messages_.add(part);
+        else
+            collectives_.add(part);
+        advance_own();
+    } catch (const UsageError&) {
+        withdraw(part);
+        throw;
+    } catch (...) {
+        break_with(std::current_exception());
+    }
+}
+
+void CallMatcher::withdraw(CheckedCall& part) {
+    count_ -= static_cast<int>(std::erase(open_, &part));
+    collectives_.withdraw(part);
+    messages_.withdraw(part);
+}
+
+void CallMatcher::settled(CheckedCall& part) {
+    std::erase(open_, &part);
+    --count_;
+    part.settled = true;
+    settled_(part);
+}
+
+void CallMatcher::break_with(std::exception_ptr error) {
+    broken_ = error;
+    collectives_.clear();
+    messages_.clear();
+    while (!open_.empty()) {
+        open_.front()->error = error;
+        settled(*open_.front());
+    }
+}
+
+void CallMatcher::advance_own() {
+    try {
+        collectives_.advance();
+        messages_.advance();
+    } catch (const UsageError&) {
+        throw;
+    } catch (...) {
+        break_with(std::current_exception());
+    }
+}
+
+void CallMatcher::advance() {
+    advance_own();
+    for (const auto& each : of_this_thread)
+        if (const auto other = each.lock(); other && other.get() != this)
+            // Where another thread is in a call it goes on by that.
+            if (const auto lock = std::unique_lock(other->mutex_, std::try_to_lock)) other->advance_own();
+    std::erase_if(of_this_thread, [](const std::weak_ptr<CallMatcher>& each) {
+        const auto other = each.lock();
+        return !other || other->count_ == 0;
+    });
+}
+
+/// True if nothing else of this thread is to be compared but `own` parts here.
+bool CallMatcher::is_last(int own) const {
+    return count_ <= own &&
+           std::ranges::none_of(of_this_thread, [this](const std::weak_ptr<CallMatcher>& each) {
+               const auto other = each.lock();
+               return other && other.get() != this && other->count_ > 0;
+           });
+}
+
+void CallMatcher::settle(CheckedCall& part, Duration timeout) {
+    const auto until = from_now(timeout);
+    for (auto pause = Pause(); !part.settled;) {
+        if (!is_last(1) && std::chrono::steady_clock::now() < until) {
+            advance();
+            if (!part.settled) pause();
+            continue;
+        }
+        try {
+            if (is_point_to_point(part.call.operation))
+                messages_.wait(part, timeout);
+            else
+                collectives_.wait(timeout);
+        } catch (const UsageError&) {
+            throw;
+        } catch (const Timeout& passed) {
+            break_with(std::make_exception_ptr(in_words_of(part, passed)));
+        } catch (...) {
+            break_with(std::current_exception());
+        }
+    }
+}
+
+void CallMatcher::meanwhile(const std::function<bool()>& is_over, Duration timeout) {
+    const auto until = from_now(timeout);
+    for (auto pause = Pause(); !is_last(0) && std::chrono::steady_clock::now() < until; pause()) {
+        if (is_over()) return;
+        advance();
+    }
+}
+
+void CallMatcher::tell(CheckedCall& part, Duration timeout) {
+    if (!part.telling) return;
+    if (!broken_) {
+        meanwhile([&] { return channel_->done(*part.telling); }, timeout);
+        try {
+            channel_->wait(*part.telling, *part.label, timeout);
+        } catch (const UsageError&) {
+            throw;
+        } catch (...) {
+            break_with(std::current_exception());
+        }
+    }
+    part.telling = std::nullopt;
+}
+
+bool CallMatcher::is_told(const CheckedCall& part) {
+    return broken_ || !part.telling || channel_->done(*part.telling);
+}
+
+}  // namespace rankmesh::detail

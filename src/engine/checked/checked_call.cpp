@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/checked/checked_call.hpp"
+
+#include <algorithm>
+
+namespace rankmesh::detail {
+
+MemberText MemberText::of(const Label& label) {
+    auto member = MemberText{};
+    std::copy_n(label.member.data(), std::min(label.member.size(), sizeof text - 1), member.text);
+    return member;
+}
+
+std::string CheckedCall::text() const {
+    return cat(to_string(call), is_point_to_point(call.operation) ? ", message" : ", call", " number ",
+               number);
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/monitor/alarm.hpp"
+
+#include <algorithm>
+
+namespace rankmesh::detail {
+
+std::shared_ptr<AlarmClock> AlarmClock::of_process() {
+    static std::mutex mutex;
+    static std::weak_ptr<AlarmClock> running;
+    const auto lock = std::lock_guard(mutex);
+    auto clock = running.lock();
+    if (!clock) running = clock = std::make_shared<AlarmClock>();
+    return clock;
+}
+
+AlarmClock::AlarmClock() : thread_([this] { run(); }) {}
+
+AlarmClock::~AlarmClock() {
+    {
+        const auto lock = std::lock_guard(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void AlarmClock::run() {
+    auto lock = std::unique_lock(mutex_);
+    while (!stopping_) {
+        const auto next = std::ranges::min_element(alarms_, {}, &Alarm::at_);
+        wakes_ = next == alarms_.end() ? TimePoint::max() : (*next)->at_;
+        if (wakes_ == TimePoint::max()) {
+            changed_.wait(lock);
+            continue;
+        }
+        if (std::chrono::steady_clock::now() < wakes_) {
+            changed_.wait_until(lock, wakes_);
+            continue;
+        }
+        auto& alarm = **next;
+        alarm.at_ = TimePoint::max();
+        ringing_ = &alarm;
+        lock.unlock();
+        alarm.ring_();
+        lock.lock();
+        ringing_ = nullptr;
+        changed_.notify_all();
+    }
+}
+
+Alarm::Alarm(std::shared_ptr<AlarmClock> clock, std::function<void()> ring)
+    : clock_(std::move(clock)), ring_(std::move(ring)) {
+    const auto lock = std::lock_guard(clock_->mutex_);
+    clock_->alarms_.push_back(this);
+}
+
+Alarm::~Alarm() {
+    auto lock = std::unique_lock(clock_->mutex_);
+    std::erase(clock_->alarms_, this);
+    clock_->changed_.wait(lock, [this] { return clock_->ringing_ != this; });
+}
+
+void Alarm::set(TimePoint at) {
+    const auto lock = std::lock_guard(clock_->mutex_);
+    at_ = at;
+    if (at < clock_->wakes_) clock_->changed_.notify_all();
+}
+
+}  // namespace rankmesh::detail

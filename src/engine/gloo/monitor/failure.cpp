@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a monitor comes to a failure, tells it to the other members, and throws it.
+#include <algorithm>
+#include <exception>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/gloo/monitor/message.hpp"
+#include "engine/gloo/monitor/peer_monitor.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// `rank 3 has gone`, `the ranks {3, 4} have gone`.
+std::string about(const std::vector<int>& ranks, const char* one, const char* several) {
+    return ranks.size() == 1 ? cat("rank ", ranks.front(), " ", one)
+                             : cat("the ranks ", ranks_to_string(ranks), " ", several);
+}
+
+}  // namespace
+
+/// A connection broke: whoever does not hear us any more and has not said why is gone.
+void PeerMonitor::find_lost(const std::string& text) {
+    auto lost = std::vector<int>{};
+    for (int to = 0; to < size(); ++to)
+        if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)] &&
+            !tell(to, MessageKind::probe, 0, 0, {}))
+            lost.push_back(to);
+    // What a member said before its connection broke is in the inbox by now.
+    try {
+        if (!take_messages()) return;
+    } catch (const std::exception&) {
+    }
+    if (is_broken()) return;
+    std::erase_if(lost, [&](int to) { return gone_[static_cast<std::size_t>(to)].load(); });
+    auto failure = Failure{.kind = Failure::Kind::failure, .why = cat("Gloo reports: ", text)};
+    if (!lost.empty()) {
+        failure.kind = Failure::Kind::gone;
+        for (auto to : lost) failure.lost.push_back(ranks_[static_cast<std::size_t>(to)]);
+        failure.why = about(failure.lost, "is gone: its process has ended or cannot be reached",
+                            "are gone: their processes have ended or cannot be reached");
+    }
+    fail(std::move(failure));
+}
+
+/// Says who is missing, now that all have answered or had the time.
+void PeerMonitor::conclude() {
+    auto failure = Failure{.kind = Failure::Kind::timeout, .why = {}};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (!waiting_ || asked_ != turns_) return;
+        const auto& [call, label, number, awaited, timeout] = *waiting_;
+        for (int i = 0; i < size(); ++i) {
+            const auto here =
+                i == group_rank_ || (awaited < 0 && answered_[static_cast<std::size_t>(i)] == 2);
+            if (here)
+                failure.arrived.push_back(ranks_[static_cast<std::size_t>(i)]);
+            else if (awaited < 0 || i == awaited)
+                failure.missing.push_back(ranks_[static_cast<std::size_t>(i)]);
+        }
+        failure.why = cat("the timeout of ", to_text(timeout), " expired on rank ",
+                          ranks_[static_cast<std::size_t>(group_rank_)], " in ", to_string(*call),
+                          awaited < 0 ? ", call number " : ", message number ", number, " on ", label->text(),
+                          ", group ", to_string(label->ranks), ": arrived ", ranks_to_string(failure.arrived),
+                          ", missing ", label->named(failure.missing));
+    }
+    fail(std::move(failure));
+}
+
+void PeerMonitor::fail(Failure failure) noexcept {
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (failure_) return;
+        failure_ = std::move(failure);
+        if (failure_->kind == Failure::Kind::gone) ended_->add(failure_->lost);
+    }
+    send_failure();
+    connections_->cut();
+    broken_.store(true, std::memory_order_release);
+    change([] {});
+}
+
+/// Tells all members why, and waits shortly until they have it: then the connections are cut.
+void PeerMonitor::send_failure() noexcept {
+    auto text = std::string{};
+    for (const auto* list : {&failure_->lost, &failure_->arrived, &failure_->missing}) {
+        const auto ranks = ranks_to_string(*list);
+        append(text, ranks.size() < 256 ? ranks : "{}");  // the reason says them as well
+        text += '\0';
+    }
+    text += failure_->why;
+    for (int to = 0; to < size(); ++to)
+        if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
+            tell(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
+    const auto lock = std::lock_guard(sending_);
+    const auto until = from_now(Message::telling);
+    for (auto& sent : sent_) {
+        if (sent->message.kind != MessageKind::failure) continue;
+        try {
+            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                until - std::chrono::steady_clock::now());
+            sent->buffer->waitSend(std::max(left, std::chrono::milliseconds(1)));
+        } catch (const std::exception&) {  // it is gone
+        }
+    }
+}
+
+void PeerMonitor::explain(const std::string& text) noexcept {
+    auto lock = std::unique_lock(mutex_);
+    if (changed_.wait_for(lock, std::chrono::seconds(1), [this] { return is_broken(); })) return;
+    auto failure = Failure{.kind = Failure::Kind::failure, .why = cat("Gloo reports: ", text)};
+    for (int i = 0; i < size(); ++i)
+        if (gone_[static_cast<std::size_t>(i)]) failure.lost.push_back(ranks_[static_cast<std::size_t>(i)]);
+    lock.unlock();
+    if (!failure.lost.empty()) {
+        failure.kind = Failure::Kind::lost;
+        failure.why = about(failure.lost, "has ended this communicator", "have ended this communicator");
+    }
+    fail(std::move(failure));
+}
+
+void PeerMonitor::throw_failure(const Label& label) const {
+    const auto lock = std::lock_guard(mutex_);
+    const auto& failure = *failure_;
+    switch (failure.kind) {
+        case Failure::Kind::timeout:
+            throw Timeout(cat(failure.why, "; ", label.text(), " cannot be used any more"), failure.arrived,
+                          failure.missing);
+        case Failure::Kind::gone:
+        case Failure::Kind::lost:
+            throw PeerLost(cat(failure.why, "; ", label.unusable(failure.lost)), failure.lost);
+        case Failure::Kind::failure:
+            break;
+    }
+    throw EngineFailure(cat(failure.why, "; ", label.unusable({})));
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/monitor/peer_monitor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <limits>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/gloo/monitor/message.hpp"
+#include "engine/gloo/monitor/terminate_handler.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr auto slot = std::uint64_t{0x40} << 56;  // none of Gloo's collectives has it
+constexpr auto longest_goodbye = std::chrono::seconds(5);
+
+}  // namespace
+
+PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<int> ranks,
+                         std::shared_ptr<Ended> ended)
+    : connections_(std::move(connections)),
+      ranks_(std::move(ranks)),
+      ended_(std::move(ended)),
+      group_rank_(connections_->rank),
+      inbox_(std::make_unique<Message[]>(ranks_.size())),
+      heard_(ranks_.size(), 0),
+      gone_(ranks_.size()),
+      answered_(ranks_.size(), 0),
+      told_(ranks_.size(), 0),
+      listening_(connections_->buffer(inbox_.get(), sizeof(Message) * ranks_.size())),
+      alarm_(AlarmClock::of_process(), [this] { wake(); }),
+      second_(AlarmClock::of_process(), [this] { wake(); }) {
+    for (int from = 0; from < size(); ++from)
+        if (from != group_rank_) expect(from);
+    thread_ = std::thread([this] { listen(); });
+    add_to_terminate_report(*this);
+}
+
+PeerMonitor::~PeerMonitor() {
+    remove_from_terminate_report(*this);
+    if (!is_broken()) send_goodbye();
+    stopping_ = true;
+    listening_->abortWaitRecv();
+    thread_.join();
+}
+
+/// Tells all members, and waits until they have it: a goodbye that does not arrive would be taken for a
+/// crash.
+void PeerMonitor::send_goodbye() noexcept {
+    for (int to = 0; to < size(); ++to)
+        if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
+            tell(to, MessageKind::goodbye, 0, 0, {});
+    auto goodbyes = std::vector<Sent*>{};
+    {
+        const auto lock = std::lock_guard(sending_);
+        for (const auto& sent : sent_)
+            if (sent->message.kind == MessageKind::goodbye) goodbyes.push_back(sent.get());
+    }
+    const auto until = from_now(longest_goodbye);
+    for (auto* sent : goodbyes) {
+        if (gone_[static_cast<std::size_t>(sent->to)]) continue;
+        try {
+            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                until - std::chrono::steady_clock::now());
+            sent->buffer->waitSend(std::max(left, std::chrono::milliseconds(1)));
+        } catch (const std::exception&) {  // it does not listen
+        }
+    }
+}
+
+PeerMonitor::Message& PeerMonitor::inbox(int from) const { return inbox_[static_cast<std::size_t>(from)]; }
+
+void PeerMonitor::expect(int from) {
+    listening_->recv(from, slot, static_cast<std::size_t>(from) * sizeof(Message), sizeof(Message));
+}
+
+void PeerMonitor::wake() noexcept { listening_->abortWaitRecv(); }
+
+void PeerMonitor::wait_for(const Waiting& waiting) {
+    {
+        const auto lock = std::lock_guard(mutex_);
+        waiting_ = waiting;
+        until_ = from_now(waiting.timeout);
+        ++turns_;
+    }
+    alarm_.set(until_);
+}
+
+void PeerMonitor::await(int group_rank) {
+    const auto lock = std::lock_guard(mutex_);
+    if (waiting_) waiting_->awaited = group_rank;
+}
+
+void PeerMonitor::arrive() {
+    alarm_.clear();
+    const auto lock = std::lock_guard(mutex_);
+    waiting_ = std::nullopt;
+}
+
+std::string PeerMonitor::terminate_report() const {
+    const auto lock = std::unique_lock(mutex_, std::try_to_lock);
+    if (!lock || !waiting_) return {};
+    const auto& [call, label, number, awaited, timeout] = *waiting_;
+    const auto left = until_ - std::chrono::steady_clock::now();
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(timeout - left);
+    return cat("  rank ", ranks_[static_cast<std::size_t>(group_rank_)], " [", label->member, "] was in ",
+               to_string(*call), awaited < 0 ? ", call number " : ", message number ", number, " on ",
+               label->text(), ", group ", to_string(label->ranks), ", for ", waited.count(), " ms\n");
+}
+
+/// The thread: hears messages, and looks at timeouts when it is woken.
+void PeerMonitor::listen() {
+    while (!stopping_ && !is_broken()) {
+        try {
+            listening_->waitRecv(without_end);
+            if (!take_messages()) return;
+        } catch (const std::exception& error) {
+            if (stopping_) return;
+            find_lost(error.what());
+            return;
+        }
+        if (stopping_) return;
+        look_at_timeout();
+    }
+}
+
+/// Hears every message that is whole; false if one was a failure. Throws if one cannot be followed by
+/// another.
+bool PeerMonitor::take_messages() {
+    auto trouble = std::exception_ptr{};
+    for (int from = 0; from < size(); ++from) {
+        const auto f = static_cast<std::size_t>(from);
+        const auto& message = inbox(from);
+        if (from == group_rank_ || gone_[f] || message.tail != heard_[f] + 1 || message.head != message.tail)
+            continue;
+        ++heard_[f];
+        hear(from, message);
+        if (is_broken()) return false;
+        if (gone_[f]) continue;
+        try {
+            expect(from);
+        } catch (const std::exception&) {
+            trouble = std::current_exception();
+        }
+    }
+    if (trouble) std::rethrow_exception(trouble);
+    return true;
+}
+
+void PeerMonitor::hear(int from, const Message& message) {
+    const auto f = static_cast<std::size_t>(from);
+    switch (message.kind) {
+        case MessageKind::question:
+            tell(from, MessageKind::answer, message.number,
+                 collectives_.load(std::memory_order_acquire) >= message.number ? 1 : 0, {});
+            break;
+        case MessageKind::answer:
+            if (message.number == question_) answered_[f] = message.yes ? 2 : 1;
+            break;
+        case MessageKind::goodbye:
+            gone_[f] = true;
+            {
+                // Gloo does not always notice that what is on its way to it has no reader any more.
+                const auto lock = std::lock_guard(sending_);
+                for (const auto& sent : sent_)
+                    if (sent->to == from) sent->buffer->abortWaitSend();
+            }
+            break;
+        case MessageKind::probe:
+            break;
+        case MessageKind::failure: {
+            auto failure = Failure{.kind = static_cast<Failure::Kind>(message.yes), .why = {}};
+            const auto any = std::numeric_limits<int>::max();
+            const auto* text = message.text;
+            for (auto* list : {&failure.lost, &failure.arrived, &failure.missing}) {
+                *list = parse_ranks(text, any);
+                text += std::strlen(text) + 1;
+            }
+            failure.why = text;
+            fail(std::move(failure));
+            break;
+        }
+    }
+}
+
+void PeerMonitor::look_at_timeout() {
+    auto number = std::uint64_t{};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        const auto now = std::chrono::steady_clock::now();
+        if (!waiting_) {
+            asked_ = std::nullopt;
+            return;
+        }
+        if (asked_ == turns_) {
+            const auto silent = std::ranges::count(answered_, 0) - 1;  // this member asks nobody
+            if (silent > 0 && now < patience_) return;
+        } else if (now < until_) {
+            return;
+        } else {
+            asked_ = turns_;
+            std::ranges::fill(answered_, 0);
+            patience_ = now + Message::patience;
+            number = waiting_->awaited < 0 ? waiting_->number : 0;
+            question_ = number;
+            if (number > 0) second_.set(patience_);
+        }
+    }
+    if (number > 0) {
+        for (int to = 0; to < size(); ++to)
+            if (to != group_rank_) tell(to, MessageKind::question, number, 0, {});
+        return;
+    }
+    conclude();
+}
+
+bool PeerMonitor::tell(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
+                       const std::string& text) noexcept {
+    try {
+        const auto lock = std::lock_guard(sending_);
+        auto sent = std::make_unique<Sent>();
+        sent->to = to;
+        auto& message = sent->message;
+        message.kind = kind;
+        message.yes = yes;
+        message.number = number;
+        message.head = message.tail = told_[static_cast<std::size_t>(to)] + 1;
+        std::memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
+        sent->buffer = connections_->buffer(&message, sizeof message);
+        sent->buffer->send(to, slot);
+        ++told_[static_cast<std::size_t>(to)];
+        sent_.push_back(std::move(sent));
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+}  // namespace rankmesh::detail

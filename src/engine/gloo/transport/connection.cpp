@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/transport/connection.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include <rankmesh/core/error.hpp>
+
+#include "engine/gloo/transport/connector.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// How many strangers one end hears at once; who comes then takes the place of the first of them.
+constexpr auto most_pending = std::size_t{8};
+
+Endpoint::Word random_word() {
+    auto word = Endpoint::Word{};
+    if (getrandom(word.data(), word.size(), 0) != static_cast<ssize_t>(word.size()))
+        throw EngineFailure("the system gives no random numbers");
+    return word;
+}
+
+/// Takes as long whatever is wrong.
+bool same(const Endpoint::Word& a, const Endpoint::Word& b) {
+    auto difference = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+    return difference == 0;
+}
+
+}  // namespace
+
+std::string Endpoint::bytes() const {
+    auto text = std::string(reinterpret_cast<const char*>(&address), address_size());
+    text.append(password.data(), password.size());
+    return text.append(answer.data(), answer.size());
+}
+
+Endpoint Endpoint::from(const std::string& bytes) {
+    auto endpoint = Endpoint{};
+    const auto words = endpoint.password.size() + endpoint.answer.size();
+    if (bytes.size() != words + sizeof(sockaddr_in) && bytes.size() != words + sizeof(sockaddr_in6))
+        throw EngineFailure(cat("an endpoint of ", bytes.size(), " bytes"));
+    const auto size = bytes.size() - words;
+    std::memcpy(&endpoint.address, bytes.data(), size);
+    std::memcpy(endpoint.password.data(), bytes.data() + size, endpoint.password.size());
+    std::memcpy(endpoint.answer.data(), bytes.data() + size + endpoint.password.size(),
+                endpoint.answer.size());
+    return endpoint;
+}
+
+Connection::Connection(::gloo::transport::tcp::Context* context, ::gloo::transport::tcp::Device* device,
+                       int group_rank, std::chrono::milliseconds timeout)
+    : ::gloo::transport::tcp::Pair(context, device, group_rank, timeout) {
+    const auto lock = std::lock_guard(m_);
+    if (state_ != LISTENING) return;
+    endpoint_ = {self_.getSockaddr(), random_word(), random_word()};
+    // Gloo listens for one; strangers must not keep the peer out.
+    ::listen(fd_, SOMAXCONN);
+    ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
+}
+
+Connection::~Connection() {
+    // Closed here, since Gloo's destructor would go on hearing without the password.
+    const auto lock = std::lock_guard(m_);
+    if (state_ != CLOSED) changeState(CLOSED);
+}
+
+bool Connection::is_listening() {
+    const auto lock = std::lock_guard(m_);
+    return state_ == LISTENING;
+}
+
+void Connection::stop_listening() {
+    const auto lock = std::lock_guard(m_);
+    throwIfException();
+    close_pending();
+    device_->unregisterDescriptor(fd_, this);
+    ::close(fd_);
+    fd_ = -1;
+}
+
+void Connection::adopt(Connector& connector) {
+    const auto lock = std::lock_guard(m_);
+    throwIfException();
+    fd_ = connector.take();
+    is_client_ = true;
+    try {
+        handleConnected();
+    } catch (const std::exception&) {  // it has gone again
+        ::close(fd_);
+        fd_ = -1;
+        throw;
+    }
+}
+
+bool Connection::wait_until(std::chrono::steady_clock::time_point until) {
+    auto lock = std::unique_lock(m_);
+    return cv_.wait_until(lock, until, [this] {
+        throwIfException();
+        return state_ >= CONNECTED;
+    });
+}
+
+/// On Gloo's thread, for the connection, the door and every pending.
+void Connection::handleEvents(int events) {
+    // Who holds the lock may be waiting for this thread.
+    const auto lock = std::unique_lock(m_, std::try_to_lock);
+    if (!lock) return std::this_thread::yield();
+    if (state_ == CONNECTED) handleReadWrite(events);
+    if (state_ == LISTENING) {
+        accept_pending();
+        read_pending();
+    }
+}
+
+void Connection::accept_pending() {
+    for (;;) {
+        const auto descriptor = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const auto full = descriptor < 0 && (errno == EMFILE || errno == ENFILE);
+        if (descriptor < 0 && (!full || pending_.empty())) return;
+        if (full || pending_.size() == most_pending) {
+            ::close(pending_.front().descriptor);
+            pending_.erase(pending_.begin());
+        }
+        if (descriptor < 0) continue;
+        pending_.push_back({.descriptor = descriptor});
+        device_->registerDescriptor(descriptor, EPOLLIN, this);
+    }
+}
+
+void Connection::read_pending() {
+    for (auto pending = pending_.begin(); pending != pending_.end();) {
+        const auto count = ::recv(pending->descriptor, pending->said.data() + pending->heard,
+                                  pending->said.size() - pending->heard, MSG_DONTWAIT);
+        if (count > 0) pending->heard += static_cast<std::size_t>(count);
+        const auto waits = count < 0 && (errno == EAGAIN || errno == EINTR);
+        if (waits || (count > 0 && pending->heard < pending->said.size())) {
+            ++pending;
+            continue;
+        }
+        const auto descriptor = pending->descriptor;
+        const auto& answer = endpoint_.answer;
+        const auto knows = count > 0 && same(pending->said, endpoint_.password) &&
+                           ::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL) ==
+                               static_cast<ssize_t>(answer.size());
+        pending = pending_.erase(pending);
+        if (!knows) {
+            ::close(descriptor);
+            continue;
+        }
+        device_->unregisterDescriptor(fd_, this);
+        ::close(fd_);
+        fd_ = descriptor;
+        try {
+            handleConnected();
+        } catch (const std::exception&) {  // it has gone again
+            signalException(std::current_exception());
+        }
+        return;
+    }
+}
+
+void Connection::close_pending() noexcept {
+    for (const auto& pending : pending_) ::close(pending.descriptor);
+    pending_.clear();
+}
+
+void Connection::changeState(state next) noexcept {
+    // Closed before Gloo waits for its thread, which then hears of none of them any more.
+    close_pending();
+    ::gloo::transport::tcp::Pair::changeState(next);
+}
+
+ConnectionContext::ConnectionContext(const std::shared_ptr<::gloo::transport::Device>& device, int group_rank,
+                                     int size)
+    : ::gloo::transport::tcp::Context(std::dynamic_pointer_cast<::gloo::transport::tcp::Device>(device),
+                                      group_rank, size) {}
+
+std::unique_ptr<::gloo::transport::Pair>& ConnectionContext::createPair(int group_rank) {
+    auto& place = pairs_[static_cast<std::size_t>(group_rank)];
+    // Until Gloo's part of an end has become ours it takes anybody: then it is made anew, at another port.
+    for (auto listening = false; !listening;) {
+        auto connection = std::make_unique<Connection>(this, device_.get(), group_rank, getTimeout());
+        listening = connection->is_listening();
+        place = std::move(connection);
+    }
+    return place;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/transport/connections.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "engine/gloo/transport/connector.hpp"
+
+namespace rankmesh::detail {
+
+/// Gloo's connections, all of whose buffers can be made to stop waiting.
+///
+/// Gloo itself forgets a send that is the first to find its connection broken: that would wait without end.
+class Connections::Buffers final : public ::gloo::transport::Context {
+public:
+    explicit Buffers(std::shared_ptr<::gloo::transport::Context> gloo)
+        : Context(gloo->rank, gloo->size), gloo_(std::move(gloo)) {
+        setTimeout(without_end);
+        gloo_->setTimeout(without_end);
+    }
+
+    std::unique_ptr<::gloo::transport::Pair>& getPair(int rank) override { return gloo_->getPair(rank); }
+    std::unique_ptr<::gloo::transport::Pair>& createPair(int rank) override {
+        return gloo_->createPair(rank);
+    }
+    std::unique_ptr<::gloo::transport::UnboundBuffer> createUnboundBuffer(void* data,
+                                                                          std::size_t bytes) override {
+        return std::make_unique<Buffer>(*this, gloo_->createUnboundBuffer(data, bytes));
+    }
+    void cut() {
+        // The one way that Gloo offers: a wait whose time is over breaks its whole context.
+        try {
+            char nothing = 0;
+            gloo_->createUnboundBuffer(&nothing, sizeof nothing)->waitRecv(std::chrono::milliseconds(0));
+        } catch (const std::exception&) {
+        }
+        const auto lock = std::lock_guard(mutex_);
+        cut_ = true;
+        for (auto* each = first_; each; each = each->next) each->abort();
+    }
+
+private:
+    /// One of a list, which it leaves when it goes.
+    class Buffer final : public ::gloo::transport::UnboundBuffer {
+    public:
+        Buffer(Buffers& all, std::unique_ptr<::gloo::transport::UnboundBuffer> gloo)
+            : UnboundBuffer(gloo->ptr, gloo->size), gloo_(std::move(gloo)), all_(all) {
+            const auto lock = std::lock_guard(all_.mutex_);
+            next = all_.first_;
+            if (next) next->previous = this;
+            all_.first_ = this;
+            if (all_.cut_) abort();
+        }
+        ~Buffer() override {
+            const auto lock = std::lock_guard(all_.mutex_);
+            (previous ? previous->next : all_.first_) = next;
+            if (next) next->previous = previous;
+        }
+
+        bool waitRecv(int* rank, std::chrono::milliseconds timeout) override {
+            return gloo_->waitRecv(rank, timeout) || (is_cut() && gloo_->waitRecv(rank, no_time));
+        }
+        bool waitSend(int* rank, std::chrono::milliseconds timeout) override {
+            return gloo_->waitSend(rank, timeout) || (is_cut() && gloo_->waitSend(rank, no_time));
+        }
+        void abortWaitRecv() override { gloo_->abortWaitRecv(); }
+        void abortWaitSend() override { gloo_->abortWaitSend(); }
+        void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+            gloo_->send(to, slot, offset, bytes);
+        }
+        void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+            gloo_->recv(from, slot, offset, bytes);
+        }
+        void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+            gloo_->recv(std::move(from), slot, offset, bytes);
+        }
+        void abort() {
+            gloo_->abortWaitRecv();
+            gloo_->abortWaitSend();
+        }
+
+        Buffer* previous = nullptr;
+        Buffer* next = nullptr;
+
+    private:
+        static constexpr auto no_time = std::chrono::milliseconds(0);  // throws unless it is done
+        bool is_cut() const {
+            const auto lock = std::lock_guard(all_.mutex_);
+            return all_.cut_;
+        }
+        const std::unique_ptr<::gloo::transport::UnboundBuffer> gloo_;
+        Buffers& all_;
+    };
+
+    const std::shared_ptr<::gloo::transport::Context> gloo_;
+    std::mutex mutex_;
+    Buffer* first_ = nullptr;
+    bool cut_ = false;
+};
+
+Connections::Connections(std::shared_ptr<Network> network, int group_rank, int size)
+    : ::gloo::Context(group_rank, size), network_(std::move(network)) {
+    setTimeout(without_end);
+    device_ = network_->device();
+    buffers_ = std::make_shared<Buffers>(std::make_shared<ConnectionContext>(device_, group_rank, size));
+    transportContext_ = buffers_;
+    for (int i = 0; i < size; ++i)
+        if (i != group_rank) transportContext_->createPair(i);
+}
+
+Connections::~Connections() {
+    const auto wakeup = Network::FastWakeup(network_);
+    buffers_ = nullptr;
+    transportContext_ = nullptr;
+    device_ = nullptr;
+}
+
+Connection& Connections::connection(int group_rank) const {
+    return static_cast<Connection&>(*transportContext_->getPair(group_rank));
+}
+
+std::string Connections::endpoint_for(int group_rank) const {
+    return connection(group_rank).endpoint().bytes();
+}
+
+std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
+                                      std::chrono::steady_clock::time_point until) {
+    using Clock = std::chrono::steady_clock;
+    const auto wakeup = Network::FastWakeup(network_);
+    // Who comes later calls: all at once, since one who does not answer must not hide who would.
+    auto open = std::map<int, Connector>{};
+    for (int i = 0; i < rank; ++i) {
+        connection(i).stop_listening();
+        open.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)]));
+    }
+    auto current = -1;
+    try {
+        for (auto waited = std::vector<pollfd>{}; !open.empty();) {
+            waited.clear();
+            auto next = until;
+            for (auto each = open.begin(); each != open.end();) {
+                auto& [group_rank, connector] = *each;
+                current = group_rank;
+                if (connector.advance()) {
+                    connection(group_rank).adopt(connector);
+                    each = open.erase(each);
+                    continue;
+                }
+                waited.push_back(connector.awaited());
+                next = std::min(next, connector.next());
+                ++each;
+            }
+            const auto now = Clock::now();
+            if (open.empty() || now >= until) break;
+            const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+            ::poll(waited.data(), waited.size(), static_cast<int>(std::clamp<long>(wait, 0, 1000)));
+        }
+        auto missing = std::vector<int>{};
+        for (const auto& [group_rank, connector] : open) missing.push_back(group_rank);
+        for (int i = rank + 1; i < size; ++i) {
+            current = i;
+            try {
+                if (!connection(i).wait_until(until)) missing.push_back(i);
+            } catch (const std::exception&) {
+                // Where the timeout has expired it was there, and its own has passed a little earlier.
+                if (missing.empty()) throw;
+            }
+        }
+        return missing;
+    } catch (const std::exception& error) {
+        throw Unreachable{current, error.what()};
+    }
+}
+
+void Connections::cut() noexcept {
+    const auto wakeup = Network::FastWakeup(network_);
+    buffers_->cut();
+}
+
+}  // namespace rankmesh::detail

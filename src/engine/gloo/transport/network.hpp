@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gloo/transport/device.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace rankmesh::detail {
+
+/// Gloo's sockets of this process on one address: one thread that reads and writes for all its channels.
+class Network {
+public:
+    /// The one of that address in this process.
+    static std::shared_ptr<Network> on(const std::string& address);
+    explicit Network(const std::string& address);
+    ~Network();
+
+    const std::shared_ptr<::gloo::transport::Device>& device() const { return device_; }
+
+    /// While one lives, connections are made and ended without a pause: Gloo's thread sleeps for up to 10 ms
+    /// at a time, and whoever takes a socket from it waits until it has woken.
+    class FastWakeup {
+    public:
+        explicit FastWakeup(std::shared_ptr<Network> network);
+        ~FastWakeup();
+        FastWakeup(const FastWakeup&) = delete;
+        FastWakeup& operator=(const FastWakeup&) = delete;
+
+    private:
+        const std::shared_ptr<Network> network_;
+    };
+
+private:
+    struct Wakeup;
+    std::unique_ptr<Wakeup> wakeup_;  // outlives the device, whose thread looks at it
+    std::shared_ptr<::gloo::transport::Device> device_;
+    std::mutex mutex_;
+    int fast_wakeups_ = 0;
+};
+
+}  // namespace rankmesh::detail

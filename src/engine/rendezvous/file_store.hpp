@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/rendezvous/store.hpp"
+
+namespace rankmesh::detail {
+
+/// Entries in a folder.
+///
+/// The folder is made for this user only, and refused where another user owns it or could write to it.
+class FileStore final : public Store {
+public:
+    /// The entries of `job` under `folder`, each of which is made if it is missing.
+    FileStore(const std::string& folder, const std::string& job);
+    ~FileStore() override;
+    FileStore(const FileStore&) = delete;
+    FileStore& operator=(const FileStore&) = delete;
+
+    bool put(const std::string& name, const std::string& text, Instant until) override;
+    std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
+                                                Instant until) override;
+    void remove(const std::vector<std::string>& names, Instant until) noexcept override;
+    std::chrono::microseconds longest_pause() const override { return std::chrono::milliseconds(4); }
+    std::string text() const override;
+    const std::string& job() const override { return job_; }
+
+private:
+    std::optional<std::string> read_note(const std::string& name) const;
+
+    const std::string folder_;
+    const std::string job_;
+    int directory_ = -1;
+    unsigned temporary_ = 0;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rendezvous/pmix_client.hpp"
+
+namespace rankmesh::detail {
+
+bool PmixClient::is_built() { return false; }
+
+std::shared_ptr<PmixClient> PmixClient::of_process() { return nullptr; }
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rendezvous/pmix_rendezvous.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/first_ranks.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// How long servers may take to say, when something has gone wrong, who has come.
+constexpr auto patience = std::chrono::milliseconds(100);
+
+}  // namespace
+
+PmixRendezvous::PmixRendezvous(std::shared_ptr<PmixClient> client, std::string scope,
+                               std::vector<int> members, int rank, Duration timeout)
+    : Rendezvous(rank, static_cast<int>(members.size())),
+      client_(std::move(client)),
+      scope_(std::move(scope)),
+      members_(std::move(members)),
+      timeout_(timeout) {}
+
+PmixRendezvous::PmixRendezvous(const std::shared_ptr<PmixClient>& client, Duration timeout)
+    : PmixRendezvous(client, cat("rankmesh.", client->next_world(), "."), first_ranks(client->size()),
+                     client->rank(), timeout) {}
+
+std::string PmixRendezvous::all(const std::string& phase, std::string text, const Combine& combine) {
+    if (size() == 1) return text;
+    const auto until = from_now(timeout_);
+    const auto key = full(cat("step.", steps_++));
+    const auto everyone = first_ranks(size());
+    client_->put(key, text);
+    const auto all_came = fence(everyone, until);
+    auto others = everyone;
+    std::erase(others, rank());
+    for (const auto& other : read(phase, key, others, everyone, all_came, until)) text = combine(text, other);
+    return text;
+}
+
+void PmixRendezvous::publish(const std::string& name, const std::string& text) {
+    client_->put(full(name), text);
+    fresh_ = true;
+}
+
+std::vector<std::string> PmixRendezvous::fetch(const std::string& phase, std::span<const int> from,
+                                               const std::string& name, std::span<const int> ranks,
+                                               Instant until) {
+    const auto all_came = !fresh_ || fence(ranks, until);
+    return read(phase, full(name), from, ranks, all_came, until);
+}
+
+void PmixRendezvous::send(int to, const std::string& text) {
+    const auto until = from_now(timeout_);
+    client_->put(full(cat("letter.", to, ".", sent_[to]++)), text);
+    if (!fence({{rank(), to}}, until)) throw_timeout("join", timeout_, {rank()}, {to});
+}
+
+std::string PmixRendezvous::receive(int from) {
+    const auto until = from_now(timeout_);
+    const auto both = std::vector{from, rank()};
+    const auto all_came = fence(both, until);
+    return read("join", full(cat("letter.", rank(), ".", received_[from]++)), {&from, 1}, both, all_came,
+                until)
+        .front();
+}
+
+void PmixRendezvous::leave(const std::string& why) noexcept {
+    if (size() == 1) return;
+    try {
+        client_->put(full("left"), why);
+        client_->begin_fence(members_);  // by which who waits for this rank hears of it
+    } catch (const std::exception&) {    // then they hear when the process ends
+    }
+}
+
+std::unique_ptr<Rendezvous> PmixRendezvous::sub(const std::vector<int>& ranks) {
+    const auto group_rank = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    auto members = std::vector<int>{};
+    for (auto each : ranks) members.push_back(members_[static_cast<std::size_t>(each)]);
+    return std::unique_ptr<Rendezvous>(
+        new PmixRendezvous(client_, full(scope_of_next(ranks)), std::move(members), group_rank, timeout_));
+}
+
+bool PmixRendezvous::fence(std::span<const int> ranks, Instant until) {
+    fresh_ = false;
+    auto members = std::vector<int>{};
+    for (auto each : ranks) members.push_back(members_[static_cast<std::size_t>(each)]);
+    return client_->fence(std::move(members), until);
+}
+
+std::vector<PmixClient::Name> PmixRendezvous::names(std::span<const int> ranks,
+                                                    const std::string& key) const {
+    auto names = std::vector<PmixClient::Name>{};
+    for (auto each : ranks) names.emplace_back(members_[static_cast<std::size_t>(each)], key);
+    return names;
+}
+
+/// The entries of `from`, some of `ranks`, which have all written one of that key before a fence. `all_came`:
+/// it has ended; which it also does where ranks have.
+std::vector<std::string> PmixRendezvous::read(const std::string& phase, const std::string& key,
+                                              std::span<const int> from, std::span<const int> ranks,
+                                              bool all_came, Instant until) {
+    auto texts = std::vector<std::string>{};
+    for (auto& entry : client_->read(names(from, key), std::max(until, from_now(patience))))
+        if (entry) texts.push_back(std::move(*entry));
+    if (texts.size() == from.size()) return texts;
+
+    auto questions = names(ranks, key);
+    for (auto& name : names(ranks, full("left"))) questions.push_back(std::move(name));
+    const auto entries =
+        all_came ? client_->read(questions, from_now(patience)) : client_->ask(questions, from_now(patience));
+    auto arrived = std::vector<int>{};
+    auto missing = std::vector<int>{};
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        (ranks[i] == rank() || entries[i] ? arrived : missing).push_back(ranks[i]);
+        if (const auto& left = entries[ranks.size() + i]; left && !entries[i])
+            throw PeerLost(cat(*left, "; ", phase, " cannot be completed on rank ", rank()), {ranks[i]});
+    }
+    if (!all_came) throw_timeout(phase, timeout_, arrived, missing);
+    throw PeerLost(
+        cat(missing.size() == 1 ? cat("rank ", missing.front()) : cat("ranks ", ranks_to_string(missing)),
+            " ended, or took part in another world of the same ranks meanwhile; ", phase,
+            " cannot be completed on rank ", rank()),
+        missing);
+}
+
+Rendezvous::Rest PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&) {
+    throw UsageError(cat("rank ", rank(),
+                         " asks for the survivors of a world that met through PMIx, whose launcher ends all "
+                         "processes with the first; ",
+                         what_survives));
+}
+
+}  // namespace rankmesh::detail

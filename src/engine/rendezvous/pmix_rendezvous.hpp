@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/channel.hpp"
+#include "engine/rendezvous/pmix_client.hpp"
+#include "engine/rendezvous/rendezvous.hpp"
+
+namespace rankmesh::detail {
+
+/// Ranks that meet through the PMIx server of their launcher.
+///
+/// A step that all take is one fence: it carries what this rank says in it, and all that it has published
+/// since the last one. Entries stay with the server until the job ends.
+class PmixRendezvous final : public Rendezvous {
+public:
+    /// All processes that the launcher has started together.
+    PmixRendezvous(const std::shared_ptr<PmixClient>& client, Duration timeout);
+
+    std::string all(const std::string& phase, std::string text, const Combine& combine) override;
+    void publish(const std::string& name, const std::string& text) override;
+    std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
+                                   const std::string& name, std::span<const int> ranks,
+                                   Instant until) override;
+    void send(int to, const std::string& text) override;
+    std::string receive(int from) override;
+    void leave(const std::string& why) noexcept override;
+    std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
+    Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
+
+private:
+    /// `scope` tells this world's entries from those of others of the same job.
+    PmixRendezvous(std::shared_ptr<PmixClient> client, std::string scope, std::vector<int> members, int rank,
+                   Duration timeout);
+
+    bool fence(std::span<const int> ranks, Instant until);
+    std::vector<std::string> read(const std::string& phase, const std::string& key, std::span<const int> from,
+                                  std::span<const int> ranks, bool all_came, Instant until);
+    std::vector<PmixClient::Name> names(std::span<const int> ranks, const std::string& key) const;
+    std::string full(const std::string& name) const { return scope_ + name; }
+
+    const std::shared_ptr<PmixClient> client_;
+    const std::string scope_;
+    const std::vector<int> members_;  // the launcher's number of each rank
+    const Duration timeout_;
+    bool fresh_ = false;  // something was published since the last fence
+    int steps_ = 0;
+    std::map<int, int> sent_;      // by receiver
+    std::map<int, int> received_;  // by sender
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,21 @@
+# Redis as a store, or one sentence in its place.
+if(RANKMESH_REDIS)
+    find_path(RANKMESH_HIREDIS_INCLUDE hiredis/hiredis.h)
+    find_library(RANKMESH_HIREDIS_LIBRARY hiredis)
+    mark_as_advanced(RANKMESH_HIREDIS_INCLUDE RANKMESH_HIREDIS_LIBRARY)
+endif()
+
+if(RANKMESH_REDIS AND RANKMESH_HIREDIS_INCLUDE AND RANKMESH_HIREDIS_LIBRARY)
+    set(RANKMESH_HAS_REDIS ON)
+    target_sources(rankmesh PRIVATE ../rendezvous/redis_connection.cpp ../rendezvous/redis_store.cpp ../rendezvous/secret.cpp)
+    target_include_directories(rankmesh SYSTEM PRIVATE ${RANKMESH_HIREDIS_INCLUDE})
+    # An installed package goes to machines on which it lies elsewhere.
+    target_link_libraries(rankmesh PRIVATE $<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:-lhiredis>)
+elseif(RANKMESH_REDIS AND NOT RANKMESH_REDIS STREQUAL "AUTO")
+    message(FATAL_ERROR "rankmesh: hiredis is missing; install libhiredis-dev, or configure with -DRANKMESH_REDIS=OFF")
+else()
+    set(RANKMESH_HAS_REDIS OFF)
+    target_sources(rankmesh PRIVATE ../rendezvous/redis_not_built.cpp)
+endif()
+set(RANKMESH_HAS_REDIS ${RANKMESH_HAS_REDIS} CACHE INTERNAL "Redis as a store of the Gloo engine is part of this build")
+message(STATUS "rankmesh: store redis ${RANKMESH_HAS_REDIS}")

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rendezvous/redis_connection.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// True once the socket is ready for one of `events`, false if `until` passes first.
+bool ready(int socket, short events, Clock::time_point until) {
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+        auto wanted = pollfd{socket, events, 0};
+        const auto count =
+            poll(&wanted, 1, static_cast<int>(std::clamp<long long>(left.count(), 0, 3'600'000)));
+        if (count > 0) return true;
+        if (count < 0 && errno != EINTR) throw RedisConnection::Broken(std::strerror(errno));
+        if (count == 0 && Clock::now() >= until) return false;
+    }
+}
+
+/// The addresses of a host as numbers. What the system takes to find them cannot be cut short, so a thread
+/// waits for it.
+std::vector<std::string> addresses_of(const std::string& host, Clock::time_point until) {
+    auto search = std::packaged_task<std::vector<std::string>()>([host] {
+        auto wanted = addrinfo{};
+        wanted.ai_socktype = SOCK_STREAM;
+        addrinfo* list = nullptr;
+        if (const auto error = getaddrinfo(host.c_str(), nullptr, &wanted, &list); error != 0)
+            throw RedisConnection::Broken(cat("its address cannot be found: ", gai_strerror(error)));
+        auto found = std::vector<std::string>{};
+        char text[NI_MAXHOST] = {};
+        for (const auto* each = list; each; each = each->ai_next)
+            if (getnameinfo(each->ai_addr, each->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) ==
+                0)
+                found.emplace_back(text);
+        freeaddrinfo(list);
+        return found;
+    });
+    auto found = search.get_future();
+    std::thread(std::move(search)).detach();
+    if (found.wait_until(until) == std::future_status::timeout)
+        throw Timeout(
+            cat("the timeout expired: the address of the store's host '", host, "' is not found yet"), {},
+            {});
+    return found.get();
+}
+
+std::string since(Clock::time_point begin) {
+    return cat(std::chrono::round<milliseconds>(Clock::now() - begin).count(), " ms");
+}
+
+}  // namespace
+
+void RedisConnection::Free::operator()(redisContext* context) const { redisFree(context); }
+
+RedisConnection::RedisConnection(const RedisUrl& server, Instant until) : server_(server.text()) {
+    const auto begin = Clock::now();
+    auto failure = std::string("it has no address");
+    for (const auto& address : addresses_of(server.host, until)) {
+        context_.reset(redisConnectNonBlock(address.c_str(), server.port));
+        if (!context_) throw std::bad_alloc();
+        auto error = context_->err == 0 ? 0 : errno;
+        if (context_->err == 0) {
+            fcntl(context_->fd, F_SETFD, FD_CLOEXEC);
+            if (!ready(context_->fd, POLLOUT, until))
+                throw Timeout(cat("the timeout expired: the store '", server_,
+                                  "' has not taken the connection for ", since(begin)),
+                              {}, {});
+            auto length = socklen_t{sizeof error};
+            getsockopt(context_->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+            if (error == 0) return;
+        }
+        failure = context_->err == 0 ? std::strerror(error) : context_->errstr;
+    }
+    throw Broken(failure);
+}
+
+RedisConnection::~RedisConnection() = default;
+
+std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Command>& commands,
+                                                         Instant until) {
+    const auto begin = Clock::now();
+    auto out = std::string{};
+    for (const auto& command : commands) {
+        auto words = std::vector<const char*>{};
+        auto lengths = std::vector<std::size_t>{};
+        for (const auto& word : command) {
+            words.push_back(word.data());
+            lengths.push_back(word.size());
+        }
+        char* text = nullptr;
+        const auto length =
+            redisFormatCommandArgv(&text, static_cast<int>(words.size()), words.data(), lengths.data());
+        if (length < 0) throw std::bad_alloc();
+        out.append(text, static_cast<std::size_t>(length));
+        redisFreeCommand(text);
+    }
+    auto replies = std::vector<Reply>{};
+    for (auto sent = std::size_t{0}; replies.size() < commands.size();) {
+        const auto events = static_cast<short>(sent < out.size() ? POLLIN | POLLOUT : POLLIN);
+        if (!ready(context_->fd, events, until))
+            throw Timeout(cat("the timeout expired: the store '", server_, "' has not answered ",
+                              commands[replies.size()].front(), " for ", since(begin)),
+                          {}, {});
+        if (redisBufferRead(context_.get()) != REDIS_OK) throw Broken(context_->errstr);
+        for (;;) {
+            void* given = nullptr;
+            if (redisGetReplyFromReader(context_.get(), &given) != REDIS_OK)
+                throw EngineFailure(
+                    cat("what answers at the store '", server_, "' is no Redis server: ", context_->errstr));
+            if (!given) break;
+            auto* reply = static_cast<redisReply*>(given);
+            auto& kept = replies.emplace_back();
+            kept.is_error = reply->type == REDIS_REPLY_ERROR;
+            if (reply->type == REDIS_REPLY_INTEGER)
+                kept.text = std::to_string(reply->integer);
+            else if (reply->str)
+                kept.text = std::string(reply->str, reply->len);
+            freeReplyObject(reply);
+        }
+        if (sent == out.size()) continue;
+        // Not by hiredis, whose way of writing to a server that is gone is a signal.
+        const auto count = send(context_->fd, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
+        if (count >= 0)
+            sent += static_cast<std::size_t>(count);
+        else if (errno != EAGAIN && errno != EINTR)
+            throw Broken(std::strerror(errno));
+    }
+    return replies;
+}
+
+}  // namespace rankmesh::detail

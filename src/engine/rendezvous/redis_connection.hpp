@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "engine/rendezvous/redis_url.hpp"
+
+struct redisContext;
+
+namespace rankmesh::detail {
+
+/// A connection to a Redis server, which ends every call at the instant that it gives.
+///
+/// After an exception it cannot be used any more: what was asked may still be answered.
+class RedisConnection {
+public:
+    using Instant = std::chrono::steady_clock::time_point;
+    using Command = std::vector<std::string>;
+
+    /// The connection could not be made, or is gone.
+    struct Broken : std::runtime_error {
+        using std::runtime_error::runtime_error;
+    };
+    struct Reply {
+        bool is_error = false;
+        std::optional<std::string> text = {};  // nothing for nil
+    };
+
+    RedisConnection(const RedisUrl& server, Instant until);
+    ~RedisConnection();
+    RedisConnection(const RedisConnection&) = delete;
+    RedisConnection& operator=(const RedisConnection&) = delete;
+
+    /// The replies to commands that go out together, in their order. Throws Broken, or Timeout at `until`.
+    std::vector<Reply> ask(const std::vector<Command>& commands, Instant until);
+
+private:
+    struct Free {
+        void operator()(redisContext* context) const;
+    };
+    const std::string server_;
+    std::unique_ptr<redisContext, Free> context_;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/core/error.hpp>
+
+#include "engine/rendezvous/redis_store.hpp"
+
+namespace rankmesh::detail {
+
+std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string&) {
+    throw NotBuilt(cat("this build of rankmesh cannot meet by '", server.text(),
+                       "'; configure with -DRANKMESH_REDIS=ON where libhiredis-dev is installed, or name a "
+                       "folder that all processes see"));
+}
+
+}  // namespace rankmesh::detail

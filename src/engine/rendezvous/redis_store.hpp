@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/rendezvous/redis_url.hpp"
+#include "engine/rendezvous/store.hpp"
+
+namespace rankmesh::detail {
+
+/// Entries of a job as keys `rankmesh:{JOB}:NAME` of a Redis server, which go by themselves after a day.
+///
+/// User and password are those of RANKMESH_REDIS_USER, and RANKMESH_REDIS_PASSWORD or the file
+/// RANKMESH_REDIS_PASSWORD_FILE. It connects at its first call, and a second time if a connection ends.
+/// Throws NotBuilt in a build without hiredis.
+std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string& job);
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rankmesh::detail {
+
+/// What the ranks of a world do together without a connection.
+///
+/// Every call that waits ends at the timeout, exactly, with the ranks that did not come.
+class Rendezvous {
+public:
+    using Combine = std::function<std::string(const std::string&, const std::string&)>;
+    using Instant = std::chrono::steady_clock::time_point;
+
+    Rendezvous(int rank, int size) : rank_(rank), size_(size) {}
+    virtual ~Rendezvous() = default;
+    Rendezvous(const Rendezvous&) = delete;
+    Rendezvous& operator=(const Rendezvous&) = delete;
+
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+
+    /// The texts of all ranks combined, on all ranks; `phase` is what an expired timeout was in.
+    virtual std::string all(const std::string& phase, std::string text, const Combine& combine) = 0;
+    /// Leaves an entry of this rank for whoever asks; it goes when all ranks have taken two more steps.
+    virtual void publish(const std::string& name, const std::string& text) = 0;
+    /// The entries of that name by `from`, some of `ranks`, which all publish it and all fetch.
+    virtual std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
+                                           const std::string& name, std::span<const int> ranks,
+                                           Instant until) = 0;
+    /// Carry texts in order from one rank to one other, which receives it.
+    virtual void send(int to, const std::string& text) = 0;
+    virtual std::string receive(int from) = 0;
+    /// Makes waits of the other ranks throw PeerLost, where they can be told.
+    virtual void leave(const std::string& why) noexcept = 0;
+    /// The same for some of the ranks, which hold this one, in that order; called by all of them.
+    virtual std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) = 0;
+
+    /// Some ranks of this rendezvous, and theirs.
+    struct Rest {
+        std::vector<int> ranks;
+        std::unique_ptr<Rendezvous> rendezvous;
+    };
+    /// The ranks that call this within `grace`, sooner if all others have left or are among those that some
+    /// rank knows to have `ended`.
+    virtual Rest survivors(std::chrono::nanoseconds grace,
+                           const std::function<std::vector<int>()>& ended) = 0;
+
+protected:
+    [[noreturn]] void throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,
+                                    const std::vector<int>& arrived, const std::vector<int>& missing) const;
+    /// What only the entries of the next world of these ranks begin with.
+    std::string scope_of_next(const std::vector<int>& ranks);
+
+private:
+    const int rank_;
+    const int size_;
+    std::map<std::vector<int>, int> subs_;  // how often a world of these ranks was made
+};
+
+}  // namespace rankmesh::detail

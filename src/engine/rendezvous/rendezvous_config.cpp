@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rendezvous/rendezvous_config.hpp"
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <rankmesh/engine/launcher.hpp>
+
+#include "engine/rendezvous/pmix_client.hpp"
+#include "engine/rendezvous/redis_url.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+std::string environment(const char* variable) {
+    const auto* given = std::getenv(variable);
+    return given ? given : "";
+}
+
+/// The job id that the launcher gives, and the variables that hold it.
+std::pair<std::string, std::string> announced_job() {
+    if (const auto own = environment("RANKMESH_JOB"); !own.empty()) return {own, "RANKMESH_JOB"};
+    // torchrun's id stays when it starts the processes again, and is 'none' where nobody gave one.
+    if (const auto run = environment("TORCHELASTIC_RUN_ID"); !run.empty() && run != "none")
+        return {cat(run, ".", environment("TORCHELASTIC_RESTART_COUNT")), "TORCHELASTIC_RUN_ID"};
+    if (const auto job = environment("SLURM_JOB_ID"); !job.empty() && !environment("SLURM_STEP_ID").empty())
+        return {cat(job, ".", environment("SLURM_STEP_ID"), ".", environment("SLURM_RESTART_COUNT")),
+                "SLURM_JOB_ID, SLURM_STEP_ID"};
+    if (const auto name = environment("PMIX_NAMESPACE"); !name.empty()) return {name, "PMIX_NAMESPACE"};
+    return {};
+}
+
+std::string interface_of(const gloo::RendezvousOptions& given) {
+    return given.interface.empty() ? environment("RANKMESH_INTERFACE") : given.interface;
+}
+
+/// What would make PMIx serve here.
+std::string how_to_have_pmix() {
+    if (!PmixClient::is_built())
+        return "this build of rankmesh has no PMIx; configure with -DRANKMESH_PMIX=ON where libpmix-dev is "
+               "installed";
+    const auto name = environment("PMIX_NAMESPACE");
+    return cat(name.empty()
+                   ? "no PMIx server has started this process"
+                   : cat("the PMIx server of '", name, "', which started this process, does not answer"),
+               "; start under mpirun of Open MPI or srun --mpi=pmix");
+}
+
+/// How this process meets the others by PMIx; nothing if something else was said or no server answers.
+std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& given) {
+    const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
+    const auto asked = store == "pmix";
+    const auto announced = given.size ? Announced{*given.size, {}} : announced_size().value_or(Announced{});
+    if (!asked && (!store.empty() || announced.value == 1)) return std::nullopt;
+    auto config = RendezvousConfig{};
+    config.pmix = PmixClient::of_process();
+    if (!config.pmix) {
+        if (!asked) return std::nullopt;
+        if (!PmixClient::is_built()) throw NotBuilt(how_to_have_pmix());
+        throw UsageError(
+            cat("the engine 'gloo' is to meet by PMIx (RANKMESH_STORE=pmix), but ", how_to_have_pmix()));
+    }
+    config.rank = config.pmix->rank();
+    config.size = config.pmix->size();
+    if (given.rank.value_or(config.rank) != config.rank || given.size.value_or(config.size) != config.size)
+        throw UsageError(cat("the program says that this is rank ", given.rank.value_or(config.rank), " of ",
+                             given.size.value_or(config.size), ", but by PMIx it is rank ", config.rank,
+                             " of ", config.size,
+                             "; leave both out of the RendezvousOptions, or give it a store"));
+    config.interface = interface_of(given);
+    return config;
+}
+
+}  // namespace
+
+bool has_rendezvous() {
+    return !environment("RANKMESH_STORE").empty() ||
+           (PmixClient::is_built() && !environment("PMIX_NAMESPACE").empty());
+}
+
+std::string RendezvousConfig::text() const {
+    if (pmix) return cat("rank ", rank, " of ", size, " by PMIx, namespace '", pmix->name_space(), "'");
+    auto text = cat("rank ", rank, " (", rank_from, ") of ", size, " (", size_from, ")");
+    if (!store.empty())
+        append(text, cat(", store '", store, "' (", store_from, "), job '", job, "' (", job_from, ")"));
+    return text;
+}
+
+RendezvousConfig resolve(const gloo::RendezvousOptions& given) {
+    if (auto config = resolve_by_pmix(given)) return *config;
+    auto config = RendezvousConfig{};
+    config.rank_from = config.size_from = "the program";
+    if (given.size) {
+        config.size = *given.size;
+    } else if (const auto size = announced_size()) {
+        config.size = size->value;
+        config.size_from = size->variable;
+    } else {
+        throw UsageError(
+            "the engine 'gloo' does not know how many processes there are: none of RANKMESH_WORLD_SIZE, "
+            "OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS and WORLD_SIZE is set; start under a "
+            "launcher, "
+            "or set RANK and WORLD_SIZE for every process");
+    }
+    if (given.rank) {
+        config.rank = *given.rank;
+    } else if (const auto rank = announced_rank()) {
+        config.rank = rank->value;
+        config.rank_from = rank->variable;
+    } else if (config.size > 1) {
+        throw UsageError(
+            cat("the engine 'gloo' does not know which of ", config.size, " processes (", config.size_from,
+                ") this is: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; set "
+                "RANK to 0..",
+                config.size - 1));
+    } else {
+        config.rank_from = "the only one";
+    }
+    if (config.size < 1)
+        throw UsageError(cat("a world of ", config.size, " processes; it must have 1 or more"));
+    if (config.rank < 0 || config.rank >= config.size)
+        throw UsageError(cat("rank ", config.rank, " (", config.rank_from, ") of a world of ", config.size,
+                             " (", config.size_from, "); ranks are 0..", config.size - 1));
+    config.interface = interface_of(given);
+    if (config.size == 1) return config;
+
+    config.store = given.store;
+    config.store_from = "the program";
+    if (config.store.empty()) {
+        config.store = environment("RANKMESH_STORE");
+        config.store_from = "RANKMESH_STORE";
+    }
+    if (config.store.empty())
+        throw UsageError(
+            cat("the engine 'gloo' does not know where the ", config.size, " processes (", config.size_from,
+                ") meet; set RANKMESH_STORE to a folder that all of them see, such as "
+                "RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, RANKMESH_STORE=redis://HOST:PORT, "
+                "and RANKMESH_JOB to an id of this start",
+                environment("MASTER_ADDR").empty()
+                    ? ""
+                    : "; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve here",
+                "; by PMIx they need neither, but ", how_to_have_pmix()));
+    if (is_url(config.store)) static_cast<void>(RedisUrl::parse(config.store));  // before anything repeats it
+    config.job = given.job;
+    config.job_from = "the program";
+    if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job();
+    if (config.job.empty())
+        throw UsageError(
+            cat("the engine 'gloo' has no job id, so entries of an earlier job in the store '", config.store,
+                "' could be taken for this one's; set RANKMESH_JOB to the same new text for every "
+                "process, such as RANKMESH_JOB=$(uuidgen)"));
+    if (config.job.size() > 200)
+        throw UsageError(cat("a job id of ", config.job.size(), " characters (", config.job_from,
+                             "); it must have 1 to 200"));
+    return config;
+}
+
+}  // namespace rankmesh::detail

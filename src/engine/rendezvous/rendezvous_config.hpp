@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <rankmesh/engine/gloo.hpp>
+
+namespace rankmesh::detail {
+
+class PmixClient;
+
+/// How this process meets the others, and where each part of that was said.
+struct RendezvousConfig {
+    int rank = 0;
+    int size = 1;
+    std::string store;      // "" in a world of one, and by PMIx
+    std::string job;        // "" in a world of one, and by PMIx
+    std::string interface;  // "" where it is to be found
+
+    std::shared_ptr<PmixClient> pmix;  // null where it does not serve
+
+    std::string rank_from;
+    std::string size_from;
+    std::string store_from;
+    std::string job_from;
+
+    /// `rank 3 (RANK) of 8 (WORLD_SIZE), store '/shared/run' (RANKMESH_STORE), job '17' (RANKMESH_JOB)`, or
+    /// `rank 3 of 8 by PMIx, namespace 'slurm.pmix.17.0'`.
+    std::string text() const;
+};
+
+/// True if the environment says where processes meet that do not say it themselves; asks nobody.
+bool has_rendezvous();
+
+/// What `given` leaves out is taken from the environment; throws UsageError where something is unknown.
+RendezvousConfig resolve(const gloo::RendezvousOptions& given);
+
+}  // namespace rankmesh::detail

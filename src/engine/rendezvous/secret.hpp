@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace rankmesh::detail {
+
+/// What must not be told to others, and the variable that says it.
+struct Secret {
+    std::string value;
+    std::string from;
+};
+
+/// The value of the variable `name`, else the first line of the file that `name`_FILE names; nothing if
+/// neither is set. Throws UsageError if others could read the file.
+std::optional<Secret> secret(const std::string& name);
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rendezvous/survivor_agreement.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include <rankmesh/core/ranks.hpp>
+
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// How long a rank is waited for that is known to have ended: perhaps only its connection has.
+constexpr auto moment = std::chrono::milliseconds(50);
+
+}  // namespace
+
+SurvivorAgreement::SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size,
+                                     Duration timeout)
+    : store_(std::move(store)),
+      scope_(std::move(scope)),
+      rank_(rank),
+      timeout_(timeout),
+      ranks_(static_cast<std::size_t>(size)) {
+    std::iota(ranks_.begin(), ranks_.end(), 0);
+}
+
+std::string SurvivorAgreement::gone(int rank) const { return cat(scope_, "gone.", rank); }
+
+void SurvivorAgreement::say_gone(int rank, Store::Instant until) {
+    if (store_ && said_gone_.insert(rank).second) store_->put(gone(rank), "", until);
+}
+
+std::vector<int> SurvivorAgreement::survivors(Duration grace,
+                                              const std::function<std::vector<int>()>& ended) {
+    if (!store_) return ranks_;
+    const auto next = [&] {
+        if (std::ranges::binary_search(ranks_, rank_)) ranks_ = round(grace, ended);
+        if (std::ranges::binary_search(ranks_, rank_)) return;
+        throw Timeout(
+            cat("rank ", rank_, " is none of the survivors: ", ranks_to_string(ranks_),
+                " went on without it, since it came later than their grace, here ", to_text(grace),
+                ", or they lost their connections to it; where ranks notice late what happened, give "
+                "survivors() more time"),
+            ranks_, {rank_});
+    };
+    next();
+    // A list whose ranks have all come to the next round is one that all of them have seen.
+    for (auto before = std::vector<int>{}; before != ranks_;) {
+        before = ranks_;
+        next();
+    }
+    return ranks_;
+}
+
+std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<std::vector<int>()>& ended) {
+    const auto number = rounds_++;
+    const auto list = cat(scope_, "survivors.", number);
+    const auto here = [&](int rank) { return cat(scope_, "here.", number, ".", rank); };
+    store_->put(here(rank_), "", from_now(timeout_));
+
+    const auto begin = std::chrono::steady_clock::now();
+    const auto patience = from_now(grace) - begin;
+    const auto until = begin + patience;
+    auto came = std::vector{rank_};
+    auto open = ranks_;  // who have not come, as far as this rank has looked
+    std::erase(open, rank_);
+    auto leader = ranks_.begin();  // who gathers: the lowest rank that is not known to stay away
+    auto replaced = until + patience;
+    for (;;) {
+        for (auto rank : ended()) say_gone(rank, from_now(timeout_));
+        const auto now = std::chrono::steady_clock::now();
+        const auto gathers = *leader == rank_;
+        const auto watched = gathers ? open : std::vector{*leader};
+        auto names = std::vector{list};
+        for (auto rank : watched) names.insert(names.end(), {here(rank), gone(rank)});
+        const auto found = store_->get(names, from_now(timeout_));
+        if (found[0]) {
+            // Whoever looks for it later finds the list first.
+            store_->remove({here(rank_)}, from_now(timeout_));
+            return parse_ranks(*found[0], std::numeric_limits<int>::max());
+        }
+        auto all_gone = true;  // of those that have not come
+        if (gathers) open.clear();
+        for (std::size_t i = 0; i < watched.size() && gathers; ++i) {
+            const auto is_here = found[1 + 2 * i].has_value();
+            (is_here ? came : open).push_back(watched[i]);
+            all_gone = all_gone && (is_here || found[2 + 2 * i]);
+        }
+        if (gathers && (open.empty() || now >= until || (all_gone && now >= begin + moment))) {
+            std::ranges::sort(came);
+            if (store_->put(list, ranks_to_string(came), from_now(timeout_))) continue;
+        }
+        if (!gathers && (found[2] || (now >= until && (now >= replaced || !found[1])))) {
+            ++leader;
+            replaced = now + 2 * patience;
+            continue;
+        }
+        std::this_thread::sleep_for(
+            std::clamp<Duration>((now - begin) / 4, std::chrono::microseconds(50), store_->longest_pause()));
+    }
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/threads/shared_group.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/alike.hpp"
+#include "engine/arithmetic.hpp"
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+void copy(void* out, const void* in, std::size_t bytes) {
+    if (bytes > 0) std::memmove(out, in, bytes);
+}
+char* at(void* data, std::size_t bytes) { return static_cast<char*>(data) + bytes; }
+const char* at(const void* data, std::size_t bytes) { return static_cast<const char*>(data) + bytes; }
+
+/// The bytes of the first `members` counts.
+std::size_t offset(const Call& call, const std::vector<std::size_t>& counts, std::size_t members) {
+    auto sum = std::size_t{0};
+    for (std::size_t i = 0; i < members; ++i) sum += counts[i];
+    return sum * call.unit * size_of(call.dtype);
+}
+
+}  // namespace
+
+SharedGroup::SharedGroup(std::vector<int> ranks)
+    : ranks_(std::move(ranks)), collectives_(ranks_.size(), 0), messages_(ranks_.size(), 0) {}
+
+bool SharedGroup::Posted::done() const {
+    return std::ranges::all_of(entries, [](const Entry& entry) { return entry.open == 0; });
+}
+
+std::uint64_t SharedGroup::post(int group_rank, std::span<const Call> calls, const Label& label) {
+    const auto lock = std::lock_guard(mutex_);
+    if (failure_) throw_failure(label);
+    const auto ticket = next_ticket_++;
+    auto& posted = posted_[ticket];
+    for (const auto& call : calls) {
+        auto& counter =
+            (is_point_to_point(call.operation) ? messages_
+                                               : collectives_)[static_cast<std::size_t>(group_rank)];
+        auto& entry = posted.entries.emplace_back(Entry{.group_rank = group_rank,
+                                                        .number = ++counter,
+                                                        .call = call,
+                                                        .in_counts = {},
+                                                        .out_counts = {},
+                                                        .held = {},
+                                                        .mismatch = nullptr});
+        if (call.in_counts) entry.in_counts.assign(call.in_counts, call.in_counts + ranks_.size());
+        if (call.out_counts) entry.out_counts.assign(call.out_counts, call.out_counts + ranks_.size());
+        const auto in_place = call.in == call.out &&
+                              (call.operation == Operation::all_to_all || call.operation == Operation::shift);
+        if (in_place && call.in_bytes() > 0) {
+            entry.held.assign(at(call.in, 0), at(call.in, call.in_bytes()));
+            entry.call.in = entry.held.data();
+        }
+        add(entry, label);
+    }
+    return ticket;
+}
+
+/// Puts an entry where its peers meet it, and does the work if it was the last to come.
+void SharedGroup::add(Entry& entry, const Label& label) {
+    const auto& call = entry.call;
+    if (is_point_to_point(call.operation)) {
+        entry.open = call.operation == Operation::send_recv ? 2 : 1;
+        if (call.operation != Operation::recv) {
+            lanes_[{entry.group_rank, call.argument}].sends.push_back(&entry);
+            meet(entry.group_rank, call.argument, label);
+        }
+        if (call.operation != Operation::send) {
+            const auto from = call.operation == Operation::recv ? call.argument : call.source;
+            lanes_[{from, entry.group_rank}].receives.push_back(&entry);
+            meet(from, entry.group_rank, label);
+        }
+        return;
+    }
+    const auto index = static_cast<std::size_t>(entry.number - first_);
+    if (index == rounds_.size()) rounds_.emplace_back().entries.resize(ranks_.size());
+    auto& round = rounds_[index];
+    round.entries[static_cast<std::size_t>(entry.group_rank)] = &entry;
+    if (++round.posted < static_cast<int>(ranks_.size())) return;
+    // Members post in order, so the round that is complete is the first.
+    const auto mismatch = compare(round, label);
+    if (!mismatch) perform(round);
+    for (auto* each : round.entries) {
+        each->mismatch = mismatch;
+        each->open = 0;
+    }
+    rounds_.pop_front();
+    ++first_;
+    changed_.notify_all();
+}
+
+/// Copies the next message of a lane if both halves are there.
+void SharedGroup::meet(int from, int to, const Label& label) {
+    auto& lane = lanes_[{from, to}];
+    if (lane.sends.empty() || lane.receives.empty()) return;
+    auto& send = *lane.sends.front();
+    auto& receive = *lane.receives.front();
+    if (send.call.dtype == receive.call.dtype && send.call.in_count == receive.call.out_count) {
+        copy(receive.call.out, send.call.in, send.call.in_bytes());
+    } else {
+        const auto mismatch = std::make_shared<const Mismatch>(
+            Mismatch{cat("on ", label.text(), " rank ", rank(from), " sends ", send.call.in_count, " ",
+                         to_string(send.call.dtype), " to rank ", rank(to), ", which receives ",
+                         receive.call.out_count, " ", to_string(receive.call.dtype)),
+                     {rank(from), rank(to)}});
+        send.mismatch = mismatch;
+        receive.mismatch = mismatch;
+    }
+    --send.open;
+    --receive.open;
+    lane.sends.pop_front();
+    lane.receives.pop_front();
+    if (lane.sends.empty() && lane.receives.empty()) lanes_.erase({from, to});
+    changed_.notify_all();
+}
+
+void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
+    auto lock = std::unique_lock(mutex_);
+    auto& posted = posted_.at(ticket);
+    const auto until = from_now(timeout);
+    if (!changed_.wait_until(lock, until, [&] { return posted.done() || failure_; })) {
+        const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
+        auto [arrived, missing] = absent(entry);
+        failure_ = {
+            .why = cat("the timeout of ", to_text(timeout), " expired on rank ", rank(entry.group_rank),
+                       " in ", to_string(entry.call),
+                       is_point_to_point(entry.call.operation) ? ", message number " : ", call number ",
+                       entry.number, " on ", label.text(), ", group ", ranks_to_string(ranks_), ": arrived ",
+                       ranks_to_string(arrived), ", missing ", label.named(missing)),
+            .lost = {},
+            .timeout = true,
+            .arrived = arrived,
+            .missing = missing};
+        changed_.notify_all();
+    }
+    if (!posted.done()) throw_failure(label);
+    auto mismatch = std::shared_ptr<const Mismatch>{};
+    for (const auto& entry : posted.entries)
+        if (entry.mismatch && !mismatch) mismatch = entry.mismatch;
+    posted_.erase(ticket);
+    if (mismatch) throw Disagreement(mismatch->text, mismatch->odd_ranks);
+}
+
+std::pair<std::vector<int>, std::vector<int>> SharedGroup::absent(const Entry& entry) const {
+    auto arrived = std::vector<int>{};
+    auto missing = std::vector<int>{};
+    if (!is_point_to_point(entry.call.operation)) {
+        const auto& round = rounds_[static_cast<std::size_t>(entry.number - first_)];
+        for (std::size_t p = 0; p < ranks_.size(); ++p)
+            (round.entries[p] ? arrived : missing).push_back(ranks_[p]);
+        return {arrived, missing};
+    }
+    for (const auto& [ends, lane] : lanes_) {
+        if (std::ranges::find(lane.sends, &entry) != lane.sends.end()) missing.push_back(rank(ends.second));
+        if (std::ranges::find(lane.receives, &entry) != lane.receives.end())
+            missing.push_back(rank(ends.first));
+    }
+    std::ranges::sort(missing);
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    return {{rank(entry.group_rank)}, missing};
+}
+
+bool SharedGroup::done(std::uint64_t ticket) {
+    const auto lock = std::lock_guard(mutex_);
+    return failure_ || posted_.at(ticket).done();
+}
+
+void SharedGroup::withdraw(std::uint64_t ticket, const Label& label) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    if (failure_) return;  // nobody will touch the buffers: work is done under the lock
+    const auto& posted = posted_.at(ticket);
+    if (posted.done()) {
+        posted_.erase(ticket);
+        return;
+    }
+    const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
+    const auto left = rank(entry.group_rank);
+    failure_ = {.why = cat("rank ", left, " left by an exception with a pending ", to_string(entry.call),
+                           " on ", label.text()),
+                .lost = {left},
+                .arrived = {},
+                .missing = {}};
+    changed_.notify_all();
+}
+
+void SharedGroup::fail(int rank, const std::string& why) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    if (failure_) return;
+    failure_ = {
+        .why = why, .lost = rank < 0 ? std::vector<int>{} : std::vector{rank}, .arrived = {}, .missing = {}};
+    changed_.notify_all();
+}
+
+void SharedGroup::throw_if_failed(const Label& label) {
+    const auto lock = std::lock_guard(mutex_);
+    if (failure_) throw_failure(label);
+}
+
+void SharedGroup::throw_failure(const Label& label) const {
+    if (failure_->timeout)
+        throw Timeout(cat(failure_->why, "; ", label.text(), " cannot be used any more"), failure_->arrived,
+                      failure_->missing);
+    throw PeerLost(cat(failure_->why, "; ", label.unusable(failure_->lost)), failure_->lost);
+}
+
+std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& round,
+                                                                  const Label& label) const {
+    const auto& first = *round.entries[0];
+    const auto same = [&](const Entry* entry) {
+        const auto& a = entry->call;
+        const auto& b = first.call;
+        return a.operation == b.operation && a.dtype == b.dtype && a.reduction == b.reduction &&
+               a.edge == b.edge && a.argument == b.argument && common_length(a) == common_length(b);
+    };
+    auto mismatch = std::make_shared<Mismatch>();
+    if (std::ranges::all_of(round.entries, same)) {
+        // What goes from one member to another must be as long at both ends.
+        for (std::size_t from = 0; from < ranks_.size(); ++from)
+            for (std::size_t to = 0; to < ranks_.size() && has_counts(first.call.operation); ++to) {
+                const auto& sender = *round.entries[from];
+                const auto& receiver = *round.entries[to];
+                const auto& sent = first.call.operation == Operation::all_gather_v ? sender.out_counts[from]
+                                                                                   : sender.in_counts[to];
+                if (sent * sender.call.unit == receiver.out_counts[from] * receiver.call.unit) continue;
+                mismatch->text = cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ",
+                                     ranks_[from], " gives ", sent, " elements to rank ", ranks_[to],
+                                     ", which counts on ", receiver.out_counts[from]);
+                mismatch->odd_ranks = {ranks_[from], ranks_[to]};
+                return mismatch;
+            }
+        return nullptr;
+    }
+    auto classes = std::map<std::string, std::vector<int>>{};
+    for (std::size_t p = 0; p < ranks_.size(); ++p)
+        classes[to_string(round.entries[p]->call)].push_back(ranks_[p]);
+    auto sorted = std::vector<std::pair<std::string, std::vector<int>>>(classes.begin(), classes.end());
+    std::ranges::stable_sort(sorted, [](auto& a, auto& b) { return a.second.size() > b.second.size(); });
+    mismatch->text = cat("the ranks of ", label.text(), " call different operations:");
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+        append(mismatch->text,
+               cat(i > 0 ? ";" : "", " ", ranks_to_string(sorted[i].second), " ", sorted[i].first));
+        if (i > 0)
+            mismatch->odd_ranks.insert(mismatch->odd_ranks.end(), sorted[i].second.begin(),
+                                       sorted[i].second.end());
+    }
+    std::ranges::sort(mismatch->odd_ranks);
+    return mismatch;
+}
+
+void SharedGroup::perform(const Round& round) const {
+    const auto n = ranks_.size();
+    const auto call = [&](std::size_t p) -> const Call& { return round.entries[p]->call; };
+    const auto& first = call(0);
+    const auto width = size_of(first.dtype);
+    const auto root = static_cast<std::size_t>(first.argument);
+    // The reduction over all members of the elements begin..begin+count of their inputs, in member order.
+    const auto reduced = [&](std::size_t begin, std::size_t count) {
+        auto result = std::vector<char>(count * width);
+        copy(result.data(), at(call(0).in, begin * width), result.size());
+        for (std::size_t p = 1; p < n; ++p)
+            reduce_into(first.reduction, first.dtype, at(call(p).in, begin * width), result.data(), count);
+        if (first.reduction == Reduction::mean)
+            divide(first.dtype, result.data(), count, static_cast<int>(n));
+        return result;
+    };
+    switch (first.operation) {
+        case Operation::all_reduce: {
+            const auto result = reduced(0, first.in_count);
+            for (std::size_t p = 0; p < n; ++p) copy(call(p).out, result.data(), result.size());
+            break;
+        }
+        case Operation::reduce: {
+            const auto result = reduced(0, first.in_count);
+            copy(call(root).out, result.data(), result.size());
+            break;
+        }
+        case Operation::scan: {
+            auto result = std::vector<char>(first.in_bytes());
+            copy(result.data(), first.in, result.size());
+            // The truth of one number is 0 or 1, as that of several is.
+            if (first.reduction >= Reduction::logical_and)
+                reduce_into(Reduction::logical_or, first.dtype, result.data(), result.data(), first.in_count);
+            copy(first.out, result.data(), result.size());
+            for (std::size_t p = 1; p < n; ++p) {
+                reduce_into(first.reduction, first.dtype, call(p).in, result.data(), first.in_count);
+                copy(call(p).out, result.data(), result.size());
+            }
+            break;
+        }
+        case Operation::reduce_scatter:
+            for (std::size_t p = 0; p < n; ++p) {
+                const auto result = reduced(p * first.out_count, first.out_count);
+                copy(call(p).out, result.data(), result.size());
+            }
+            break;
+        case Operation::broadcast:
+            for (std::size_t p = 0; p < n; ++p) copy(call(p).out, call(root).in, first.in_bytes());
+            break;
+        case Operation::all_gather:
+            for (std::size_t to = 0; to < n; ++to)
+                for (std::size_t p = 0; p < n; ++p)
+                    copy(at(call(to).out, p * first.in_bytes()), call(p).in, first.in_bytes());
+            break;
+        case Operation::all_gather_v:
+            for (std::size_t to = 0; to < n; ++to)
+                for (std::size_t p = 0; p < n; ++p)
+                    copy(at(call(to).out, offset(first, round.entries[to]->out_counts, p)), call(p).in,
+                         call(p).in_bytes());
+            break;
+        case Operation::gather:
+            for (std::size_t p = 0; p < n; ++p)
+                copy(at(call(root).out, p * first.in_bytes()), call(p).in, first.in_bytes());
+            break;
+        case Operation::scatter:
+            for (std::size_t p = 0; p < n; ++p)
+                copy(call(p).out, at(call(root).in, p * first.out_bytes()), first.out_bytes());
+            break;
+        case Operation::all_to_all: {
+            const auto part = first.in_bytes() / n;
+            for (std::size_t to = 0; to < n; ++to)
+                for (std::size_t from = 0; from < n; ++from)
+                    copy(at(call(to).out, from * part), at(call(from).in, to * part), part);
+            break;
+        }
+        case Operation::all_to_all_v:
+            for (std::size_t to = 0; to < n; ++to)
+                for (std::size_t from = 0; from < n; ++from) {
+                    const auto& sender = *round.entries[from];
+                    copy(at(call(to).out, offset(first, round.entries[to]->out_counts, from)),
+                         at(sender.call.in, offset(first, sender.in_counts, to)),
+                         sender.in_counts[to] * sender.call.unit * width);
+                }
+            break;
+        case Operation::shift:
+            for (std::size_t to = 0; to < n; ++to) {
+                const auto from = shifted(static_cast<int>(to), -std::int64_t{first.argument},
+                                          static_cast<int>(n), first.edge);
+                if (from >= 0) copy(call(to).out, call(static_cast<std::size_t>(from)).in, first.in_bytes());
+            }
+            break;
+        case Operation::barrier:
+        case Operation::monitored_barrier:
+        case Operation::send:
+        case Operation::recv:
+        case Operation::send_recv:
+            break;
+    }
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/channel.hpp"
+
+namespace rankmesh::detail {
+
+/// Where the ranks of one group meet: each posts its calls, the last one of a collective does the work of
+/// all, the later one of a message copies it, all under the lock.
+///
+/// Written to be read: the group is the reference that every other engine is compared with.
+class SharedGroup {
+public:
+    explicit SharedGroup(std::vector<int> ranks);
+
+    const std::vector<int>& ranks() const { return ranks_; }
+
+    /// Posts calls of the rank `group_rank`; the ticket stands for all of them.
+    std::uint64_t post(int group_rank, std::span<const Call> calls, const Label& label);
+    /// Returns once they are complete; throws Timeout, PeerLost, or Disagreement if calls do not match.
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout);
+    bool done(std::uint64_t ticket);
+    /// Takes the buffers of a ticket back, failing the group if its calls were not complete.
+    void withdraw(std::uint64_t ticket, const Label& label) noexcept;
+    /// Makes every present and later call of every member throw PeerLost; rank -1: of one that is none of
+    /// this world.
+    void fail(int rank, const std::string& why) noexcept;
+    void throw_if_failed(const Label& label);
+
+private:
+    struct Mismatch {
+        std::string text;
+        std::vector<int> odd_ranks;
+    };
+    /// One call of one member.
+    struct Entry {
+        int group_rank;
+        std::uint64_t number;  // from 1: among this member's collectives, or its messages
+        Call call;
+        std::vector<std::size_t> in_counts;  // what call.in_counts points to
+        std::vector<std::size_t> out_counts;
+        std::vector<char> held;  // a copy of what an operation in place reads
+        int open = 1;            // halves that have not met: two of a send_recv
+        std::shared_ptr<const Mismatch> mismatch;
+    };
+    struct Posted {
+        std::deque<Entry> entries;  // which do not move
+        bool done() const;
+    };
+    /// One collective, until all members have posted it.
+    struct Round {
+        std::vector<Entry*> entries;  // by group rank
+        int posted = 0;
+    };
+    /// Messages from one member to another that wait for their other half.
+    struct Lane {
+        std::deque<Entry*> sends;
+        std::deque<Entry*> receives;
+    };
+    struct Failure {
+        std::string why;
+        std::vector<int> lost;  // left by exception
+        bool timeout = false;   // or a timeout expired
+        std::vector<int> arrived;
+        std::vector<int> missing;
+    };
+
+    void add(Entry& entry, const Label& label);
+    void meet(int from, int to, const Label& label);
+    /// Nothing if the calls of a complete round match.
+    std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
+    void perform(const Round& round) const;
+    /// The member that `entry` waits for is not there: who is, and who is not.
+    std::pair<std::vector<int>, std::vector<int>> absent(const Entry& entry) const;
+    [[noreturn]] void throw_failure(const Label& label) const;
+    int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    const std::vector<int> ranks_;
+    std::map<std::uint64_t, Posted> posted_;  // by ticket, until waited for
+    std::uint64_t next_ticket_ = 0;
+    std::vector<std::uint64_t> collectives_;  // by group rank: how many it has called
+    std::vector<std::uint64_t> messages_;
+    std::deque<Round> rounds_;
+    std::uint64_t first_ = 1;  // the number of rounds_.front()
+    std::map<std::pair<int, int>, Lane> lanes_;
+    std::optional<Failure> failure_;
+};
+
+}  // namespace rankmesh::detail

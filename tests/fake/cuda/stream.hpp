@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams of fake devices: each runs its tasks later, in order, on a thread of its own.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+namespace fake_cuda {
+
+/// Something that happens once.
+class Mark {
+public:
+    void happen();
+    bool happened() const;
+    void wait() const;
+
+private:
+    mutable std::mutex mutex_;
+    mutable std::condition_variable changed_;
+    bool happened_ = false;
+};
+
+class Stream;
+
+/// The stream of a handle, for the null handle that of the current device; null where there is none.
+std::shared_ptr<Stream> stream_of(cudaStream_t handle);
+int device_of(const Stream& stream);
+
+/// Has a task run after what is on the stream, and, by the rules of the null stream, on others of its device.
+std::shared_ptr<Mark> enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> task);
+/// Blocks until all streams of a device are done.
+void synchronize(int device);
+
+}  // namespace fake_cuda
