@@ -9,7 +9,7 @@
 
 namespace rankmesh::detail {
 
-/// What stands behind public objects, for engines that build on others and for native handles.
+/// Access to the state behind public objects, for engines that build on others and for native handles.
 struct Access {
     static const std::shared_ptr<WorldState>& state(const World& world) { return world.state_; }
     /// The same; throws UsageError if the world was moved from.

@@ -14,7 +14,7 @@ void Alone::run(const Call& call, const Label&, Duration) {
         throw UsageError(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
                              " from oneself; both must be equal"));
     if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
-    // The truth of one number is 0 or 1, as that of several is.
+    // Logical values are 0 or 1 also where only one rank has given any.
     if (call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine implements for one live group, and what a handle adds to it.
+// The interface of an engine for one live group, and the state of a communicator.
 #pragma once
 
 #include <atomic>
@@ -31,11 +31,11 @@ struct Ranks {
     friend std::string to_string(const Ranks& ranks);
 };
 
-/// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`: ranks with where they stand in a mesh, of many only the first.
+/// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`: ranks with their coordinates in a mesh, of many only the first.
 /// `placed` lists the ranks by position, null where they are the mesh's own.
 std::string with_coordinates(const std::vector<int>& ranks, const Mesh& mesh, const std::vector<int>* placed);
 
-/// Who calls: what a report or an error says of a group.
+/// The names of a group in errors and reports.
 struct Label {
     std::string mesh;    // `pp=2 dp=4`
     std::string name;    // the mesh's name in the plan, or ""
@@ -52,7 +52,7 @@ struct Label {
     std::string unusable(const std::vector<int>& lost) const;
 };
 
-/// Memory through which a list travels.
+/// Memory into which the buffers of a list are packed.
 struct Staging {
     std::unique_ptr<char[]> data = nullptr;
     std::size_t bytes = 0;
@@ -72,8 +72,8 @@ public:
     /// to beside their buffers is copied.
     virtual std::uint64_t start(std::span<const Call> calls, const Label& label) = 0;
     /// Returns once all are complete, and releases the ticket; on a device, orders their stream after them,
-    /// and the ticket stays until `synchronize` or `forget`. One that throws has released it and let go of
-    /// buffers.
+    /// and the ticket stays until `synchronize` or `forget`. If it throws, the ticket and the
+    /// buffers are released.
     virtual void wait(std::uint64_t ticket, const Label& label, Duration timeout) = 0;
     /// The same, and on a device blocks the host and releases the ticket.
     virtual void synchronize(std::uint64_t ticket, const Label& label, Duration timeout) {
@@ -85,10 +85,10 @@ public:
     virtual void forget(std::uint64_t) noexcept {}
     /// Gives up a started operation while an exception unwinds: its buffers are about to go.
     virtual void leave(std::uint64_t ticket, const Label& label) noexcept = 0;
-    /// This member is gone and will call nothing more.
+    /// This rank leaves and will call nothing more.
     virtual void leave() noexcept = 0;
-    /// Throws what a call would now throw because of what peers have done; any thread may ask. For a device's
-    /// channel beside this one: its own engine may not hear of it.
+    /// Throws if peers have made the channel unusable; any thread may call it. For the device's channel
+    /// beside this one, whose own engine may not notice.
     virtual void throw_if_broken(const Label&) {}
 
     /// What the channel is in now; a thread that finds it other than idle may not call.
@@ -153,7 +153,7 @@ private:
 
 class WorldState;
 
-/// What stands behind a Communicator.
+/// The state behind a Communicator.
 struct CommunicatorState {
     std::shared_ptr<WorldState> world;  // keeps the engine alive until the channel is gone
     std::shared_ptr<Channel> channel;

@@ -5,6 +5,7 @@
 #include <rankmesh/engine/make_call.hpp>
 
 #include "engine/channel.hpp"
+#include "engine/traits.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -120,12 +121,6 @@ bool is_own_part(const Call& call, int rank) {
     return call.operation == Operation::reduce_scatter && out == in + r * call.out_bytes();
 }
 
-bool may_be_in_place(Operation operation) {
-    return operation == Operation::all_reduce || operation == Operation::reduce ||
-           operation == Operation::scan || operation == Operation::all_to_all ||
-           operation == Operation::shift;
-}
-
 }  // namespace
 
 void two_types(Operation operation, DType in, DType out) {
@@ -187,7 +182,7 @@ void check(const Call& call, const CommunicatorState& state) {
             if (call.in_count != call.out_count) wrong_length(call, state, "both must be equal");
     }
     if (!overlap(call)) return;
-    const auto in_place = may_be_in_place(call.operation);
+    const auto in_place = traits(call.operation).in_place;
     if ((in_place && call.in == call.out) || is_own_part(call, state.rank)) return;
     wrong_overlap(call, state, in_place);
 }

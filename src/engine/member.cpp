@@ -47,7 +47,7 @@ int inside_of(const std::shared_ptr<MemberState>& state, const MeshEntry& mesh_e
     return *mesh_entry.mesh_position;
 }
 
-/// The group_entry of a set of axes, or of a pick or separate; null where nothing of that kind was declared.
+/// The group entry of a set of axes, or of a pick or separate; null where nothing of that kind was declared.
 MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std::string_view> names) {
     const auto& mesh = mesh_entry.mesh.mesh;
     if (names.size() == 1 && !mesh.find(names[0])) {
@@ -68,14 +68,14 @@ MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std
     return nullptr;
 }
 
-/// The group_entry of the ranks on one host, if that is what the name stands for; null otherwise.
+/// The group entry of the ranks on one host, if that is what the name stands for; null otherwise.
 const MeshEntry::GroupEntry* local_group_entry(const MeshEntry& mesh_entry, std::string_view name) {
     for (const auto& group_entry : mesh_entry.group_entries)
         if (group_entry.item.local && group_entry.item.name == name) return &group_entry;
     return nullptr;
 }
 
-/// The group_entry, declared; throws UsageError that names the declaration to add.
+/// The declared group entry; throws UsageError that names the declaration to add.
 MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, std::span<const std::string_view> names) {
     if (auto* group_entry = group_entry_of(mesh_entry, names)) return *group_entry;
     if (names.size() == 1)

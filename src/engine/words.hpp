@@ -28,10 +28,9 @@ inline void check_timeout(std::chrono::nanoseconds timeout) {
 /// For errors of engines whose worlds have no survivors.
 inline constexpr auto what_survives =
     "jobs go on without a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one "
-    "by "
-    "one";
+    "by one";
 
-/// When a timeout that begins now passes; one of more than ten years passes in ten.
+/// When a timeout that begins now expires; one of more than ten years expires in ten.
 inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds timeout) {
     return std::chrono::steady_clock::now() +
            std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(87660));

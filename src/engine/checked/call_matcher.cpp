@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <thread>
 
+#include "engine/failure.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-/// Those that this thread has given something that may not be settled yet.
+/// The matchers with calls of this thread that may not be settled yet.
 thread_local std::vector<std::weak_ptr<CallMatcher>> of_this_thread;
 
-/// Between two looks at what others do: short at first, since most come soon.
+/// The pause between two polls: short at first, since most peers arrive soon.
 class Pause {
 public:
     void operator()() {
@@ -26,20 +27,12 @@ private:
     int turns_ = 0;
 };
 
-/// What a timeout of the comparison says, said of the call that is compared.
-Timeout in_words_of(const CheckedCall& part, const Timeout& timeout) {
-    auto text = std::string(timeout.what());
-    const auto begin = text.find(" in ");
-    const auto end = text.find(" on " + part.label->text());
-    if (begin < end && end != std::string::npos) text.replace(begin + 4, end - begin - 4, part.text());
-    return {text, timeout.arrived, timeout.missing};
-}
-
 }  // namespace
 
 CallMatcher::CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank,
                          std::function<void(CheckedCall&)> settled)
-    : settled_(std::move(settled)),
+    : rank_(ranks[group_rank]),
+      settled_(std::move(settled)),
       collectives_(*channel, ranks, [this](CheckedCall& part) { this->settled(part); }),
       messages_(*channel, ranks, group_rank, [this](CheckedCall& part) { this->settled(part); }),
       channel_(std::move(channel)) {}
@@ -107,7 +100,7 @@ void CallMatcher::advance() {
     advance_own();
     for (const auto& each : of_this_thread)
         if (const auto other = each.lock(); other && other.get() != this)
-            // Where another thread is in a call it goes on by that.
+            // A thread that is in a call on it advances it there.
             if (const auto lock = std::unique_lock(other->mutex_, std::try_to_lock)) other->advance_own();
     std::erase_if(of_this_thread, [](const std::weak_ptr<CallMatcher>& each) {
         const auto other = each.lock();
@@ -140,7 +133,9 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
         } catch (const UsageError&) {
             throw;
         } catch (const Timeout& passed) {
-            break_with(std::make_exception_ptr(in_words_of(part, passed)));
+            // In the words of the call that is compared, not of the comparison.
+            break_with(expired(timeout, rank_, part.text(), *part.label, passed.arrived, passed.missing)
+                           .error(*part.label));
         } catch (...) {
             break_with(std::current_exception());
         }

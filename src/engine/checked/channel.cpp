@@ -13,7 +13,7 @@ CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<
       matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank,
                                              [this](CheckedCall& part) { hand_over(part); })) {}
 
-/// Another thread may hold the matcher, but from here on it has nothing to hand over.
+/// Another thread may still hold the matcher, which from here on has no call to hand over.
 CheckedChannel::~CheckedChannel() {
     const auto lock = matcher_->lock();
     for (auto& [ticket, parts] : tickets_)
@@ -40,17 +40,9 @@ std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& la
 
 void CheckedChannel::add(CheckedCalls& parts, const Call& call, const Label& label) {
     auto& part = parts.emplace_back(
-        CheckedCall{.call = call,
+        CheckedCall{.call = OwnedCall(call, static_cast<std::size_t>(size_)),
                     .label = &label,
                     .number = is_point_to_point(call.operation) ? ++messages_ : ++collectives_});
-    if (call.in_counts) {
-        part.in_counts.assign(call.in_counts, call.in_counts + size_);
-        part.call.in_counts = part.in_counts.data();
-    }
-    if (call.out_counts) {
-        part.out_counts.assign(call.out_counts, call.out_counts + size_);
-        part.call.out_counts = part.out_counts.data();
-    }
     if (call.operation != Operation::send_recv) return matcher_->add(part);
     part.settled = true;  // it is to this member itself
     hand_over(part);
@@ -58,15 +50,16 @@ void CheckedChannel::add(CheckedCalls& parts, const Call& call, const Label& lab
 
 void CheckedChannel::hand_over(CheckedCall& part) {
     if (part.error) return;
+    const Call& call = part.call;
     try {
-        part.ticket = engine_->start({&part.call, 1}, *part.label);
+        part.ticket = engine_->start({&call, 1}, *part.label);
     } catch (...) {
         give_up(part);
     }
 }
 
-/// The engine has failed on this member: those that still wait to compare with it must hear of that too. A
-/// monitored barrier tells all members itself.
+/// The engine has failed on this rank: ranks that still wait to compare with it must hear of that too. A
+/// monitored barrier tells all ranks itself.
 void CheckedChannel::give_up(CheckedCall& part) {
     part.error = engine_failure_ = std::current_exception();
     if (part.call.operation != Operation::monitored_barrier) matcher_->leave();
@@ -75,7 +68,8 @@ void CheckedChannel::give_up(CheckedCall& part) {
 /// Why the channel cannot be used any more, null while it can: the engine's own reason, where it has one.
 std::exception_ptr CheckedChannel::failure(const Label& label) {
     try {
-        if (!engine_failure_ && matcher_->broken()) engine_->start({}, label);  // starts nothing
+        if (!engine_failure_ && matcher_->broken())
+            engine_->start({}, label);  // only to hear the engine's error
     } catch (...) {
         engine_failure_ = std::current_exception();
     }
@@ -141,7 +135,7 @@ void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
         matcher_->withdraw(part);
         if (part.ticket) engine_->leave(*part.ticket, label);
     }
-    if (!over) leave();  // from here on nobody touches what the parts hold
+    if (!over) leave();  // from here on the engine touches no buffer
     tickets_.erase(ticket);
 }
 

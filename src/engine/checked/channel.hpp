@@ -9,14 +9,14 @@
 
 namespace rankmesh::detail {
 
-/// A channel whose members compare what they call before the engine gets it; where they differ, all that
-/// differ throw, nothing moves, and the channel goes on.
+/// A channel whose ranks compare each call before the engine gets it; where calls differ, all ranks concerned
+/// throw, no data moves, and the channel stays usable.
 ///
 /// A call reaches the engine as soon as it has been compared, which is inside this or another call on any
-/// checked channel: collectives in their order, messages in that of their two members.
+/// checked channel: collectives in their order, messages in that of their two ranks.
 class CheckedChannel final : public Channel {
 public:
-    /// `beside` connects the same members, and carries nothing else.
+    /// `beside` is a second channel of the same ranks, used for comparisons alone.
     CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
                    int group_rank);
     ~CheckedChannel() override;
@@ -29,7 +29,7 @@ public:
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
 
-    /// What the calls reach in the end.
+    /// The engine's channel beneath.
     const Channel& engine() const { return *engine_; }
 
 private:
@@ -50,7 +50,7 @@ private:
     std::map<std::uint64_t, CheckedCalls> tickets_;
     std::uint64_t next_ticket_ = 0;
     std::exception_ptr engine_failure_;
-    const std::shared_ptr<CallMatcher> matcher_;  // goes before what it hands its calls to
+    const std::shared_ptr<CallMatcher> matcher_;  // destroyed before the engine that it hands calls to
 };
 
 }  // namespace rankmesh::detail

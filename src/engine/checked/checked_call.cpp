@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/failure.hpp"
+
 namespace rankmesh::detail {
 
 MemberText MemberText::of(const Label& label) {
@@ -11,9 +13,6 @@ MemberText MemberText::of(const Label& label) {
     return member;
 }
 
-std::string CheckedCall::text() const {
-    return cat(to_string(call), is_point_to_point(call.operation) ? ", message" : ", call", " number ",
-               number);
-}
+std::string CheckedCall::text() const { return numbered(call, number); }
 
 }  // namespace rankmesh::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is compared by itself, and what members say of it.
+// A call from the time it is made until the engine has completed it, and what ranks tell each other of it.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 #include <vector>
 
 #include "engine/channel.hpp"
+#include "engine/owned_call.hpp"
 
 namespace rankmesh::detail {
 
-/// The name of a member, cut to what fits.
+/// The coordinate of a rank as text, truncated to what fits.
 struct MemberText {
     char text[48] = {};
     static MemberText of(const Label& label);
 };
 
-/// What the two ends of a message tell each other.
+/// What the two ranks of a message tell each other.
 struct Notice {
     std::uint8_t receives = 0;
     DType dtype = DType::i32;
@@ -26,13 +27,11 @@ struct Notice {
     MemberText member = {};
 };
 
-/// A collective, or half of a message, from its call until it has been handed to the engine and is over.
+/// A collective, or the send or receive of a message, in checked mode.
 struct CheckedCall {
-    Call call;  // a send, a recv, or what all members call
+    OwnedCall call;  // a collective, a send or a recv
     const Label* label;
-    std::uint64_t number;  // among this member's collectives, or its messages
-    std::vector<std::size_t> in_counts = {};
-    std::vector<std::size_t> out_counts = {};
+    std::uint64_t number;                                // among this member's collectives, or its messages
     bool settled = false;                                // it matches, or `error` says why it goes no further
     std::exception_ptr error = nullptr;                  // what its wait throws
     std::optional<std::uint64_t> ticket = std::nullopt;  // of the engine, once it has it
@@ -43,8 +42,8 @@ struct CheckedCall {
     std::string text() const;
 };
 
-/// Calls `body` with a call, or with the two halves of a message each way: those go their own ways, as halves
-/// of others do. One to this member itself stays whole.
+/// Calls `body` with the call, or with the recv and the send of a send_recv, which are compared with
+/// different peers; a send_recv with itself stays one.
 template <class Body>
 void each_half(const Call& call, int group_rank, Body&& body) {
     if (call.operation != Operation::send_recv || call.argument == group_rank) return body(call);

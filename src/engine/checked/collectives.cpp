@@ -7,18 +7,13 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/alike.hpp"
 #include "engine/hash.hpp"
+#include "engine/traits.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
 constexpr std::size_t most_told = 8;  // classes, or pairs of members, that an error spells out
-
-bool is_rooted(Operation operation) {
-    return operation == Operation::broadcast || operation == Operation::reduce ||
-           operation == Operation::gather || operation == Operation::scatter;
-}
 
 CallFingerprint said_of(const Call& call, const Label& label) {
     auto said = CallFingerprint{.operation = call.operation, .length = common_length(call)};
@@ -27,18 +22,18 @@ CallFingerprint said_of(const Call& call, const Label& label) {
     said.dtype = call.dtype;
     if (reduces(call.operation)) said.reduction = call.reduction;
     if (call.operation == Operation::shift) said.edge = call.edge;
-    if (is_rooted(call.operation) || call.operation == Operation::shift) said.argument = call.argument;
+    if (traits(call.operation).rooted || call.operation == Operation::shift) said.argument = call.argument;
     return said;
 }
 
-/// All bytes that members compare, in one text without holes.
+/// The bytes that ranks compare, without padding.
 std::string_view compared(const CallFingerprint& said) {
     static_assert(offsetof(CallFingerprint, member) == 40);
     return {reinterpret_cast<const char*>(&said), offsetof(CallFingerprint, member)};
 }
 
 std::string text_of(const CallFingerprint& said) {
-    if (has_counts(said.operation)) return cat(to_string(said.operation), " of ", to_string(said.dtype));
+    if (traits(said.operation).counts) return cat(to_string(said.operation), " of ", to_string(said.dtype));
     auto call = Call{.operation = said.operation,
                      .dtype = said.dtype,
                      .reduction = said.reduction,
@@ -58,7 +53,7 @@ struct Calling {
     std::vector<const char*> members;
 };
 
-/// ` [dp=0 tp=1]`, of a few members.
+/// ` [dp=0 tp=1]`, of a few ranks.
 std::string text_of(const std::vector<const char*>& members) {
     constexpr std::size_t most = 4;
     auto text = std::string(" [");
@@ -67,7 +62,7 @@ std::string text_of(const std::vector<const char*>& members) {
     return cat(text, members.size() > most ? ", ...]" : "]");
 }
 
-/// The members by what they say, largest class first.
+/// The ranks by what they call, largest class first.
 std::vector<Calling> classes_of(const std::vector<CallFingerprint>& all, const Ranks& ranks) {
     auto classes = std::vector<Calling>{};
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -117,13 +112,14 @@ void Collectives::start(Step step, const Call& call) {
 
 void Collectives::begin() {
     const auto& part = *queue_.front();
-    // It says itself who has not come; a comparison would wait for that member before it could.
+    // A monitored barrier reports missing ranks itself; a comparison would wait for them first.
     if (part.call.operation == Operation::monitored_barrier) return settle(nullptr);
     fingerprints_ = said_of(part.call, *part.label);
     compare_hashes(Step::calls);
 }
 
-/// The complement turns a maximum into a minimum, so all members draw one conclusion from the same numbers.
+/// The complement turns a maximum into a minimum, so that all ranks draw one conclusion from the same
+/// numbers.
 void Collectives::compare_hashes(Step step) {
     const auto own = static_cast<std::int64_t>(hash(compared(fingerprints_)));
     extremes_ = {own, ~own};
@@ -182,7 +178,7 @@ void Collectives::conclude() {
     switch (step_) {
         case Step::calls:
             if (!equal) return gather_details();
-            if (has_counts(fingerprints_.operation)) return exchange_counts();
+            if (traits(fingerprints_.operation).counts) return exchange_counts();
             return settle(nullptr);
         case Step::counts:
             return complain();

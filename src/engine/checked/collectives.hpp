@@ -10,7 +10,7 @@
 
 namespace rankmesh::detail {
 
-/// What a member says of a collective: the members' must be equal up to `member`.
+/// What ranks compare of a collective: equal on all ranks up to `member`.
 struct CallFingerprint {
     Operation operation = Operation::barrier;
     DType dtype = DType::i32;
@@ -26,18 +26,18 @@ struct CallFingerprint {
 
 /// Compares the collectives of one group, one after the other, on a channel of their own.
 ///
-/// While they match it costs a reduction of two numbers, and with counts by member an exchange of one number
-/// each way and a second reduction. No step begins before the one before it has ended on this member, so that
-/// all members take the same steps in the same order.
+/// While calls match it costs a reduction of two numbers, and for operations with counts an exchange of one
+/// number each way and a second reduction. No step begins before the previous one has completed on this rank,
+/// so that all ranks take the same steps in the same order.
 class Collectives {
 public:
     /// `settle` is called for each part, in order.
     Collectives(Channel& channel, const Ranks& ranks, std::function<void(CheckedCall&)> settle);
 
     void add(CheckedCall& part) { queue_.push_back(&part); }
-    /// Goes on as far as that takes no waiting.
+    /// Advances without waiting.
     void advance();
-    /// Waits for the step that the first part is in.
+    /// Waits for the current step of the first call.
     void wait(Duration timeout);
     void withdraw(const CheckedCall& part) { std::erase(queue_, &part); }
     /// Forgets all parts.

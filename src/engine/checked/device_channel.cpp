@@ -6,6 +6,7 @@ namespace rankmesh::detail {
 CheckedDeviceChannel::CheckedDeviceChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside,
                                            const Ranks& ranks, int group_rank, Duration timeout)
     : engine_(std::move(engine)),
+      size_(static_cast<std::size_t>(ranks.size())),
       group_rank_(group_rank),
       timeout_(timeout),
       matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank, [](CheckedCall&) {})) {}
@@ -27,7 +28,8 @@ void CheckedDeviceChannel::compare(std::span<const Call> calls, const Label& lab
         for (const auto& call : calls)
             each_half(call, group_rank_, [&](const Call& half) {
                 const auto number = is_point_to_point(half.operation) ? ++messages_ : ++collectives_;
-                auto& part = parts.emplace_back(CheckedCall{.call = half, .label = &label, .number = number});
+                auto& part = parts.emplace_back(
+                    CheckedCall{.call = OwnedCall(half, size_), .label = &label, .number = number});
                 if (half.operation == Operation::send_recv)
                     part.settled = true;
                 else

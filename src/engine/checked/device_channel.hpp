@@ -8,14 +8,14 @@
 
 namespace rankmesh::detail {
 
-/// A device's channel whose members compare what they call on the host, before the device gets it.
+/// A device's channel whose ranks compare each call on the host before the device gets it.
 ///
-/// Work that a program puts on a stream after a call runs after it, so a call cannot be kept back: the host
-/// waits in it until all members have called theirs. What throws has not been handed over.
+/// Work that a program enqueues on a stream after a call must run after it, so a call cannot be held back:
+/// the host waits in it until all ranks have made theirs. A call that throws has not been enqueued.
 class CheckedDeviceChannel final : public Channel {
 public:
-    /// `beside` connects the same members on the host, and carries nothing else; comparing takes at most
-    /// `timeout`.
+    /// `beside` is a second channel of the same ranks on the host, used for comparisons alone, each of which
+    /// takes at most `timeout`.
     CheckedDeviceChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
                          int group_rank, Duration timeout);
 
@@ -39,13 +39,14 @@ public:
     }
     void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
 
-    /// What the calls reach in the end.
+    /// The device's channel beneath.
     const Channel& engine() const { return *engine_; }
 
 private:
     void compare(std::span<const Call> calls, const Label& label, Duration timeout);
 
     const std::shared_ptr<Channel> engine_;
+    const std::size_t size_;
     const int group_rank_;
     const Duration timeout_;
     std::uint64_t collectives_ = 0;

@@ -6,7 +6,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// A notice on its way: `peer` is where it goes to, or comes from.
+/// A notice in flight: `peer` is its receiver or sender.
 Call carrying(Operation operation, Notice& notice, int peer) {
     auto call = Call{.operation = operation, .dtype = DType::byte, .argument = peer};
     call.in = call.out = &notice;
@@ -47,7 +47,7 @@ void Messages::clear() {
     for (auto& [peer, lane] : lanes_) lane.waiting = {};
 }
 
-/// One notice at a time is asked for, and only while one is waited for: each is waited for once in the end.
+/// At most one receive of a notice is posted, and only while a notice is awaited: every one posted completes.
 void Messages::listen(int peer, Lane& lane, const Label& label) {
     if (lane.ticket) return;
     const auto call = carrying(Operation::recv, lane.incoming, peer);
@@ -81,7 +81,7 @@ void Messages::take(int peer, Lane& lane) {
         settle(peer, lane, lane.incoming);
 }
 
-/// The first part that waits for such a notice gets it.
+/// Gives the notice to the first call that awaits one of its kind.
 void Messages::settle(int peer, Lane& lane, const Notice& notice) {
     auto& part = *lane.waiting[notice.receives].front();
     lane.waiting[notice.receives].pop_front();

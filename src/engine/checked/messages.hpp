@@ -10,23 +10,24 @@
 
 namespace rankmesh::detail {
 
-/// Compares the two ends of each message: each tells the other what it has called, and both compare.
+/// Compares the send and the recv of each message: each rank sends the other a notice of its call, and both
+/// compare.
 ///
-/// So a send ends no earlier than its recv has been called, as on threads. Notices of both kinds share a way,
-/// and one of the kind that nobody here waits for yet is kept.
+/// So a send completes no earlier than its recv has been called, as on threads. Notices of both kinds arrive
+/// in one order, and one of the kind that is not awaited yet is kept.
 class Messages {
 public:
     Messages(Channel& channel, const Ranks& ranks, int group_rank, std::function<void(CheckedCall&)> settle);
 
     void add(CheckedCall& part);
     void advance();
-    /// Waits for a notice from the other end of `part`.
+    /// Waits for a notice from the peer of `part`.
     void wait(const CheckedCall& part, Duration timeout);
     void withdraw(CheckedCall& part);
     void clear();
 
 private:
-    /// What comes from one member, apart for each kind of notice: index 1 of those that receive.
+    /// The notices from one rank, by kind: index 1 holds those of receives.
     struct Lane {
         Notice incoming = {};
         std::optional<std::uint64_t> ticket = std::nullopt;

@@ -9,13 +9,14 @@
 namespace rankmesh::detail {
 namespace {
 
-// Slots that none of Gloo's collectives has: what lies in one arrives in the order in which it was sent.
+// Slots that none of Gloo's collectives uses; messages of one slot arrive in the order in which they were
+// sent.
 constexpr auto message_slot = std::uint64_t{0x41} << 56;
 constexpr auto shift_slot = std::uint64_t{0x42} << 56;
-/// How many started collectives of a channel run at once: each waits for others most of its time.
+/// The number of started collectives of a channel that run at once: each spends most of its time waiting.
 constexpr auto most_workers = std::size_t{4};
 
-/// True for what is posted at once and not run.
+/// True for operations that are posted at once, not run by a thread.
 bool is_posted(Operation operation) { return is_point_to_point(operation) || operation == Operation::shift; }
 
 }  // namespace
@@ -58,23 +59,14 @@ void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
 }
 
 GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
-    auto& started = ticket.started.emplace_back(Started{.call = given});
-    auto& call = started.call;
-    started.number = is_point_to_point(call.operation) ? ++messages_ : ++collectives_;
-    if (call.in_counts) {
-        started.in_counts.assign(call.in_counts, call.in_counts + ranks_.size());
-        call.in_counts = started.in_counts.data();
-    }
-    if (call.out_counts) {
-        started.out_counts.assign(call.out_counts, call.out_counts + ranks_.size());
-        call.out_counts = started.out_counts.data();
-    }
-    return started;
+    return ticket.started.emplace_back(
+        Started{.call = OwnedCall(given, ranks_.size()),
+                .number = is_point_to_point(given.operation) ? ++messages_ : ++collectives_});
 }
 
-/// Hands the halves of a message, or of a shift, to Gloo.
+/// Posts the sends and receives of a message, or of a shift, to Gloo.
 void GlooChannel::post(Started& started) {
-    const auto& call = started.call;
+    auto& call = started.call;
     const auto shifts = call.operation == Operation::shift;
     auto to = -1;
     auto from = -1;
@@ -86,11 +78,8 @@ void GlooChannel::post(Started& started) {
         if (call.operation == Operation::recv) from = call.argument;
         if (call.operation == Operation::send_recv) from = call.source;
     }
+    if (call.in == call.out && to >= 0 && from >= 0) call.copy_input();
     const auto* in = static_cast<const char*>(call.in);
-    if (call.in == call.out && to >= 0 && from >= 0) {
-        started.held.assign(in, in + call.in_bytes());
-        in = started.held.data();
-    }
     if (to == connections_->rank && from == connections_->rank) {  // a shift by a multiple of the size
         if (call.out != call.in && call.in_bytes() > 0)
             std::copy_n(in, call.in_bytes(), static_cast<char*>(call.out));
@@ -194,7 +183,7 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
         monitor_.wait([&] { return ticket.open == 0; });
     } catch (const std::exception& error) {
         monitor_.explain(error.what());
-        monitor_.wait([&] { return ticket.open == 0; });  // the channel's thread has got the same
+        monitor_.wait([&] { return ticket.open == 0; });  // the channel's thread failed in the same way
         ticket.failed = true;
     }
     monitor_.arrive();
@@ -207,7 +196,7 @@ bool GlooChannel::done(std::uint64_t number) {
     auto& ticket = *tickets_.at(number);
     const auto posted =
         std::ranges::any_of(ticket.started, [](const Started& started) { return !started.halves.empty(); });
-    // Gloo can be asked whether a message is done only by waiting for it.
+    // Gloo has no test for completion: a thread waits for the message.
     if (posted && !ticket.watcher.joinable()) {
         monitor_.change([&] { ++ticket.open; });
         ticket.watcher = std::thread([this, &ticket] {
@@ -231,7 +220,7 @@ void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     if (!done(number))
-        monitor_.fail({.kind = Failure::Kind::lost,
+        monitor_.fail({.kind = Failure::Kind::left,
                        .why = cat("rank ", rank(), " left by an exception with a pending ",
                                   to_string(ticket.started.front().call), " on ", label.text()),
                        .lost = {rank()}});
@@ -241,7 +230,7 @@ void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
 }
 
 void GlooChannel::leave() noexcept {
-    monitor_.fail({.kind = Failure::Kind::lost,
+    monitor_.fail({.kind = Failure::Kind::left,
                    .why = cat("rank ", rank(), " left by an exception"),
                    .lost = {rank()}});
 }

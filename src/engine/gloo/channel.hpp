@@ -10,15 +10,15 @@
 #include "engine/channel.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/gloo/transport/connections.hpp"
+#include "engine/owned_call.hpp"
 
 namespace rankmesh::detail {
 
 /// One group on Gloo.
 ///
-/// A blocking collective runs on the thread that calls it, started ones on up to four threads of the channel,
-/// each of which takes the one that was started first: members start them in the same order, so that the
-/// first that is not complete is run by all. Messages and shifts are handed to Gloo at once, so that none can
-/// wait for another.
+/// A blocking collective runs on the calling thread; started ones run on up to four threads of the channel,
+/// oldest first: all ranks start them in the same order, so the first incomplete one is run by all ranks.
+/// Messages and shifts are posted to Gloo at once, so that none waits for another.
 class GlooChannel final : public Channel {
 public:
     GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
@@ -37,25 +37,22 @@ public:
 
 private:
     using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
-    /// Half of a message.
+    /// One send or receive.
     struct Half {
         Buffer buffer;
-        int group_rank;  // of the other end
+        int group_rank;  // of the peer
         bool receives;
     };
     struct Started {
-        Call call;
-        std::uint64_t number = 0;  // among this member's collectives, or its messages
-        std::vector<std::size_t> in_counts = {};
-        std::vector<std::size_t> out_counts = {};
-        std::vector<char> held = {};  // what an operation in place reads
+        OwnedCall call;
+        std::uint64_t number = 0;  // among this rank's collectives, or its messages
         std::vector<Half> halves = {};
     };
     struct Ticket {
         std::deque<Started> started = {};  // which do not move
-        int open = 0;                      // collectives that the thread has not done
+        int open = 0;                      // collectives that no thread has completed
         bool failed = false;
-        std::thread watcher = {};  // waits for its messages, if anybody asked whether they are done
+        std::thread watcher = {};  // waits for its messages once done() was called
     };
 
     Started& add(Ticket& ticket, const Call& call);

@@ -23,8 +23,9 @@ namespace {
 
 using Byte = std::uint8_t;
 
-// Up to these an all_reduce is one step, and few steps; docs/design/0009-gloo.md says where they come from.
-constexpr auto most_in_one_step = std::size_t{64} * 1024;  // bytes that a member sends
+// The sizes up to which an all_reduce takes one step, and few steps; docs/design/0009-gloo.md has the
+// measurements.
+constexpr auto most_in_one_step = std::size_t{64} * 1024;  // bytes that a rank sends
 constexpr auto most_members_in_one_step = 8;
 constexpr auto longest_in_few_steps = std::size_t{1024} * 1024;
 
@@ -40,7 +41,7 @@ auto function_of(const Call& call) {
     };
 }
 
-/// Calls `body` with a pointer to a type of that many bytes, by which Gloo cuts buffers.
+/// Calls `body` with a pointer to a type of that many bytes, Gloo's unit for splitting buffers.
 template <class Body>
 void with_width(std::size_t width, Body&& body) {
     switch (width) {
@@ -79,7 +80,7 @@ void all_reduce(const Call& call, const std::shared_ptr<Connections>& connection
 
 void reduce(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     const auto root = call.argument == connections->rank;
-    // Every member collects a part of the result.
+    // Every rank collects a part of the result.
     auto scratch = std::vector<Byte>(root ? 0 : call.in_bytes());
     auto* out = root ? call.out : scratch.data();
     auto options = ::gloo::ReduceOptions(connections);
@@ -93,7 +94,7 @@ void reduce(const Call& call, const std::shared_ptr<Connections>& connections, s
     ::gloo::reduce(options);
 }
 
-/// In each round a member adds what those twice as far before it have in common.
+/// Recursive doubling: in each round a rank adds the partial result of the rank twice as far before it.
 void scan(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     if (call.in != call.out) std::memcpy(call.out, call.in, call.in_bytes());
     auto before = std::vector<Byte>(call.in_bytes());
@@ -109,7 +110,7 @@ void scan(const Call& call, const std::shared_ptr<Connections>& connections, std
         if (sends) out->waitSend();
         if (receives) reduce_into(call.reduction, call.dtype, before.data(), call.out, call.out_count);
     }
-    // The truth of one number is 0 or 1, as that of several is.
+    // Logical values are 0 or 1 also where only one rank has given any.
     if (connections->rank == 0 && call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }
@@ -217,7 +218,7 @@ void run_collective(const Call& call, const std::shared_ptr<Connections>& connec
         default:
             break;
     }
-    // Members give equal lengths, so all have nothing to do if one has none.
+    // Lengths are equal on all ranks: where one has no elements, none has.
     if (call.in_count == 0 && call.out_count == 0) return;
     switch (call.operation) {
         case Operation::all_reduce:
@@ -230,7 +231,8 @@ void run_collective(const Call& call, const std::shared_ptr<Connections>& connec
             scan(call, connections, tag);
             break;
         case Operation::reduce_scatter:
-            fan_in(call, connections, tag, call.out_bytes());  // Gloo has it for its old buffers only
+            fan_in(call, connections, tag,
+                   call.out_bytes());  // Gloo has this operation for its legacy buffers only
             break;
         case Operation::broadcast:
             return broadcast(call, connections, tag);

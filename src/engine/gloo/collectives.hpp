@@ -8,8 +8,8 @@
 
 namespace rankmesh::detail {
 
-/// Runs one collective to its end by Gloo's algorithm of that name; `tag` is the same on all members and of
-/// no other call that runs. A scan, which Gloo lacks, is messages here.
+/// Runs one collective to its end by Gloo's algorithm of that name; `tag` is equal on all ranks and different
+/// from that of any other call in flight. A scan, which Gloo lacks, is made of messages.
 void run_collective(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag);
 
 }  // namespace rankmesh::detail

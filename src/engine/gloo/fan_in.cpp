@@ -13,8 +13,8 @@ namespace {
 
 constexpr auto fan_in_slot = std::uint64_t{0x44} << 56;  // none of Gloo's collectives has it
 
-/// The bytes that one member sends another at a time. What is held of all stays in a core's cache while it is
-/// combined, whatever the length.
+/// The bytes that one rank sends another at a time: the segments of all ranks stay in a core's cache while
+/// they are combined, whatever the length.
 std::size_t segment_of(std::size_t bytes, int members) {
     constexpr auto held = std::size_t{1} << 20;
     constexpr auto shortest = std::size_t{4096};
@@ -32,7 +32,7 @@ public:
           members_(connections->size),
           member_(connections->rank),
           segment_(segment_of(call.out_bytes(), connections->size)) {
-        // The next segment is on its way while one is combined.
+        // The next segment is in flight while one is combined.
         for (auto& each : turns_) {
             if (&each != &turns_.front() && segment_ == call.out_bytes()) break;
             const auto size = segment_ * static_cast<std::size_t>(members_);
@@ -49,13 +49,13 @@ public:
             if (begin + segment_ < bytes) exchange(begin + segment_);
             auto& turn = turn_of(begin);
             for (int i = 1; i < members_; ++i) turn.received->waitRecv();
-            for (int i = 1; i < members_; ++i) turn.sent->waitSend();  // it may be where the result goes
+            for (int i = 1; i < members_; ++i) turn.sent->waitSend();  // its buffer may be that of the result
             combine(turn.held.get(), begin);
         }
     }
 
 private:
-    /// Of two segments, what one needs.
+    /// The buffers of one segment; two are used in turn.
     struct Turn {
         std::unique_ptr<char[]> held;
         std::unique_ptr<::gloo::transport::UnboundBuffer> received;

@@ -8,6 +8,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/descriptors.hpp"
+#include "engine/failure.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
 #include "engine/rendezvous/hosts.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr auto longest_host = std::size_t{255};
 
-/// Throws UsageError if the connections of these groups are more descriptors than this process may open.
+/// Throws UsageError if the connections of these groups take more descriptors than this process may open.
 void check_descriptors(std::span<const ChannelRequest> requests) {
     auto groups = std::vector<Connected>{};
     for (const auto& request : requests)
@@ -27,7 +28,7 @@ void check_descriptors(std::span<const ChannelRequest> requests) {
     if (!found.shortage.empty()) throw UsageError(found.shortage);
 }
 
-/// What a rank tells the others of one group: how each of its members reaches it.
+/// Appends this rank's endpoints for one group: one for each peer.
 void add_endpoints(std::string& entry, int item, const Connections& connections) {
     for (int i = 0; i < connections.size; ++i) {
         if (i == connections.rank) continue;
@@ -37,7 +38,8 @@ void add_endpoints(std::string& entry, int item, const Connections& connections)
     }
 }
 
-/// How `group_rank` reaches the writer of an entry in the group of that item, "" if it says nothing of it.
+/// The endpoint by which `group_rank` reaches the rank that wrote `entry`, in the group of that item; "" if
+/// it has none.
 std::string endpoint_in(const std::string& entry, int item, int group_rank) {
     for (std::size_t at = 0; at < entry.size();) {
         const auto next = [&] {
@@ -134,10 +136,7 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
     const auto until = from_now(options.timeout);
     const auto members = ranks.list();
     const auto late = [&](const std::vector<int>& arrived, const std::vector<int>& missing) {
-        return Timeout(
-            cat("the timeout of ", to_text(options.timeout), " expired in ", phase, " on rank ", rank(),
-                ": arrived ", ranks_to_string(arrived), ", missing ", request.label->named(missing)),
-            arrived, missing);
+        return expired_in(phase, options.timeout, rank(), arrived, missing, request.label->named(missing));
     };
     auto unread = members;
     std::erase_if(unread, [&](int each) { return each == rank() || entries_.contains(each); });
@@ -174,7 +173,7 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
 
 std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     auto found = announced_.find(request.key);
-    // What a lazy declaration deferred is announced by its members alone.
+    // A lazy declaration is announced when it is prepared, by the ranks of its group alone.
     if (found == announced_.end()) {
         announce(request.key, {&request, 1});
         found = announced_.find(request.key);
@@ -187,7 +186,7 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
         channel = std::make_shared<GlooChannel>(connections, request.label->ranks.list(), ended_);
     } catch (const std::exception& error) {
         throw PeerLost(cat("join, connecting ", request.label->text(), " on rank ", rank(),
-                           " failed: a member has gone; Gloo reports: ", error.what()),
+                           " failed: a peer is gone; Gloo reports: ", error.what()),
                        {});
     }
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });

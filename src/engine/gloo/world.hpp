@@ -15,13 +15,13 @@
 
 namespace rankmesh::detail {
 
-/// One rank of a world on Gloo: connected to the members of its own groups, and to nobody else.
+/// One rank of a world on Gloo: connected to the ranks of its own groups, and to no others.
 class GlooWorld final : public WorldState, private Exchange {
 public:
-    /// All ranks of the rendezvous make theirs at once.
+    /// Collective over the ranks of the rendezvous.
     GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
               const WorldOptions& options);
-    /// Some ranks of another world go on; they need not say again where they are.
+    /// The world of the survivors of another, whose addresses are known.
     GlooWorld(Rendezvous::Rest rest, const GlooWorld& before);
 
     std::string engine() const override { return "gloo"; }
@@ -30,7 +30,7 @@ public:
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
     std::string host() override { return host_; }
-    /// Where peers reach this process; "" in a world of one.
+    /// The address at which peers reach this process; "" in a world of one.
     const std::string& address() const { return address_; }
 
 private:
@@ -54,8 +54,8 @@ private:
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
     std::map<std::string, std::shared_ptr<Connections>> announced_;  // by key, until they are connected
-    std::string entry_;                                              // under which they were
-    std::map<int, std::string> entries_;                             // of peers, which are read once
+    std::string entry_;                   // the name under which they were announced
+    std::map<int, std::string> entries_;  // those of peers, which are read once
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };
 

@@ -12,10 +12,10 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr std::size_t most_classes = 8;  // descriptions that a report spells out; a bound on every message
+constexpr std::size_t most_classes = 8;  // descriptions that an error spells out, which bounds every message
 
 struct Class {
-    std::string description;  // "" for all that no longer fit
+    std::string description;  // "" for all classes beyond the bound
     std::vector<int> ranks;
 };
 
@@ -30,8 +30,7 @@ void merge(std::vector<Class>& classes, Class added) {
     std::ranges::sort(found->ranks);
 }
 
-/// Brings the classes into the order of a report: largest first, and last, as one, what is more than it can
-/// hold.
+/// Sorts the classes for the error, largest first, and merges those beyond the bound into a last one.
 void fold(std::vector<Class>& classes) {
     std::ranges::stable_sort(classes, [](const Class& a, const Class& b) {
         if (a.description.empty() != b.description.empty()) return b.description.empty();
@@ -47,7 +46,7 @@ void fold(std::vector<Class>& classes) {
     if (!further.ranks.empty()) classes.push_back(std::move(further));
 }
 
-/// Ranks travel in the notation of groups, which is short however many there are.
+/// Ranks are sent in the notation of groups, which is short however many there are.
 std::string pack(const std::vector<Class>& classes) {
     auto bytes = std::string{};
     for (const auto& each : classes) {

@@ -13,15 +13,15 @@
 
 namespace rankmesh::detail {
 
-/// One declared item: a set of axes, its own channel or not, a part of each group along one axis, or the
-/// ranks of the mesh on one host.
+/// One declared item: a set of axes, shared or separate, a pick of each group along one axis, or the ranks of
+/// the mesh on one host.
 struct Item {
     AxisSet axes = {};
     std::vector<int> picked = {};  // empty: whole groups
     std::string name = {};         // of a pick, a separate or the local ranks, else ""
     bool local = false;
-    std::optional<Duration> timeout = std::nullopt;  // the mesh's unless said; not compared across ranks
-    DeviceSettings settings = {};                    // all that is said of them, compared
+    std::optional<Duration> timeout = std::nullopt;  // the mesh's unless given; not compared across ranks
+    DeviceSettings settings = {};                    // compared across ranks
 
     /// True if both are the same item, however often it was declared.
     bool same(const Item& other) const {

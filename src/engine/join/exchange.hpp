@@ -14,7 +14,8 @@
 
 namespace rankmesh::detail {
 
-/// A group to be made: all its members ask for it, in the same order among their common groups.
+/// A request for the channel of one group: all its ranks make it, in the same order among their common
+/// groups.
 struct ChannelRequest {
     std::shared_ptr<const Label> label;
     int group_rank = 0;  // this process's in the group
@@ -23,7 +24,7 @@ struct ChannelRequest {
     DeviceSettings settings = {};
 };
 
-/// What join needs of an engine; every call is for all ranks of the world unless it says otherwise.
+/// What join needs of an engine; every call is collective over the world unless it says otherwise.
 ///
 /// Each call blocks for at most the world's timeout, then throws Timeout or ends the job.
 class Exchange {
@@ -31,18 +32,19 @@ public:
     virtual ~Exchange() = default;
     virtual int rank() const = 0;
     virtual int size() const = 0;
-    /// The ranks of the world on this rank's host, this one among them, in order; asks nobody.
+    /// The ranks of the world on this rank's host, this one among them, in order; known without
+    /// communication.
     virtual const std::vector<int>& local_ranks() const = 0;
-    /// True if the engine can do some of making channels before the plans are known to be equal.
+    /// True if the engine prepares channels before the plans are known to be equal.
     virtual bool announces() const { return false; }
-    /// Then it hears which ones this rank will ask for, in this order; `key` is that of the join.
+    /// Announces the channels that this rank will create, in this order; `key` is that of the join.
     virtual void announce(const std::string& key, std::span<const ChannelRequest> requests) {
         static_cast<void>(key);
         static_cast<void>(requests);
     }
     /// Replaces each of the values by its maximum over all ranks.
     virtual void max(std::array<std::int64_t, 4>& values) = 0;
-    /// From this rank to one other, in order.
+    /// Sends a message from this rank to another; messages arrive in order.
     virtual void send(int to, const std::string& bytes) = 0;
     virtual std::string receive(int from) = 0;
     /// Makes a channel over two or more ranks; called by its members only.

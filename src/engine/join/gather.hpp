@@ -7,8 +7,8 @@
 
 namespace rankmesh::detail {
 
-/// What all ranks say, on every rank: up a binomial tree to rank 0 and down again. On the way up `take` hears
-/// what those beneath this rank have packed, and `pack` then gives that with this rank's own.
+/// Gathers data of all ranks on every rank: up a binomial tree to rank 0 and down again. On the way up `take`
+/// gets what the ranks beneath this one have packed, and `pack` returns that together with this rank's own.
 template <class Take, class Pack>
 std::string gather(Exchange& exchange, Take&& take, Pack&& pack) {
     const auto rank = exchange.rank();

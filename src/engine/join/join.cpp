@@ -22,7 +22,7 @@ std::optional<int> mesh_position_of(const MeshBlueprint& mesh, int rank) {
 
 /// The ranks of a mesh that are among those of this host, in the order of their positions.
 Ranks local_ranks(const MeshBlueprint& mesh, const std::vector<int>& of_the_host) {
-    auto found = std::vector<std::pair<int, int>>{};  // place in the mesh, rank
+    auto found = std::vector<std::pair<int, int>>{};  // position in the mesh, rank
     for (auto rank : of_the_host)
         if (const auto mesh_position = mesh_position_of(mesh, rank)) found.emplace_back(*mesh_position, rank);
     std::ranges::sort(found);
@@ -31,13 +31,14 @@ Ranks local_ranks(const MeshBlueprint& mesh, const std::vector<int>& of_the_host
     return {Mesh{{"local", static_cast<int>(ranks->size())}}.group(0, "local"), ranks};
 }
 
-/// What this rank is called in a mesh: written once, for every item.
+/// The texts of a mesh and of this rank's coordinate in it, written once for all items.
 struct Texts {
     std::string mesh;
     std::string member;
 };
 
-/// What a rank is called in one item, and where it stands; nothing if it has no part in it.
+/// Fills in the label and the group rank of one item; leaves it without a label if the rank is in no group of
+/// it.
 void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
             const std::vector<int>& of_its_host, const Texts& texts) {
     if (!mesh_entry.mesh_position) return;
@@ -66,8 +67,8 @@ void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
 
 bool is_separate(const Item& item) { return item.picked.empty() && !item.name.empty() && !item.local; }
 
-/// True if both stand for one channel: the same ranks in the same order, the same settings, and no separate
-/// channel asked for.
+/// True if both use one channel: the same ranks in the same order, the same settings, and neither is
+/// separate.
 bool share(const MeshEntry::GroupEntry& a, const MeshEntry::GroupEntry& b) {
     if (is_separate(a.item) || is_separate(b.item) || a.item.settings != b.item.settings) return false;
     const auto& x = a.label->ranks;
@@ -79,7 +80,7 @@ bool share(const MeshEntry::GroupEntry& a, const MeshEntry::GroupEntry& b) {
     return true;
 }
 
-/// The state of a connected group_entry that stands for the same channel, null if there is none.
+/// The state of a connected group entry that uses the same channel, null if there is none.
 std::shared_ptr<CommunicatorState> shared_state(const MeshEntry::GroupEntry& group_entry,
                                                 const std::vector<MeshEntry>& mesh_entries) {
     for (const auto& other : mesh_entries)
@@ -96,7 +97,7 @@ ChannelRequest request_of(const MeshEntry::GroupEntry& group_entry, const std::s
             .settings = group_entry.item.settings};
 }
 
-/// What the channels are asked for on which calls of another are compared: one on the host, one on the
+/// The request for the channel on which checked mode compares the calls of another: one each for host and
 /// device.
 ChannelRequest check_of(const ChannelRequest& request, Space space) {
     constexpr auto first_check = 0x2000;  // no declared item has these numbers
@@ -107,7 +108,8 @@ ChannelRequest check_of(const ChannelRequest& request, Space space) {
             .item = (on_device ? first_check * 3 / 2 : first_check) + request.item};
 }
 
-/// Connects a group_entry, or takes part in what others connect where this rank has no part in it.
+/// Connects a group entry; where this rank is in no group of it, takes part in the creation by the others if
+/// the device needs that.
 void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
              const std::vector<MeshEntry>& mesh_entries, bool everyone) {
     auto* device = joining.device;
@@ -246,7 +248,7 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
         said = cat("a wrong plan: ", error.what());
     }
     if (joining.checked) append(said, ", in checked mode");
-    // The ranks meet without a mesh; those that this one means have their mesh_entries in its own.
+    // The exchange knows no mesh: coordinates are added from the plan's first one.
     const auto placed = [&](const Error& error, const std::vector<int>& ranks) {
         if (wrong || ranks.empty()) return std::string(error.what());
         const auto& mesh = mesh_entries.front().mesh;

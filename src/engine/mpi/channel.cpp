@@ -439,7 +439,7 @@ void MpiChannel::finish(const Call& call) const {
     if (call.operation == Operation::reduce_scatter && call.out_count <= mpi_count_limit &&
         is_own_part(call, rank_) && call.out_count > 0 && rank_ > 0)
         std::memmove(call.out, call.in, call.out_bytes());
-    // The truth of one number is 0 or 1, as that of several is.
+    // Logical values are 0 or 1 also where only one rank has given any.
     if (call.operation == Operation::scan && rank_ == 0 && call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
     if (call.reduction == Reduction::mean && (call.operation != Operation::reduce || call.argument == rank_))

@@ -6,6 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/failure.hpp"
 #include "engine/mpi/tags.hpp"
 #include "engine/words.hpp"
 
@@ -56,11 +57,10 @@ bool holds_before(std::chrono::steady_clock::time_point until, Condition&& condi
     for (int i = 0; i < size_of(comm); ++i)
         (std::ranges::find(missing, i) != missing.end() ? absent : arrived).push_back(label.ranks[i]);
     if (!note.empty()) arrived = {label.ranks[rank_of(comm)]};
-    throw Timeout(cat("the timeout of ", to_text(timeout), " expired on rank ", label.ranks[rank_of(comm)],
-                      " in monitored_barrier on ", label.text(), ", group ", to_string(label.ranks),
-                      ": arrived ", ranks_to_string(arrived), ", missing ", label.named(absent), note, "; ",
-                      label.text(), " cannot be used any more"),
-                  arrived, absent);
+    auto failure = expired(timeout, label.ranks[rank_of(comm)], "monitored_barrier", label,
+                           std::move(arrived), std::move(absent));
+    append(failure.why, note);
+    failure.raise(label);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/failure.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/words.hpp"
 
@@ -25,7 +26,7 @@ bool NcclChannel::is_over(const Work& work) const {
     return result == cudaSuccess;
 }
 
-/// Lets what is over be so.
+/// Takes works that the device has completed off the list of those in flight.
 void NcclChannel::reap() {
     while (!flying_.empty() && !flying_.front()->error && is_over(*flying_.front())) {
         auto& work = *flying_.front();
@@ -42,16 +43,16 @@ void NcclChannel::release(Work& work) {
 }
 
 std::string NcclChannel::text(const Work& work) const {
-    return cat(to_string(work.call), ", call number ", work.number, " on ", work.label->text(), ", group ",
+    return cat(numbered(work.call, work.number), " on ", work.label->text(), ", group ",
                to_string(work.label->ranks));
 }
 
 std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
-    return std::make_exception_ptr(
-        Timeout(cat("the timeout of ", to_text(work.timeout), " expired on rank ", parts_.device->rank,
-                    " in ", text(work), "; NCCL does not say who is missing; ", work.label->text(),
-                    " cannot be used any more"),
-                {}, {}));
+    const auto failure =
+        Failure{.kind = Failure::Kind::timeout,
+                .why = cat("the timeout of ", to_text(work.timeout), " expired on rank ", parts_.device->rank,
+                           " in ", text(work), "; NCCL does not say who is missing")};
+    return failure.error(*work.label);
 }
 
 /// The first error is that of all that is in flight, and of every later call.

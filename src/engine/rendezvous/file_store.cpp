@@ -18,7 +18,7 @@ namespace {
     throw EngineFailure(cat("the store: ", what, " '", path, "': ", std::strerror(errno)));
 }
 
-/// A name that holds no character with a meaning in paths: others become their number.
+/// The name with every character that means something in a path replaced by its number.
 std::string file_name(const std::string& name) {
     auto safe = std::string{};
     for (auto c : name) {
@@ -87,7 +87,7 @@ bool FileStore::put(const std::string& name, const std::string& text, Instant) {
         if (count > 0) done += static_cast<std::size_t>(count);
     }
     if (close(file) != 0) written = false;
-    // A link appears at once and never replaces what is there.
+    // A hard link appears atomically and never replaces an existing file.
     const auto linked = written && linkat(directory_, part.c_str(), directory_, whole.c_str(), 0) == 0;
     const auto error = errno;
     unlinkat(directory_, part.c_str(), 0);

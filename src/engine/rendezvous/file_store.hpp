@@ -8,12 +8,12 @@
 
 namespace rankmesh::detail {
 
-/// Entries in a folder.
+/// A store whose entries are files of a folder.
 ///
 /// The folder is made for this user only, and refused where another user owns it or could write to it.
 class FileStore final : public Store {
 public:
-    /// The entries of `job` under `folder`, each of which is made if it is missing.
+    /// Opens the store of `job` under `folder`, making either folder if it is missing.
     FileStore(const std::string& folder, const std::string& job);
     ~FileStore() override;
     FileStore(const FileStore&) = delete;

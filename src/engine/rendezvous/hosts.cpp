@@ -16,13 +16,14 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The same number for two processes if, and only if, each reaches the other by loopback: containers of one
-/// name do not, and one kernel can have many networks.
+/// An id of this process's network namespace and boot: equal for two processes exactly where each reaches the
+/// other by loopback. Host names do not tell: containers may share one, and one kernel can have many
+/// networks.
 std::string network_of_this_process(const std::string& host) {
     auto boot = std::string{};
     std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
     char space[64] = {};
-    // A system without these has hosts by name only.
+    // Without these files, hosts are told apart by name only.
     const auto known = !boot.empty() && readlink("/proc/self/ns/net", space, sizeof space - 1) > 0;
     return cat(std::hash<std::string>{}(known ? cat(boot, space) : host));
 }
@@ -82,7 +83,7 @@ std::string Hosts::address(const std::string& lines) const {
     if (meant_.empty())
         throw UsageError(cat("no network interface that is up on this host is '", wanted_,
                              "' by its name, address or subnet; there are ", to_text(interfaces(""))));
-    // Together any address will do, and loopback is the shortest way.
+    // On one host any address will do, and loopback is the shortest way.
     if (together)
         for (const auto& each : meant_)
             if (each.loopback || (each.outward && !wanted_.empty())) return each.address;

@@ -8,23 +8,23 @@
 
 namespace rankmesh::detail {
 
-/// Where the ranks of a world run, and how they reach each other.
+/// The hosts of a world's ranks, and the addresses by which the ranks reach each other.
 ///
-/// Each rank tells the others one line; those of all make the same decision on each.
+/// Each rank shares one line of text; from the lines of all ranks every rank makes the same decision.
 class Hosts {
 public:
-    /// What this process knows of itself. `interface` is what was asked for, "" if nothing was.
+    /// Describes this process. `interface` is the interface that was asked for, "" if none was.
     Hosts(int rank, std::string host, std::string interface);
 
-    /// `rank network families host`: a network is one in which all that runs reaches all by loopback; the
-    /// families, of 4 and 6, are those by which others can reach this process, or -.
+    /// `rank network families host`: processes of one network reach each other by
+    /// loopback; the families, of 4 and 6, are those by which other hosts can reach this process, or -.
     const std::string& line() const { return line_; }
 
-    /// The ranks whose host has this one's name, in order; `lines` are those of all ranks.
+    /// The ranks on a host of this one's name, in order; `lines` are those of all ranks.
     std::vector<int> local_ranks(const std::string& lines) const;
 
-    /// The address at which this rank listens: of loopback only where all ranks share a network. Throws
-    /// UsageError on every rank if one of them has none, or if they have no family in common.
+    /// The address at which this rank listens: a loopback address only where all ranks share a network.
+    /// Throws UsageError on every rank if one of them has no address, or if they have no family in common.
     std::string address(const std::string& lines) const;
 
 private:

@@ -21,13 +21,13 @@ namespace {
 
 using Bytes = std::array<unsigned char, 16>;
 
-/// The bytes of an address in text, nothing if it is none of that family.
+/// The bytes of an address given as text, nothing if it is not one of that family.
 std::optional<Bytes> bytes_of(int family, const std::string& text) {
     auto bytes = Bytes{};
     return inet_pton(family, text.c_str(), bytes.data()) == 1 ? std::optional(bytes) : std::nullopt;
 }
 
-/// The address that this host takes towards another, "" if no way leads there. Nothing is sent.
+/// The local address from which this host would reach another, "" without a route. Nothing is sent.
 std::string source_towards(int family, const std::string& text) {
     const auto bytes = bytes_of(family, text);
     if (!bytes) return {};
@@ -89,7 +89,7 @@ std::vector<Interface> interfaces(const std::string& wanted) {
     const auto* master = std::getenv("MASTER_ADDR");
     for (const auto family : {AF_INET, AF_INET6}) {
         const auto towards_master = source_towards(family, master ? master : "");
-        // Addresses that are kept for examples: the way there is the way to everywhere.
+        // Addresses reserved for documentation: their route is the default route.
         const auto by_default = source_towards(family, family == AF_INET ? "192.0.2.1" : "2001:db8::1");
         for (const auto* each = list; each; each = each->ifa_next) {
             if (!each->ifa_addr || each->ifa_addr->sa_family != family || (each->ifa_flags & IFF_UP) == 0)

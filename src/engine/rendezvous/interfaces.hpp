@@ -12,12 +12,12 @@ struct Interface {
     std::string address;
     int family = 0;
     bool loopback = false;
-    bool outward = false;  // other hosts can be told of it: neither loopback nor of one link only
+    bool outward = false;  // other hosts can reach it: neither loopback nor link-local
 };
 
-/// Those that `wanted` means, all where it is "": the name of an interface, an address, or a subnet such as
-/// `10.0.0.0/8`. The best to reach others come first: that towards MASTER_ADDR where that is an address, that
-/// of the default route, those that have a link.
+/// The addresses that `wanted` selects: the name of an interface, an address, or a subnet such as
+/// `10.0.0.0/8`; all of them where it is "". Best first: the address towards MASTER_ADDR where that is an
+/// address, that of the default route, then those of interfaces with a link.
 std::vector<Interface> interfaces(const std::string& wanted);
 
 /// `lo 127.0.0.1, eth0 10.1.2.3`, or `none`.

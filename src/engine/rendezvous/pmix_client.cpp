@@ -15,8 +15,8 @@
 namespace rankmesh::detail {
 namespace {
 
-/// What the server says once, on PMIx's thread. Whoever waits for it may go: PMIx's own limits are whole
-/// seconds, so that every wait here is for an answer that may come later, to nobody.
+/// One answer of the server, which comes on PMIx's thread. The waiter may leave first: PMIx's own timeouts
+/// are whole seconds, so every wait here is for an answer that may come later, to nobody.
 struct Answer {
     std::mutex mutex;
     std::condition_variable come;
@@ -77,12 +77,12 @@ public:
 
     bool fence(std::vector<int> ranks, Instant until) override {
         std::ranges::sort(ranks);
-        // The server counts who has come by the ranks alone: a second call would be taken for another rank's.
+        // The server counts arrivals by the set of ranks alone: a second call would count as another rank's.
         if (const auto open = going_on(ranks))
             if (!open->wait(until)) return false;
         const auto status = begin(ranks)->wait(until);
         if (!status) return false;
-        // Not all have come where some have ended; whose entries are there says who has.
+        // The fence is incomplete where ranks have ended; which entries are there says who arrived.
         if (*status != PMIX_SUCCESS && *status != PMIX_ERR_PARTIAL_SUCCESS) throw_failure("a fence", *status);
         return true;
     }
@@ -106,7 +106,7 @@ private:
         return process;
     }
 
-    /// The last fence of these ranks if it has not ended.
+    /// The last fence of these ranks, if it is still in progress.
     Shared going_on(const std::vector<int>& ranks) {
         const auto lock = std::lock_guard(mutex_);
         const auto found = fences_.find(ranks);
@@ -131,10 +131,10 @@ private:
 
     std::vector<std::optional<std::string>> get(std::span<const Name> names, bool far, Instant until) {
         auto yes = true;
-        auto here = pmix_info_t{};  // the server says what it has
+        auto here = pmix_info_t{};  // answers from what the local server has
         PMIX_INFO_LOAD(&here, PMIX_IMMEDIATE, &yes, PMIX_BOOL);
         auto seconds = 1;
-        auto there = pmix_info_t{};  // it asks the rank's own server, and forgets that after this time
+        auto there = pmix_info_t{};  // asks the server of the rank's host, for at most this time
         PMIX_INFO_LOAD(&there, PMIX_TIMEOUT, &seconds, PMIX_INT);
         auto answers = std::vector<Shared>{};
         for (const auto& [rank, key] : names) {
@@ -156,7 +156,7 @@ private:
     std::map<std::vector<int>, Shared> fences_;  // the last of each set of ranks
 };
 
-/// Hands what the server says of the job to `take`, if it says anything.
+/// Passes the value of a job attribute to `take`, if the server has one.
 template <class Take>
 void look_up(const pmix_proc_t& self, const char* what, const Take& take) {
     auto job = pmix_proc_t{};
@@ -176,7 +176,7 @@ std::shared_ptr<PmixClient> PmixClient::of_process() {
     static auto client = std::shared_ptr<PmixClient>{};
     const auto lock = std::lock_guard(mutex);
     if (client) return client;
-    // Where the launcher has gone, PMIx would say on stderr that it misses this folder.
+    // PMIx would print that this folder is missing where the launcher has ended.
     const auto* folder = std::getenv("PMIX_SERVER_TMPDIR");
     if (!std::getenv("PMIX_NAMESPACE") || (folder && access(folder, F_OK) != 0)) return nullptr;
     auto self = pmix_proc_t{};

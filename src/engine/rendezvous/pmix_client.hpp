@@ -19,9 +19,9 @@ public:
 
     /// True if this build has PMIx.
     static bool is_built();
-    /// That of this process, null where no server answers.
+    /// The connection of this process, null where no server answers.
     ///
-    /// It stays until the process ends: Open MPI's launcher takes no process back that has left its server.
+    /// It stays open until the process ends: Open MPI's launcher does not let a process reconnect.
     static std::shared_ptr<PmixClient> of_process();
 
     PmixClient(std::string name_space, int rank, int size)
@@ -30,27 +30,26 @@ public:
     PmixClient(const PmixClient&) = delete;
     PmixClient& operator=(const PmixClient&) = delete;
 
-    /// What the launcher calls the job, and this process's place in it.
+    /// The launcher's name of the job, this process's rank in it, and the number of processes.
     const std::string& name_space() const { return name_space_; }
     int rank() const { return rank_; }
     int size() const { return size_; }
-    /// How many worlds of all processes there were before, in this process.
+    /// The number of worlds of all processes that this process made before; counts one more.
     int next_world() { return worlds_++; }
 
-    /// Writes an entry, once under each key; others read it after a fence that both take.
+    /// Writes an entry, once for each key; other ranks read it after a fence that both take part in.
     virtual void put(const std::string& key, const std::string& text) = 0;
-    /// Waits until all of these ranks have called the same or have ended; false if `until` comes first.
-    ///
-    /// Then it goes on by itself, and the next fence of these ranks begins after it.
+    /// A fence: returns once all of these ranks have called it or have ended; false if `until` comes first,
+    /// and the fence then completes in the background before the next one of these ranks begins.
     virtual bool fence(std::vector<int> ranks, Instant until) = 0;
-    /// Begins one that nobody waits for here, unless one of these ranks goes on.
+    /// Begins a fence that this process does not wait for, unless one of these ranks is still in progress.
     virtual void begin_fence(std::vector<int> ranks) = 0;
 
-    /// An entry: whose, and its key.
+    /// The name of an entry: the rank that wrote it, and its key.
     using Name = std::pair<int, std::string>;
-    /// The entries that fences have brought here or that were written on this host, nothing for others.
+    /// The entries that fences have brought to this host or that were written on it, nothing for the others.
     virtual std::vector<std::optional<std::string>> read(std::span<const Name> names, Instant until) = 0;
-    /// The same, where those that are not here are asked for on the hosts of their ranks.
+    /// The same, but entries that are not on this host are fetched from the hosts of their ranks.
     virtual std::vector<std::optional<std::string>> ask(std::span<const Name> names, Instant until) = 0;
 
 private:

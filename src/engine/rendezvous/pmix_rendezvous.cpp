@@ -12,7 +12,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// How long servers may take to say, when something has gone wrong, who has come.
+/// The time that servers have to say which ranks arrived, after something went wrong.
 constexpr auto patience = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -56,7 +56,7 @@ std::vector<std::string> PmixRendezvous::fetch(const std::string& phase, std::sp
 
 void PmixRendezvous::send(int to, const std::string& text) {
     const auto until = from_now(timeout_);
-    client_->put(full(cat("letter.", to, ".", sent_[to]++)), text);
+    client_->put(full(cat("message.", to, ".", sent_[to]++)), text);
     if (!fence({{rank(), to}}, until)) throw_timeout("join", timeout_, {rank()}, {to});
 }
 
@@ -64,7 +64,7 @@ std::string PmixRendezvous::receive(int from) {
     const auto until = from_now(timeout_);
     const auto both = std::vector{from, rank()};
     const auto all_came = fence(both, until);
-    return read("join", full(cat("letter.", rank(), ".", received_[from]++)), {&from, 1}, both, all_came,
+    return read("join", full(cat("message.", rank(), ".", received_[from]++)), {&from, 1}, both, all_came,
                 until)
         .front();
 }
@@ -73,8 +73,8 @@ void PmixRendezvous::leave(const std::string& why) noexcept {
     if (size() == 1) return;
     try {
         client_->put(full("left"), why);
-        client_->begin_fence(members_);  // by which who waits for this rank hears of it
-    } catch (const std::exception&) {    // then they hear when the process ends
+        client_->begin_fence(members_);  // so that ranks that wait for this one hear of it
+    } catch (const std::exception&) {    // they hear of it when the process ends
     }
 }
 
@@ -100,8 +100,8 @@ std::vector<PmixClient::Name> PmixRendezvous::names(std::span<const int> ranks,
     return names;
 }
 
-/// The entries of `from`, some of `ranks`, which have all written one of that key before a fence. `all_came`:
-/// it has ended; which it also does where ranks have.
+/// The entries under one key of `from`, a subset of `ranks`, which all wrote one before a fence. `all_came`:
+/// the fence completed, which it also does where ranks have ended.
 std::vector<std::string> PmixRendezvous::read(const std::string& phase, const std::string& key,
                                               std::span<const int> from, std::span<const int> ranks,
                                               bool all_came, Instant until) {

@@ -14,13 +14,13 @@
 
 namespace rankmesh::detail {
 
-/// Ranks that meet through the PMIx server of their launcher.
+/// Rendezvous through the PMIx server of the launcher.
 ///
-/// A step that all take is one fence: it carries what this rank says in it, and all that it has published
-/// since the last one. Entries stay with the server until the job ends.
+/// A collective step is one fence: it carries this rank's text, and everything that it has published since
+/// the last one. Entries stay with the server until the job ends.
 class PmixRendezvous final : public Rendezvous {
 public:
-    /// All processes that the launcher has started together.
+    /// Of all processes that the launcher started together.
     PmixRendezvous(const std::shared_ptr<PmixClient>& client, Duration timeout);
 
     std::string all(const std::string& phase, std::string text, const Combine& combine) override;
@@ -35,7 +35,7 @@ public:
     Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
 
 private:
-    /// `scope` tells this world's entries from those of others of the same job.
+    /// `scope` is the prefix of this world's keys, which no other world of the job has.
     PmixRendezvous(std::shared_ptr<PmixClient> client, std::string scope, std::vector<int> members, int rank,
                    Duration timeout);
 

@@ -38,8 +38,7 @@ bool ready(int socket, short events, Clock::time_point until) {
     }
 }
 
-/// The addresses of a host as numbers. What the system takes to find them cannot be cut short, so a thread
-/// waits for it.
+/// The numeric addresses of a host. The system's name lookup cannot be interrupted, so a thread waits for it.
 std::vector<std::string> addresses_of(const std::string& host, Clock::time_point until) {
     auto search = std::packaged_task<std::vector<std::string>()>([host] {
         auto wanted = addrinfo{};
@@ -139,7 +138,7 @@ std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Comma
             freeReplyObject(reply);
         }
         if (sent == out.size()) continue;
-        // Not by hiredis, whose way of writing to a server that is gone is a signal.
+        // Not by hiredis, which would raise SIGPIPE where the server is gone.
         const auto count = send(context_->fd, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
         if (count >= 0)
             sent += static_cast<std::size_t>(count);

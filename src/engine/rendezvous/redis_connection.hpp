@@ -14,9 +14,9 @@ struct redisContext;
 
 namespace rankmesh::detail {
 
-/// A connection to a Redis server, which ends every call at the instant that it gives.
+/// A connection to a Redis server, each of whose calls ends at a given instant.
 ///
-/// After an exception it cannot be used any more: what was asked may still be answered.
+/// After an exception it cannot be used any more, since a reply may still arrive.
 class RedisConnection {
 public:
     using Instant = std::chrono::steady_clock::time_point;

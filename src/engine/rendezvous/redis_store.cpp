@@ -33,13 +33,13 @@ public:
         auto repeated = false;
         const auto replies = ask({{"SET", key(name), entry, "NX", "EX", lifetime}}, until, &repeated);
         if (replies.front().text) return true;
-        // It may have been written the first time, and only the answer was lost.
+        // The first attempt may have written it, and only its reply was lost.
         return repeated && get({name}, until).front() == entry;
     }
 
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override {
-        // Not MGET, which takes what is no text for nothing.
+        // Not MGET, which answers nil for a key that holds no string.
         auto commands = std::vector<Command>{};
         for (const auto& name : names) commands.push_back({"GET", key(name)});
         auto entries = std::vector<std::optional<std::string>>{};
@@ -52,11 +52,11 @@ public:
             auto command = Command{"DEL"};
             for (const auto& name : names) command.push_back(key(name));
             ask({command}, until);
-        } catch (const std::exception&) {  // then they go after a day
+        } catch (const std::exception&) {  // they expire after a day
         }
     }
 
-    /// A thousand ranks that wait long ask 4000 times a second.
+    /// A thousand ranks in a long wait poll 4000 times a second.
     std::chrono::microseconds longest_pause() const override { return std::chrono::milliseconds(250); }
     std::string text() const override { return cat("the store '", server_.text(), "'"); }
     const std::string& job() const override { return job_; }
@@ -67,7 +67,7 @@ private:
     /// The replies to commands, none of which is an error; `repeated` is set if they were sent twice.
     std::vector<Reply> ask(const std::vector<Command>& commands, Instant until, bool* repeated = nullptr) {
         const auto lock = std::lock_guard(mutex_);
-        // A server may close a connection that was idle, or be started again: that is tried once.
+        // The server may have closed an idle connection, or may have been restarted: reconnects once.
         for (auto again = connection_ != nullptr;; again = false) {
             try {
                 if (!connection_) connect(until);
@@ -99,7 +99,7 @@ private:
         connection_ = std::move(connection);
     }
 
-    /// Throws what an error in reply to a command means.
+    /// Throws the exception for an error reply.
     void check(const Command& command, const Reply& reply) const {
         if (!reply.is_error) return;
         auto answer = reply.text->substr(0, 200);

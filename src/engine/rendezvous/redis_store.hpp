@@ -9,10 +9,10 @@
 
 namespace rankmesh::detail {
 
-/// Entries of a job as keys `rankmesh:{JOB}:NAME` of a Redis server, which go by themselves after a day.
+/// A store whose entries are the keys `rankmesh:{JOB}:NAME` of a Redis server, which expire after a day.
 ///
 /// User and password are those of RANKMESH_REDIS_USER, and RANKMESH_REDIS_PASSWORD or the file
-/// RANKMESH_REDIS_PASSWORD_FILE. It connects at its first call, and a second time if a connection ends.
+/// RANKMESH_REDIS_PASSWORD_FILE. It connects at its first call, and reconnects once if the connection ends.
 /// Throws NotBuilt in a build without hiredis.
 std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string& job);
 

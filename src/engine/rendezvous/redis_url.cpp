@@ -27,7 +27,7 @@ bool is_url(std::string_view store) {
 }
 
 RedisUrl RedisUrl::parse(std::string_view url) {
-    // Not repeated, since it may be a password.
+    // The text is not repeated in the error, since it may be a password.
     if (url.find_first_of("@?#") != url.npos)
         throw UsageError(
             "the URL of the store says more than a host, a port and a database; others could read it there, "

@@ -6,7 +6,7 @@
 
 namespace rankmesh::detail {
 
-/// A Redis server: `redis://10.0.0.1:6379`, `redis://[::1]:6379/2`.
+/// The address of a Redis server: `redis://10.0.0.1:6379`, `redis://[::1]:6379/2`.
 struct RedisUrl {
     std::string host;  // without the brackets of an IPv6 address
     int port = 6379;
@@ -14,11 +14,11 @@ struct RedisUrl {
 
     /// Throws UsageError for anything else, without repeating what may be a password.
     static RedisUrl parse(std::string_view url);
-    /// With the port, and with the database unless it is 0.
+    /// The URL with the port, and with the database unless it is 0.
     std::string text() const;
 };
 
-/// True if a store is meant as a URL, else it is a folder.
+/// True if the name of a store is a URL; otherwise it is a folder.
 bool is_url(std::string_view store);
 
 }  // namespace rankmesh::detail

@@ -11,9 +11,9 @@
 
 namespace rankmesh::detail {
 
-/// What the ranks of a world do together without a connection.
+/// How the ranks of a world exchange small texts before they are connected.
 ///
-/// Every call that waits ends at the timeout, exactly, with the ranks that did not come.
+/// Every call that waits throws Timeout at its timeout, with the ranks that did not arrive.
 class Rendezvous {
 public:
     using Combine = std::function<std::string(const std::string&, const std::string&)>;
@@ -27,23 +27,25 @@ public:
     int rank() const { return rank_; }
     int size() const { return size_; }
 
-    /// The texts of all ranks combined, on all ranks; `phase` is what an expired timeout was in.
+    /// An all_reduce of texts: those of all ranks combined, on all ranks; `phase` names the step in error
+    /// texts.
     virtual std::string all(const std::string& phase, std::string text, const Combine& combine) = 0;
-    /// Leaves an entry of this rank for whoever asks; it goes when all ranks have taken two more steps.
+    /// Publishes an entry of this rank; it is removed once all ranks have taken two more steps.
     virtual void publish(const std::string& name, const std::string& text) = 0;
-    /// The entries of that name by `from`, some of `ranks`, which all publish it and all fetch.
+    /// The entries of that name that `from` published, a subset of `ranks`; all `ranks` publish one and
+    /// fetch.
     virtual std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
                                            const std::string& name, std::span<const int> ranks,
                                            Instant until) = 0;
-    /// Carry texts in order from one rank to one other, which receives it.
+    /// Messages from one rank to another, in order.
     virtual void send(int to, const std::string& text) = 0;
     virtual std::string receive(int from) = 0;
-    /// Makes waits of the other ranks throw PeerLost, where they can be told.
+    /// This rank leaves: waits of the other ranks throw PeerLost, where they can be told.
     virtual void leave(const std::string& why) noexcept = 0;
-    /// The same for some of the ranks, which hold this one, in that order; called by all of them.
+    /// A rendezvous of some of the ranks, this one among them, in that order; called by all of them.
     virtual std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) = 0;
 
-    /// Some ranks of this rendezvous, and theirs.
+    /// Some ranks of this rendezvous, and a rendezvous of their own.
     struct Rest {
         std::vector<int> ranks;
         std::unique_ptr<Rendezvous> rendezvous;
@@ -56,7 +58,7 @@ public:
 protected:
     [[noreturn]] void throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,
                                     const std::vector<int>& arrived, const std::vector<int>& missing) const;
-    /// What only the entries of the next world of these ranks begin with.
+    /// A prefix of keys for the next world of these ranks, which no other world has.
     std::string scope_of_next(const std::vector<int>& ranks);
 
 private:

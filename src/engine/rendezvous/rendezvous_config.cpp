@@ -23,7 +23,7 @@ std::string environment(const char* variable) {
 /// The job id that the launcher gives, and the variables that hold it.
 std::pair<std::string, std::string> announced_job() {
     if (const auto own = environment("RANKMESH_JOB"); !own.empty()) return {own, "RANKMESH_JOB"};
-    // torchrun's id stays when it starts the processes again, and is 'none' where nobody gave one.
+    // torchrun keeps its id when it restarts the processes; it is 'none' where no id was given.
     if (const auto run = environment("TORCHELASTIC_RUN_ID"); !run.empty() && run != "none")
         return {cat(run, ".", environment("TORCHELASTIC_RESTART_COUNT")), "TORCHELASTIC_RUN_ID"};
     if (const auto job = environment("SLURM_JOB_ID"); !job.empty() && !environment("SLURM_STEP_ID").empty())
@@ -37,7 +37,7 @@ std::string interface_of(const gloo::RendezvousOptions& given) {
     return given.interface.empty() ? environment("RANKMESH_INTERFACE") : given.interface;
 }
 
-/// What would make PMIx serve here.
+/// What the user can do to make PMIx available.
 std::string how_to_have_pmix() {
     if (!PmixClient::is_built())
         return "this build of rankmesh has no PMIx; configure with -DRANKMESH_PMIX=ON where libpmix-dev is "
@@ -49,7 +49,7 @@ std::string how_to_have_pmix() {
                "; start under mpirun of Open MPI or srun --mpi=pmix");
 }
 
-/// How this process meets the others by PMIx; nothing if something else was said or no server answers.
+/// The configuration of a rendezvous by PMIx; nothing if another store was named or no server answers.
 std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& given) {
     const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
     const auto asked = store == "pmix";

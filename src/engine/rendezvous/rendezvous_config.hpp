@@ -10,7 +10,7 @@ namespace rankmesh::detail {
 
 class PmixClient;
 
-/// How this process meets the others, and where each part of that was said.
+/// Which rank this process is and which store it uses, and the source of each: a variable, or the program.
 struct RendezvousConfig {
     int rank = 0;
     int size = 1;
@@ -30,10 +30,10 @@ struct RendezvousConfig {
     std::string text() const;
 };
 
-/// True if the environment says where processes meet that do not say it themselves; asks nobody.
+/// True if the environment names a store, or a PMIx launcher started this process; connects to nothing.
 bool has_rendezvous();
 
-/// What `given` leaves out is taken from the environment; throws UsageError where something is unknown.
+/// Completes `given` from the environment; throws UsageError where something is unknown.
 RendezvousConfig resolve(const gloo::RendezvousOptions& given);
 
 }  // namespace rankmesh::detail

@@ -6,7 +6,7 @@
 
 namespace rankmesh::detail {
 
-/// What must not be told to others, and the variable that says it.
+/// A secret, such as a password, and the variable that it came from.
 struct Secret {
     std::string value;
     std::string from;

@@ -20,7 +20,7 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr int children = 8;
-/// How long a store may take for what is asked of it as the timeout expires, or by who leaves.
+/// The time that a store has for a request made when a timeout expires, or by a rank that leaves.
 constexpr auto grace = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -52,7 +52,7 @@ std::string StoreRendezvous::all(const std::string& phase, std::string text, con
     const auto entry = [&](const char* kind, int rank) { return cat(step, kind, ".", rank); };
     const auto first = std::int64_t{rank()} * children + 1;
     const auto inner = first < size();
-    // Who has children cannot tell them up before they come, but is here.
+    // A rank with children cannot pass on their texts before they arrive, but announces its own arrival.
     if (inner) store_->put(full(entry("here", rank())), "", until);
     const auto arrival_key = [&](int rank) {
         return entry(std::int64_t{rank} * children + 1 < size() ? "here" : "up", rank);
@@ -70,8 +70,8 @@ std::string StoreRendezvous::all(const std::string& phase, std::string text, con
         store_->put(full(entry("up", rank())), text, until);
         text = wait(phase, {down}, {}, arrival_key, until).front();
     }
-    // Every rank has come to this step, so nobody reads what was written before the last one. What was
-    // written since then may be read after this one.
+    // Every rank has arrived at this step, so nobody reads what was written before the last one. What was
+    // written since then may still be read after this one.
     auto read = std::exchange(old_stale_keys_, std::exchange(stale_keys_, {}));
     if (rank() == 0)
         stale_keys_.push_back(full(down));
@@ -98,15 +98,15 @@ std::vector<std::string> StoreRendezvous::fetch(const std::string& phase, std::s
 }
 
 void StoreRendezvous::send(int to, const std::string& text) {
-    store_->put(full(cat("letter.", rank(), ".", to, ".", sent_[to]++)), text, from_now(timeout_));
+    store_->put(full(cat("message.", rank(), ".", to, ".", sent_[to]++)), text, from_now(timeout_));
 }
 
 std::string StoreRendezvous::receive(int from) {
     const auto until = from_now(timeout_);
-    const auto letter = cat("letter.", from, ".", rank(), ".", received_[from]++);
+    const auto message = cat("message.", from, ".", rank(), ".", received_[from]++);
     auto text = wait(
-        "join", {letter}, {from}, [&](int) { return letter; }, until);
-    store_->remove({full(letter)}, until);
+        "join", {message}, {from}, [&](int) { return letter; }, until);
+    store_->remove({full(message)}, until);
     return std::move(text.front());
 }
 
@@ -114,7 +114,7 @@ void StoreRendezvous::leave(const std::string& why) noexcept {
     try {
         if (size() > 1) store_->put(full("left"), cat(rank(), " ", why), from_now(grace));
         survivor_agreement_.stay_away(from_now(grace));
-    } catch (const std::exception&) {  // then they wait until their timeout
+    } catch (const std::exception&) {  // the others wait until their timeout
     }
 }
 
@@ -134,8 +134,8 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
             std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, scope, group_rank, size, timeout_))};
 }
 
-/// The texts of entries, once all of them are there. `ranks`: who is waited for, all if none; `arrival_key`
-/// is the entry that each of them has written if it came.
+/// The texts of entries, once all of them exist. `ranks`: the ranks that are waited for, all if empty;
+/// `arrival_key` is the key that each of them has written if it arrived.
 std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
                                                const std::vector<std::string>& names,
                                                const std::vector<int>& ranks, const Entries& arrival_key,
@@ -150,7 +150,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         auto wanted = std::vector<std::string>{};
         for (auto each : absent) wanted.push_back(full(names[each]));
         wanted.push_back(full("left"));
-        // A look that begins just before the timeout may end.
+        // A request that begins just before the timeout may complete.
         auto found = store_->get(wanted, std::max(until, from_now(grace)));
         auto still = std::vector<std::size_t>{};
         for (std::size_t i = 0; i < absent.size(); ++i) {

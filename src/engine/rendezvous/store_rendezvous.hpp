@@ -14,15 +14,15 @@
 
 namespace rankmesh::detail {
 
-/// Ranks that meet by entries in a store.
+/// Rendezvous through the entries of a store.
 ///
-/// A rank writes one or two entries for each step that all take and reads those of its eight children in one
-/// look and its parent's in another, so nobody reads as many entries as there are ranks. Who waits looks
-/// again after a quarter of the time that it has waited, so it hears late by that at most, and of long waits
-/// few looks are made.
+/// Collective steps run along a tree: a rank writes one or two entries a step, reads those of its eight
+/// children in one request and its parent's in another, so no rank reads as many entries as there are ranks.
+/// A rank that waits polls again after a quarter of the time that it has waited so far: it notices late by
+/// that at most, and a long wait takes few polls.
 class StoreRendezvous final : public Rendezvous {
 public:
-    /// Says that this rank is here; throws UsageError if a rank of that number has been before, in this job.
+    /// Registers this rank; throws UsageError if a rank of that number is registered in this job already.
     /// `store` may be null in a world of one.
     StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout);
 
@@ -38,7 +38,7 @@ public:
     Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
 
 private:
-    /// `scope` tells this world's entries from those of others of the same job.
+    /// `scope` is the prefix of this world's keys, which no other world of the job has.
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout);
 
     using Entries = std::function<std::string(int rank)>;

@@ -14,7 +14,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// How long a rank is waited for that is known to have ended: perhaps only its connection has.
+/// The time that a rank known to have ended is waited for: perhaps only its connection has.
 constexpr auto moment = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -49,7 +49,7 @@ std::vector<int> SurvivorAgreement::survivors(Duration grace,
             ranks_, {rank_});
     };
     next();
-    // A list whose ranks have all come to the next round is one that all of them have seen.
+    // A list whose ranks have all arrived at the next round is one that all of them have seen.
     for (auto before = std::vector<int>{}; before != ranks_;) {
         before = ranks_;
         next();
@@ -67,9 +67,9 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
     const auto patience = from_now(grace) - begin;
     const auto until = begin + patience;
     auto came = std::vector{rank_};
-    auto open = ranks_;  // who have not come, as far as this rank has looked
+    auto open = ranks_;  // the ranks that have not arrived, as far as this rank has seen
     std::erase(open, rank_);
-    auto leader = ranks_.begin();  // who gathers: the lowest rank that is not known to stay away
+    auto leader = ranks_.begin();  // the lowest rank that is not known to stay away, which gathers
     auto replaced = until + patience;
     for (;;) {
         for (auto rank : ended()) say_gone(rank, from_now(timeout_));
@@ -80,11 +80,11 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
         for (auto rank : watched) names.insert(names.end(), {here(rank), gone(rank)});
         const auto found = store_->get(names, from_now(timeout_));
         if (found[0]) {
-            // Whoever looks for it later finds the list first.
+            // A rank that polls for it later finds the list first.
             store_->remove({here(rank_)}, from_now(timeout_));
             return parse_ranks(*found[0], std::numeric_limits<int>::max());
         }
-        auto all_gone = true;  // of those that have not come
+        auto all_gone = true;  // all that have not arrived
         if (gathers) open.clear();
         for (std::size_t i = 0; i < watched.size() && gathers; ++i) {
             const auto is_here = found[1 + 2 * i].has_value();

@@ -12,23 +12,22 @@
 
 namespace rankmesh::detail {
 
-/// How ranks of a world find out who of them goes on, by entries in a store.
+/// Agreement of a world's surviving ranks on the list of survivors, through entries in a store.
 ///
-/// In each round all that go on say that they are here, and the lowest of them writes the list for all. Who
-/// is to gather and does not is replaced by the next, and the first list that is written stands.
-/// Law: a list is returned once every rank on it has seen it, and on all of these ranks.
+/// In each round every survivor registers, and the lowest of them, the leader, writes the list. A leader that
+/// does not write it in time is replaced by the next rank, and the first list that is written stands. Law: a
+/// list is returned once every rank on it has seen it, and on all of these ranks.
 class SurvivorAgreement {
 public:
-    /// `scope` begins the names of all entries of the world; the store may take up to `timeout` for each
-    /// look.
+    /// `scope` is the prefix of the world's keys; the store has `timeout` for each request.
     SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout);
 
-    /// The ranks that call this within `grace`, in order; at once if the others are known not to come.
-    /// `ended`: those that this rank knows of. Throws Timeout if the others have gone on without this rank.
+    /// The ranks that call this within `grace`, in order; at once if the others are known not to call it.
+    /// `ended`: the ranks known to have ended. Throws Timeout if the others have gone on without this rank.
     std::vector<int> survivors(Duration grace, const std::function<std::vector<int>()>& ended);
-    /// This rank will not come.
+    /// Announces that this rank will not take part.
     void stay_away(Store::Instant until) { say_gone(rank_, until); }
-    /// How many lists were written: tells the worlds of the survivors apart.
+    /// The number of lists written so far, by which the worlds of survivors are told apart.
     int rounds() const { return rounds_; }
 
 private:
@@ -40,7 +39,7 @@ private:
     const std::string scope_;
     const int rank_;
     const Duration timeout_;
-    std::vector<int> ranks_;  // that may still come
+    std::vector<int> ranks_;  // that may still arrive
     std::set<int> said_gone_;
     int rounds_ = 0;
 };

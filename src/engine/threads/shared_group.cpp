@@ -6,8 +6,8 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/alike.hpp"
 #include "engine/arithmetic.hpp"
+#include "engine/traits.hpp"
 #include "engine/words.hpp"
 
 namespace rankmesh::detail {
@@ -20,7 +20,7 @@ char* at(void* data, std::size_t bytes) { return static_cast<char*>(data) + byte
 const char* at(const void* data, std::size_t bytes) { return static_cast<const char*>(data) + bytes; }
 
 /// The bytes of the first `members` counts.
-std::size_t offset(const Call& call, const std::vector<std::size_t>& counts, std::size_t members) {
+std::size_t offset(const Call& call, const std::size_t* counts, std::size_t members) {
     auto sum = std::size_t{0};
     for (std::size_t i = 0; i < members; ++i) sum += counts[i];
     return sum * call.unit * size_of(call.dtype);
@@ -37,28 +37,18 @@ bool SharedGroup::Posted::done() const {
 
 std::uint64_t SharedGroup::post(int group_rank, std::span<const Call> calls, const Label& label) {
     const auto lock = std::lock_guard(mutex_);
-    if (failure_) throw_failure(label);
+    if (failure_) failure_->raise(label);
     const auto ticket = next_ticket_++;
     auto& posted = posted_[ticket];
     for (const auto& call : calls) {
         auto& counter =
             (is_point_to_point(call.operation) ? messages_
                                                : collectives_)[static_cast<std::size_t>(group_rank)];
-        auto& entry = posted.entries.emplace_back(Entry{.group_rank = group_rank,
-                                                        .number = ++counter,
-                                                        .call = call,
-                                                        .in_counts = {},
-                                                        .out_counts = {},
-                                                        .held = {},
-                                                        .mismatch = nullptr});
-        if (call.in_counts) entry.in_counts.assign(call.in_counts, call.in_counts + ranks_.size());
-        if (call.out_counts) entry.out_counts.assign(call.out_counts, call.out_counts + ranks_.size());
-        const auto in_place = call.in == call.out &&
-                              (call.operation == Operation::all_to_all || call.operation == Operation::shift);
-        if (in_place && call.in_bytes() > 0) {
-            entry.held.assign(at(call.in, 0), at(call.in, call.in_bytes()));
-            entry.call.in = entry.held.data();
-        }
+        auto& entry = posted.entries.emplace_back(
+            Entry{.group_rank = group_rank, .number = ++counter, .call = OwnedCall(call, ranks_.size())});
+        const auto overwrites_input = call.in == call.out && (call.operation == Operation::all_to_all ||
+                                                              call.operation == Operation::shift);
+        if (overwrites_input && call.in_bytes() > 0) entry.call.copy_input();
         add(entry, label);
     }
     return ticket;
@@ -129,19 +119,11 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
     if (!changed_.wait_until(lock, until, [&] { return posted.done() || failure_; })) {
         const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
         auto [arrived, missing] = absent(entry);
-        failure_ = {
-            .why = cat("the timeout of ", to_text(timeout), " expired on rank ", rank(entry.group_rank),
-                       " in ", to_string(entry.call),
-                       is_point_to_point(entry.call.operation) ? ", message number " : ", call number ",
-                       entry.number, " on ", label.text(), ", group ", ranks_to_string(ranks_), ": arrived ",
-                       ranks_to_string(arrived), ", missing ", label.named(missing)),
-            .lost = {},
-            .timeout = true,
-            .arrived = arrived,
-            .missing = missing};
+        failure_ = expired(timeout, rank(entry.group_rank), numbered(entry.call, entry.number), label,
+                           std::move(arrived), std::move(missing));
         changed_.notify_all();
     }
-    if (!posted.done()) throw_failure(label);
+    if (!posted.done()) failure_->raise(label);
     auto mismatch = std::shared_ptr<const Mismatch>{};
     for (const auto& entry : posted.entries)
         if (entry.mismatch && !mismatch) mismatch = entry.mismatch;
@@ -183,32 +165,24 @@ void SharedGroup::withdraw(std::uint64_t ticket, const Label& label) noexcept {
     }
     const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
     const auto left = rank(entry.group_rank);
-    failure_ = {.why = cat("rank ", left, " left by an exception with a pending ", to_string(entry.call),
-                           " on ", label.text()),
-                .lost = {left},
-                .arrived = {},
-                .missing = {}};
+    failure_ = Failure{.kind = Failure::Kind::left,
+                       .why = cat("rank ", left, " left by an exception with a pending ",
+                                  to_string(entry.call), " on ", label.text()),
+                       .lost = {left}};
     changed_.notify_all();
 }
 
 void SharedGroup::fail(int rank, const std::string& why) noexcept {
     const auto lock = std::lock_guard(mutex_);
     if (failure_) return;
-    failure_ = {
-        .why = why, .lost = rank < 0 ? std::vector<int>{} : std::vector{rank}, .arrived = {}, .missing = {}};
+    failure_ = Failure{
+        .kind = Failure::Kind::left, .why = why, .lost = rank < 0 ? std::vector<int>{} : std::vector{rank}};
     changed_.notify_all();
 }
 
 void SharedGroup::throw_if_failed(const Label& label) {
     const auto lock = std::lock_guard(mutex_);
-    if (failure_) throw_failure(label);
-}
-
-void SharedGroup::throw_failure(const Label& label) const {
-    if (failure_->timeout)
-        throw Timeout(cat(failure_->why, "; ", label.text(), " cannot be used any more"), failure_->arrived,
-                      failure_->missing);
-    throw PeerLost(cat(failure_->why, "; ", label.unusable(failure_->lost)), failure_->lost);
+    if (failure_) failure_->raise(label);
 }
 
 std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& round,
@@ -224,15 +198,16 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
     if (std::ranges::all_of(round.entries, same)) {
         // What goes from one member to another must be as long at both ends.
         for (std::size_t from = 0; from < ranks_.size(); ++from)
-            for (std::size_t to = 0; to < ranks_.size() && has_counts(first.call.operation); ++to) {
+            for (std::size_t to = 0; to < ranks_.size() && traits(first.call.operation).counts; ++to) {
                 const auto& sender = *round.entries[from];
                 const auto& receiver = *round.entries[to];
-                const auto& sent = first.call.operation == Operation::all_gather_v ? sender.out_counts[from]
-                                                                                   : sender.in_counts[to];
-                if (sent * sender.call.unit == receiver.out_counts[from] * receiver.call.unit) continue;
+                const auto& sent = first.call.operation == Operation::all_gather_v
+                                       ? sender.call.out_counts[from]
+                                       : sender.call.in_counts[to];
+                if (sent * sender.call.unit == receiver.call.out_counts[from] * receiver.call.unit) continue;
                 mismatch->text = cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ",
                                      ranks_[from], " gives ", sent, " elements to rank ", ranks_[to],
-                                     ", which counts on ", receiver.out_counts[from]);
+                                     ", which counts on ", receiver.call.out_counts[from]);
                 mismatch->odd_ranks = {ranks_[from], ranks_[to]};
                 return mismatch;
             }
@@ -285,7 +260,7 @@ void SharedGroup::perform(const Round& round) const {
         case Operation::scan: {
             auto result = std::vector<char>(first.in_bytes());
             copy(result.data(), first.in, result.size());
-            // The truth of one number is 0 or 1, as that of several is.
+            // Logical values are 0 or 1 also where only one rank has given any.
             if (first.reduction >= Reduction::logical_and)
                 reduce_into(Reduction::logical_or, first.dtype, result.data(), result.data(), first.in_count);
             copy(first.out, result.data(), result.size());
@@ -312,7 +287,7 @@ void SharedGroup::perform(const Round& round) const {
         case Operation::all_gather_v:
             for (std::size_t to = 0; to < n; ++to)
                 for (std::size_t p = 0; p < n; ++p)
-                    copy(at(call(to).out, offset(first, round.entries[to]->out_counts, p)), call(p).in,
+                    copy(at(call(to).out, offset(first, call(to).out_counts, p)), call(p).in,
                          call(p).in_bytes());
             break;
         case Operation::gather:
@@ -334,9 +309,9 @@ void SharedGroup::perform(const Round& round) const {
             for (std::size_t to = 0; to < n; ++to)
                 for (std::size_t from = 0; from < n; ++from) {
                     const auto& sender = *round.entries[from];
-                    copy(at(call(to).out, offset(first, round.entries[to]->out_counts, from)),
-                         at(sender.call.in, offset(first, sender.in_counts, to)),
-                         sender.in_counts[to] * sender.call.unit * width);
+                    copy(at(call(to).out, offset(first, call(to).out_counts, from)),
+                         at(sender.call.in, offset(first, sender.call.in_counts, to)),
+                         sender.call.in_counts[to] * sender.call.unit * width);
                 }
             break;
         case Operation::shift:

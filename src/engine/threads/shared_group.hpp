@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/channel.hpp"
+#include "engine/failure.hpp"
+#include "engine/owned_call.hpp"
 
 namespace rankmesh::detail {
 
@@ -46,12 +47,9 @@ private:
     struct Entry {
         int group_rank;
         std::uint64_t number;  // from 1: among this member's collectives, or its messages
-        Call call;
-        std::vector<std::size_t> in_counts;  // what call.in_counts points to
-        std::vector<std::size_t> out_counts;
-        std::vector<char> held;  // a copy of what an operation in place reads
-        int open = 1;            // halves that have not met: two of a send_recv
-        std::shared_ptr<const Mismatch> mismatch;
+        OwnedCall call;
+        int open = 1;  // halves that have not met: two of a send_recv
+        std::shared_ptr<const Mismatch> mismatch = nullptr;
     };
     struct Posted {
         std::deque<Entry> entries;  // which do not move
@@ -67,14 +65,6 @@ private:
         std::deque<Entry*> sends;
         std::deque<Entry*> receives;
     };
-    struct Failure {
-        std::string why;
-        std::vector<int> lost;  // left by exception
-        bool timeout = false;   // or a timeout expired
-        std::vector<int> arrived;
-        std::vector<int> missing;
-    };
-
     void add(Entry& entry, const Label& label);
     void meet(int from, int to, const Label& label);
     /// Nothing if the calls of a complete round match.
@@ -82,7 +72,6 @@ private:
     void perform(const Round& round) const;
     /// The member that `entry` waits for is not there: who is, and who is not.
     std::pair<std::vector<int>, std::vector<int>> absent(const Entry& entry) const;
-    [[noreturn]] void throw_failure(const Label& label) const;
     int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
 
     std::mutex mutex_;

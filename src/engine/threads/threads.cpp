@@ -10,6 +10,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/failure.hpp"
 #include "engine/first_ranks.hpp"
 #include "engine/threads/world.hpp"
 #include "engine/words.hpp"
@@ -157,10 +158,8 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
     try {
         job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.timeout);
     } catch (const Timeout& timeout) {
-        throw Timeout(
-            cat("the timeout of ", to_text(options.timeout), " expired in join on rank ", rank_, ": arrived ",
-                ranks_to_string(timeout.arrived), ", missing ", ranks_to_string(timeout.missing)),
-            timeout.arrived, timeout.missing);
+        throw expired_in("join", options.timeout, rank_, timeout.arrived, timeout.missing,
+                         ranks_to_string(timeout.missing));
     }
 }
 

@@ -15,10 +15,10 @@ using TimePoint = std::chrono::steady_clock::time_point;
 
 class Alarm;
 
-/// The thread of this process that rings alarms.
+/// The thread of this process that runs the callbacks of alarms.
 class AlarmClock {
 public:
-    /// The one of this process; it ends with its last user.
+    /// The clock of this process; it ends with its last user.
     static std::shared_ptr<AlarmClock> of_process();
     AlarmClock();
     ~AlarmClock();
@@ -36,7 +36,7 @@ private:
     std::thread thread_;
 };
 
-/// Calls something when a time has come, on the clock's thread: so it must be short.
+/// Calls a function at a set time, on the clock's thread: the function must be short.
 class Alarm {
 public:
     Alarm(std::shared_ptr<AlarmClock> clock, std::function<void()> ring);
@@ -44,7 +44,7 @@ public:
     Alarm(const Alarm&) = delete;
     Alarm& operator=(const Alarm&) = delete;
 
-    /// Rings once at `at`, instead of when it was set to before.
+    /// Calls it once at `at`, and no longer at the time set before.
     void set(TimePoint at);
     void clear() { set(TimePoint::max()); }
 

@@ -6,8 +6,8 @@
 
 namespace rankmesh::detail {
 
-/// The ranks of a world that a connection of this process has lost without a word: their processes have
-/// ended, as far as that can be told.
+/// The ranks of a world whose connections to this process broke without a goodbye: as far as it can tell,
+/// their processes have ended.
 class Ended {
 public:
     void add(const std::vector<int>& ranks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a monitor comes to a failure, tells it to the other members, and throws it.
+// How a monitor finds a failure, sends it to the other ranks, and throws it.
 #include <algorithm>
 #include <exception>
 
@@ -20,21 +20,21 @@ std::string about(const std::vector<int>& ranks, const char* one, const char* se
 
 }  // namespace
 
-/// A connection broke: whoever does not hear us any more and has not said why is gone.
+/// A connection broke: peers that cannot be sent to and have not said goodbye are gone.
 void PeerMonitor::find_lost(const std::string& text) {
     auto lost = std::vector<int>{};
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)] &&
             !tell(to, MessageKind::probe, 0, 0, {}))
             lost.push_back(to);
-    // What a member said before its connection broke is in the inbox by now.
+    // What a peer sent before its connection broke is in the inbox by now.
     try {
         if (!take_messages()) return;
     } catch (const std::exception&) {
     }
     if (is_broken()) return;
     std::erase_if(lost, [&](int to) { return gone_[static_cast<std::size_t>(to)].load(); });
-    auto failure = Failure{.kind = Failure::Kind::failure, .why = cat("Gloo reports: ", text)};
+    auto failure = Failure{.why = cat("Gloo reports: ", text)};
     if (!lost.empty()) {
         failure.kind = Failure::Kind::gone;
         for (auto to : lost) failure.lost.push_back(ranks_[static_cast<std::size_t>(to)]);
@@ -44,7 +44,7 @@ void PeerMonitor::find_lost(const std::string& text) {
     fail(std::move(failure));
 }
 
-/// Says who is missing, now that all have answered or had the time.
+/// Fails with the ranks that are missing, now that all have answered or had the time to.
 void PeerMonitor::conclude() {
     auto failure = Failure{.kind = Failure::Kind::timeout, .why = {}};
     {
@@ -59,11 +59,8 @@ void PeerMonitor::conclude() {
             else if (awaited < 0 || i == awaited)
                 failure.missing.push_back(ranks_[static_cast<std::size_t>(i)]);
         }
-        failure.why = cat("the timeout of ", to_text(timeout), " expired on rank ",
-                          ranks_[static_cast<std::size_t>(group_rank_)], " in ", to_string(*call),
-                          awaited < 0 ? ", call number " : ", message number ", number, " on ", label->text(),
-                          ", group ", to_string(label->ranks), ": arrived ", ranks_to_string(failure.arrived),
-                          ", missing ", label->named(failure.missing));
+        failure = expired(timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number),
+                          *label, std::move(failure.arrived), std::move(failure.missing));
     }
     fail(std::move(failure));
 }
@@ -81,12 +78,12 @@ void PeerMonitor::fail(Failure failure) noexcept {
     change([] {});
 }
 
-/// Tells all members why, and waits shortly until they have it: then the connections are cut.
+/// Sends the failure to all peers and waits briefly until they have it, before the connections are cut.
 void PeerMonitor::send_failure() noexcept {
     auto text = std::string{};
     for (const auto* list : {&failure_->lost, &failure_->arrived, &failure_->missing}) {
         const auto ranks = ranks_to_string(*list);
-        append(text, ranks.size() < 256 ? ranks : "{}");  // the reason says them as well
+        append(text, ranks.size() < 256 ? ranks : "{}");  // the reason names them as well
         text += '\0';
     }
     text += failure_->why;
@@ -109,12 +106,12 @@ void PeerMonitor::send_failure() noexcept {
 void PeerMonitor::explain(const std::string& text) noexcept {
     auto lock = std::unique_lock(mutex_);
     if (changed_.wait_for(lock, std::chrono::seconds(1), [this] { return is_broken(); })) return;
-    auto failure = Failure{.kind = Failure::Kind::failure, .why = cat("Gloo reports: ", text)};
+    auto failure = Failure{.why = cat("Gloo reports: ", text)};
     for (int i = 0; i < size(); ++i)
         if (gone_[static_cast<std::size_t>(i)]) failure.lost.push_back(ranks_[static_cast<std::size_t>(i)]);
     lock.unlock();
     if (!failure.lost.empty()) {
-        failure.kind = Failure::Kind::lost;
+        failure.kind = Failure::Kind::left;
         failure.why = about(failure.lost, "has ended this communicator", "have ended this communicator");
     }
     fail(std::move(failure));
@@ -122,18 +119,7 @@ void PeerMonitor::explain(const std::string& text) noexcept {
 
 void PeerMonitor::throw_failure(const Label& label) const {
     const auto lock = std::lock_guard(mutex_);
-    const auto& failure = *failure_;
-    switch (failure.kind) {
-        case Failure::Kind::timeout:
-            throw Timeout(cat(failure.why, "; ", label.text(), " cannot be used any more"), failure.arrived,
-                          failure.missing);
-        case Failure::Kind::gone:
-        case Failure::Kind::lost:
-            throw PeerLost(cat(failure.why, "; ", label.unusable(failure.lost)), failure.lost);
-        case Failure::Kind::failure:
-            break;
-    }
-    throw EngineFailure(cat(failure.why, "; ", label.unusable({})));
+    failure_->raise(label);
 }
 
 }  // namespace rankmesh::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the monitors of a channel send each other.
+// The messages between the monitors of a channel.
 #pragma once
 
 #include <chrono>
@@ -9,12 +9,11 @@
 
 namespace rankmesh::detail {
 
-/// It is whole once both numbers are: its bytes come in order.
+/// A message is complete once head and tail hold its number: bytes arrive in order.
 struct PeerMonitor::Message {
-    /// How long members may take to say where they are: one packet may be lost, and TCP sends it again after
-    /// 200 ms.
+    /// The time that peers have to answer: one packet may be lost, and TCP sends it again after 200 ms.
     static constexpr auto patience = std::chrono::milliseconds(400);
-    /// How long they may take to take what they are told.
+    /// The time that peers have to receive a failure.
     static constexpr auto telling = std::chrono::milliseconds(100);
 
     std::uint64_t head = 0;
@@ -25,7 +24,7 @@ struct PeerMonitor::Message {
     std::uint64_t tail = 0;
 };
 
-/// What was told, until the channel ends: Gloo may still send it.
+/// A message that was sent, kept until the channel ends: Gloo may still be sending it.
 struct PeerMonitor::Sent {
     Message message;
     int to = 0;

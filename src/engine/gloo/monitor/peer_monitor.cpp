@@ -48,8 +48,7 @@ PeerMonitor::~PeerMonitor() {
     thread_.join();
 }
 
-/// Tells all members, and waits until they have it: a goodbye that does not arrive would be taken for a
-/// crash.
+/// Sends all peers a goodbye and waits until they have it: without one they would take this for a crash.
 void PeerMonitor::send_goodbye() noexcept {
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
@@ -67,7 +66,7 @@ void PeerMonitor::send_goodbye() noexcept {
             const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
                 until - std::chrono::steady_clock::now());
             sent->buffer->waitSend(std::max(left, std::chrono::milliseconds(1)));
-        } catch (const std::exception&) {  // it does not listen
+        } catch (const std::exception&) {  // it does not receive any more
         }
     }
 }
@@ -108,11 +107,11 @@ std::string PeerMonitor::terminate_report() const {
     const auto left = until_ - std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(timeout - left);
     return cat("  rank ", ranks_[static_cast<std::size_t>(group_rank_)], " [", label->member, "] was in ",
-               to_string(*call), awaited < 0 ? ", call number " : ", message number ", number, " on ",
-               label->text(), ", group ", to_string(label->ranks), ", for ", waited.count(), " ms\n");
+               numbered(*call, number), " on ", label->text(), ", group ", to_string(label->ranks), ", for ",
+               waited.count(), " ms\n");
 }
 
-/// The thread: hears messages, and looks at timeouts when it is woken.
+/// The monitor's thread: receives messages, and checks timeouts when it is woken.
 void PeerMonitor::listen() {
     while (!stopping_ && !is_broken()) {
         try {
@@ -128,8 +127,7 @@ void PeerMonitor::listen() {
     }
 }
 
-/// Hears every message that is whole; false if one was a failure. Throws if one cannot be followed by
-/// another.
+/// Handles every complete message; false if one was a failure. Throws if the next one cannot be awaited.
 bool PeerMonitor::take_messages() {
     auto trouble = std::exception_ptr{};
     for (int from = 0; from < size(); ++from) {
@@ -164,7 +162,7 @@ void PeerMonitor::hear(int from, const Message& message) {
         case MessageKind::goodbye:
             gone_[f] = true;
             {
-                // Gloo does not always notice that what is on its way to it has no reader any more.
+                // Gloo does not always notice that a send to a peer that has left will never complete.
                 const auto lock = std::lock_guard(sending_);
                 for (const auto& sent : sent_)
                     if (sent->to == from) sent->buffer->abortWaitSend();
@@ -197,7 +195,7 @@ void PeerMonitor::look_at_timeout() {
             return;
         }
         if (asked_ == turns_) {
-            const auto silent = std::ranges::count(answered_, 0) - 1;  // this member asks nobody
+            const auto silent = std::ranges::count(answered_, 0) - 1;  // without this rank itself
             if (silent > 0 && now < patience_) return;
         } else if (now < until_) {
             return;

@@ -11,27 +11,27 @@
 #include <vector>
 
 #include "engine/channel.hpp"
+#include "engine/failure.hpp"
 #include "engine/gloo/monitor/alarm.hpp"
 #include "engine/gloo/monitor/ended.hpp"
-#include "engine/gloo/monitor/failure.hpp"
 #include "engine/gloo/transport/connections.hpp"
 
 namespace rankmesh::detail {
 
-/// What members of a channel tell each other beside its data, on a thread of its own: who has come to a call
-/// whose timeout expires, that a member leaves, and why the channel is broken.
+/// Exchanges control messages between the ranks of a channel, on a thread of its own: which ranks have
+/// arrived at a call whose timeout expires, that a rank leaves, and why the channel failed.
 ///
-/// A member whose connection breaks without a word is gone. The first failure stands; it is told to all
-/// others before their connections are cut, so that every member gives the same reason.
+/// A peer whose connection breaks without a goodbye is gone. The first failure stands; it is sent to all
+/// others before their connections are cut, so that every rank gives the same reason.
 class PeerMonitor {
 public:
-    /// `ended` hears of members that are gone.
+    /// Ranks that are gone are added to `ended`.
     PeerMonitor(std::shared_ptr<Connections> connections, std::vector<int> ranks,
                 std::shared_ptr<Ended> ended);
-    /// Says goodbye, unless there is a failure.
+    /// Sends a goodbye to all peers, unless the channel has failed.
     ~PeerMonitor();
 
-    /// What is being waited for: told to those who ask, and in an expired timeout.
+    /// The call that is being waited for, as answers to peers and the error of an expired timeout name it.
     struct Waiting {
         const Call* call = nullptr;
         const Label* label = nullptr;
@@ -39,30 +39,30 @@ public:
         int awaited = -1;          // the group rank that a message waits for, else -1
         Duration timeout = {};
     };
-    /// From here the timeout runs; the caller waits, and calls `arrive` when that has ended.
+    /// Starts the timeout of a call; the caller waits for it, and calls `arrive` when it is complete.
     void wait_for(const Waiting& waiting);
     void await(int group_rank);
     void arrive();
-    /// This member has called so many collectives.
+    /// Sets the number of collectives that this rank has called.
     void calls(std::uint64_t collectives) { collectives_.store(collectives, std::memory_order_release); }
 
     bool is_broken() const { return broken_.load(std::memory_order_acquire); }
-    /// Makes the channel unusable for all members, unless it is already.
+    /// Makes the channel unusable on all its ranks, unless it is already.
     void fail(Failure failure) noexcept;
-    /// Why an operation failed that threw `text`: soon known, if a peer is gone or has given a failure.
+    /// Finds the failure behind an operation that threw `text`: that of a peer, if one arrives soon, else its
+    /// own.
     void explain(const std::string& text) noexcept;
-    /// Throws what the failure says, in the words of a label; called once there is one.
+    /// Throws the failure as an error on the group of `label`; called once there is one.
     [[noreturn]] void throw_failure(const Label& label) const;
-    /// A line that says what is being waited for, "" while nothing is; for when the process ends.
+    /// A line about the call that is being waited for, "" without one, for the terminate handler.
     std::string terminate_report() const;
-    /// Blocks until `condition` holds, which is looked at whenever `changed` was called or there is a
-    /// failure.
+    /// Blocks until `condition` holds; it is evaluated after each `change` and when there is a failure.
     template <class Condition>
     void wait(Condition&& condition) {
         auto lock = std::unique_lock(mutex_);
         changed_.wait(lock, condition);
     }
-    /// Changes what conditions look at.
+    /// Runs `change` under the lock and wakes all that wait for a condition.
     template <class Change>
     auto change(Change&& change) {
         const auto lock = std::lock_guard(mutex_);
@@ -100,22 +100,22 @@ private:
     std::atomic<bool> broken_ = false;
     std::atomic<std::uint64_t> collectives_ = 0;
     std::optional<Waiting> waiting_;
-    std::uint64_t turns_ = 0;  // how often was waited
-    TimePoint until_;          // the timeout of what is waited for
+    std::uint64_t turns_ = 0;  // the number of waits so far
+    TimePoint until_;          // when the timeout of the wait expires
 
-    // Of the thread that listens.
+    // Used by the monitor's thread alone.
     std::unique_ptr<Message[]> inbox_;
-    std::vector<std::uint64_t> heard_;     // how many messages, by member
-    std::vector<std::atomic<bool>> gone_;  // members that have said goodbye
-    std::optional<std::uint64_t> asked_;   // the turn whose members were asked
-    std::uint64_t question_ = 0;           // the number that they were asked for
-    std::vector<char> answered_;           // by member: 0 not yet, 1 not there, 2 there
+    std::vector<std::uint64_t> heard_;     // the number of messages, by group rank
+    std::vector<std::atomic<bool>> gone_;  // ranks that have sent a goodbye
+    std::optional<std::uint64_t> asked_;   // the wait for which peers were asked
+    std::uint64_t question_ = 0;           // the call number of the question
+    std::vector<char> answered_;           // by group rank: 0 not yet, 1 has not arrived, 2 has arrived
     TimePoint patience_ = TimePoint::max();
 
     struct Sent;
     std::mutex sending_;
     std::vector<std::unique_ptr<Sent>> sent_;
-    std::vector<std::uint64_t> told_;  // how many messages, by member
+    std::vector<std::uint64_t> told_;  // the number of messages, by group rank
 
     std::unique_ptr<::gloo::transport::UnboundBuffer> listening_;
     std::atomic<bool> stopping_ = false;

@@ -24,13 +24,13 @@ struct PeerMonitors {
     std::terminate_handler next = nullptr;
 };
 
-/// Never destroyed: the process may end while others do.
+/// Never destroyed: other threads may end the process meanwhile.
 PeerMonitors& monitors() {
     static auto* const monitors = new PeerMonitors;
     return *monitors;
 }
 
-/// What Gloo threw, "" if something else ends the process.
+/// The text of Gloo's exception, "" if something else ends the process.
 std::string thrown_by_gloo() {
     const auto thrown = std::current_exception();
     if (!thrown) return {};
@@ -50,7 +50,7 @@ void report_and_abort() {
     if (auto reason = thrown_by_gloo(); !reason.empty()) {
         reason.erase(std::min(reason.find_last_not_of(" \n") + 1, reason.size()));
         auto waits = std::string{};
-        // Whoever holds it lets go soon, unless it is what ends.
+        // Another holder releases it soon, unless it is the thread that terminates.
         if (const auto lock = std::unique_lock(known.mutex, std::chrono::seconds(1)))
             for (const auto* monitor : known.all) append(waits, monitor->terminate_report());
         const auto text =

@@ -5,12 +5,11 @@ namespace rankmesh::detail {
 
 class PeerMonitor;
 
-/// Gloo throws on a thread of its own when members give different lengths, which ends the process before
-/// anybody can catch it. From the first call on it is said first, on stderr, what this process was waiting
-/// for.
+/// Installs a terminate handler that prints what this process was waiting for: Gloo throws on a thread of its
+/// own when ranks give different lengths, which ends the process before anybody can catch it.
 void install_terminate_handler();
 
-/// Whose waiting is told; each is removed before it ends.
+/// The monitors whose waits are printed; each is removed before it is destroyed.
 void add_to_terminate_report(const PeerMonitor& monitor);
 void remove_from_terminate_report(const PeerMonitor& monitor) noexcept;
 

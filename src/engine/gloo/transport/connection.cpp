@@ -20,7 +20,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// How many strangers one end hears at once; who comes then takes the place of the first of them.
+/// The number of unauthenticated connections that are kept; one more replaces the oldest of them.
 constexpr auto most_pending = std::size_t{8};
 
 Endpoint::Word random_word() {
@@ -30,7 +30,7 @@ Endpoint::Word random_word() {
     return word;
 }
 
-/// Takes as long whatever is wrong.
+/// Compares in constant time.
 bool same(const Endpoint::Word& a, const Endpoint::Word& b) {
     auto difference = 0;
     for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
@@ -64,13 +64,13 @@ Connection::Connection(::gloo::transport::tcp::Context* context, ::gloo::transpo
     const auto lock = std::lock_guard(m_);
     if (state_ != LISTENING) return;
     endpoint_ = {self_.getSockaddr(), random_word(), random_word()};
-    // Gloo listens for one; strangers must not keep the peer out.
+    // Gloo's backlog is one; strangers must not keep the peer out.
     ::listen(fd_, SOMAXCONN);
     ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }
 
 Connection::~Connection() {
-    // Closed here, since Gloo's destructor would go on hearing without the password.
+    // Closed here: Gloo's destructor would go on accepting, without the password.
     const auto lock = std::lock_guard(m_);
     if (state_ != CLOSED) changeState(CLOSED);
 }
@@ -96,7 +96,7 @@ void Connection::adopt(Connector& connector) {
     is_client_ = true;
     try {
         handleConnected();
-    } catch (const std::exception&) {  // it has gone again
+    } catch (const std::exception&) {  // the peer has closed it again
         ::close(fd_);
         fd_ = -1;
         throw;
@@ -111,9 +111,9 @@ bool Connection::wait_until(std::chrono::steady_clock::time_point until) {
     });
 }
 
-/// On Gloo's thread, for the connection, the door and every pending.
+/// Runs on Gloo's thread, for the connection, the listening socket and each pending connection.
 void Connection::handleEvents(int events) {
-    // Who holds the lock may be waiting for this thread.
+    // The holder of the lock may be waiting for this thread.
     const auto lock = std::unique_lock(m_, std::try_to_lock);
     if (!lock) return std::this_thread::yield();
     if (state_ == CONNECTED) handleReadWrite(events);
@@ -163,7 +163,7 @@ void Connection::read_pending() {
         fd_ = descriptor;
         try {
             handleConnected();
-        } catch (const std::exception&) {  // it has gone again
+        } catch (const std::exception&) {  // the peer has closed it again
             signalException(std::current_exception());
         }
         return;
@@ -176,7 +176,7 @@ void Connection::close_pending() noexcept {
 }
 
 void Connection::changeState(state next) noexcept {
-    // Closed before Gloo waits for its thread, which then hears of none of them any more.
+    // Closed before Gloo waits for its thread, which then gets no event of theirs any more.
     close_pending();
     ::gloo::transport::tcp::Pair::changeState(next);
 }
@@ -188,7 +188,8 @@ ConnectionContext::ConnectionContext(const std::shared_ptr<::gloo::transport::De
 
 std::unique_ptr<::gloo::transport::Pair>& ConnectionContext::createPair(int group_rank) {
     auto& place = pairs_[static_cast<std::size_t>(group_rank)];
-    // Until Gloo's part of an end has become ours it takes anybody: then it is made anew, at another port.
+    // Gloo's own part accepts anybody until ours replaces it: if somebody connected, a new one is made at
+    // another port.
     for (auto listening = false; !listening;) {
         auto connection = std::make_unique<Connection>(this, device_.get(), group_rank, getTimeout());
         listening = connection->is_listening();

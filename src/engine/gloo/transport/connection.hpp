@@ -16,26 +16,26 @@ namespace rankmesh::detail {
 
 class Connector;
 
-/// Where a member is reached, and what proves to it that who comes was told so: by the store, which strangers
-/// cannot read.
+/// The address of a peer, and the passwords by which both ends authenticate: they come from the store, which
+/// strangers cannot read.
 struct Endpoint {
     using Word = std::array<char, 16>;
     sockaddr_storage address = {};
-    Word password = {};  // of who calls
-    Word answer = {};    // of who is called
+    Word password = {};  // what the connecting end sends
+    Word answer = {};    // what the listening end answers
 
     std::string bytes() const;
-    /// Nothing that `bytes` has not made.
+    /// Reads what `bytes` has written; throws EngineFailure for anything else.
     static Endpoint from(const std::string& bytes);
     socklen_t address_size() const {
         return address.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     }
 };
 
-/// One end of a connection of Gloo's.
+/// One end of a connection between two ranks, with authentication.
 ///
-/// Gloo's own takes the first that connects for its peer, and ends the process over some of what a stranger
-/// may send. This one hears all that connect, and takes the one that knows the password.
+/// Gloo's own takes the first process that connects for its peer, and some of what a stranger may send ends
+/// this process. This one accepts any number of connections, and keeps the one that sends the password.
 class Connection final : public ::gloo::transport::tcp::Pair {
 public:
     Connection(::gloo::transport::tcp::Context* context, ::gloo::transport::tcp::Device* device,
@@ -43,13 +43,13 @@ public:
     ~Connection() override;
 
     const Endpoint& endpoint() const { return endpoint_; }
-    /// True unless somebody came before the password was asked for.
+    /// True unless somebody connected before the password was asked for.
     bool is_listening();
-    /// For the end that calls: nobody can connect any more.
+    /// For the connecting end: closes the listening socket.
     void stop_listening();
-    /// Makes a connection on which the peer has answered this end's.
+    /// Takes over the authenticated connection of a connector.
     void adopt(Connector& connector);
-    /// Waits for the peer; false if it did not come in time.
+    /// Waits for the peer; false if it did not connect in time.
     bool wait_until(std::chrono::steady_clock::time_point until);
 
     void handleEvents(int events) override;
@@ -66,10 +66,10 @@ private:
     void close_pending() noexcept;
 
     Endpoint endpoint_;
-    std::vector<PendingConnection> pending_;  // in the order in which they came
+    std::vector<PendingConnection> pending_;  // oldest first
 };
 
-/// Makes such ends.
+/// Gloo's factory of such connections.
 class ConnectionContext final : public ::gloo::transport::tcp::Context {
 public:
     ConnectionContext(const std::shared_ptr<::gloo::transport::Device>& device, int group_rank, int size);

@@ -13,9 +13,9 @@
 
 namespace rankmesh::detail {
 
-/// Gloo's connections, all of whose buffers can be made to stop waiting.
+/// Gloo's transport context, with a list of its buffers, so that all their waits can be ended.
 ///
-/// Gloo itself forgets a send that is the first to find its connection broken: that would wait without end.
+/// Gloo itself forgets a send that is the first to find its connection broken: its wait would never end.
 class Connections::Buffers final : public ::gloo::transport::Context {
 public:
     explicit Buffers(std::shared_ptr<::gloo::transport::Context> gloo)
@@ -33,7 +33,7 @@ public:
         return std::make_unique<Buffer>(*this, gloo_->createUnboundBuffer(data, bytes));
     }
     void cut() {
-        // The one way that Gloo offers: a wait whose time is over breaks its whole context.
+        // Gloo's only way to break a context: a wait that times out.
         try {
             char nothing = 0;
             gloo_->createUnboundBuffer(&nothing, sizeof nothing)->waitRecv(std::chrono::milliseconds(0));
@@ -45,7 +45,7 @@ public:
     }
 
 private:
-    /// One of a list, which it leaves when it goes.
+    /// A buffer that is in the list of its context while it lives.
     class Buffer final : public ::gloo::transport::UnboundBuffer {
     public:
         Buffer(Buffers& all, std::unique_ptr<::gloo::transport::UnboundBuffer> gloo)
@@ -88,7 +88,8 @@ private:
         Buffer* next = nullptr;
 
     private:
-        static constexpr auto no_time = std::chrono::milliseconds(0);  // throws unless it is done
+        static constexpr auto no_time =
+            std::chrono::milliseconds(0);  // throws unless the operation is complete
         bool is_cut() const {
             const auto lock = std::lock_guard(all_.mutex_);
             return all_.cut_;
@@ -132,7 +133,8 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
                                       std::chrono::steady_clock::time_point until) {
     using Clock = std::chrono::steady_clock;
     const auto wakeup = Network::FastWakeup(network_);
-    // Who comes later calls: all at once, since one who does not answer must not hide who would.
+    // The higher rank connects, to all lower ones at once: one that does not answer must not delay the
+    // others.
     auto open = std::map<int, Connector>{};
     for (int i = 0; i < rank; ++i) {
         connection(i).stop_listening();
@@ -167,7 +169,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
             try {
                 if (!connection(i).wait_until(until)) missing.push_back(i);
             } catch (const std::exception&) {
-                // Where the timeout has expired it was there, and its own has passed a little earlier.
+                // After the timeout the peer may have given up a little earlier: it had arrived.
                 if (missing.empty()) throw;
             }
         }

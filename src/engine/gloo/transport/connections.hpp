@@ -14,21 +14,21 @@
 
 namespace rankmesh::detail {
 
-/// As long as Gloo is ever told to wait: timeouts are kept by rankmesh, since Gloo breaks all connections of
-/// a group at one of its own before anybody can be asked who is missing.
+/// The timeout that Gloo is given: rankmesh keeps timeouts itself, since Gloo would break all connections of
+/// a group before anybody can be asked who is missing.
 constexpr auto without_end = std::chrono::milliseconds(std::chrono::hours(24 * 365));
 
-/// One group's connections: first their near ends are made, then each is connected to its far end.
+/// The connections of one group: the local ends are made first, then each is connected to its peer.
 class Connections final : public ::gloo::Context {
 public:
-    /// Makes the near ends; each takes one descriptor.
+    /// Makes the local ends; each takes one descriptor.
     Connections(std::shared_ptr<Network> network, int group_rank, int size);
     ~Connections() override;
 
-    /// Where the rank `group_rank` reaches this one: a few bytes for `connect` there.
+    /// The endpoint by which `group_rank` reaches this rank: a few bytes for its `connect`.
     std::string endpoint_for(int group_rank) const;
-    /// Connects to all others, who gave these endpoints, by group rank; the group ranks of those that were
-    /// not reached in time. Throws Unreachable as soon as it is sure that one never will be.
+    /// Connects to all peers by their endpoints, listed by group rank; returns the group ranks of those that
+    /// were not reached in time. Throws Unreachable as soon as one is sure never to be.
     std::vector<int> connect(const std::vector<std::string>& endpoints,
                              std::chrono::steady_clock::time_point until);
     struct Unreachable {
@@ -39,7 +39,7 @@ public:
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
         return createUnboundBuffer(const_cast<void*>(data), bytes);
     }
-    /// Ends every connection; what waits on one throws, and nobody touches its buffers afterwards.
+    /// Ends every connection: waits throw, and no buffer is touched afterwards.
     void cut() noexcept;
 
 private:

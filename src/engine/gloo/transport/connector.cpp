@@ -17,11 +17,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// After this the first packet is sent anew: the system itself waits longer from try to try.
+/// The time after which a new attempt is made: the system's own retries come ever more slowly.
 constexpr auto connecting_time = milliseconds(1000);
 constexpr auto longest_pause = milliseconds(50);
 
-/// True for what passes when a link comes back, or when somebody else's connection goes.
+/// True for errors that pass when a link comes back, or when another connection is closed.
 bool passes(int error) {
     constexpr auto passing = std::array{ENETUNREACH, EHOSTUNREACH, ENETDOWN, ENONET,       ETIMEDOUT,
                                         ECONNRESET,  EPIPE,        EAGAIN,   EADDRNOTAVAIL};
@@ -73,7 +73,7 @@ void Connector::speak() {
     if (static_cast<std::size_t>(count) < password.size()) return fail("send", EAGAIN);
     stage_ = Stage::listening;
     heard_ = 0;
-    // However long the member takes: what it is told is not lost.
+    // Without a timeout of its own: what was sent is not lost, however long the peer takes.
     next_ = Clock::time_point::max();
 }
 
@@ -99,7 +99,9 @@ bool Connector::advance() {
     heard_ += static_cast<std::size_t>(count);
     if (heard_ < answer_.size()) return false;
     if (answer_ != endpoint_.answer)
-        throw EngineFailure("who listens there does not give the answer that the member has announced");
+        throw EngineFailure(
+            "peer authentication failed: the process that listens there does not give the answer that the "
+            "peer has announced");
     return true;
 }
 

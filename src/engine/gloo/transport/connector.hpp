@@ -11,8 +11,8 @@
 
 namespace rankmesh::detail {
 
-/// Reaches a member that listens, and proves to it that it was invited; tries again where that may help: the
-/// network can be down for a moment, and strangers can take the place of this attempt.
+/// Connects to a peer that listens, and authenticates; tries again where that may help: the network can be
+/// down for a moment, and strangers can displace an attempt.
 class Connector final {
 public:
     using Clock = std::chrono::steady_clock;
@@ -22,15 +22,15 @@ public:
     Connector(const Connector&) = delete;
     Connector& operator=(const Connector&) = delete;
 
-    /// Goes on as far as it can without waiting; true once the member has answered. Throws EngineFailure
-    /// where trying again is in vain.
+    /// Advances as far as possible without waiting; true once the peer has answered. Throws EngineFailure
+    /// where another attempt cannot help.
     bool advance();
-    /// What to wait for, and until when, before it is worth calling `advance` again.
+    /// The event, and the time, after which to call `advance` again.
     pollfd awaited() const;
     Clock::time_point next() const { return next_; }
-    /// The connection, which is the caller's from now on.
+    /// Releases the socket to the caller.
     int take();
-    /// What went wrong last; "" if nothing has.
+    /// The last error; "" without one.
     const std::string& trouble() const { return trouble_; }
 
 private:

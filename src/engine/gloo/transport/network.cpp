@@ -16,11 +16,11 @@
 
 namespace rankmesh::detail {
 
-/// A descriptor that is ready as long as it rings.
+/// A descriptor that is readable while fast wakeups are wanted.
 struct Network::Wakeup final : ::gloo::transport::tcp::Handler {
     Wakeup() : descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
     ~Wakeup() override { close(descriptor); }
-    /// A short pause leaves the processor to the others that connect.
+    /// A short pause leaves the processor to the other ranks that connect.
     void handleEvents(int) override { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
     void ring() const { static_cast<void>(eventfd_write(descriptor, 1)); }
     void stop() const {
@@ -41,7 +41,7 @@ std::shared_ptr<Network> Network::on(const std::string& address) {
 }
 
 Network::Network(const std::string& address) : wakeup_(std::make_unique<Wakeup>()) {
-    // Gloo writes to peers that may be gone; the signal for that would end this process as well.
+    // Gloo writes to peers that may be gone: SIGPIPE would end this process as well.
     struct sigaction action {};
     if (sigaction(SIGPIPE, nullptr, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
         action.sa_handler == SIG_DFL)

@@ -9,18 +9,18 @@
 
 namespace rankmesh::detail {
 
-/// Gloo's sockets of this process on one address: one thread that reads and writes for all its channels.
+/// Gloo's device on one address of this process: one thread that reads and writes for all its channels.
 class Network {
 public:
-    /// The one of that address in this process.
+    /// The network of that address in this process.
     static std::shared_ptr<Network> on(const std::string& address);
     explicit Network(const std::string& address);
     ~Network();
 
     const std::shared_ptr<::gloo::transport::Device>& device() const { return device_; }
 
-    /// While one lives, connections are made and ended without a pause: Gloo's thread sleeps for up to 10 ms
-    /// at a time, and whoever takes a socket from it waits until it has woken.
+    /// While one lives, Gloo's thread is woken at once when connections are made and closed: otherwise it
+    /// sleeps for up to 10 ms at a time, and removing a socket waits until it wakes.
     class FastWakeup {
     public:
         explicit FastWakeup(std::shared_ptr<Network> network);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/failure.hpp"
+
+#include <utility>
+
+#include <rankmesh/core/ranks.hpp>
+
+#include "engine/words.hpp"
+
+namespace rankmesh::detail {
+
+std::exception_ptr Failure::error(const Label& label) const {
+    switch (kind) {
+        case Kind::timeout:
+            return std::make_exception_ptr(
+                Timeout(cat(why, "; ", label.text(), " cannot be used any more"), arrived, missing));
+        case Kind::gone:
+        case Kind::left:
+            return std::make_exception_ptr(PeerLost(cat(why, "; ", label.unusable(lost)), lost));
+        case Kind::engine:
+            break;
+    }
+    return std::make_exception_ptr(EngineFailure(cat(why, "; ", label.unusable({}))));
+}
+
+std::string numbered(const Call& call, std::uint64_t number) {
+    return cat(to_string(call), is_point_to_point(call.operation) ? ", message number " : ", call number ",
+               number);
+}
+
+Failure expired(Duration timeout, int rank, const std::string& what, const Label& label,
+                std::vector<int> arrived, std::vector<int> missing) {
+    auto why = cat("the timeout of ", to_text(timeout), " expired on rank ", rank, " in ", what, " on ",
+                   label.text(), ", group ", to_string(label.ranks), ": arrived ", ranks_to_string(arrived),
+                   ", missing ", label.named(missing));
+    return {.kind = Failure::Kind::timeout,
+            .why = std::move(why),
+            .arrived = std::move(arrived),
+            .missing = std::move(missing)};
+}
+
+Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
+                   const std::vector<int>& missing, const std::string& missing_text) {
+    return {cat("the timeout of ", to_text(timeout), " expired in ", phase, " on rank ", rank, ": arrived ",
+                ranks_to_string(arrived), ", missing ", missing_text),
+            arrived, missing};
+}
+
+}  // namespace rankmesh::detail

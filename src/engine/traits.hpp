@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is true of each operation, in one table.
+#pragma once
+
+#include <cstddef>
+
+#include <rankmesh/engine/call.hpp>
+
+namespace rankmesh::detail {
+
+struct Traits {
+    bool rooted = false;    ///< one rank of the group gives or gets all
+    bool counts = false;    ///< what goes between two ranks is as long as those two say
+    bool in_place = false;  ///< may read and write one buffer
+    /// The length that all ranks must give alike.
+    enum class Length { none, in, out } length = Length::in;
+};
+
+constexpr Traits traits(Operation operation) {
+    using enum Operation;
+    switch (operation) {
+        case all_reduce:
+        case scan:
+        case all_to_all:
+        case shift:
+            return {.in_place = true};
+        case reduce:
+            return {.rooted = true, .in_place = true};
+        case broadcast:
+        case gather:
+            return {.rooted = true};
+        case scatter:
+            return {.rooted = true, .length = Traits::Length::out};
+        case all_gather_v:
+        case all_to_all_v:
+            return {.counts = true, .length = Traits::Length::none};
+        case reduce_scatter:
+        case all_gather:
+        case barrier:
+        case monitored_barrier:
+        case send:
+        case recv:
+        case send_recv:
+            break;
+    }
+    return {};
+}
+
+/// The length that all ranks must give alike, or 0.
+constexpr std::size_t common_length(const Call& call) {
+    const auto length = traits(call.operation).length;
+    if (length == Traits::Length::none) return 0;
+    return length == Traits::Length::out ? call.out_count : call.in_count;
+}
+
+}  // namespace rankmesh::detail
