@@ -9,7 +9,7 @@
 
 namespace rankmesh::detail {
 
-/// Access to the state behind public objects, for engines that build on others and for native handles.
+/// Access to the state behind public objects, for engines that build on others, for native handles and for C.
 struct Access {
     static const std::shared_ptr<WorldState>& state(const World& world) { return world.state_; }
     /// The same; throws UsageError if the world was moved from.
@@ -18,6 +18,9 @@ struct Access {
         return world.state_;
     }
     static CommunicatorState& state(const Communicator& communicator) { return communicator.state(); }
+    /// What the operations of a Communicator end in.
+    static void run(Communicator& on, const Call& call) { on.run(call); }
+    static Pending start(Communicator& on, const Call& call) { return on.start(call); }
 };
 
 }  // namespace rankmesh::detail

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations: each becomes the call that a Communicator makes of memory whose type is known at run time.
+#include <rankmesh/engine/make_call.hpp>
+
+#include "c/handles.hpp"
+#include "engine/access.hpp"
+
+using namespace rankmesh;
+using c::Wrong;
+using detail::cat;
+using Op = detail::Operation;
+
+namespace {
+
+// The numbers of C are those of C++.
+static_assert(RANKMESH_I8 == static_cast<int>(DType::i8) && RANKMESH_I16 == static_cast<int>(DType::i16) &&
+              RANKMESH_I32 == static_cast<int>(DType::i32) && RANKMESH_I64 == static_cast<int>(DType::i64) &&
+              RANKMESH_U8 == static_cast<int>(DType::u8) && RANKMESH_U16 == static_cast<int>(DType::u16) &&
+              RANKMESH_U32 == static_cast<int>(DType::u32) && RANKMESH_U64 == static_cast<int>(DType::u64));
+static_assert(RANKMESH_BOOL == static_cast<int>(DType::boolean) &&
+              RANKMESH_BYTE == static_cast<int>(DType::byte) &&
+              RANKMESH_F8E4M3 == static_cast<int>(DType::f8e4m3) &&
+              RANKMESH_F8E5M2 == static_cast<int>(DType::f8e5m2) &&
+              RANKMESH_F16 == static_cast<int>(DType::f16) &&
+              RANKMESH_BF16 == static_cast<int>(DType::bf16) &&
+              RANKMESH_F32 == static_cast<int>(DType::f32) && RANKMESH_F64 == static_cast<int>(DType::f64));
+constexpr auto dtypes = static_cast<int>(std::size(detail::dtype_sizes));
+static_assert(dtypes == RANKMESH_F64 + 1, "a type is missing in rankmesh.h");
+
+static_assert(RANKMESH_SUM == static_cast<int>(Reduction::sum) &&
+              RANKMESH_PROD == static_cast<int>(Reduction::prod) &&
+              RANKMESH_MIN == static_cast<int>(Reduction::min) &&
+              RANKMESH_MAX == static_cast<int>(Reduction::max) &&
+              RANKMESH_MEAN == static_cast<int>(Reduction::mean) &&
+              RANKMESH_BIT_AND == static_cast<int>(Reduction::bit_and) &&
+              RANKMESH_BIT_OR == static_cast<int>(Reduction::bit_or) &&
+              RANKMESH_BIT_XOR == static_cast<int>(Reduction::bit_xor) &&
+              RANKMESH_LOGICAL_AND == static_cast<int>(Reduction::logical_and) &&
+              RANKMESH_LOGICAL_OR == static_cast<int>(Reduction::logical_or) &&
+              RANKMESH_LOGICAL_XOR == static_cast<int>(Reduction::logical_xor));
+
+DType type_of(rankmesh_dtype dtype) {
+    if (dtype < 0 || dtype >= dtypes)
+        throw Wrong{cat("was given the dtype ", dtype,
+                        "; there are RANKMESH_I8, which is 0, to RANKMESH_F64, which is ", dtypes - 1)};
+    return static_cast<DType>(dtype);
+}
+
+Reduction reduction_of(rankmesh_reduction reduction) {
+    if (reduction < RANKMESH_SUM || reduction > RANKMESH_LOGICAL_XOR)
+        throw Wrong{cat("was given the reduction ", reduction,
+                        "; there are RANKMESH_SUM, which is 0, to RANKMESH_LOGICAL_XOR, which is 10")};
+    return static_cast<Reduction>(reduction);
+}
+
+/// `count` elements for each of `ranks`; throws where as many bytes cannot be addressed.
+std::size_t times(std::size_t count, int ranks, DType dtype) {
+    auto bytes = std::size_t{};
+    if (__builtin_mul_overflow(count, static_cast<std::size_t>(ranks), &count) ||
+        __builtin_mul_overflow(count, size_of(dtype), &bytes))
+        throw Wrong{cat("was given a count for ", ranks, " ranks that is more than memory has room for")};
+    return count;
+}
+
+/// The sum of a count for each rank; throws where as many bytes cannot be addressed.
+std::size_t sum_of(std::span<const std::size_t> counts, DType dtype) {
+    auto sum = std::size_t{};
+    for (auto count : counts)
+        if (__builtin_add_overflow(sum, times(count, 1, dtype), &sum))
+            throw Wrong{"was given counts that together are more than memory has room for"};
+    (void)times(sum, 1, dtype);
+    return sum;
+}
+
+/// What a call reads or writes; NULL where there is none.
+template <class Void>
+struct Part {
+    Void* data;
+    std::size_t count;
+};
+
+/// The call that a Communicator makes of these buffers.
+detail::Call call_of(Op operation, const Communicator& on, Part<const void> in, Part<void> out, DType dtype,
+                     int argument = 0, Edge edge = {}) {
+    if (out.count > 0) c::given(static_cast<const char*>(out.data), "out");
+    if (in.count > 0) c::given(static_cast<const char*>(in.data), "in");
+    const auto reads = Memory(in.data, in.count, dtype, on.space());
+    const auto writes = Memory(out.data, out.count, dtype, on.space());
+    return detail::moving(operation, reads, writes, argument, edge);
+}
+
+/// What a function for C does with its communicator: runs the call that `make_call` says, or starts it where
+/// the caller takes what is pending.
+template <class MakeCall>
+rankmesh_error perform(std::string_view function, rankmesh_communicator* communicator,
+                       rankmesh_pending** pending, MakeCall&& make_call) noexcept {
+    if (pending) *pending = nullptr;
+    return c::guarded(function, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        const detail::Call call = make_call(on);
+        if (pending)
+            *pending = new rankmesh_pending{detail::Access::start(on, call)};
+        else
+            detail::Access::run(on, call);
+    });
+}
+
+/// One count for each rank.
+std::span<const std::size_t> counts_of(const Communicator& on, const std::size_t* counts,
+                                       std::string_view name) {
+    return {&c::given(counts, name), static_cast<std::size_t>(on.size())};
+}
+
+}  // namespace
+
+size_t rankmesh_dtype_size(rankmesh_dtype dtype) {
+    return dtype < 0 || dtype >= dtypes ? 0 : size_of(static_cast<DType>(dtype));
+}
+
+rankmesh_error rankmesh_all_reduce(rankmesh_communicator* communicator, const void* in, void* out,
+                                   size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,
+                                   rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        auto call = call_of(Op::all_reduce, on, {in, count}, {out, count}, type_of(dtype));
+        call.reduction = reduction_of(reduction);
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_reduce(rankmesh_communicator* communicator, const void* in, void* out, size_t count,
+                               rankmesh_dtype dtype, rankmesh_reduction reduction, int root,
+                               rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto out_count = out || on.rank() == root ? count : 0;
+        auto call = call_of(Op::reduce, on, {in, count}, {out, out_count}, type_of(dtype), root);
+        call.reduction = reduction_of(reduction);
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_scan(rankmesh_communicator* communicator, const void* in, void* out, size_t count,
+                             rankmesh_dtype dtype, rankmesh_reduction reduction, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        if (reduction == RANKMESH_MEAN) throw Wrong{"was given RANKMESH_MEAN, which no scan has"};
+        auto call = call_of(Op::scan, on, {in, count}, {out, count}, type_of(dtype));
+        call.reduction = reduction_of(reduction);
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_reduce_scatter(rankmesh_communicator* communicator, const void* in, void* out,
+                                       size_t out_count, rankmesh_dtype dtype, rankmesh_reduction reduction,
+                                       rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        const auto in_count = times(out_count, on.size(), type);
+        auto call = call_of(Op::reduce_scatter, on, {in, in_count}, {out, out_count}, type);
+        call.reduction = reduction_of(reduction);
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_broadcast(rankmesh_communicator* communicator, void* buffer, size_t count,
+                                  rankmesh_dtype dtype, int root, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        if (count > 0) c::given(static_cast<char*>(buffer), "buffer");
+        return call_of(Op::broadcast, on, {buffer, count}, {buffer, count}, type_of(dtype), root);
+    });
+}
+
+rankmesh_error rankmesh_all_gather(rankmesh_communicator* communicator, const void* in, void* out,
+                                   size_t in_count, rankmesh_dtype dtype, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        const auto out_count = times(in_count, on.size(), type);
+        return call_of(Op::all_gather, on, {in, in_count}, {out, out_count}, type);
+    });
+}
+
+rankmesh_error rankmesh_all_gather_v(rankmesh_communicator* communicator, const void* in, void* out,
+                                     const size_t* counts, rankmesh_dtype dtype, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        const auto lengths = counts_of(on, counts, "counts");
+        const auto own = lengths[static_cast<size_t>(on.rank())];
+        auto call = call_of(Op::all_gather_v, on, {in, own}, {out, sum_of(lengths, type)}, type);
+        call.in_counts = call.out_counts = counts;
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_gather(rankmesh_communicator* communicator, const void* in, void* out,
+                               size_t in_count, rankmesh_dtype dtype, int root, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        const auto out_count = out || on.rank() == root ? times(in_count, on.size(), type) : 0;
+        return call_of(Op::gather, on, {in, in_count}, {out, out_count}, type, root);
+    });
+}
+
+rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void* in, void* out,
+                                size_t out_count, rankmesh_dtype dtype, int root,
+                                rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        const auto in_count = in || on.rank() == root ? times(out_count, on.size(), type) : 0;
+        return call_of(Op::scatter, on, {in, in_count}, {out, out_count}, type, root);
+    });
+}
+
+rankmesh_error rankmesh_all_to_all(rankmesh_communicator* communicator, const void* in, void* out,
+                                   size_t part_count, rankmesh_dtype dtype, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        const auto count = times(part_count, on.size(), type);
+        return call_of(Op::all_to_all, on, {in, count}, {out, count}, type);
+    });
+}
+
+rankmesh_error rankmesh_all_to_all_v(rankmesh_communicator* communicator, const void* in,
+                                     const size_t* in_counts, void* out, const size_t* out_counts,
+                                     rankmesh_dtype dtype, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        const auto in_count = sum_of(counts_of(on, in_counts, "in_counts"), type);
+        const auto out_count = sum_of(counts_of(on, out_counts, "out_counts"), type);
+        auto call = call_of(Op::all_to_all_v, on, {in, in_count}, {out, out_count}, type);
+        call.in_counts = in_counts;
+        call.out_counts = out_counts;
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_shift(rankmesh_communicator* communicator, const void* in, void* out, size_t count,
+                              rankmesh_dtype dtype, int by, rankmesh_edge edge, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        return call_of(Op::shift, on, {in, count}, {out, count}, type_of(dtype), by, c::edge_of(edge));
+    });
+}
+
+rankmesh_error rankmesh_barrier(rankmesh_communicator* communicator, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [](const Communicator&) { return detail::Call{}; });
+}
+
+rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* communicator, rankmesh_pending** pending) {
+    if (pending) *pending = nullptr;
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        if (pending)
+            *pending = new rankmesh_pending{on.start_monitored_barrier()};
+        else
+            on.monitored_barrier();
+    });
+}
+
+rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
+                             rankmesh_dtype dtype, int to, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        auto call = call_of(Op::send, on, {in, count}, {nullptr, 0}, type_of(dtype), to);
+        call.out_count = count;  // one buffer stands for both, as in a recv
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
+                             rankmesh_dtype dtype, int from, rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        return call_of(Op::recv, on, {out, count}, {out, count}, type_of(dtype), from);
+    });
+}
+
+rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const void* in, size_t in_count,
+                                  int to, void* out, size_t out_count, int from, rankmesh_dtype dtype,
+                                  rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        auto call = call_of(Op::send_recv, on, {in, in_count}, {out, out_count}, type_of(dtype), to);
+        call.source = from;
+        return call;
+    });
+}
+
+rankmesh_error rankmesh_batch(rankmesh_communicator* communicator, const rankmesh_message* messages,
+                              size_t count, rankmesh_pending** pending) {
+    if (pending) *pending = nullptr;
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        if (count > 0) RANKMESH_GIVEN(messages);
+        const auto body = [&] {
+            for (const auto& message : std::span(messages, count)) {
+                if (message.count > 0) c::given(static_cast<char*>(message.buffer), "messages[i].buffer");
+                const auto buffer = Memory(message.buffer, message.count, type_of(message.dtype), on.space());
+                if (message.sends)
+                    on.send(buffer, message.peer);
+                else
+                    on.recv(buffer, message.peer);
+            }
+        };
+        if (pending)
+            *pending = new rankmesh_pending{on.start_batch(body)};
+        else
+            on.batch(body);
+    });
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "c/handles.hpp"
+
+using namespace rankmesh;
+using c::guarded;
+
+void rankmesh_communicator_free(rankmesh_communicator* communicator) { delete communicator; }
+
+rankmesh_error rankmesh_communicator_rank(const rankmesh_communicator* communicator, int* rank) {
+    return guarded(__func__, [&] { RANKMESH_GIVEN(rank) = RANKMESH_GIVEN(communicator).it.rank(); });
+}
+
+rankmesh_error rankmesh_communicator_size(const rankmesh_communicator* communicator, int* size) {
+    return guarded(__func__, [&] { RANKMESH_GIVEN(size) = RANKMESH_GIVEN(communicator).it.size(); });
+}
+
+rankmesh_error rankmesh_communicator_world_rank(const rankmesh_communicator* communicator, int group_rank,
+                                                int* world_rank) {
+    return guarded(__func__, [&] {
+        RANKMESH_GIVEN(world_rank) = RANKMESH_GIVEN(communicator).it.world_rank(group_rank);
+    });
+}
+
+rankmesh_error rankmesh_communicator_world_ranks(const rankmesh_communicator* communicator, int* ranks,
+                                                 size_t size, size_t* needed) {
+    return guarded(__func__, [&] {
+        const auto& it = RANKMESH_GIVEN(communicator).it;
+        c::write_list(static_cast<size_t>(it.size()), ranks, size, needed,
+                      [&](std::span<int> out) { std::ranges::copy(it.world_ranks(), out.begin()); });
+    });
+}
+
+rankmesh_error rankmesh_communicator_group_rank(const rankmesh_communicator* communicator, int world_rank,
+                                                int* group_rank) {
+    return guarded(__func__, [&] {
+        const auto& it = RANKMESH_GIVEN(communicator).it;
+        RANKMESH_GIVEN(group_rank) = it.group_rank_of(world_rank).value_or(RANKMESH_NO_RANK);
+    });
+}
+
+rankmesh_error rankmesh_communicator_label(const rankmesh_communicator* communicator, char* label,
+                                           size_t size, size_t* needed) {
+    return guarded(__func__,
+                   [&] { c::write_text(RANKMESH_GIVEN(communicator).it.label(), label, size, needed); });
+}
+
+rankmesh_error rankmesh_communicator_within(const rankmesh_communicator* communicator, double timeout_seconds,
+                                            rankmesh_communicator** own) {
+    return c::made(__func__, "own", own, [&] {
+        const auto& it = RANKMESH_GIVEN(communicator).it;
+        return new rankmesh_communicator{it.within(c::duration_of(timeout_seconds))};
+    });
+}
+
+rankmesh_error rankmesh_communicator_is_on_device(const rankmesh_communicator* communicator,
+                                                  int* is_on_device) {
+    return guarded(__func__, [&] {
+        RANKMESH_GIVEN(is_on_device) = RANKMESH_GIVEN(communicator).it.space() == Space::device ? 1 : 0;
+    });
+}
+
+rankmesh_error rankmesh_communicator_host(const rankmesh_communicator* communicator,
+                                          rankmesh_communicator** host) {
+    return c::made(__func__, "host", host,
+                   [&] { return new rankmesh_communicator{RANKMESH_GIVEN(communicator).it.host()}; });
+}
+
+rankmesh_error rankmesh_communicator_on_stream(const rankmesh_communicator* communicator, void* stream,
+                                               rankmesh_communicator** own) {
+    return c::made(__func__, "own", own, [&] {
+        return new rankmesh_communicator{RANKMESH_GIVEN(communicator).it.on(Stream{stream})};
+    });
+}
+
+rankmesh_error rankmesh_pending_wait(rankmesh_pending* pending) {
+    return guarded(__func__, [&] { RANKMESH_GIVEN(pending).it.wait(); });
+}
+
+rankmesh_error rankmesh_pending_synchronize(rankmesh_pending* pending) {
+    return guarded(__func__, [&] { RANKMESH_GIVEN(pending).it.synchronize(); });
+}
+
+rankmesh_error rankmesh_pending_done(rankmesh_pending* pending, int* done) {
+    return guarded(__func__, [&] { RANKMESH_GIVEN(done) = RANKMESH_GIVEN(pending).it.done() ? 1 : 0; });
+}
+
+void rankmesh_pending_free(rankmesh_pending* pending) { delete pending; }
+
+void rankmesh_pending_abandon(rankmesh_pending* pending) { rankmesh::c::abandon(pending); }

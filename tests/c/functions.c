@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every function for C, used as a program in C uses it: program RANKS runs so many as threads, program
+   without an argument is one rank of the world that it was started in. Each rank checks what it gets by
+   counting. */
+#include <rankmesh/rankmesh.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 16 /* ranks */
+#define LENGTH 3
+
+#define CHECK(call)                                                                   \
+    do {                                                                              \
+        const int code = (call);                                                      \
+        if (code != 0) {                                                              \
+            fprintf(stderr, "%s:%d: %s is %d: %s\n", __FILE__, __LINE__, #call, code, \
+                    rankmesh_error_text());                                           \
+            return code;                                                              \
+        }                                                                             \
+    } while (0)
+#define EXPECT(condition)                                                                 \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+            return 100;                                                                   \
+        }                                                                                 \
+    } while (0)
+
+/* Element i of what a rank gives. */
+static int32_t mark(int rank, size_t i) { return 100 * rank + (int32_t)i; }
+
+static void give(int32_t* buffer, int rank, size_t count) {
+    for (size_t i = 0; i < count; ++i) buffer[i] = mark(rank, i);
+}
+
+/* Blocking calls leave the pending NULL, and there is nothing to wait for. */
+static int finish(rankmesh_pending* pending) {
+    int done = 0;
+    if (pending == NULL) return 0;
+    CHECK(rankmesh_pending_wait(pending));
+    CHECK(rankmesh_pending_wait(pending));
+    CHECK(rankmesh_pending_synchronize(pending));
+    CHECK(rankmesh_pending_done(pending, &done));
+    EXPECT(done);
+    rankmesh_pending_free(pending);
+    return 0;
+}
+
+struct group {
+    rankmesh_communicator* on;
+    int rank;
+    int size;
+    int root;
+    int started; /* whether the calls are started, or block */
+};
+
+#define RUN(call)                                                      \
+    do {                                                               \
+        rankmesh_pending* pending = NULL;                              \
+        rankmesh_pending** started = group->started ? &pending : NULL; \
+        CHECK(call);                                                   \
+        EXPECT((pending != NULL) == group->started);                   \
+        CHECK(finish(pending));                                        \
+    } while (0)
+
+static int check_reductions(const struct group* group) {
+    int32_t in[MOST * LENGTH], out[MOST * LENGTH];
+    const int n = group->size, r = group->rank;
+    double mean = r;
+
+    give(in, r, LENGTH);
+    RUN(rankmesh_all_reduce(group->on, in, out, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == 50 * n * (n - 1) + n * (int)i);
+    RUN(rankmesh_all_reduce(group->on, in, in, LENGTH, RANKMESH_I32, RANKMESH_MAX, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(in[i] == mark(n - 1, i));
+    RUN(rankmesh_all_reduce(group->on, &mean, &mean, 1, RANKMESH_F64, RANKMESH_MEAN, started));
+    EXPECT(mean == (n - 1) / 2.0);
+
+    give(in, r, LENGTH);
+    give(out, -1, LENGTH);
+    RUN(rankmesh_reduce(group->on, in, r == group->root ? out : NULL, LENGTH, RANKMESH_I32, RANKMESH_MIN,
+                        group->root, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(r == group->root ? 0 : -1, i));
+
+    RUN(rankmesh_scan(group->on, in, out, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == 50 * r * (r + 1) + (r + 1) * (int)i);
+
+    give(in, r, LENGTH * (size_t)n);
+    RUN(rankmesh_reduce_scatter(group->on, in, out, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
+    for (size_t i = 0; i < LENGTH; ++i)
+        EXPECT(out[i] == 50 * n * (n - 1) + n * (int)(i + LENGTH * (size_t)r));
+    RUN(rankmesh_reduce_scatter(group->on, in, in + LENGTH * r, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
+    EXPECT(memcmp(in + LENGTH * r, out, LENGTH * sizeof *out) == 0);
+    return 0;
+}
+
+static int check_moves(const struct group* group) {
+    int32_t in[MOST * LENGTH], out[MOST * LENGTH];
+    const int n = group->size, r = group->rank, root = group->root;
+
+    give(in, r, LENGTH);
+    RUN(rankmesh_broadcast(group->on, in, LENGTH, RANKMESH_I32, root, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(in[i] == mark(root, i));
+
+    give(in, r, LENGTH);
+    RUN(rankmesh_all_gather(group->on, in, out, LENGTH, RANKMESH_I32, started));
+    for (size_t i = 0; i < LENGTH * (size_t)n; ++i) EXPECT(out[i] == mark((int)(i / LENGTH), i % LENGTH));
+    memset(out, 0, sizeof out);
+    give(out + LENGTH * r, r, LENGTH);
+    RUN(rankmesh_all_gather(group->on, out + LENGTH * r, out, LENGTH, RANKMESH_I32, started));
+    for (size_t i = 0; i < LENGTH * (size_t)n; ++i) EXPECT(out[i] == mark((int)(i / LENGTH), i % LENGTH));
+
+    give(out, -1, LENGTH);
+    RUN(rankmesh_gather(group->on, in, r == root ? out : NULL, LENGTH, RANKMESH_I32, root, started));
+    for (size_t i = 0; r == root && i < LENGTH * (size_t)n; ++i)
+        EXPECT(out[i] == mark((int)(i / LENGTH), i % LENGTH));
+
+    give(in, r, LENGTH * (size_t)n);
+    RUN(rankmesh_scatter(group->on, r == root ? in : NULL, out, LENGTH, RANKMESH_I32, root, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(root, i + LENGTH * (size_t)r));
+
+    RUN(rankmesh_all_to_all(group->on, in, out, LENGTH, RANKMESH_I32, started));
+    for (size_t i = 0; i < LENGTH * (size_t)n; ++i)
+        EXPECT(out[i] == mark((int)(i / LENGTH), i % LENGTH + LENGTH * (size_t)r));
+
+    give(in, r, LENGTH);
+    RUN(rankmesh_shift(group->on, in, out, LENGTH, RANKMESH_I32, 1, RANKMESH_WRAP, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark((r + n - 1) % n, i));
+    give(out, -1, LENGTH);
+    RUN(rankmesh_shift(group->on, in, out, LENGTH, RANKMESH_I32, 1, RANKMESH_OPEN, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(r - 1, i));
+
+    RUN(rankmesh_barrier(group->on, started));
+    RUN(rankmesh_monitored_barrier(group->on, started));
+    return 0;
+}
+
+/* Group rank i gives i elements to an all_gather_v, and i + j to group rank j in an all_to_all_v. */
+static int check_lengths(const struct group* group) {
+    int32_t in[2 * MOST * MOST], out[2 * MOST * MOST];
+    size_t counts[MOST], own[MOST];
+    const int n = group->size, r = group->rank;
+    const int32_t* next = out;
+
+    for (int i = 0; i < n; ++i) {
+        counts[i] = (size_t)i;
+        own[i] = (size_t)(i + r);
+    }
+    give(in, r, sizeof in / sizeof *in);
+    RUN(rankmesh_all_gather_v(group->on, r > 0 ? in : NULL, out, counts, RANKMESH_I32, started));
+    for (int from = 0; from < n; ++from)
+        for (size_t i = 0; i < counts[from]; ++i) EXPECT(*next++ == mark(from, i));
+
+    RUN(rankmesh_all_to_all_v(group->on, in, own, out, own, RANKMESH_I32, started));
+    next = out;
+    for (int from = 0; from < n; ++from) {
+        size_t before = 0; /* what it gave to those before this one */
+        for (int to = 0; to < r; ++to) before += (size_t)(from + to);
+        for (size_t i = 0; i < own[from]; ++i) EXPECT(*next++ == mark(from, before + i));
+    }
+    return 0;
+}
+
+/* A ring, once by send_recv, once by messages of one batch; and from the first to the last. */
+static int check_messages(const struct group* group) {
+    int32_t in[LENGTH], out[LENGTH];
+    const int n = group->size, r = group->rank;
+    const int next = (r + 1) % n, last = (r + n - 1) % n;
+    rankmesh_message both[2];
+
+    give(in, r, LENGTH);
+    RUN(rankmesh_send_recv(group->on, in, LENGTH, next, out, LENGTH, last, RANKMESH_I32, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(last, i));
+
+    memset(out, 0, sizeof out);
+    both[0].sends = 1;
+    both[0].peer = next;
+    both[0].buffer = in;
+    both[1].sends = 0;
+    both[1].peer = last;
+    both[1].buffer = out;
+    both[0].count = both[1].count = LENGTH;
+    both[0].dtype = both[1].dtype = RANKMESH_I32;
+    RUN(rankmesh_batch(group->on, both, 2, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(last, i));
+    RUN(rankmesh_batch(group->on, NULL, 0, started));
+
+    if (n > 1 && r == 0) RUN(rankmesh_send(group->on, in, LENGTH, RANKMESH_I32, n - 1, started));
+    if (n > 1 && r == n - 1) {
+        RUN(rankmesh_recv(group->on, out, LENGTH, RANKMESH_I32, 0, started));
+        for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(0, i));
+    }
+    return 0;
+}
+
+static int check_operations(rankmesh_communicator* on) {
+    struct group group;
+    group.on = on;
+    CHECK(rankmesh_communicator_rank(on, &group.rank));
+    CHECK(rankmesh_communicator_size(on, &group.size));
+    group.root = group.size / 2;
+    for (group.started = 0; group.started <= 1; ++group.started) {
+        CHECK(check_reductions(&group));
+        CHECK(check_moves(&group));
+        CHECK(check_lengths(&group));
+        CHECK(check_messages(&group));
+    }
+    return 0;
+}
+
+/* What a communicator says of itself is what the mesh says of its group. */
+static int check_group(rankmesh_communicator* on, const rankmesh_mesh* mesh, int rank, const char* axes) {
+    int ranks[MOST], expected[MOST], own, size, other;
+    size_t count, expected_count, needed;
+    char label[100];
+    CHECK(rankmesh_mesh_group(mesh, rank, axes, expected, MOST, &expected_count));
+    CHECK(rankmesh_communicator_world_ranks(on, ranks, MOST, &count));
+    EXPECT(count == expected_count && memcmp(ranks, expected, count * sizeof *ranks) == 0);
+    CHECK(rankmesh_communicator_size(on, &size));
+    CHECK(rankmesh_communicator_rank(on, &own));
+    EXPECT(size == (int)count && ranks[own] == rank);
+    for (int i = 0; i < size; ++i) {
+        CHECK(rankmesh_communicator_world_rank(on, i, &other));
+        EXPECT(other == ranks[i]);
+        CHECK(rankmesh_communicator_group_rank(on, other, &other));
+        EXPECT(other == i);
+    }
+    CHECK(rankmesh_communicator_group_rank(on, 1000, &other));
+    EXPECT(other == RANKMESH_NO_RANK);
+    CHECK(rankmesh_communicator_label(on, label, sizeof label, &needed));
+    EXPECT(strlen(label) + 1 == needed && strstr(label, axes) != NULL);
+    return 0;
+}
+
+static int check_member(rankmesh_member* me, int rank, int world_size) {
+    rankmesh_mesh* mesh = NULL;
+    rankmesh_communicator *on = NULL, *own = NULL;
+    int indices[MOST], at, inside, other, expected, on_device;
+    size_t axes, count;
+    char name[32], prefix[100];
+
+    CHECK(rankmesh_member_inside(me, &inside));
+    EXPECT(inside);
+    CHECK(rankmesh_member_mesh(me, &mesh));
+    CHECK(rankmesh_mesh_size(mesh, &other));
+    EXPECT(other == world_size);
+    CHECK(rankmesh_mesh_axis_count(mesh, &axes));
+    CHECK(rankmesh_member_coord(me, indices, MOST, &count));
+    EXPECT(count == axes);
+    CHECK(rankmesh_member_rank_at(me, indices, count, &other));
+    EXPECT(other == rank);
+    for (size_t a = 0; a < axes; ++a) {
+        CHECK(rankmesh_mesh_axis_name(mesh, a, name, sizeof name, NULL));
+        CHECK(rankmesh_member_at(me, name, &at));
+        EXPECT(at == indices[a]);
+        CHECK(rankmesh_member_neighbor(me, name, 1, RANKMESH_OPEN, &other));
+        CHECK(rankmesh_mesh_neighbor(mesh, rank, name, 1, RANKMESH_OPEN, &expected));
+        EXPECT(other == expected);
+        CHECK(rankmesh_member_on(me, name, &on));
+        CHECK(check_group(on, mesh, rank, name));
+        CHECK(check_operations(on));
+        CHECK(rankmesh_communicator_within(on, 50, &own));
+        CHECK(check_group(own, mesh, rank, name));
+        rankmesh_communicator_free(own);
+        CHECK(rankmesh_communicator_host(on, &own));
+        CHECK(rankmesh_communicator_is_on_device(own, &on_device));
+        EXPECT(!on_device);
+        rankmesh_communicator_free(own);
+        EXPECT(rankmesh_communicator_on_stream(on, NULL, &own) == RANKMESH_USAGE_ERROR && own == NULL);
+        rankmesh_communicator_free(on);
+    }
+    CHECK(rankmesh_member_prefix(me, prefix, sizeof prefix, NULL));
+    EXPECT(prefix[0] == '[');
+    rankmesh_mesh_free(mesh);
+    return 0;
+}
+
+/* Two meshes with all that a declaration can say. */
+static int check_plan(rankmesh_world* world, int rank, int size) {
+    const int ends[] = {0, -1};
+    int placed[MOST];
+    const rankmesh_axes over[] = {{"tp,dp", NULL, 0}, {"dp", "gather", 20}};
+    const rankmesh_pick picks[] = {{"dp", ends, 2, "ends"}};
+    rankmesh_declaration plan[2];
+    rankmesh_member *me = NULL, *dense = NULL, *turned = NULL;
+    rankmesh_communicator* on = NULL;
+    int other;
+
+    memset(plan, 0, sizeof plan);
+    plan[0].name = "dense";
+    plan[0].mesh = size % 2 == 0 ? "dp=* tp=2" : "dp=* tp=1";
+    plan[0].over = over;
+    plan[0].over_count = 2;
+    plan[0].picks = picks;
+    plan[0].pick_count = 1;
+    plan[0].local = "node";
+    plan[0].timeout_seconds = 30;
+    for (int i = 0; i < size; ++i) placed[i] = size - 1 - i;
+    plan[1].name = "turned";
+    plan[1].mesh = "a=* b=1";
+    plan[1].axes = "a";
+    plan[1].placed = placed;
+    plan[1].placed_count = (size_t)size;
+    plan[1].lazy = 1;
+    CHECK(rankmesh_world_join(world, plan, 2, &me));
+    CHECK(rankmesh_member_in(me, "dense", &dense));
+    CHECK(rankmesh_member_in(me, "turned", &turned));
+    rankmesh_member_free(me);
+
+    CHECK(check_member(dense, rank, size));
+    CHECK(rankmesh_member_on(dense, "dp,tp", &on));
+    CHECK(check_operations(on));
+    rankmesh_communicator_free(on);
+    CHECK(rankmesh_member_on(dense, "gather", &on));
+    CHECK(check_operations(on));
+    rankmesh_communicator_free(on);
+    CHECK(rankmesh_member_on(dense, "node", &on));
+    CHECK(check_operations(on));
+    rankmesh_communicator_free(on);
+    CHECK(rankmesh_member_find(dense, "ends", &on));
+    if (on != NULL) CHECK(check_operations(on));
+    rankmesh_communicator_free(on);
+
+    CHECK(rankmesh_member_find(turned, "b", &on));
+    EXPECT(on == NULL);
+    if (size > 1) EXPECT(rankmesh_member_on(turned, "a", &on) == RANKMESH_USAGE_ERROR && on == NULL);
+    CHECK(rankmesh_member_prepare(turned, "a"));
+    CHECK(rankmesh_member_on(turned, "a", &on));
+    CHECK(rankmesh_communicator_rank(on, &other));
+    EXPECT(other == size - 1 - rank);
+    CHECK(check_operations(on));
+    rankmesh_communicator_free(on);
+    rankmesh_member_free(turned);
+    rankmesh_member_free(dense);
+    return 0;
+}
+
+static int program(rankmesh_world* world, void* engine) {
+    int rank, size, local_rank, local_size, own, count = 0, ranks[MOST];
+    char name[100];
+    rankmesh_world* sub = NULL;
+    CHECK(rankmesh_world_rank(world, &rank));
+    CHECK(rankmesh_world_size(world, &size));
+    EXPECT(size <= MOST);
+    CHECK(rankmesh_world_local_rank(world, &local_rank));
+    CHECK(rankmesh_world_local_size(world, &local_size));
+    EXPECT(local_rank < local_size && local_size <= size);
+    CHECK(rankmesh_world_host(world, name, sizeof name, NULL));
+    EXPECT(name[0] != '\0');
+    CHECK(rankmesh_world_engine(world, name, sizeof name, NULL));
+    if (engine != NULL) EXPECT(strcmp(name, engine) == 0);
+    CHECK(check_plan(world, rank, size));
+
+    /* Ranks of one parity, turned round, are a world of their own. */
+    for (int other = size - 1; other >= 0; --other)
+        if (other % 2 == rank % 2) ranks[count++] = other;
+    CHECK(rankmesh_world_sub(world, ranks, (size_t)count, &sub));
+    CHECK(rankmesh_world_rank(sub, &own));
+    EXPECT(ranks[own] == rank);
+    CHECK(check_plan(sub, own, count));
+    rankmesh_world_free(sub);
+    return 0;
+}
+
+int main(int argc, char** argv) {
+    rankmesh_world* world = NULL;
+    rankmesh_world_options options;
+    int code, rank;
+    memset(&options, 0, sizeof options);
+    options.timeout_seconds = 40;
+    if (argc > 1) {
+        code = rankmesh_threads_run(atoi(argv[1]), program, "threads", &options);
+        if (code != 0) fprintf(stderr, "%d: %s\n", code, rankmesh_error_text());
+        return code;
+    }
+    CHECK(rankmesh_world_from_environment(&options, &world));
+    CHECK(rankmesh_world_rank(world, &rank));
+    code = program(world, NULL);
+    if (code == 0) printf("rank %d is right\n", rank);
+    if (code == 0)
+        rankmesh_world_free(world);
+    else
+        rankmesh_world_abandon(world);
+    return code;
+}
