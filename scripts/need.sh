@@ -1,3 +1,14 @@
+# leave_out SENTENCE: says what is left out, and goes on; in CI (CI=true) nothing may be, and it ends the script.
+left_out=()
+leave_out() {
+    left_out+=("$1")
+    if [ "${CI:-}" = true ]; then
+        echo "error: $1; in CI nothing is left out" >&2
+        exit 1
+    fi
+    echo "$1"
+}
+
 # need PACKAGE...: installs the Debian packages that are missing, as root or with sudo; otherwise it says how, and goes on.
 need() {
     local missing=() package
@@ -12,7 +23,7 @@ need() {
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
-            echo "missing packages; to install them: apt-get install ${missing[*]}"
+            leave_out "missing packages; to install them: apt-get install ${missing[*]}"
             return 0
         fi
         as_root=(sudo -n)
@@ -20,11 +31,52 @@ need() {
     echo "installing ${missing[*]}"
     "${as_root[@]}" apt-get update -qq &&
         "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
-            >/dev/null || echo "could not install ${missing[*]}; going on with what is there"
+            >/dev/null || leave_out "could not install ${missing[*]}; going on with what is there"
 }
 
 build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev libpmix-dev pkg-config)
 test_packages=(libgtest-dev librapidcheck-dev libdlpack-dev libbenchmark-dev clang-16 libclang-rt-16-dev libmpich-dev mpich redis-server slurm-wlm munge iproute2 util-linux)
+
+# What NCCL's headers need, as Python wheels, in the versions that were tried.
+nvidia_wheels=(nvidia-nccl-cu13==2.32.3 nvidia-cuda-runtime==13.5.37 nvidia-cuda-crt==13.5.37 nvidia-cuda-cccl==13.3.5.0.6)
+
+# has_nccl FOLDER...: true if NCCL's headers, of 2.28.9 or later, and CUDA's compile from these folders or the system's.
+has_nccl() {
+    g++ "${@/#/-I}" -x c++ -fsyntax-only - 2>/dev/null <<'END'
+#include <cuda_runtime.h>
+#include <nccl.h>
+#if NCCL_VERSION_CODE < 22809
+#error too old
+#endif
+END
+}
+
+# find_nccl FOLDER: makes `nccl_settings` what CMake must be told of NCCL's and CUDA's headers: nothing where a toolkit or the
+# system has them, else those of the wheels, which are fetched into FOLDER once.
+find_nccl() {
+    local folder=$1 cuda=${CUDA_HOME:-${CUDA_PATH:-/usr/local/cuda}}/include
+    local nccl=$folder/nvidia/nccl/include runtime=$folder/nvidia/cu13/include
+    nccl_settings=()
+    ! has_nccl "$cuda" || return 0
+    nccl_settings=("-DRANKMESH_NCCL_INCLUDE=$nccl" "-DRANKMESH_CUDA_INCLUDE=$runtime")
+    ! has_nccl "$nccl" "$runtime" || return 0
+    python3 -m pip --version >/dev/null 2>&1 || need python3-pip
+    echo "fetching the headers of ${nvidia_wheels[*]}"
+    mkdir -p "$folder"
+    if python3 -m pip download -q --no-deps --only-binary :all: -d "$folder" "${nvidia_wheels[@]}" >"$folder/log" 2>&1 &&
+        python3 - "$folder"/*.whl >>"$folder/log" 2>&1 <<'END' && has_nccl "$nccl" "$runtime"; then
+import os, sys, zipfile
+for wheel in sys.argv[1:]:
+    with zipfile.ZipFile(wheel) as opened:
+        names = [name for name in opened.namelist() if "/include/" in name and "/include/cccl/" not in name]
+        opened.extractall(os.path.dirname(wheel), names)
+    os.remove(wheel)
+END
+        return 0
+    fi
+    nccl_settings=()
+    leave_out "no NCCL engine: there is no nccl.h of 2.28.9 or later with cuda_runtime.h, nor could python3 -m pip fetch them ($(tail -n 1 "$folder/log"))"
+}
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# usage: need.sh SCRIPT: what scripts/need.sh cannot get is named and left out, but in CI it ends the script.
+set -euo pipefail
+script=$1
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+
+fail() {
+    echo "$1"
+    exit 1
+}
+# under CI COMMAND...: what the command says in a shell with the script, whose python3 has no pip, and whose apt has nothing.
+under() {
+    local ci=$1
+    shift
+    PATH="$work:$PATH" CI=$ci CUDA_HOME=$work bash -euc '. "$0"; "$@"; echo "goes on, left out: ${left_out[*]}"' "$script" "$@" 2>&1
+}
+for name in python3 apt-get sudo; do
+    printf '#!/bin/sh\nexit 1\n' >"$work/$name"
+    chmod +x "$work/$name"
+done
+
+said=$(under "" leave_out "no such thing") || fail "what is left out ends the script: $said"
+[[ $said == *"goes on, left out: no such thing" ]] || fail "what is left out is not told: $said"
+! said=$(under true leave_out "no such thing") || fail "CI goes on: $said"
+[[ $said == "error: no such thing; in CI nothing is left out" ]] || fail "CI says: $said"
+
+! under true need no-such-package >/dev/null || fail "CI goes on without a package"
+
+# An NCCL that is too old is none, one that is not serves.
+printf '' >"$work/cuda_runtime.h"
+echo '#define NCCL_VERSION_CODE 22703' >"$work/nccl.h"
+! under "" has_nccl "$work" >/dev/null || fail "NCCL 2.27.3 is taken"
+echo '#define NCCL_VERSION_CODE 22809' >"$work/nccl.h"
+under "" has_nccl "$work" >/dev/null || fail "NCCL 2.28.9 is not taken"
+
+if ! under "" has_nccl "$work/none" >/dev/null; then
+    said=$(under "" find_nccl "$work/wheels") || fail "without NCCL's headers nothing goes on: $said"
+    [[ $said == *"goes on, left out: "*"no NCCL engine: there is no nccl.h of 2.28.9 or later"* ]] || fail "NCCL is left out unseen: $said"
+    ! said=$(under true find_nccl "$work/wheels") || fail "CI goes on without NCCL: $said"
+fi
