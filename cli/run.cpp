@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/engine/nccl.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/engine/world.hpp>
 
@@ -26,8 +29,15 @@ using Clock = std::chrono::steady_clock;
 
 struct Arguments : Common {
     std::string engine;
+    std::string device;  // "nccl", or "" for buffers of the host
     std::size_t bytes = 256 * 1024;
     double timeout = 60;
+};
+
+/// No rank has the device that was asked for: all of them throw it alike.
+class NoDevice : public Error {
+public:
+    using Error::Error;
 };
 
 /// One line of the table: an operation on all groups along one set of axes, over all ranks.
@@ -104,12 +114,14 @@ Plan plan_for(const Topology& topology, const std::vector<std::vector<std::strin
     return {mesh, {.name = "world"}};
 }
 
-/// Runs every operation on every set of axes; every rank of the world calls it, and all return the same rows.
-std::vector<Row> verify_all(World& world, const Arguments& arguments, const Topology& topology) {
+/// Runs every operation on every set of axes, on devices where there are any; every rank of the world calls
+/// it, and all return the same rows.
+std::vector<Row> verify_all(World& world, const nccl::World* devices, const Arguments& arguments,
+                            const Topology& topology) {
     const auto mesh = std::visit([](const auto& given) { return mesh_of(given); }, topology);
     const auto sets = sets_of(mesh);
     auto member = world.join(plan_for(topology, sets));
-    auto all = member["world"].on("world");
+    auto all = member["world"].on("world").host();
     // Ranks that were started with other words would bring buffers of other lengths.
     auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes),
                                                    -static_cast<std::int64_t>(arguments.bytes)};
@@ -133,7 +145,7 @@ std::vector<Row> verify_all(World& world, const Arguments& arguments, const Topo
             progress.at(rows.size(), operation_names()[which], label);
             auto verified = Verified{.operation = operation_names()[which]};
             try {
-                if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes);
+                if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes, devices);
             } catch (const std::bad_alloc&) {
                 throw EngineFailure(
                     fmt::format("buffers of {} bytes for every rank could not be had; give fewer --bytes",
@@ -173,11 +185,10 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
     auto failed = std::size_t{0};
     for (const auto& row : rows) failed += row.verified.wrong == 0 ? 0 : 1;
     if (arguments.json) {
-        auto out = nlohmann::ordered_json{{"mesh", text},
-                                          {"engine", world.engine()},
-                                          {"world", world.size()},
-                                          {"ok", failed == 0},
-                                          {"rows", {}}};
+        auto out =
+            nlohmann::ordered_json{{"mesh", text},          {"engine", world.engine()}, {"device", nullptr},
+                                   {"world", world.size()}, {"ok", failed == 0},        {"rows", {}}};
+        if (!arguments.device.empty()) out["device"] = arguments.device;
         for (const auto& row : rows)
             out["rows"].push_back({{"axes", row.axes},
                                    {"groups", row.groups},
@@ -188,7 +199,8 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
                                    {"wrong", row.verified.wrong}});
         output.print("{}\n", out.dump());
     } else {
-        output.print("{} on {}: {} {}{}\n\n", text, world.engine(), world.size(),
+        output.print("{} on {}{}: {} {}{}\n\n", text, world.engine(),
+                     arguments.device.empty() ? "" : " with " + arguments.device, world.size(),
                      world.engine() == "threads" ? "thread" : "process",
                      world.size() == 1             ? ""
                      : world.engine() == "threads" ? "s"
@@ -211,8 +223,17 @@ int run_in(World& world, Arguments arguments, Output& output) {
     arguments.world = world.size();
     arguments.world_source = world.engine() == "threads" ? "there are" : "the launcher started";
     const auto topology = arguments.topology();
+    auto devices = std::optional<nccl::World>{};
+    try {
+        if (!arguments.device.empty()) devices.emplace(world);
+    } catch (const NotBuilt& error) {
+        throw NoDevice(error.what());
+    } catch (const EngineFailure& error) {
+        throw NoDevice(error.what());
+    }
     const auto begin = Clock::now();
-    const auto rows = verify_all(world, arguments, topology);
+    const auto rows =
+        verify_all(devices ? *devices : world, devices ? &*devices : nullptr, arguments, topology);
     const auto seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (world.rank() != 0) {
         for (const auto& row : rows)
@@ -239,6 +260,9 @@ int run_launched(const Arguments& arguments, Output& output) {
     } catch (const Disagreement& disagreement) {
         if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", disagreement.what());
         return 2;
+    } catch (const NoDevice& missing) {
+        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", missing.what());
+        return 1;
     }
 }
 
@@ -264,7 +288,12 @@ int run_threads(Arguments arguments, Output& output) {
     return result;
 }
 
-int run(const Arguments& arguments, Output& output) {
+int run(Arguments arguments, Output& output) {
+    const auto* device = std::getenv("RANKMESH_DEVICE");
+    if (arguments.device.empty() && device) arguments.device = device;
+    if (!arguments.device.empty() && arguments.device != "nccl")
+        throw UsageError(fmt::format("no engine for devices is named '{}'{}; there is 'nccl'",
+                                     arguments.device, did_you_mean(arguments.device, {"nccl"})));
     const auto* chosen = std::getenv("RANKMESH_ENGINE");
     const auto engine = !arguments.engine.empty() ? arguments.engine : std::string(chosen ? chosen : "");
     const auto alone = !announced_size() && (engine.empty() || engine == "threads");
@@ -282,13 +311,16 @@ Subcommand add_run(CLI::App& command) {
                    "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, gloo with "
                    "RANKMESH_STORE or under srun --mpi=pmix, else threads")
         ->type_name("ENGINE");
+    app.add_option("--device", arguments->device,
+                   "nccl, beside the engine, for buffers on GPUs; else RANKMESH_DEVICE, else none")
+        ->type_name("ENGINE");
     app.add_option("--bytes", arguments->bytes, "of a rank's buffer in timed calls")
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
         ->type_name("N");
     app.add_option("--timeout", arguments->timeout, "seconds that any one call may take")
         ->check(CLI::Range(0.001, 86400.0))
         ->type_name("S");
-    app.footer("Example:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'");
+    app.footer("Examples:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n  rankmesh run 'dp=8' --device nccl");
     return {&app, [arguments](Output& output) { return run(*arguments, output); }};
 }
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
+
+#include <rankmesh/engine/nccl_array.hpp>
 
 namespace rankmesh::cli {
 namespace {
@@ -62,40 +65,74 @@ bool is_wide_out(Which which) {
            which == all_to_all_v;
 }
 
+/// Elements where the communicator works: here, or on a device with a copy of them here.
+template <class T>
+class Elements {
+public:
+    Elements(std::size_t size, const nccl::World* devices) : here(size) {
+        if (devices) there_.emplace(*devices, size);
+    }
+    Memory<T> memory() {
+        return there_ ? there_->memory() : Memory<T>(here.data(), here.size(), Space::host);
+    }
+    /// Brings what is here to the device, or what is there back.
+    void put() {
+        if (there_) there_->copy_from(here);
+    }
+    void get() {
+        if (there_) there_->copy_to(here);
+    }
+
+    std::vector<T> here;
+
+private:
+    std::optional<nccl::Array<T>> there_;
+};
+
 /// One operation with buffers of one type.
 template <class T>
 class Trial {
 public:
-    Trial(Communicator& on, const Facts& facts, Which which, std::size_t count)
-        : on_(on), facts_(facts), which_(which), count_(count) {
-        const auto n = static_cast<std::size_t>(facts.size);
-        in_.resize(count * (is_wide_in(which) ? n : 1));
-        out_.resize(count * (is_wide_out(which) ? n : 1));
-        counts_.assign(n, count);
-        for (std::size_t i = 0; i < in_.size(); ++i)
-            in_[i] = static_cast<T>(facts.from(facts.me) + Facts::at(i));
+    Trial(Communicator& on, const Facts& facts, Which which, std::size_t count, const nccl::World* devices)
+        : on_(on),
+          facts_(facts),
+          which_(which),
+          count_(count),
+          in_(count * (is_wide_in(which) ? static_cast<std::size_t>(facts.size) : 1), devices),
+          out_(count * (is_wide_out(which) ? static_cast<std::size_t>(facts.size) : 1), devices),
+          counts_(static_cast<std::size_t>(facts.size), count) {
+        for (std::size_t i = 0; i < in_.here.size(); ++i)
+            in_.here[i] = static_cast<T>(facts.from(facts.me) + Facts::at(i));
+        in_.put();
     }
 
+    /// Before each run: a broadcast is in place; everywhere else no right value is there before the call.
+    void prepare() {
+        if (which_ == broadcast)
+            out_.here = in_.here;
+        else
+            std::ranges::fill(out_.here, static_cast<T>(-1));
+        out_.put();
+    }
     void run() { perform(false).wait(); }
-    void start_and_wait() { perform(true).wait(); }
+    void run_started() { perform(true).synchronize(); }
     /// How many elements are wrong.
-    std::int64_t wrong() const {
+    std::int64_t wrong() {
+        if (on_.space() == Space::device) on_.start_barrier().synchronize();  // throws what has failed there
+        out_.get();
         if (which_ == barrier || (which_ == all_reduce_mean && !std::is_floating_point_v<T>)) return 0;
         auto wrong = std::int64_t{0};
-        for (std::size_t i = 0; i < out_.size(); ++i) wrong += out_[i] == expected(i) ? 0 : 1;
+        for (std::size_t i = 0; i < out_.here.size(); ++i) wrong += out_.here[i] == expected(i) ? 0 : 1;
         return wrong;
     }
     std::size_t bytes() const {
-        return which_ == barrier ? 0 : std::max(in_.size(), out_.size()) * sizeof(T);
+        return which_ == barrier ? 0 : std::max(in_.here.size(), out_.here.size()) * sizeof(T);
     }
 
 private:
     Pending perform(bool start) {
-        // A broadcast is in place; everywhere else no right value is there before the call.
-        if (which_ == broadcast)
-            out_ = in_;
-        else
-            std::ranges::fill(out_, static_cast<T>(-1));
+        const auto in = in_.memory();
+        const auto out = out_.memory();
         switch (which_) {
             case all_reduce_sum:
                 return reduced(rankmesh::sum, start);
@@ -107,52 +144,52 @@ private:
                 if constexpr (std::is_floating_point_v<T>) return reduced(rankmesh::mean, start);
                 break;
             case reduce:
-                if (start) return on_.start_reduce(in_, out_, rankmesh::sum, last());
-                on_.reduce(in_, out_, rankmesh::sum, last());
+                if (start) return on_.start_reduce(in, out, rankmesh::sum, last());
+                on_.reduce(in, out, rankmesh::sum, last());
                 break;
             case scan:
-                if (start) return on_.start_scan(in_, out_);
-                on_.scan(in_, out_);
+                if (start) return on_.start_scan(in, out);
+                on_.scan(in, out);
                 break;
             case reduce_scatter:
-                if (start) return on_.start_reduce_scatter(in_, out_);
-                on_.reduce_scatter(in_, out_);
+                if (start) return on_.start_reduce_scatter(in, out);
+                on_.reduce_scatter(in, out);
                 break;
             case broadcast:
-                if (start) return on_.start_broadcast(out_, last());
-                on_.broadcast(out_, last());
+                if (start) return on_.start_broadcast(out, last());
+                on_.broadcast(out, last());
                 break;
             case all_gather:
-                if (start) return on_.start_all_gather(in_, out_);
-                on_.all_gather(in_, out_);
+                if (start) return on_.start_all_gather(in, out);
+                on_.all_gather(in, out);
                 break;
             case all_gather_v:
-                if (start) return on_.start_all_gather_v(in_, out_, counts_);
-                on_.all_gather_v(in_, out_, counts_);
+                if (start) return on_.start_all_gather_v(in, out, counts_);
+                on_.all_gather_v(in, out, counts_);
                 break;
             case gather:
-                if (start) return on_.start_gather(in_, out_, last());
-                on_.gather(in_, out_, last());
+                if (start) return on_.start_gather(in, out, last());
+                on_.gather(in, out, last());
                 break;
             case scatter:
-                if (start) return on_.start_scatter(in_, out_, last());
-                on_.scatter(in_, out_, last());
+                if (start) return on_.start_scatter(in, out, last());
+                on_.scatter(in, out, last());
                 break;
             case all_to_all:
-                if (start) return on_.start_all_to_all(in_, out_);
-                on_.all_to_all(in_, out_);
+                if (start) return on_.start_all_to_all(in, out);
+                on_.all_to_all(in, out);
                 break;
             case all_to_all_v:
-                if (start) return on_.start_all_to_all_v(in_, counts_, out_, counts_);
-                on_.all_to_all_v(in_, counts_, out_, counts_);
+                if (start) return on_.start_all_to_all_v(in, counts_, out, counts_);
+                on_.all_to_all_v(in, counts_, out, counts_);
                 break;
             case shift:
-                if (start) return on_.start_shift(in_, out_);
-                on_.shift(in_, out_);
+                if (start) return on_.start_shift(in, out);
+                on_.shift(in, out);
                 break;
             case send_recv:
-                if (start) return on_.start_send_recv(in_, before(), out_, after());
-                on_.send_recv(in_, before(), out_, after());
+                if (start) return on_.start_send_recv(in, before(), out, after());
+                on_.send_recv(in, before(), out, after());
                 break;
             case barrier:
                 if (start) return on_.start_barrier();
@@ -163,8 +200,8 @@ private:
     }
     template <class R>
     Pending reduced(R reduction, bool start) {
-        if (start) return on_.start_all_reduce(in_, out_, reduction);
-        on_.all_reduce(in_, out_, reduction);
+        if (start) return on_.start_all_reduce(in_.memory(), out_.memory(), reduction);
+        on_.all_reduce(in_.memory(), out_.memory(), reduction);
         return {};
     }
     int last() const { return facts_.size - 1; }
@@ -221,17 +258,19 @@ private:
     const Facts& facts_;
     Which which_;
     std::size_t count_;
-    std::vector<T> in_;
-    std::vector<T> out_;
+    Elements<T> in_;
+    Elements<T> out_;
     std::vector<std::size_t> counts_;
 };
 
 template <class T>
-std::int64_t check(Communicator& on, const Facts& facts, Which which) {
-    auto trial = Trial<T>(on, facts, which, 5);
+std::int64_t check(Communicator& on, const Facts& facts, Which which, const nccl::World* devices) {
+    auto trial = Trial<T>(on, facts, which, 5, devices);
+    trial.prepare();
     trial.run();
-    auto wrong = trial.wrong();
-    trial.start_and_wait();
+    const auto wrong = trial.wrong();
+    trial.prepare();
+    trial.run_started();
     return wrong + trial.wrong();
 }
 
@@ -245,23 +284,30 @@ const std::vector<std::string_view>& operation_names() {
     return names;
 }
 
-Verified verify(Communicator& on, int which, std::size_t bytes) {
+Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::World* devices) {
     const auto operation = static_cast<Which>(which);
     const auto facts = Facts(on);
-    auto wrong = check<std::int32_t>(on, facts, operation) + check<std::int64_t>(on, facts, operation) +
-                 check<float>(on, facts, operation) + check<double>(on, facts, operation);
+    auto wrong = check<std::int32_t>(on, facts, operation, devices) +
+                 check<std::int64_t>(on, facts, operation, devices) +
+                 check<float>(on, facts, operation, devices) + check<double>(on, facts, operation, devices);
 
     const auto wide = is_wide_in(operation) || is_wide_out(operation);
     const auto parts = wide ? static_cast<std::size_t>(facts.size) : 1;
-    auto trial = Trial<float>(on, facts, operation, std::max<std::size_t>(1, bytes / sizeof(float) / parts));
-    trial.run();  // the first call pays for connecting
+    auto trial =
+        Trial<float>(on, facts, operation, std::max<std::size_t>(1, bytes / sizeof(float) / parts), devices);
+    auto host = on.host();
+    // The first call, which is not timed, pays for connecting.
     constexpr auto calls = 3;
     auto seconds = 0.0;
-    for (int i = 0; i < calls; ++i) {
-        on.barrier();
+    for (int i = 0; i <= calls; ++i) {
+        trial.prepare();
+        host.barrier();
         const auto begin = Clock::now();
-        trial.run();
-        seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+        if (devices)
+            trial.run_started();
+        else
+            trial.run();
+        if (i > 0) seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     }
     wrong += trial.wrong();
     return {.operation = operation_names()[static_cast<std::size_t>(which)],

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <rankmesh/engine/communicator.hpp>
+#include <rankmesh/engine/nccl.hpp>
 
 namespace rankmesh::cli {
 
@@ -23,7 +24,8 @@ const std::vector<std::string_view>& operation_names();
 /// Runs operation number `which` on `on` and compares every element with what the ranks of the group say it
 /// must be.
 ///
-/// Each type once blocking and once started with few elements, then f32 with about `bytes` bytes, timed.
-Verified verify(Communicator& on, int which, std::size_t bytes);
+/// Each type once blocking and once started with few elements, then f32 with about `bytes` bytes, timed. With
+/// `devices` the buffers lie on this rank's device, and what is timed ends when the device has done it.
+Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::World* devices);
 
 }  // namespace rankmesh::cli

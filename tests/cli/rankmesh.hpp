@@ -16,7 +16,7 @@ namespace rankmesh::tests {
 inline const std::string clean =
     "unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_STEP_NUM_TASKS "
     "RANK "
-    "WORLD_SIZE RANKMESH_WORLD_SIZE NO_COLOR COLUMNS; export TERM=xterm; ";
+    "WORLD_SIZE RANKMESH_WORLD_SIZE RANKMESH_DEVICE NO_COLOR COLUMNS; export TERM=xterm; ";
 inline const std::string command = "'" RANKMESH_COMMAND "' ";
 
 inline support::Outcome rankmesh(const std::string& words, const std::string& environment = "") {

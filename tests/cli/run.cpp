@@ -3,7 +3,9 @@
 
 #include <set>
 
+#include <rankmesh/engine/gloo.hpp>
 #include <rankmesh/engine/mpi.hpp>
+#include <rankmesh/engine/nccl.hpp>
 
 #include "cli/rankmesh.hpp"
 
@@ -12,8 +14,9 @@ namespace {
 
 constexpr auto operations = 17;
 
-support::Outcome under_mpirun(int ranks, const std::string& words) {
-    return support::run(clean + "export " RANKMESH_ENVIRONMENT "; timeout -k 5 60 " RANKMESH_MPIRUN " -n " +
+support::Outcome under_mpirun(int ranks, const std::string& words, const std::string& environment = "") {
+    return support::run(clean + environment +
+                        "export " RANKMESH_ENVIRONMENT "; timeout -k 5 60 " RANKMESH_MPIRUN " -n " +
                         std::to_string(ranks) + " " RANKMESH_MPIEXEC_FLAGS " " + command + words);
 }
 
@@ -87,6 +90,104 @@ TEST(RunSubcommand, AMeshThatDoesNotFitTheJobIsSaidOnce) {
     const auto first = outcome.output.find(text);
     ASSERT_NE(first, std::string::npos) << outcome.output;
     EXPECT_EQ(outcome.output.find(text, first + 1), std::string::npos) << outcome.output;
+}
+
+namespace {
+
+/// As on a machine of so many devices, where the fake NCCL stands for the real one.
+std::string with_devices(int count) {
+    return "export LD_LIBRARY_PATH='" RANKMESH_FAKE_NCCL "' FAKE_DEVICES=" + std::to_string(count) + "; ";
+}
+
+void expect_all_ok_with_devices(const nlohmann::json& json, const std::string& engine) {
+    EXPECT_EQ(json["ok"], true);
+    EXPECT_EQ(json["engine"], engine);
+    EXPECT_EQ(json["device"], "nccl");
+    EXPECT_EQ(json["rows"].size() % operations, 0u);
+    EXPECT_GT(json["rows"].size(), 0u);
+    for (const auto& row : json["rows"]) EXPECT_EQ(row["wrong"], 0) << row.dump();
+}
+
+}  // namespace
+
+TEST(RunSubcommand, VerifiesEveryOperationOnDevices) {
+    if (!nccl::is_built()) GTEST_SKIP() << "built without NCCL";
+    for (const auto* text : {"dp=1", "dp=3", "dp=2 tp=2", "pp=2 dp=1 tp=3", "a=2 b=2 @[3,1,2,0]"}) {
+        SCOPED_TRACE(text);
+        const auto words = "run --json --bytes 100 '" + std::string(text) + "'";
+        expect_all_ok_with_devices(json_of(words + " --device nccl", with_devices(8)), "threads");
+    }
+    const auto words = "run --json --bytes 8 dp=2";
+    expect_all_ok_with_devices(json_of(words, with_devices(8) + "export RANKMESH_DEVICE=nccl;"), "threads");
+    EXPECT_EQ(json_of(words, with_devices(8))["device"], nullptr);
+    const auto outcome = rankmesh("run 'dp=2 tp=2' --device nccl --bytes 64 2>/dev/null", with_devices(8));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_TRUE(outcome.output.starts_with("dp=2 tp=2 on threads with nccl: 4 threads\n")) << outcome.output;
+}
+
+TEST(RunSubcommand, TheOperationsOnDevicesAreThoseOfNccl) {
+    if (!nccl::is_built()) GTEST_SKIP() << "built without NCCL";
+    for (const auto* call :
+         {"ncclAllReduce", "ncclReduceScatter", "ncclBroadcast", "ncclAllGather", "ncclSend"}) {
+        const auto outcome =
+            rankmesh("run dp=2 --device nccl --bytes 64", with_devices(2) + "export FAKE_FAIL=" + call + ";");
+        EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+        EXPECT_NE(outcome.output.find("rankmesh: "), std::string::npos) << outcome.output;
+        EXPECT_NE(outcome.output.find(call), std::string::npos) << outcome.output;
+    }
+}
+
+TEST(RunSubcommand, VerifiesOnDevicesBesideEveryEngineOfProcesses) {
+    if (!nccl::is_built() || !mpi::is_built()) GTEST_SKIP() << "built without NCCL, or without MPI";
+    auto engines = std::vector<std::string>{"mpi"};
+    if (gloo::is_built() && RANKMESH_HAS_PMIX) engines.push_back("gloo");
+    for (const auto& engine : engines) {
+        SCOPED_TRACE(engine);
+        const auto outcome = under_mpirun(
+            4, "run 'dp=2 tp=2' --bytes 64 --json --device nccl --engine " + engine, with_devices(4));
+        ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+        expect_all_ok_with_devices(nlohmann::json::parse(outcome.output.substr(outcome.output.find('{'))),
+                                   engine);
+    }
+}
+
+TEST(RunSubcommand, ADeviceThatIsNotThereIsSaidOnceInWords) {
+    auto outcome = rankmesh("run dp=2 --device ncll");
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.output,
+              "rankmesh: no engine for devices is named 'ncll'; did you mean 'nccl'?; there is 'nccl'\n");
+    if (!nccl::is_built()) {
+        outcome = rankmesh("run dp=2 --device nccl");
+        EXPECT_EQ(outcome.exit_code, 1);
+        EXPECT_TRUE(
+            outcome.output.starts_with("rankmesh: this build of rankmesh has no NCCL; configure with "))
+            << outcome.output;
+        return;
+    }
+    const auto words = std::string("run dp=2 --bytes 8 --device nccl");
+    struct Case {
+        std::string environment;
+        std::string text;
+    };
+    for (const auto& [environment, text] :
+         {Case{with_devices(0),
+               "no NVIDIA GPU that this process can use; see nvidia-smi and CUDA_VISIBLE_DEVICES\n"},
+          Case{with_devices(8) + "export FAKE_DRIVER=0;",
+               "no NVIDIA driver, or one too old for this CUDA runtime, which reports: "},
+          Case{with_devices(8) + "export FAKE_NCCL_VERSION=22705;",
+               "libnccl.so.2 is NCCL 2.27.5; 2.28.0 or later is needed\n"},
+          Case{"export LD_LIBRARY_PATH=/nonexistent;", ""}}) {
+        SCOPED_TRACE(environment);
+        outcome = rankmesh(words, environment);
+        EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+        EXPECT_TRUE(outcome.output.starts_with("rankmesh: " + text)) << outcome.output;
+        if (!mpi::is_built()) continue;
+        outcome = under_mpirun(2, words, environment);
+        EXPECT_NE(outcome.exit_code, 0) << outcome.output;
+        const auto first = outcome.output.find("rankmesh: " + text);
+        EXPECT_NE(first, std::string::npos) << outcome.output;
+        EXPECT_EQ(outcome.output.find("rankmesh: ", first + 1), std::string::npos) << outcome.output;
+    }
 }
 
 }  // namespace rankmesh::tests

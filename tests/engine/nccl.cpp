@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <numeric>
 
+#include <rankmesh/engine/nccl_array.hpp>
 #include <rankmesh/interop/nccl.hpp>
 
 #include "device_operations.hpp"
@@ -103,6 +105,33 @@ TEST(Nccl, WhatIsStartedGoesOnBesideItsStreamUntilThatWaits) {
         gate.count_down();
         later.synchronize();
         EXPECT_EQ(x.values(), std::vector<float>(3, 20));
+    });
+}
+
+TEST(Nccl, AnArrayHoldsWhatIsCopiedToItAndWhatCollectivesMakeOfIt) {
+    for (auto size : {1, 2, 4})
+        on_devices(size, [](nccl::World& world) {
+            auto dp = world.join({{"dp", rest}}).on("dp");
+            for (const auto count : {0u, 1u, 1000u}) {
+                auto values = std::vector<double>(count);
+                std::iota(values.begin(), values.end(), world.rank());
+                auto array = nccl::Array<double>(world, count);
+                array.copy_from(values);
+                dp.all_reduce(array.memory());
+                auto sums = std::vector<double>(count);
+                array.copy_to(sums);
+                dp.host().all_reduce(values);
+                EXPECT_EQ(sums, values);
+            }
+        });
+    on_devices(1, [](nccl::World& world) {
+        auto array = nccl::Array<int>(world, 3);
+        auto two = std::vector<int>(2);
+        const auto text = "an array of 3 elements on device 0 was given 2 on the host; both must be equal";
+        EXPECT_EQ(text_of<UsageError>([&] { array.copy_from(two); }), text);
+        EXPECT_EQ(text_of<UsageError>([&] { array.copy_to(two); }), text);
+        EXPECT_EQ(text_of<EngineFailure>([&] { nccl::Array<char>(world, std::size_t{1} << 50); }),
+                  "CUDA reports 'out of memory' in cudaMalloc of 1125899906842624 bytes on device 0");
     });
 }
 

@@ -51,6 +51,7 @@ Cuda load_cuda() {
     library.find(cuda.free, "cudaFree");
     library.find(cuda.malloc_async, "cudaMallocAsync");
     library.find(cuda.free_async, "cudaFreeAsync");
+    library.find(cuda.memcpy, "cudaMemcpy");
     library.find(cuda.memcpy_async, "cudaMemcpyAsync");
     library.find(cuda.memset_async, "cudaMemsetAsync");
     library.find(cuda.priority_range, "cudaDeviceGetStreamPriorityRange");

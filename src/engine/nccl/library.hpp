@@ -20,6 +20,7 @@ struct Cuda {
     cudaError_t (*free)(void*);
     cudaError_t (*malloc_async)(void**, std::size_t, cudaStream_t);
     cudaError_t (*free_async)(void*, cudaStream_t);
+    cudaError_t (*memcpy)(void*, const void*, std::size_t, cudaMemcpyKind);
     cudaError_t (*memcpy_async)(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t);
     cudaError_t (*memset_async)(void*, int, std::size_t, cudaStream_t);
     cudaError_t (*priority_range)(int*, int*);

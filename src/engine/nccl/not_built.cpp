@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/engine/nccl.hpp>
+#include <rankmesh/engine/nccl_array.hpp>
 
 namespace rankmesh::nccl {
 namespace {
@@ -19,3 +19,11 @@ World::World(const rankmesh::World&, const Options&) : rankmesh::World(nullptr) 
 int World::device() const { throw_not_built(); }
 
 }  // namespace rankmesh::nccl
+
+namespace rankmesh::detail {
+
+std::shared_ptr<void> allocate_on_device(int, std::size_t) { nccl::throw_not_built(); }
+void copy_to_device(int, void*, const void*, std::size_t) { nccl::throw_not_built(); }
+void copy_to_host(int, void*, const void*, std::size_t) { nccl::throw_not_built(); }
+
+}  // namespace rankmesh::detail
