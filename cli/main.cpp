@@ -5,7 +5,7 @@
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
-#include <rankmesh/engine/mpi.hpp>
+#include <rankmesh/engine/built.hpp>
 
 #include "output.hpp"
 #include "subcommand.hpp"
@@ -30,7 +30,10 @@ public:
 };
 
 std::string version_text() {
-    return fmt::format("rankmesh {} (engines: threads{})", RANKMESH_VERSION, mpi::is_built() ? ", mpi" : "");
+    auto engines = std::vector<std::string>{};
+    for (const auto& [name, library] : built_engines())
+        engines.push_back(library.empty() ? name : fmt::format("{} ({})", name, library));
+    return fmt::format("rankmesh {}\nengines: {}", RANKMESH_VERSION, fmt::join(engines, ", "));
 }
 
 /// The word `--` says that no options follow.
@@ -82,7 +85,7 @@ int run(int argc, char** argv, Output& output) {
     auto command =
         CLI::App("The process topology of a large parallel job: draw it, ask it, run it.", "rankmesh");
     command.formatter(std::make_shared<Help>());
-    command.set_version_flag("--version", version_text(), "print the version");
+    command.set_version_flag("--version", version_text, "print the version, and the engines of this build");
     command.set_help_flag("-h,--help", "print this");
     command.allow_extras();
     command.footer(

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <regex>
+
+#include <rankmesh/engine/gloo.hpp>
+#include <rankmesh/engine/mpi.hpp>
+#include <rankmesh/engine/nccl.hpp>
+
 #include "rankmesh.hpp"
 
 namespace rankmesh::tests {
@@ -68,7 +74,15 @@ TEST(UsageError, SaysWhatDoesNotFit) {
 
 TEST(Command, HelpsAndTellsItsVersion) {
     const auto version = rankmesh("--version");
-    EXPECT_TRUE(version.output.starts_with("rankmesh " RANKMESH_VERSION)) << version.output;
+    const auto of = [](bool built, const std::string& text) { return built ? ", " + text : std::string{}; };
+    const auto number = std::string("v?[0-9]+([.][0-9a-z]+)+");
+    const auto expected = std::regex("rankmesh " RANKMESH_VERSION "\nengines: threads" +
+                                     of(mpi::is_built(), "mpi [(].*" + number + "[)]") +
+                                     of(gloo::is_built(), "gloo [(]Gloo " + number + "[)]") +
+                                     of(RANKMESH_HAS_REDIS, "redis [(]hiredis " + number + "[)]") +
+                                     of(RANKMESH_HAS_PMIX, "pmix [(]PMIx " + number + "[)]") +
+                                     of(nccl::is_built(), "nccl [(]NCCL " + number + "[)]") + "\n");
+    EXPECT_TRUE(std::regex_match(version.output, expected)) << version.output;
     EXPECT_EQ(version.exit_code, 0);
     for (const auto* words :
          {"--help", "-h", "show --help", "rank --help", "groups -h", "check -h", "env --help"}) {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/gloo.hpp>
 
+#include "engine/libraries.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 
 namespace rankmesh {
 
 bool detail::has_rendezvous() { return false; }
+
+std::string detail::gloo_library() { return {}; }
+std::string detail::redis_library() { return {}; }
+std::string detail::pmix_library() { return {}; }
 
 namespace gloo {
 

@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/mpi.hpp>
 
+#include <algorithm>
+
 #include <rankmesh/engine/launcher.hpp>
 
+#include "engine/libraries.hpp"
 #include "engine/mpi/world.hpp"
+
+std::string rankmesh::detail::mpi_library() {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    auto length = 0;
+    MPI_Get_library_version(text, &length);
+    // `Open MPI v4.1.4, package: ...`, or `MPICH Version:\t4.0.2` and more lines.
+    auto name = std::string(text, static_cast<std::size_t>(length));
+    name.resize(std::min(name.find_first_of(",\n"), name.size()));
+    std::ranges::replace(name, '\t', ' ');
+    return name;
+}
 
 namespace rankmesh::mpi {
 namespace {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/mpi.hpp>
 
+#include "engine/libraries.hpp"
+
+std::string rankmesh::detail::mpi_library() { return {}; }
+
 namespace rankmesh::mpi {
 
 bool is_built() { return false; }

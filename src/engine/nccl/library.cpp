@@ -7,6 +7,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/libraries.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -137,5 +139,7 @@ int Libraries::devices() const {
 }
 
 std::string nccl_version_text(int code) { return cat(code / 10000, ".", code / 100 % 100, ".", code % 100); }
+
+std::string nccl_library() { return cat("NCCL ", nccl_version_text(NCCL_VERSION_CODE)); }
 
 }  // namespace rankmesh::detail

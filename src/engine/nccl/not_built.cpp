@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/nccl_array.hpp>
 
+#include "engine/libraries.hpp"
+
+std::string rankmesh::detail::nccl_library() { return {}; }
+
 namespace rankmesh::nccl {
 namespace {
 

@@ -12,6 +12,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/libraries.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -192,6 +194,10 @@ std::shared_ptr<PmixClient> PmixClient::of_process() {
     }
     client = std::make_shared<ConnectedClient>(self, size, neighbours);
     return client;
+}
+
+std::string pmix_library() {
+    return cat("PMIx ", PMIX_VERSION_MAJOR, ".", PMIX_VERSION_MINOR, ".", PMIX_VERSION_RELEASE);
 }
 
 }  // namespace rankmesh::detail

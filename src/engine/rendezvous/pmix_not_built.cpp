@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/libraries.hpp"
 #include "engine/rendezvous/pmix_client.hpp"
 
 namespace rankmesh::detail {
@@ -6,5 +7,7 @@ namespace rankmesh::detail {
 bool PmixClient::is_built() { return false; }
 
 std::shared_ptr<PmixClient> PmixClient::of_process() { return nullptr; }
+
+std::string pmix_library() { return {}; }
 
 }  // namespace rankmesh::detail

@@ -19,6 +19,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/libraries.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -147,5 +149,7 @@ std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Comma
     }
     return replies;
 }
+
+std::string redis_library() { return cat("hiredis ", HIREDIS_MAJOR, ".", HIREDIS_MINOR, ".", HIREDIS_PATCH); }
 
 }  // namespace rankmesh::detail

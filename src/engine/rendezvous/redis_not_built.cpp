@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/core/error.hpp>
 
+#include "engine/libraries.hpp"
 #include "engine/rendezvous/redis_store.hpp"
 
 namespace rankmesh::detail {
@@ -10,5 +11,7 @@ std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string&) {
                        "'; configure with -DRANKMESH_REDIS=ON where libhiredis-dev is installed, or name a "
                        "folder that all processes see"));
 }
+
+std::string redis_library() { return {}; }
 
 }  // namespace rankmesh::detail
