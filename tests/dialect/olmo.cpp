@@ -277,9 +277,10 @@ TEST(Olmo, ReplicasFollowFromTheNodes) {
     EXPECT_EQ(neither.get_replicate_and_shard_degree(8, 3), std::pair(3, 2)) << "the whole part";
     EXPECT_EQ(get_num_nodes({.num_nodes = 3, .local_world_size = 2}, 8), 3);
     EXPECT_EQ(get_num_nodes({.local_world_size = 2}, 8), 4);
-    EXPECT_EQ(get_num_nodes({}, 1), 1);
     EXPECT_EQ(error_of([] { get_num_nodes({}, 8); }),
               "the number of nodes of a world of 8 ranks is not known; give NUM_NODES or LOCAL_WORLD_SIZE");
+    EXPECT_EQ(error_of([] { get_num_nodes({}, 1); }),
+              "the number of nodes of a world of 1 rank is not known; give NUM_NODES or LOCAL_WORLD_SIZE");
     EXPECT_EQ(to_string(olmo::mesh(hsdp({}, {}, {.tp = {{2}}}), 16, {.local_world_size = 4})),
               "dp_replicate=4 dp_shard=2 tp=2");
     threads::run(2, [](World& world) {

@@ -213,6 +213,7 @@ Json pp_stage_ids(const Case& test) {
 std::vector<Fault> faults(const Case&, std::string_view type, std::string_view message) {
     const auto says = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
     if (type == "ZeroDivisionError" || type == "UnboundLocalError") return {Fault::sizes};
+    if (type == "KeyError" && says("LOCAL_WORLD_SIZE")) return {Fault::missing};
     if (type == "KeyError") return {Fault::unknown, Fault::argument};  // an unknown name, or another order
     if (type == "IndexError") return {Fault::out_of_range};
     if (type == "ValueError") return {Fault::unknown};

@@ -48,9 +48,9 @@ int get_num_nodes(const Environment& environment, int world_size) {
     if (environment.num_nodes) return *environment.num_nodes;
     if (environment.local_world_size)
         return quotient(world_size, *environment.local_world_size, "LOCAL_WORLD_SIZE");
-    if (world_size == 1) return 1;
-    throw Error(Fault::missing, cat("the number of nodes of a world of ", world_size,
-                                    " ranks is not known; give NUM_NODES or LOCAL_WORLD_SIZE"));
+    throw Error(Fault::missing,
+                cat("the number of nodes of a world of ", world_size, world_size == 1 ? " rank" : " ranks",
+                    " is not known; give NUM_NODES or LOCAL_WORLD_SIZE"));
 }
 
 DataParallelType data_parallel_type(std::string_view name) {

@@ -21,9 +21,9 @@ struct Environment {
 /// `world` on this host.
 Environment environment_of(const World& world);
 
-/// NUM_NODES, else the whole part of the world over LOCAL_WORLD_SIZE; 1 for one process that knows neither.
+/// NUM_NODES, else the whole part of the world over LOCAL_WORLD_SIZE.
 ///
-/// Throws dialect::Error for several that know neither.
+/// Throws dialect::Error where neither is known, as the original does (KeyError) in a world of any size.
 int get_num_nodes(const Environment& environment, int world_size);
 
 /// fsdp and ddp give the same mesh; hsdp shards within replicas.
