@@ -120,7 +120,7 @@ void local_ranks(rankmesh::World& world) {
 
 void two_meshes(rankmesh::World& world) {
     auto me = world.join({{.name = "train", .mesh = {{"dp", 2}, {"tp", 2}}, .partial = true},
-                          {.name = "rollout", .mesh = rankmesh::Mesh{{"tp", 4}}.shifted(4), .partial = true},
+                          {.name = "rollout", .mesh = rankmesh::MeshSpec::parse("tp=* @4"), .partial = true},
                           {.name = "all", .mesh = {{"world", rankmesh::rest}}}});
 
     auto weights = std::vector<float>(4, static_cast<float>(me.rank()));

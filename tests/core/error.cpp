@@ -99,8 +99,21 @@ TEST(UsageError, OfTheRestSaysWhatWasKnown) {
                   MeshSpec{{"dp", rest, 4}};
               }),
               "axis 'dp' has stride 4 beside a size '*'; give all sizes, or no strides");
+    EXPECT_EQ(
+        refusal([] { (void)Mesh::parse("dp=* tp=2 @4", 9); }),
+        "mesh dp=* tp=2 @4 does not fit a world of 9: the known sizes make 2, which does not divide the "
+        "5 ranks from 4 on");
+    EXPECT_EQ(refusal([] { (void)Mesh::parse("dp=* tp=2 @4", 4); }),
+              "mesh dp=* tp=2 @4 does not fit a world of 4: no rank is left from 4 on");
     EXPECT_EQ(refusal_of("dp=* tp=2 @4"),
-              "mesh dp=* tp=2 @4 gives an offset beside a size '*'; give all sizes");
+              "mesh dp=* tp=2 @4 has size '*' and no world size is known; give a number, or the number of "
+              "ranks");
+    EXPECT_EQ(refusal([] {
+                  (void)MeshSpec{{"dp", rest}}.shifted(-1);
+              }),
+              refusal([] {
+                  (void)Mesh{{"dp", 1}}.shifted(-1);
+              }));
     EXPECT_EQ(refusal_of("dp=* m=(2,2):(8,1)"),
               "mesh dp=* m=(2,2):(8,1) gives strides beside a size '*'; give all sizes, or no strides");
 }

@@ -13,6 +13,7 @@ namespace {
 static_assert(MeshSpec{{"dp", rest}, {"tp", 2}}.resolve(8) == Mesh{{"dp", 4}, {"tp", 2}});
 static_assert(MeshSpec{{"dp", 4}}.resolve() == Mesh{{"dp", 4}});
 static_assert(MeshSpec::parse("dp=* tp=2").has_rest() && !MeshSpec::parse("dp=4 tp=2").has_rest());
+static_assert(MeshSpec::parse("dp=* tp=2 @4").resolve(8) == Mesh::parse("dp=2 tp=2 @4"));
 
 RC_GTEST_PROP(MeshSpec, GivesTheRestWhateverTheWorldLeavesOver, ()) {
     const auto sizes = *rc::gen::container<std::vector<int>>(4, rc::gen::inRange(1, 9));
@@ -36,6 +37,16 @@ RC_GTEST_PROP(MeshSpec, GivesTheRestWhateverTheWorldLeavesOver, ()) {
     RC_ASSERT_THROWS_AS(spec.resolve(0), UsageError);
     RC_ASSERT_THROWS_AS(spec.resolve(-world), UsageError);
     RC_ASSERT_THROWS_AS(spec.resolve(), UsageError);
+
+    const auto offset = *rc::gen::inRange(0, 100);
+    const auto later = spec.shifted(offset);
+    RC_ASSERT(later.resolve(world + offset) == Mesh(closed).shifted(offset));
+    RC_ASSERT(later.resolve(world + offset).extent() == world + offset);
+    RC_ASSERT(MeshSpec::parse(to_string(later)) == later);
+    RC_ASSERT((later == spec) == (offset == 0));
+    for (int other = 0; other <= offset; ++other) RC_ASSERT_THROWS_AS(later.resolve(other), UsageError);
+    for (int other = world - known + 1; other < world; ++other)
+        RC_ASSERT_THROWS_AS(later.resolve(other + offset), UsageError);
 }
 
 TEST(MeshSpec, MadeOfAMeshIsThatMeshInEveryWorld) {
@@ -53,7 +64,8 @@ TEST(MeshSpec, MadeOfAMeshIsThatMeshInEveryWorld) {
 TEST(MeshSpec, PrintsTheRestAsAStar) {
     auto out = std::ostringstream{};
     out << MeshSpec{{"pp", 2}, {"dp", rest}, {"tp", 1}};
-    EXPECT_EQ(out.str(), "pp=2 dp=* tp=1");
+    out << "; " << MeshSpec{{"dp", rest}}.shifted(4) << "; " << MeshSpec::parse("dp=*, @0");
+    EXPECT_EQ(out.str(), "pp=2 dp=* tp=1; dp=* @4; dp=*");
 }
 
 }  // namespace

@@ -218,13 +218,13 @@ TEST(Conformance, TwoMeshesOfOneWorldSendToEachOtherByTheirCoordinates) {
             // Players stand from the last rank down, if the declaration says so.
             auto placed = std::vector<int>{};
             for (int p = 0; p < players && backwards; ++p) placed.push_back(n - 1 - p);
-            auto me = world.join({{.name = "all"},
-                                  {.name = "trainer", .mesh = {{"dp", trainers}}, .partial = true},
-                                  {.name = "rollout",
-                                   .mesh = backwards ? MeshSpec{{"tp", players}}
-                                                     : MeshSpec(Mesh{{"tp", players}}.shifted(trainers)),
-                                   .placed = placed,
-                                   .partial = true}});
+            auto me = world.join(
+                {{.name = "all"},
+                 {.name = "trainer", .mesh = {{"dp", trainers}}, .partial = true},
+                 {.name = "rollout",
+                  .mesh = backwards ? MeshSpec{{"tp", players}} : MeshSpec{{"tp", rest}}.shifted(trainers),
+                  .placed = placed,
+                  .partial = true}});
             EXPECT_EQ(me.meshes(), (std::vector<std::string>{"all", "trainer", "rollout"}));
             const auto trains = world.rank() < trainers;
             EXPECT_EQ(me["trainer"].inside(), trains);
@@ -259,6 +259,36 @@ TEST(Conformance, TwoMeshesOfOneWorldSendToEachOtherByTheirCoordinates) {
             }
             EXPECT_EQ(own.group_rank_of(trains ? n - 1 : 0), std::nullopt);
         }
+    });
+}
+
+TEST(Conformance, TheRestFromAnOffsetOnIsWhatTheRanksBeforeItLeave) {
+    on_every_rank([](World& world) {
+        const auto n = world.size();
+        for (int offset = 0; offset < n; ++offset) {
+            const auto left = n - offset;
+            const auto tp = left % 2 == 0 ? 2 : 1;
+            const auto spec = MeshSpec{{"dp", rest}, {"tp", tp}}.shifted(offset);
+            auto me = world.join(spec, {.partial = true});
+            EXPECT_EQ(me.mesh(), (Mesh{{"dp", left / tp}, {"tp", tp}}.shifted(offset)));
+            EXPECT_EQ(me.inside(), world.rank() >= offset);
+            if (me.inside()) {
+                EXPECT_EQ(me.at("dp"), (world.rank() - offset) / tp);
+                auto dp = me.on("dp");
+                EXPECT_EQ(dp.world_ranks().back(), n - tp + me.at("tp"));
+                check_all<float>(dp, world.rank(), 3);
+            }
+            if (offset > 0) {
+                EXPECT_EQ(
+                    text_of<UsageError>([&] { world.join(spec); }),
+                    detail::cat("mesh ", to_string(spec.resolve(n)), " covers ", left, " of the world's ", n,
+                                " ranks; say .partial = true to leave ranks out"));
+            }
+        }
+        const auto beyond = MeshSpec{{"dp", rest}}.shifted(n);
+        EXPECT_EQ(text_of<UsageError>([&] { world.join(beyond, {.partial = true}); }),
+                  detail::cat("mesh dp=* @", n, " does not fit a world of ", n, ": no rank is left from ", n,
+                              " on"));
     });
 }
 

@@ -13,8 +13,11 @@ namespace rankmesh {
 /// world.
 ///
 /// Law: a MeshSpec made of a Mesh resolves to that Mesh in every world.
+/// Law: `spec.shifted(k).resolve(n + k) == spec.resolve(n).shifted(k)` where a size is the rest.
 ///
 ///     MeshSpec{{"dp", rest}, {"tp", 2}}.resolve(8) == Mesh{{"dp", 4}, {"tp", 2}}
+/// With an offset it is the rest of the ranks from there on, and the mesh ends with the world:
+///     MeshSpec::parse("dp=* tp=2 @4").resolve(8) == Mesh::parse("dp=2 tp=2 @4")
 class MeshSpec {
 public:
     /// Throws what Mesh throws, and UsageError if two sizes are `rest`, or strides are given beside one.
@@ -26,18 +29,26 @@ public:
     /// Reads what Mesh::parse reads, where one size may be `*`.
     static constexpr MeshSpec parse(std::string_view text);
 
+    /// The same mesh `by` ranks further on; a rest is then that of the ranks from its offset on.
+    ///
+    ///     MeshSpec{{"tp", rest}}.shifted(4).resolve(8) == Mesh{{"tp", 4}}.shifted(4)
+    constexpr MeshSpec shifted(int by) const {
+        auto moved = *this;
+        moved.mesh_ = mesh_.shifted(by);
+        return moved;
+    }
+
     /// True if one size is the rest.
     constexpr bool has_rest() const { return rest_ >= 0; }
 
-    /// The mesh in a world of `world` ranks; throws UsageError if the known sizes do not divide it.
+    /// The mesh in a world of `world` ranks; throws UsageError if the known sizes do not divide it, or what
+    /// is left of it from the offset on.
     constexpr Mesh resolve(int world) const {
         if (!has_rest()) return mesh_;
         const auto known = mesh_.size();
-        if (world < 1 || world % known != 0)
-            throw UsageError(detail::cat("mesh ", to_text(), " does not fit a world of ", world,
-                                         ": the known sizes make ", known, ", which does not divide ",
-                                         world));
-        return with_rest(world / known);
+        const auto offset = mesh_.offset();
+        if (world <= offset || (world - offset) % known != 0) throw_does_not_fit(world);
+        return with_rest((world - offset) / known);
     }
     /// The mesh; throws UsageError if one size is the rest.
     constexpr Mesh resolve() const {
@@ -87,11 +98,13 @@ private:
         for (int a = 0; a < mesh_.axis_count(); ++a)
             axes[static_cast<std::size_t>(a)] = {mesh_.name(AxisId{a}),
                                                  a == rest_ ? size : mesh_.size(AxisId{a})};
-        return Mesh(std::span<const Axis>(axes.data(), static_cast<std::size_t>(mesh_.axis_count())));
+        return Mesh(std::span<const Axis>(axes.data(), static_cast<std::size_t>(mesh_.axis_count())))
+            .shifted(mesh_.offset());
     }
+    [[noreturn]] void throw_does_not_fit(int world) const;
     std::string to_text() const;
 
-    Mesh mesh_;
+    Mesh mesh_;  // size 1 where the rest is
     int rest_ = -1;
 };
 
@@ -110,11 +123,9 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
     auto count = std::size_t{0};
     auto layouts = false;
     auto offset = 0;
-    auto has_offset = false;  // g++ 12 believes an optional here uninitialised
     for (reader.blanks(); !reader.done(); reader.separator()) {
         if (reader.accept("@")) {
             offset = reader.number();
-            has_offset = true;
             break;
         }
         if (count == entries.size()) break;  // Mesh says that these are too many
@@ -144,11 +155,7 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
     const auto listed = std::span<const Axis>(axes.data(), count);
     if (!layouts) {
         const auto spec = MeshSpec(listed);
-        if (!has_offset) return spec;
-        if (spec.has_rest())
-            throw UsageError(
-                detail::cat("mesh ", text, " gives an offset beside a size '*'; give all sizes"));
-        return spec.mesh_.shifted(offset);
+        return offset == 0 ? spec : spec.shifted(offset);
     }
     detail::checked_product(listed);
     auto mesh = Mesh(Mesh::Unfinished{});
@@ -182,7 +189,20 @@ inline std::string MeshSpec::to_text() const {
         else
             detail::append(out, mesh_.size(AxisId{a}));
     }
+    if (mesh_.offset() != 0) detail::append(out, detail::cat(" @", mesh_.offset()));
     return out;
+}
+
+inline void MeshSpec::throw_does_not_fit(int world) const {
+    const auto known = mesh_.size();
+    const auto offset = mesh_.offset();
+    const auto refused = detail::cat("mesh ", to_text(), " does not fit a world of ", world);
+    if (offset > 0 && world <= offset)
+        throw UsageError(detail::cat(refused, ": no rank is left from ", offset, " on"));
+    throw UsageError(detail::cat(refused, ": the known sizes make ", known, ", which does not divide ",
+                                 offset == 0
+                                     ? detail::cat(world)
+                                     : detail::cat("the ", world - offset, " ranks from ", offset, " on")));
 }
 
 inline std::ostream& operator<<(std::ostream& out, const MeshSpec& spec) { return out << to_string(spec); }

@@ -32,7 +32,8 @@ Mesh fit(const Declaration& declaration, int world) {
     }
     if (mesh.size() < world && !declaration.partial)
         throw UsageError(cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world,
-                             " ranks; make a size '*', or say .partial = true to leave ranks out"));
+                             " ranks; ", declaration.mesh.has_rest() ? "" : "make a size '*', or ",
+                             "say .partial = true to leave ranks out"));
     return mesh;
 }
 
