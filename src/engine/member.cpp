@@ -29,15 +29,75 @@ std::string quoted(std::span<const std::string_view> names) {
     return text;
 }
 
+/// `which` is the rest of `member["`.
+[[noreturn]] void throw_several(const MemberState& state, std::string_view which) {
+    auto names = std::string{};
+    for (const auto& mesh_entry : state.mesh_entries)
+        detail::append(names, cat(names.empty() ? "'" : ", '", mesh_entry.mesh.name, "'"));
+    throw UsageError(cat("the plan has ", state.mesh_entries.size(), " meshes (", names,
+                         "); say which, as in member[\"", which));
+}
+
 /// The place that a question is about; throws UsageError where the plan has several.
 MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh) {
     if (!state) throw UsageError("this member was moved from");
     if (mesh >= 0) return state->mesh_entries[static_cast<std::size_t>(mesh)];
-    auto names = std::string{};
-    for (const auto& mesh_entry : state->mesh_entries)
-        detail::append(names, cat(names.empty() ? "'" : ", '", mesh_entry.mesh.name, "'"));
-    throw UsageError(cat("the plan has ", state->mesh_entries.size(), " meshes (", names,
-                         "); say which, as in member[\"", state->mesh_entries.front().mesh.name, "\"]"));
+    throw_several(*state, cat(state->mesh_entries.front().mesh.name, "\"]"));
+}
+
+/// The group entry of the ranks on one host, if that is what the name stands for; null otherwise.
+const MeshEntry::GroupEntry* local_group_entry(const MeshEntry& mesh_entry, std::string_view name) {
+    for (const auto& group_entry : mesh_entry.group_entries)
+        if (group_entry.item.local && group_entry.item.name == name) return &group_entry;
+    return nullptr;
+}
+
+/// True if a mesh answers for indices along `name`: its axis, or its local ranks.
+bool has_index(const MeshEntry& mesh_entry, std::string_view name) {
+    return mesh_entry.mesh.mesh.find(name) || local_group_entry(mesh_entry, name);
+}
+
+/// True if a mesh may have a communicator of that name: of an axis, a pick, a separate channel or local
+/// ranks.
+bool has_communicator(const MeshEntry& mesh_entry, std::string_view name) {
+    const auto is_named = [&](const MeshEntry::GroupEntry& group_entry) {
+        return group_entry.item.name == name;
+    };
+    return mesh_entry.mesh.mesh.find(name) ||
+           (!name.empty() && std::ranges::any_of(mesh_entry.group_entries, is_named));
+}
+
+/// The place that a question about `names` is about; throws UsageError where it has not what another mesh of
+/// the plan `has`. `call` gives the question, to be asked of that one.
+template <class Has, class Call>
+MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh,
+                         std::span<const std::string_view> names, Has has, Call call) {
+    const auto has_all = [&](const MeshEntry& mesh_entry) {
+        return std::ranges::all_of(names, [&](auto name) { return has(mesh_entry, name); });
+    };
+    if (state && mesh < 0)
+        for (const auto& mesh_entry : state->mesh_entries)
+            if (has_all(mesh_entry)) throw_several(*state, cat(mesh_entry.mesh.name, "\"].", call()));
+    auto& mesh_entry = mesh_entry_of(state, mesh);
+    for (auto name : names) {
+        if (has(mesh_entry, name)) continue;
+        for (const auto& other : state->mesh_entries)
+            if (has(other, name))
+                throw UsageError(
+                    cat("mesh '", mesh_entry.mesh.name, "' (", mesh_entry.mesh.text, ") has no ",
+                        other.mesh.mesh.find(name) ? "axis" : "pick, separate channel or local ranks", " '",
+                        name, "'; mesh '", other.mesh.name, "' has it",
+                        has_all(other) ? cat(": member[\"", other.mesh.name, "\"].", call()) : ""));
+        break;  // no mesh has it
+    }
+    return mesh_entry;
+}
+
+/// The same for `call("axis")`, which asks for indices along it; `more` stands behind the axis.
+MeshEntry& place_along(const std::shared_ptr<MemberState>& state, int mesh, std::string_view axis,
+                       std::string_view call, std::string_view more = {}) {
+    return mesh_entry_of(state, mesh, std::span(&axis, 1), has_index,
+                         [&] { return cat(call, "(\"", axis, "\"", more, ")"); });
 }
 
 int inside_of(const std::shared_ptr<MemberState>& state, const MeshEntry& mesh_entry) {
@@ -65,13 +125,6 @@ MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std
     for (auto name : names) axes.insert(mesh.axis(name));
     for (auto& group_entry : mesh_entry.group_entries)
         if (group_entry.item.axes == axes && group_entry.item.name.empty()) return &group_entry;
-    return nullptr;
-}
-
-/// The group entry of the ranks on one host, if that is what the name stands for; null otherwise.
-const MeshEntry::GroupEntry* local_group_entry(const MeshEntry& mesh_entry, std::string_view name) {
-    for (const auto& group_entry : mesh_entry.group_entries)
-        if (group_entry.item.local && group_entry.item.name == name) return &group_entry;
     return nullptr;
 }
 
@@ -161,19 +214,19 @@ Coordinate Member::coord() const {
 }
 
 int Member::at(std::string_view axis) const {
-    const auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    const auto& mesh_entry = place_along(state_, mesh_, axis, "at");
     if (const auto* group_entry = local_group_entry(mesh_entry, axis); group_entry && inside())
         return group_entry->group_rank;
     return mesh_entry.mesh.mesh.index(inside_of(state_, mesh_entry), axis);
 }
 
 bool Member::is_last(std::string_view axis) const {
-    const auto* group_entry = local_group_entry(mesh_entry_of(state_, mesh_), axis);
+    const auto* group_entry = local_group_entry(place_along(state_, mesh_, axis, "is_last"), axis);
     return at(axis) == (group_entry && inside() ? group_entry->label->ranks.size() : mesh().size(axis)) - 1;
 }
 
 std::optional<int> Member::neighbor(std::string_view axis, int by, Edge edge) const {
-    const auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    const auto& mesh_entry = place_along(state_, mesh_, axis, "neighbor", ", ...");
     if (const auto* group_entry = local_group_entry(mesh_entry, axis); group_entry && inside()) {
         const auto& ranks = group_entry->label->ranks;
         const auto next = detail::shifted(group_entry->group_rank, by, ranks.size(), edge);
@@ -185,7 +238,8 @@ std::optional<int> Member::neighbor(std::string_view axis, int by, Edge edge) co
 }
 
 Communicator Member::on(std::span<const std::string_view> names) const {
-    auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    auto& mesh_entry =
+        mesh_entry_of(state_, mesh_, names, has_communicator, [&] { return cat("on(", quoted(names), ")"); });
     const auto& group_entry = declared(mesh_entry, names);
     const auto mesh_position = inside_of(state_, mesh_entry);
     if (!group_entry.label) {
@@ -203,13 +257,16 @@ Communicator Member::on(std::span<const std::string_view> names) const {
 }
 
 std::optional<Communicator> Member::find(std::span<const std::string_view> names) const {
-    const auto* group_entry = group_entry_of(mesh_entry_of(state_, mesh_), names);
+    auto& mesh_entry = mesh_entry_of(state_, mesh_, names, has_communicator,
+                                     [&] { return cat("find(", quoted(names), ")"); });
+    const auto* group_entry = group_entry_of(mesh_entry, names);
     if (!group_entry || !group_entry->state) return std::nullopt;
     return Communicator(group_entry->state);
 }
 
 void Member::prepare(std::span<const std::string_view> names) const {
-    auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    auto& mesh_entry = mesh_entry_of(state_, mesh_, names, has_communicator,
+                                     [&] { return cat("prepare(", quoted(names), ")"); });
     auto& group_entry = declared(mesh_entry, names);
     if (!group_entry.label || group_entry.state) return;
     const auto use = detail::WorldState::Use(*state_->world);
@@ -218,7 +275,12 @@ void Member::prepare(std::span<const std::string_view> names) const {
 }
 
 int Member::rank_at(const Coordinate& coordinate) const {
-    const auto& mesh_entry = mesh_entry_of(state_, mesh_);
+    auto names = std::vector<std::string_view>{};
+    for (int i = 0; i < coordinate.size(); ++i) names.push_back(coordinate.name(i));
+    const auto has = [](const MeshEntry& mesh_entry, std::string_view name) {
+        return mesh_entry.mesh.mesh.find(name).has_value();
+    };
+    const auto& mesh_entry = mesh_entry_of(state_, mesh_, names, has, [] { return "rank_at(...)"; });
     const auto mesh_position = mesh_entry.mesh.mesh.rank(coordinate);
     return mesh_entry.mesh.placed ? (*mesh_entry.mesh.placed)[static_cast<std::size_t>(mesh_position)]
                                   : mesh_position;

@@ -283,6 +283,51 @@ TEST(Conformance, WhatWasNotDeclaredIsAnErrorThatNamesTheDeclaration) {
     });
 }
 
+TEST(Conformance, WhatAnotherMeshOfThePlanHasIsAnErrorThatNamesThatMesh) {
+    on_every_rank([](World& world) {
+        const auto n = world.size();
+        auto me = world.join({{.name = "dense",
+                               .mesh = {{"dp", rest}},
+                               .picks = {{.of = "dp", .at = {0}, .as = "first"}},
+                               .local = "node"},
+                              {.name = "expert", .mesh = {{"edp", 1}, {"ep", rest}}}});
+        const auto dense = me["dense"];
+        const auto expert = me["expert"];
+        const auto refused = [&](std::string_view name, std::string_view call) {
+            return detail::cat("mesh 'dense' (dp=", n, ") has no axis '", name, "'; mesh 'expert' has it",
+                               call.empty() ? "" : detail::cat(": member[\"expert\"].", call));
+        };
+        EXPECT_EQ(text_of<UsageError>([&] { dense.on("ep"); }), refused("ep", R"(on("ep"))"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.on("ep", "edp"); }), refused("ep", R"(on("ep", "edp"))"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.on("dp", "ep"); }), refused("ep", ""));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.find("ep"); }), refused("ep", R"(find("ep"))"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.prepare("ep"); }), refused("ep", R"(prepare("ep"))"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.at("ep"); }), refused("ep", R"(at("ep"))"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.is_last("ep"); }), refused("ep", R"(is_last("ep"))"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.neighbor("ep", 1); }),
+                  refused("ep", R"(neighbor("ep", ...))"));
+        EXPECT_EQ(text_of<UsageError>([&] {
+                      dense.rank_at({{"edp", 0}, {"ep", 0}});
+                  }),
+                  refused("edp", "rank_at(...)"));
+        const auto elsewhere =
+            detail::cat("mesh 'expert' (edp=1 ep=", n, ") has no pick, separate channel or local ranks '");
+        EXPECT_EQ(text_of<UsageError>([&] { expert.on("first"); }),
+                  detail::cat(elsewhere, R"(first'; mesh 'dense' has it: member["dense"].on("first"))"));
+        EXPECT_EQ(text_of<UsageError>([&] { expert.at("node"); }),
+                  detail::cat(elsewhere, R"(node'; mesh 'dense' has it: member["dense"].at("node"))"));
+        // What no mesh has is the mesh's own to say, and a plan is asked which of its meshes is meant.
+        EXPECT_EQ(text_of<UsageError>([&] { dense.at("eep"); }),
+                  detail::cat("mesh dp=", n, " has no axis 'eep'"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.on("eep"); }),
+                  detail::cat("mesh dp=", n, " has no axis, pick, separate channel or local ranks 'eep'"));
+        const auto which = std::string("the plan has 2 meshes ('dense', 'expert'); say which, as in member[");
+        EXPECT_EQ(text_of<UsageError>([&] { me.on("ep"); }), which + R"("expert"].on("ep"))");
+        EXPECT_EQ(text_of<UsageError>([&] { me.at("eep"); }), which + R"("dense"])");
+        EXPECT_EQ(text_of<UsageError>([&] { me.coord(); }), which + R"("dense"])");
+    });
+}
+
 TEST(Conformance, CommunicatorsOutliveTheirMemberAndTheirWorldHandle) {
     on_every_rank([](World& world) {
         auto kept = [&] { return world.join({{"dp", rest}}).on("dp"); }();
