@@ -107,6 +107,15 @@ void lists(rankmesh::World& world) {
     auto bias = std::vector<rankmesh::bf16>(10, rankmesh::bf16(1.0f));
     dp.all_reduce(rankmesh::Buffers(weight, bias), rankmesh::max);
     expect(weight.back() == static_cast<float>(dp.size() - 1), "lists");
+
+    auto grads = std::vector<std::vector<float>>{};
+    auto shards = std::vector<std::vector<float>>{};
+    for (auto length : {std::size_t{500}, std::size_t{10}}) {
+        grads.emplace_back(length * static_cast<std::size_t>(dp.size()), 1.0f);
+        shards.emplace_back(length);
+    }
+    dp.reduce_scatter(rankmesh::ConstBuffers(grads), rankmesh::Buffers(shards), rankmesh::mean);
+    expect(shards.back() == std::vector<float>(10, 1.0f), "a list reduce_scatter");
 }
 
 void local_ranks(rankmesh::World& world) {

@@ -23,7 +23,9 @@ Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, c
       ins_(ins.pieces().begin(), ins.pieces().end()),
       outs_(outs.pieces().begin(), outs.pieces().end()) {
     const auto is_root = like.argument == state.rank;
-    if (like.operation == Operation::all_gather) parts_ = static_cast<std::size_t>(state.size);
+    const auto size = static_cast<std::size_t>(state.size);
+    if (like.operation == Operation::all_gather) out_parts_ = size;
+    if (like.operation == Operation::reduce_scatter) in_parts_ = size;
     if (like.operation == Operation::broadcast) sends_ = is_root, receives_ = !is_root;
     check(state);
     check_overlap();
@@ -34,10 +36,11 @@ void Packed::fill(const ListOptions& options) {
     auto open = std::vector<Bucket>{};  // at most one a type
     for (std::size_t i = 0; i < ins_.size(); ++i) {
         const auto& in = ins_[i];
-        const auto bytes = bytes_of(in);
+        const auto bytes = part_bytes(i);
+        const auto parts = std::max(in_parts_, out_parts_);
         // What is only moved may share a bucket with any other type.
         const auto dtype = reduces(like_.operation) ? in.dtype : DType::byte;
-        const auto larger = bytes * parts_;
+        const auto larger = bytes * parts;
         if (larger > worth_copying || larger >= options.bucket_bytes || in.space == Space::device) {
             buckets_.push_back({dtype, bytes, {i}});
             continue;
@@ -45,7 +48,7 @@ void Packed::fill(const ListOptions& options) {
         auto bucket = std::ranges::find(open, dtype, &Bucket::dtype);
         if (bucket == open.end())
             bucket = open.insert(open.end(), {.dtype = dtype, .pieces = {}});
-        else if ((bucket->bytes + bytes) * parts_ > options.bucket_bytes)
+        else if ((bucket->bytes + bytes) * parts > options.bucket_bytes)
             buckets_.push_back(std::exchange(*bucket, {.dtype = dtype, .pieces = {}}));
         bucket->bytes += bytes;
         bucket->pieces.push_back(i);
@@ -104,37 +107,42 @@ Call Packed::single(std::size_t piece) const {
     return call;
 }
 
-/// Where parts are gathered, they arrive behind what is sent. The next bucket begins where any type may.
+std::size_t Packed::part_bytes(std::size_t piece) const { return bytes_of(ins_[piece]) / in_parts_; }
+
+/// Where the lengths differ, the outs stand behind the ins. The next bucket begins where any type may.
 std::size_t Packed::staging_bytes(const Bucket& bucket) const {
     if (bucket.pieces.size() == 1) return 0;
     constexpr auto alignment = alignof(std::max_align_t);
-    const auto bytes = parts_ > 1 ? bucket.bytes * (1 + parts_) : bucket.bytes;
+    const auto bytes = in_parts_ == out_parts_ ? bucket.bytes : bucket.bytes * (in_parts_ + out_parts_);
     return (bytes + alignment - 1) / alignment * alignment;
 }
 
 Call Packed::pack(const Bucket& bucket, char* staging) const {
     if (bucket.pieces.size() == 1) return single(bucket.pieces.front());
     auto* to = staging;
-    for (auto i : bucket.pieces) {
-        const auto bytes = bytes_of(ins_[i]);
-        if (sends_ && bytes > 0) std::memcpy(to, ins_[i].data, bytes);
-        to += bytes;
-    }
+    for (std::size_t part = 0; part < in_parts_; ++part)
+        for (auto i : bucket.pieces) {
+            const auto bytes = part_bytes(i);
+            if (sends_ && bytes > 0)
+                std::memcpy(to, static_cast<const char*>(ins_[i].data) + part * bytes, bytes);
+            to += bytes;
+        }
     auto call = like_;
     call.dtype = bucket.dtype;
     call.in = staging;
-    call.out = parts_ > 1 ? to : staging;
-    call.in_count = bucket.bytes / size_of(bucket.dtype);
-    call.out_count = call.in_count * parts_;
+    call.out = in_parts_ == out_parts_ ? staging : to;
+    const auto count = bucket.bytes / size_of(bucket.dtype);
+    call.in_count = count * in_parts_;
+    call.out_count = count * out_parts_;
     return call;
 }
 
 void Packed::unpack(const Bucket& bucket, const char* staging) const {
     if (bucket.pieces.size() == 1 || !receives_) return;
-    const auto* from = parts_ > 1 ? staging + bucket.bytes : staging;
-    for (std::size_t part = 0; part < parts_; ++part)
+    const auto* from = in_parts_ == out_parts_ ? staging : staging + bucket.bytes * in_parts_;
+    for (std::size_t part = 0; part < out_parts_; ++part)
         for (auto i : bucket.pieces) {
-            const auto bytes = bytes_of(ins_[i]);
+            const auto bytes = part_bytes(i);
             if (bytes > 0) std::memcpy(static_cast<char*>(outs_[i].data) + part * bytes, from, bytes);
             from += bytes;
         }

@@ -30,7 +30,7 @@ private:
     /// Buffers that travel together.
     struct Bucket {
         DType dtype;
-        std::size_t bytes = 0;  // of all ins
+        std::size_t bytes = 0;  // of one part of each
         std::vector<std::size_t> pieces;
     };
 
@@ -39,6 +39,7 @@ private:
     void check_overlap() const;
     void give_back(const CommunicatorState& state);
     Call single(std::size_t piece) const;
+    std::size_t part_bytes(std::size_t piece) const;
     std::size_t staging_bytes(const Bucket& bucket) const;
     Call pack(const Bucket& bucket, char* staging) const;
     void unpack(const Bucket& bucket, const char* staging) const;
@@ -47,7 +48,8 @@ private:
     std::size_t most_kept_;
     std::vector<Piece<const void>> ins_;
     std::vector<Piece<void>> outs_;
-    std::size_t parts_ = 1;  // outs are that many times as long as ins
+    std::size_t in_parts_ = 1;   // of a buffer's length: the group's size where its parts are scattered
+    std::size_t out_parts_ = 1;  // the same where they are gathered
     bool sends_ = true;
     bool receives_ = true;
     std::vector<Bucket> buckets_;

@@ -34,6 +34,17 @@ public:
             operations::expect_same(*kept, wanted, "buffer " + std::to_string(number));
         });
     }
+    /// Adds `given` to those that are read, and `count` of its elements from `first` on to those that are
+    /// written. What the operation leaves undefined of it is not looked at.
+    template <class T>
+    void add_in_place(Values<T> given, Values<T> wanted, std::size_t first, std::size_t count) {
+        auto kept = std::make_shared<Values<T>>(std::move(given));
+        ins.add(*kept);
+        outs.add(std::span<T>(kept->begin() + first, count));
+        checks_.push_back([=, wanted = std::move(wanted), number = checks_.size()] {
+            operations::expect_same(*kept, wanted, "buffer " + std::to_string(number), first, first + count);
+        });
+    }
     void verify() const {
         for (const auto& check : checks_) check();
     }
@@ -91,6 +102,39 @@ void check_all_reduce(Types<T...> types, R, Communicator& on, int me) {
             on.start_all_reduce(list.outs, R{}, options).wait();
         else
             on.all_reduce(list.outs, R{}, options);
+        list.verify();
+    });
+}
+
+/// Buffers whose parts are scattered, each into a buffer of its own or, every third, into its own part.
+template <class... T, class R>
+void check_reduce_scatter(Types<T...> types, R, Communicator& on, int me) {
+    const auto ranks = on.world_ranks();
+    const auto n = static_cast<std::size_t>(on.size());
+    in_every_way([&](std::mt19937& random, const ListOptions& options, bool start) {
+        auto list = List();
+        for (int b = 0; b < many; ++b)
+            draw(types, random, [&]<class Drawn>(Drawn, std::size_t length) {
+                const auto first = static_cast<std::size_t>(on.rank()) * length;
+                const auto at = [&](std::size_t i) { return i + static_cast<std::size_t>(b); };
+                const auto given = [&](std::size_t i) {
+                    return operations::payload<Drawn>(R::value, me, at(i));
+                };
+                const auto result = [&](std::size_t i) {
+                    return operations::reduced<Drawn>(ranks, at(i), R::value);
+                };
+                if (b % 3 == 0)
+                    list.add_in_place<Drawn>({n * length, given}, {n * length, result}, first, length);
+                else {
+                    list.add<Drawn>({n * length, given}, {n * length, given}, true);
+                    list.add<Drawn>(operations::blank<Drawn>(length),
+                                    {length, [&](std::size_t i) { return result(first + i); }});
+                }
+            });
+        if (start)
+            on.start_reduce_scatter(list.ins, list.outs, R{}, options).wait();
+        else
+            on.reduce_scatter(list.ins, list.outs, R{}, options);
         list.verify();
     });
 }
@@ -160,6 +204,17 @@ TEST(Conformance, AListOfAnyTypesIsGathered) {
     });
 }
 
+TEST(Conformance, AListIsReducedAndScatteredAsItsBuffersByThemselves) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}, {"tp", world.size() % 2 == 0 ? 2 : 1}}, {.over = {{"dp", "tp"}}});
+        auto on = me.on("dp", "tp");
+        check_reduce_scatter(Numbers{}, rankmesh::sum, on, world.rank());
+        check_reduce_scatter(Floats{}, rankmesh::mean, on, world.rank());
+        auto part = me.on("dp");
+        check_reduce_scatter(Numbers{}, rankmesh::max, part, world.rank());
+    });
+}
+
 TEST(Conformance, AListIsMadeOfNamedBuffersOrOfARangeOfThem) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
@@ -226,6 +281,8 @@ TEST(Conformance, AnEmptyListAndOneOfEmptyBuffersDoNothing) {
                 on.all_reduce(list, rankmesh::sum, options);
                 on.broadcast(list, 0, options);
                 on.all_gather(list, list, options);
+                on.reduce_scatter(list, list, rankmesh::sum, options);
+                on.start_reduce_scatter(list, list, rankmesh::sum, options).wait();
                 on.start_all_reduce(list, rankmesh::sum, options).wait();
                 on.start_broadcast(list, 0, options).wait();
                 on.start_all_gather(list, list, options).wait();
@@ -294,6 +351,18 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
         EXPECT_EQ(
             text_of<UsageError>([&] { on.all_gather(ConstBuffers(x, whole), Buffers(room, room), options); }),
             "buffer 1 of a list: it holds i32 in and f32 out");
+        EXPECT_EQ(
+            text_of<UsageError>([&] { on.reduce_scatter(ConstBuffers(room, wrong), Buffers(x, whole)); }),
+            detail::cat("buffer 1 of a list: reduce_scatter ", where, " (", n, " ranks) was given ",
+                        2 * n + 1, " elements in and 2 out; in must hold ", 2 * n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.reduce_scatter(ConstBuffers(room), Buffers(x, whole)); }),
+                  detail::cat("a list reduce_scatter ", where,
+                              " was given 1 buffers in and 2 out; both must be equal"));
+        EXPECT_EQ(text_of<UsageError>([&] {
+                      on.start_reduce_scatter(ConstBuffers(whole), Buffers(whole), mean, options).wait();
+                  }),
+                  detail::cat("buffer 0 of a list: reduce_scatter ", where,
+                              ": mean makes no sense on i32 elements"));
         EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(Buffers(x, room, std::span(x).last(1))); }),
                   "buffers 0 and 2 of a list overlap; name what they share once");
         EXPECT_EQ(x, given);

@@ -238,6 +238,14 @@ public:
     void all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
         run_list({.operation = Op::all_gather}, ins, outs, options);
     }
+    /// Each buffer of `ins`, size() times as long as that of the same number in `outs`, is reduced over the
+    /// members; rank i gets its part i.
+    template <class R = decltype(sum)>
+    requires detail::IsReduction<R>
+    void reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
+                        const ListOptions& options = {}) {
+        run_list({.operation = Op::reduce_scatter, .reduction = R::value}, ins, outs, options);
+    }
 
     // The same calls, started.
 
@@ -368,6 +376,11 @@ public:
     }
     Pending start_all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
         return start_list({.operation = Op::all_gather}, ins, outs, options);
+    }
+    template <class R = decltype(sum)>
+    requires detail::IsReduction<R> Pending start_reduce_scatter(const ConstBuffers& ins, const Buffers& outs,
+                                                                 R = {}, const ListOptions& options = {}) {
+        return start_list({.operation = Op::reduce_scatter, .reduction = R::value}, ins, outs, options);
     }
 
 private:
