@@ -128,6 +128,13 @@ Communicator Communicator::on(Stream stream) const {
     return Communicator(std::move(own));
 }
 
+Communicator Communicator::for_object(std::string_view call, int peer) const {
+    if (peer == rank())
+        throw UsageError(cat(call, " on ", label(), " between group rank ", peer,
+                             " and itself would wait for ever; copy the object"));
+    return host();
+}
+
 const detail::Call& Communicator::counted(detail::Call&& call, std::span<const std::size_t> in_counts,
                                           std::span<const std::size_t> out_counts, std::size_t unit) const {
     const auto& state = this->state();

@@ -376,6 +376,66 @@ TEST(Conformance, AnObjectsLengthIsKnownToItsRootAlone) {
     });
 }
 
+TEST(Conformance, AnObjectIsReceivedWhateverLengthTheReceiverHadBefore) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        for (int from = 0; from < n && n > 1; ++from) {
+            const auto to = (from + 1) % n;
+            for (auto length : {std::size_t{0}, std::size_t{1}, std::size_t{10'000}}) {
+                const auto text = std::string(length, static_cast<char>('a' + from));
+                const auto numbers = words(from, 1, length);
+                const auto between = words(from, 2);
+                if (world.rank() == from) {
+                    on.send_object(text, to);
+                    on.send(between, to);
+                    on.send_object(numbers, to);
+                }
+                if (world.rank() == to) {
+                    auto got = std::string(static_cast<std::size_t>(from) * length, '?');
+                    auto got_between = std::vector<int>(5);
+                    auto got_numbers = std::vector<int>{1, 2, 3};
+                    on.recv_object(got, from);
+                    on.recv(got_between, from);
+                    on.recv_object(got_numbers, from);
+                    EXPECT_EQ(got, text);
+                    EXPECT_EQ(got_between, between);
+                    EXPECT_EQ(got_numbers, numbers);
+                }
+            }
+        }
+        on.barrier();
+    });
+}
+
+TEST(Conformance, AnObjectIsNeitherPartOfABatchNorSentToOneself) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = world.size();
+        const auto r = world.rank();
+        const auto where = detail::cat("'dp' of mesh dp=", n);
+        auto word = std::string("a");
+        if (n > 1 && on.space() == Space::host) {
+            const auto peer = (r + 1) % n;
+            const auto refused = detail::cat("a batch on ", where,
+                                             " is being collected; inside it call send, recv and send_recv, "
+                                             "and nothing else on its channel");
+            EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send_object(word, peer); }); }), refused);
+            EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.recv_object(word, peer); }); }), refused);
+        }
+        const auto itself = [&](std::string_view call) {
+            return detail::cat(call, " on ", where, " between group rank ", r,
+                               " and itself would wait for ever; copy the object");
+        };
+        EXPECT_EQ(text_of<UsageError>([&] { on.send_object(word, r); }), itself("send_object"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.recv_object(word, r); }), itself("recv_object"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.send_object(word, n); }),
+                  detail::cat("send on ", where, " to group rank ", n, "; group ranks are 0..", n - 1));
+        EXPECT_EQ(word, "a");
+        check_all<float>(on, r, 3);
+    });
+}
+
 TEST(Conformance, AMonitoredBarrierIsABarrierIfAllCome) {
     on_every_rank([](World& world) {
         auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});

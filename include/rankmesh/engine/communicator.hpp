@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rankmesh/engine/buffers.hpp>
@@ -17,7 +18,13 @@ namespace rankmesh {
 
 namespace detail {
 struct Access;
-}
+
+/// A string or vector: what takes any length.
+template <class Container>
+concept Resizable = Buffer<Container> && requires(Container& container) {
+    container.resize(std::size_t{});
+};
+}  // namespace detail
 
 /// A live group: what collectives run on.
 ///
@@ -220,9 +227,33 @@ public:
 
     /// Every member's string or vector becomes that of group rank `root`, which alone knows its
     /// length: what a serialised object travels as. Its start_ twin waits for the length.
-    template <class Container>
-    requires Buffer<Container> && requires(Container& c) { c.resize(std::size_t{}); }
-    void broadcast_object(Container& object, int root = 0) { start_broadcast_object(object, root).wait(); }
+    template <detail::Resizable Container>
+    void broadcast_object(Container& object, int root = 0) {
+        start_broadcast_object(object, root).wait();
+    }
+    /// Sends a string or vector to group rank `to`, which calls recv_object and need not know its
+    /// length: two messages, on the host also where a device is, and in no batch.
+    ///
+    ///     void hand_on(Communicator& pp, std::string& state) {
+    ///         if (pp.rank() == 0) pp.send_object(state, 1);
+    ///         if (pp.rank() == 1) pp.recv_object(state, 0);
+    ///     }
+    template <detail::Resizable Container>
+    void send_object(const Container& object, int to) {
+        auto on_host = for_object("send_object", to);
+        const auto length = static_cast<std::uint64_t>(object.size());
+        on_host.start_send(length, to).wait();  // started, since a batch would keep it for later
+        on_host.start_send(object, to).wait();
+    }
+    /// Receives what group rank `from` sends by send_object; `object` becomes as long as that.
+    template <detail::Resizable Container>
+    void recv_object(Container& object, int from) {
+        auto on_host = for_object("recv_object", from);
+        auto length = std::uint64_t{0};
+        on_host.start_recv(length, from).wait();
+        if (object.size() != length) object.resize(static_cast<std::size_t>(length));
+        on_host.start_recv(object, from).wait();
+    }
 
     /// All buffers of the list are reduced as by one all_reduce each, in few engine calls.
     template <class R = decltype(sum)>
@@ -357,8 +388,7 @@ public:
         collect(body, *state);
         return start_batch(state);
     }
-    template <class Container>
-    requires Buffer<Container> && requires(Container& c) { c.resize(std::size_t{}); }
+    template <detail::Resizable Container>
     Pending start_broadcast_object(Container& object, int root = 0) {
         auto on_host = host();
         auto length = static_cast<std::uint64_t>(object.size());
@@ -394,6 +424,9 @@ private:
                                 std::span<const std::size_t> out_counts, std::size_t unit) const;
     const detail::Call& own_part_in(detail::Call&& call) const;
     const detail::Call& own_part_out(detail::Call&& call) const;
+
+    /// The group on the host; throws UsageError where `peer` is this member itself.
+    Communicator for_object(std::string_view call, int peer) const;
 
     // They hold the state, since the body may move from this communicator.
     template <class Body>
