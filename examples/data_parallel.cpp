@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <rankmesh/engine/world.hpp>
+#include <rankmesh/engine/run.hpp>
 
 using Gradients = std::array<std::vector<float>, 2>;  // of one layer's weight and bias
 
@@ -20,8 +20,7 @@ Gradients backward(int layer, int first, int count) {
     return gradients;
 }
 
-int main(int argc, char** argv) {
-    auto world = rankmesh::World::from_environment(argc, argv);
+int train(rankmesh::World& world) {
     auto dp = world.join({{"dp", rankmesh::rest}}).on("dp");
 
     Gradients layers[4];
@@ -37,3 +36,5 @@ int main(int argc, char** argv) {
     if (!right || dp.rank() == 0) std::puts(right ? "the mean is over all samples" : "the mean is wrong");
     return right ? 0 : 1;
 }
+
+int main(int argc, char** argv) { return rankmesh::run(argc, argv, train, {.threads = 4}); }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/environment.hpp"
+
 #include <cstdlib>
 
 #include <rankmesh/engine/gloo.hpp>
@@ -33,12 +35,14 @@ std::string chosen() {
 
 }  // namespace
 
-World World::from_environment(int argc, char** argv, const WorldOptions& options) {
-    auto engine = options.engine;
-    if (engine.empty())
-        if (const auto* named = std::getenv("RANKMESH_ENGINE")) engine = named;
-    if (engine.empty()) engine = chosen();
+std::string detail::engine_of(const WorldOptions& options) {
+    if (!options.engine.empty()) return options.engine;
+    const auto* named = std::getenv("RANKMESH_ENGINE");
+    return named && *named ? named : chosen();
+}
 
+World World::from_environment(int argc, char** argv, const WorldOptions& options) {
+    const auto engine = detail::engine_of(options);
     if (engine == "mpi") return mpi::World(argc, argv, options);
     if (engine == "gloo") return gloo::World(options);
     if (engine != "threads")

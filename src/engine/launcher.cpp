@@ -8,13 +8,14 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/environment.hpp"
+
 namespace rankmesh {
 
 using detail::cat;
 
-namespace {
-
-std::optional<Announced> first_of(std::initializer_list<const char*> variables, int least) {
+std::optional<Announced> detail::number_in_environment(std::initializer_list<const char*> variables,
+                                                       int least) {
     for (const auto* variable : variables) {
         const auto* given = std::getenv(variable);
         if (!given) continue;
@@ -29,15 +30,13 @@ std::optional<Announced> first_of(std::initializer_list<const char*> variables, 
     return std::nullopt;
 }
 
-}  // namespace
-
 std::optional<Announced> announced_size() {
-    return first_of(
+    return detail::number_in_environment(
         {"RANKMESH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"}, 1);
 }
 
 std::optional<Announced> announced_rank() {
-    return first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}, 0);
+    return detail::number_in_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}, 0);
 }
 
 void check_announced(const std::string& engine, int seen) {

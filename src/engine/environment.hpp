@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this process's environment says.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include <rankmesh/engine/launcher.hpp>
+#include <rankmesh/engine/world.hpp>
+
+namespace rankmesh::detail {
+
+/// The number in the first of these variables that is set; throws UsageError where it is none of `least` or
+/// more.
+std::optional<Announced> number_in_environment(std::initializer_list<const char*> variables, int least);
+
+/// The name of the engine that a world of these options gets, as it was given.
+std::string engine_of(const WorldOptions& options);
+
+}  // namespace rankmesh::detail

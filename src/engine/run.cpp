@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/run.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <rankmesh/engine/threads.hpp>
+
+#include "engine/environment.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// Prints the exception that is being handled.
+void print_exception(const std::string& who) noexcept {
+    try {
+        throw;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s: %s\n", who.c_str(), error.what());
+    } catch (...) {
+        std::fprintf(stderr, "%s: an exception that is no std::exception\n", who.c_str());
+    }
+}
+
+std::string rank_text(std::ptrdiff_t rank, int size) { return cat("rank ", rank, " of ", size); }
+
+int run_as_threads(int size, const std::function<int(World&)>& program, const WorldOptions& options) {
+    const auto ranks = static_cast<std::size_t>(std::max(size, 0));
+    auto codes = std::vector<int>(ranks);
+    auto errors = std::vector<std::exception_ptr>(ranks);
+    const auto kept = [&](World& world) {
+        const auto rank = static_cast<std::size_t>(world.rank());
+        try {
+            codes[rank] = program(world);
+        } catch (...) {
+            errors[rank] = std::current_exception();
+            throw;
+        }
+    };
+    try {
+        threads::run(size, kept, options);
+    } catch (...) {
+        const auto found = std::ranges::find(errors, std::current_exception());
+        print_exception(found == errors.end() ? "rankmesh" : rank_text(found - errors.begin(), size));
+        return 1;
+    }
+    const auto failed = std::ranges::find_if(codes, [](int code) { return code != 0; });
+    return failed == codes.end() ? 0 : *failed;
+}
+
+/// The world ends before this returns, so that an exception is one by which it is left.
+int run_in(World world, const std::function<int(World&)>& program, bool& printed) {
+    try {
+        return program(world);
+    } catch (...) {
+        print_exception(rank_text(world.rank(), world.size()));
+        printed = true;
+        throw;
+    }
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const std::function<int(World&)>& program, const RunOptions& options) {
+    auto printed = false;
+    try {
+        if (engine_of(options.world) != "threads" || announced_size())
+            return run_in(World::from_environment(argc, argv, options.world), program, printed);
+        const auto named = number_in_environment({"RANKMESH_THREADS"}, 1);
+        return run_as_threads(options.threads.value_or(named ? named->value : 1), program, options.world);
+    } catch (...) {
+        if (!printed) print_exception("rankmesh");
+        return 1;
+    }
+}
+
+}  // namespace rankmesh::detail
