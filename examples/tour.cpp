@@ -10,6 +10,7 @@
 
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
+#include <rankmesh/engine/join_cost.hpp>
 #include <rankmesh/engine/threads.hpp>
 
 namespace {
@@ -118,6 +119,16 @@ void lists(rankmesh::World& world) {
     expect(shards.back() == std::vector<float>(10, 1.0f), "a list reduce_scatter");
 }
 
+void separate_channels() {
+    auto plan = rankmesh::Plan{{.mesh = {{"dp", rankmesh::rest}, {"tp", 2}}}};
+    const auto shared = rankmesh::join_cost(plan, 64, 0);
+    plan[0].over = {rankmesh::Axes("dp").separate("gather")};
+    const auto own = rankmesh::join_cost(plan, 64, 0);
+    expect(shared.communicators == 2 && own.communicators == 3, "communicators");
+    expect(shared.connections == 32 && own.connections == 63, "connections on Gloo");
+    expect(shared.nccl_communicators == 3 && own.nccl_communicators == 4, "communicators on NCCL");
+}
+
 void local_ranks(rankmesh::World& world) {
     auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}}, {.local = "node"});
     auto node = me.on("node");                   // the ranks of this mesh on this host
@@ -202,6 +213,7 @@ int main() {
     rankmesh::threads::run(4, operations);
     rankmesh::threads::run(4, messages);
     rankmesh::threads::run(4, lists);
+    separate_channels();
     rankmesh::threads::run(4, local_ranks);
     rankmesh::threads::run(8, two_meshes);
     rankmesh::threads::run(8, sub_worlds);
