@@ -105,7 +105,7 @@ std::string StoreRendezvous::receive(int from) {
     const auto until = from_now(timeout_);
     const auto message = cat("message.", from, ".", rank(), ".", received_[from]++);
     auto text = wait(
-        "join", {message}, {from}, [&](int) { return letter; }, until);
+        "join", {message}, {from}, [&](int) { return message; }, until);
     store_->remove({full(message)}, until);
     return std::move(text.front());
 }

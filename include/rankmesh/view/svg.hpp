@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <rankmesh/view/scene.hpp>
+
+namespace rankmesh::view {
+
+/// The scene as one SVG document: a cell for each rank, a frame around each unit of the boxed level, the
+/// groups of the focus in the colours of their axes, and a legend. It follows a light or dark page, and loads
+/// nothing.
+///
+/// Law: every rank of a cell of the scene is the text of exactly one `<text class="rank">`.
+std::string paint_svg(const Scene& scene);
+
+}  // namespace rankmesh::view

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/view/svg.hpp>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rankmesh::view {
+namespace {
+
+using detail::append;
+using detail::cat;
+
+// In units of the document, which are the pixels of a page at its usual size.
+constexpr auto cell_height = 24;
+constexpr auto gap = 4;         // between cells of one box
+constexpr auto box_gap = 14;    // between columns of different boxes
+constexpr auto label_gap = 26;  // above a row where boxes begin: their labels stand there
+constexpr auto fold_height = 20;
+constexpr auto margin = 16;
+constexpr auto line_height = 20;
+constexpr auto glyph = 8;  // the width of a character of the font, rounded up
+
+// Okabe and Ito's colours, which colour-blind people can tell apart, from the innermost axis outwards.
+constexpr std::string_view colors[] = {"#0072b2", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#56b4e9"};
+
+constexpr std::string_view style =
+    "<style>"
+    "text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}"
+    ".dim{fill:#656d76}.cell{fill:#eaeef2}.frame{stroke:#656d76;stroke-width:1.5;stroke-linecap:round}"
+    ".on{fill:#fff}.focus{stroke:#1f2328;stroke-width:3}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#8b949e}.cell{fill:#30363d}"
+    ".frame{stroke:#8b949e}.on{fill:#fff}.focus{stroke:#e6edf3}}"
+    "</style>\n";
+
+std::string escaped(std::string_view text) {
+    auto out = std::string{};
+    for (auto c : text) {
+        if (c == '&')
+            out += "&amp;";
+        else if (c == '<')
+            out += "&lt;";
+        else
+            out += c;
+    }
+    return out;
+}
+
+int width_of(std::string_view text) { return static_cast<int>(text.size()) * glyph; }
+
+class Painter {
+public:
+    explicit Painter(const Scene& scene) : scene_(scene) {
+        auto label = 0;
+        for (const auto& row : scene.rows) label = std::max(label, width_of(label_of(row)));
+        auto digits = std::size_t{2};
+        for (const auto& row : scene.rows)
+            for (const auto& cell : row.cells) digits = std::max(digits, std::to_string(cell.rank).size());
+        for (const auto& column : scene.columns)
+            for (auto index : column.indices) digits = std::max(digits, std::to_string(index).size());
+        cell_width_ = static_cast<int>(digits) * glyph + 12;
+        for (auto axis : scene.column_axes) label = std::max(label, width_of(name(axis)) + glyph);
+        auto x = margin + label + 3 * gap;
+        for (std::size_t c = 0; c < scene.columns.size(); ++c) {
+            if (c > 0) x += is_divided(c) ? box_gap : gap;
+            left_.push_back(x);
+            x += cell_width_;
+        }
+        right_ = x;
+    }
+
+    std::string paint() {
+        paint_title();
+        paint_header();
+        for (std::size_t r = 0; r < scene_.rows.size(); ++r) paint_row(r);
+        for (const auto& fold : scene_.folded_after) paint_fold(fold);
+        for (std::size_t r = 0; r < scene_.rows.size(); ++r) paint_frames(r);
+        y_ += line_height / 2;
+        paint_legend();
+        const auto width = std::max(right_, widest_) + margin;
+        const auto height = y_ + margin - line_height / 2;
+        return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", width, " ", height,
+                   "\" width=\"", width, "\" height=\"", height, "\" role=\"img\">\n<title>",
+                   escaped(scene_.mesh), "</title>\n", style, body_, "</svg>\n");
+    }
+
+private:
+    static std::string_view color(const Scene& scene, int axis) {
+        const auto from_innermost = scene.axes.size() - 1 - static_cast<std::size_t>(axis);
+        return colors[from_innermost % std::size(colors)];
+    }
+    const std::string& name(int axis) const { return scene_.axes[static_cast<std::size_t>(axis)].name; }
+    std::string label_of(const Row& row) const {
+        auto text = std::string{};
+        for (std::size_t i = 0; i < row.indices.size(); ++i)
+            append(text, cat(i > 0 ? " " : "", name(scene_.row_axes[i]), "=", row.indices[i]));
+        return text;
+    }
+    int box(std::size_t row, std::size_t column) const {
+        return row < scene_.rows.size() && column < scene_.columns.size() ? scene_.rows[row].cells[column].box
+                                                                          : -1;
+    }
+    /// True if cells of different boxes stand left and right of this column's begin in some row.
+    bool is_divided(std::size_t column) const {
+        for (std::size_t r = 0; r < scene_.rows.size(); ++r)
+            if (box(r, column) != box(r, column - 1)) return true;
+        return false;
+    }
+    bool boxes_begin(std::size_t row) const {
+        if (scene_.boxed.empty()) return false;
+        for (std::size_t c = 0; c < scene_.columns.size(); ++c)
+            if (box(row, c) >= 0 && (row == 0 || box(row, c) != box(row - 1, c))) return true;
+        return false;
+    }
+
+    void text(int x, int y, std::string_view content, std::string_view attributes = {}) {
+        append(body_,
+               cat("<text x=\"", x, "\" y=\"", y, "\"", attributes, ">", escaped(content), "</text>\n"));
+    }
+    /// Continues a line of differently coloured words at `x`.
+    void word(int& x, std::string_view content, std::string_view attributes = {}) {
+        text(x, y_, content, attributes);
+        x += width_of(content) + glyph;
+        widest_ = std::max(widest_, x);
+    }
+    std::string inked(int axis) const {
+        return cat(" style=\"fill:", color(scene_, axis), ";font-weight:bold\"");
+    }
+
+    void paint_title() {
+        y_ = margin + line_height / 2;
+        auto x = margin;
+        word(x, scene_.mesh, " style=\"font-weight:bold\"");
+        word(x, cat(scene_.size, scene_.size == 1 ? " rank" : " ranks"));
+        if (scene_.cluster) word(x, cat("on ", to_string(*scene_.cluster)), " class=\"dim\"");
+        y_ += line_height / 2;
+    }
+
+    void paint_header() {
+        for (std::size_t i = 0; i < scene_.column_axes.size(); ++i) {
+            const auto axis = scene_.column_axes[i];
+            y_ += line_height;
+            text(margin, y_, cat(name(axis), "="), inked(axis));
+            for (std::size_t c = 0; c < scene_.columns.size(); ++c) {
+                const auto& column = scene_.columns[c];
+                const auto first = c == 0 || scene_.columns[c - 1].folded || column.folded ||
+                                   column.indices[i] != scene_.columns[c - 1].indices[i];
+                if (!first && i + 1 < scene_.column_axes.size()) continue;
+                text(left_[c] + cell_width_ / 2, y_, column.folded ? "…" : std::to_string(column.indices[i]),
+                     cat(" text-anchor=\"middle\"",
+                         column.folded ? std::string(" class=\"dim\"") : inked(axis)));
+            }
+        }
+        y_ += gap;
+    }
+
+    void paint_fold(const Fold& fold) {
+        y_ += fold_height;
+        text(left_.front(), y_ - gap,
+             cat("⋮ ", name(fold.axis), "=", fold.first,
+                 fold.count() > 1 ? cat("..", fold.last) : std::string{}),
+             " class=\"dim\"");
+    }
+
+    void paint_row(std::size_t r) {
+        const auto& row = scene_.rows[r];
+        for (const auto& fold : row.folded_before) paint_fold(fold);
+        y_ += boxes_begin(r) ? label_gap : gap;
+        top_.push_back(y_);
+        auto x = margin;
+        const auto base = y_ + cell_height - 7;
+        for (std::size_t i = 0; i < row.indices.size(); ++i) {
+            const auto label = cat(name(scene_.row_axes[i]), "=", row.indices[i]);
+            text(x, base, label, inked(scene_.row_axes[i]));
+            x += width_of(label) + glyph;
+        }
+        for (std::size_t c = 0; c < scene_.columns.size(); ++c) paint_cell(row.cells[c], c, base);
+        y_ += cell_height;
+    }
+
+    void paint_cell(const Cell& cell, std::size_t c, int base) {
+        const auto middle = left_[c] + cell_width_ / 2;
+        if (scene_.columns[c].folded) return text(middle, base, "…", " text-anchor=\"middle\" class=\"dim\"");
+        if (cell.rank < 0) return;
+        const auto focus = cell.rank == scene_.focus;
+        auto look = std::string(" class=\"cell");
+        if (focus) look += " focus";
+        look += '"';
+        if (cell.peer >= 0) append(look, cat(" style=\"fill:", color(scene_, cell.peer), "\""));
+        append(body_, cat("<rect x=\"", left_[c], "\" y=\"", y_, "\" width=\"", cell_width_, "\" height=\"",
+                          cell_height, "\" rx=\"4\"", look, "/>\n"));
+        text(middle, base, std::to_string(cell.rank),
+             cat(" text-anchor=\"middle\" class=\"rank", cell.peer >= 0 ? " on" : "", "\""));
+    }
+
+    /// The sides on which a cell's box ends, and the label above the first cell of a box.
+    void paint_frames(std::size_t r) {
+        if (scene_.boxed.empty()) return;
+        for (std::size_t c = 0; c < scene_.columns.size(); ++c) {
+            const auto own = box(r, c);
+            if (own < 0) continue;
+            const auto near = gap + 1;
+            const auto x0 = left_[c] - near;
+            const auto x1 = left_[c] + cell_width_ + near;
+            const auto y0 = top_[r] - near;
+            const auto y1 = top_[r] + cell_height + near;
+            const auto left = c > 0 && box(r, c - 1) == own;
+            const auto right = box(r, c + 1) == own;
+            const auto above = r > 0 && box(r - 1, c) == own;
+            const auto below = box(r + 1, c) == own;
+            const auto line = [&](int ax, int ay, int bx, int by) {
+                append(body_, cat("<line class=\"frame\" x1=\"", ax, "\" y1=\"", ay, "\" x2=\"", bx,
+                                  "\" y2=\"", by, "\"/>\n"));
+            };
+            // Lines go on to the next cell of the box, whatever stands between.
+            const auto xa = left ? left_[c - 1] + cell_width_ + near : x0;
+            const auto ya = above ? top_[r - 1] + cell_height + near : y0;
+            if (!left) line(x0, ya, x0, y1);
+            if (!right) line(x1, ya, x1, y1);
+            if (!above) line(xa, y0, x1, y0);
+            if (!below) line(xa, y1, x1, y1);
+            const auto found = scene_.labels.find(own);
+            if (!above && !left && found != scene_.labels.end() && labelled_ != own) {
+                labelled_ = own;
+                text(x0, y0 - 4, found->second, " class=\"dim\"");
+                widest_ = std::max(widest_, x0 + width_of(found->second));
+            }
+        }
+    }
+
+    void paint_legend() {
+        auto name_width = 0;
+        auto size_width = 0;
+        for (const auto& note : scene_.axes) {
+            name_width = std::max(name_width, width_of(note.name));
+            size_width = std::max(size_width, width_of(std::to_string(note.size)));
+        }
+        y_ += line_height;
+        text(margin, y_, cat("groups of rank ", scene_.focus), " class=\"dim\"");
+        for (std::size_t a = 0; a < scene_.axes.size(); ++a) {
+            const auto& note = scene_.axes[a];
+            y_ += line_height;
+            text(margin, y_, note.name, inked(static_cast<int>(a)));
+            text(margin + name_width + glyph, y_, std::to_string(note.size));
+            auto terms = std::string("{");
+            auto left = static_cast<std::ptrdiff_t>(note.size);
+            for (std::size_t i = 0; i < note.terms.size(); ++i) {
+                append(terms, cat(i > 0 ? ", " : "", to_string(note.terms[i])));
+                left -= note.terms[i].count;
+            }
+            if (left > 0) append(terms, cat(note.terms.empty() ? "" : ", ", "… ", left, " more"));
+            terms += '}';
+            auto x = margin + name_width + size_width + 3 * glyph;
+            word(x, terms, inked(static_cast<int>(a)));
+        }
+        if (!scene_.boxed.empty()) {
+            const auto& inside = scene_.cluster->levels().back();
+            y_ += line_height;
+            auto x = margin;
+            word(x, cat("each frame is one ", scene_.boxed, " (", inside.name, ":", inside.count, ")"),
+                 " class=\"dim\"");
+        }
+        y_ += line_height / 2;
+    }
+
+    const Scene& scene_;
+    int cell_width_ = 0;
+    std::vector<int> left_;  // of each column
+    std::vector<int> top_;   // of each row
+    int right_ = 0;
+    int widest_ = 0;  // the right end of all text
+    int y_ = 0;
+    int labelled_ = -1;  // the box that was labelled last
+    std::string body_;
+};
+
+}  // namespace
+
+std::string paint_svg(const Scene& scene) { return Painter(scene).paint(); }
+
+}  // namespace rankmesh::view
