@@ -52,7 +52,8 @@ Arrangement parse_arrangement(std::string_view text, std::optional<int> world) {
         const auto one = text.substr(0, end);
         if (one.find("@[") != std::string_view::npos)
             throw UsageError(
-                cat("'", one, "' is a placement; frameworks lay their ranks out by strides, so give a mesh"));
+                cat(detail::in_quotes(one),
+                    " is a placement; frameworks lay their ranks out by strides, so give a mesh"));
         const auto spec = MeshSpec::parse(one);
         if (spec.has_rest() && !world)
             throw UsageError(

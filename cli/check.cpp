@@ -162,8 +162,8 @@ int run(const Arguments& arguments, Output& output) {
     if (!arguments.engine.empty()) {
         std::erase_if(needs, [&](const Need& need) { return need.engine != arguments.engine; });
         if (needs.empty())
-            throw UsageError(fmt::format("no engine is named '{}'{}; check knows of mpi, gloo and nccl",
-                                         arguments.engine,
+            throw UsageError(fmt::format("no engine is named {}{}; check knows of mpi, gloo and nccl",
+                                         detail::in_quotes(arguments.engine),
                                          did_you_mean(arguments.engine, {"mpi", "gloo", "nccl"})));
     }
     const auto fits = std::ranges::all_of(needs, &Need::fits);

@@ -40,9 +40,10 @@ const Dialect& dialect_named(std::string_view name) {
     }
     for (const auto& framework : frameworks())
         if (framework.name == name)
-            throw UsageError(cat("--as knows no '", name,
-                                 "', which only rankmesh convert reads and writes; there are ", all_names()));
-    throw UsageError(cat("--as knows no '", name, "'; there are ", all_names(), did_you_mean(name, names)));
+            throw UsageError(cat("--as knows no ", detail::in_quotes(name),
+                                 ", which only rankmesh convert reads and writes; there are ", all_names()));
+    throw UsageError(cat("--as knows no ", detail::in_quotes(name), "; there are ", all_names(),
+                         did_you_mean(name, names)));
 }
 
 Arrangement arrangement_of(const Common& common) {
@@ -88,7 +89,7 @@ std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
             auto list = std::string{};
             for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
             const auto near = did_you_mean(name, known);
-            throw UsageError(cat(dialect, " has no groups '", name, "' here",
+            throw UsageError(cat(dialect, " has no groups ", detail::in_quotes(name), " here",
                                  near.empty() ? "; there are " + list : near));
         }
         named.push_back(*found);

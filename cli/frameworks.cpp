@@ -27,7 +27,8 @@ const Framework& framework_named(std::string_view name, std::string_view option)
         names.push_back(framework.name);
         list += cat(list.empty() ? "" : ", ", framework.name);
     }
-    throw UsageError(cat(option, " knows no '", name, "'; there are ", list, did_you_mean(name, names)));
+    throw UsageError(
+        cat(option, " knows no ", detail::in_quotes(name), "; there are ", list, did_you_mean(name, names)));
 }
 
 Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world) {

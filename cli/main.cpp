@@ -48,8 +48,8 @@ void check_subcommand(const std::vector<Subcommand>& subcommands, int argc, char
             fmt::format("say what to do: {}; rankmesh --help explains them", fmt::join(names, ", ")));
     const auto word = std::string_view(argv[1]);
     if (is_option(word) || std::ranges::find(names, word) != names.end()) return;
-    throw UsageError(fmt::format("no subcommand is named '{}'; there are {}{}", word, fmt::join(names, ", "),
-                                 did_you_mean(word, {names.begin(), names.end()})));
+    throw UsageError(fmt::format("no subcommand is named {}; there are {}{}", detail::in_quotes(word),
+                                 fmt::join(names, ", "), did_you_mean(word, {names.begin(), names.end()})));
 }
 
 /// Throws UsageError for what the subcommand did not take, or did not get.
@@ -64,7 +64,7 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
                 for (const auto& name : option->get_lnames()) names.push_back("--" + name);
             const auto asked = word.substr(0, word.find('='));
             const auto near = did_you_mean(asked, {names.begin(), names.end()});
-            throw UsageError(fmt::format("{} has no option '{}'{}", full_name, asked,
+            throw UsageError(fmt::format("{} has no option {}{}", full_name, detail::in_quotes(asked),
                                          !near.empty() ? near
                                          : !subcommand.hint.empty()
                                              ? subcommand.hint
@@ -73,8 +73,8 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
     for (const auto& word : unknown)
         if (word != "--")
             throw UsageError(
-                fmt::format("{} has no use for '{}'; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
-                            full_name, word));
+                fmt::format("{} has no use for {}; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
+                            full_name, detail::in_quotes(word)));
     for (const auto* option : app.get_options())
         if (option->get_positional() && option->count() == 0 && option->get_name(true) != subcommand.optional)
             throw UsageError(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),

@@ -47,7 +47,7 @@ bool wants_color(std::string_view choice) {
     if (choice == "always") return true;
     if (choice == "never") return false;
     if (choice != "auto")
-        throw UsageError(detail::cat("--color is auto, always or never, not '", choice, "'",
+        throw UsageError(detail::cat("--color is auto, always or never, not ", detail::in_quotes(choice),
                                      did_you_mean(choice, {"auto", "always", "never"})));
     // A launcher may give its ranks a terminal of its own, whatever stands behind it.
     if (announced_size()) return false;

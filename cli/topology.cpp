@@ -75,8 +75,9 @@ int number_or_coordinate(const Topology& topology, const std::string& text) {
     auto rank = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
     if (error != std::errc{} || end != text.data() + text.size())
-        throw UsageError(detail::cat(
-            "'", text, "' is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3"));
+        throw UsageError(
+            detail::cat(detail::in_quotes(text),
+                        " is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3"));
     return rank;
 }
 

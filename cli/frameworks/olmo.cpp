@@ -6,7 +6,6 @@
 
 #include "frameworks.hpp"
 #include "frameworks/olmo_configs.hpp"
-#include "settings_text.hpp"
 
 namespace rankmesh::cli {
 
@@ -27,7 +26,7 @@ std::optional<int> number_in_environment(const char* name) {
     auto number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number < 1)
-        throw UsageError(cat(name, " is '", clipped(text), "' in the environment; it is 1 or more"));
+        throw UsageError(cat(name, " is ", detail::in_quotes(text), " in the environment; it is 1 or more"));
     return number;
 }
 

@@ -32,7 +32,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     auto arrangement = Arrangement{{picotron::mesh(sizes, known.value_or(all.size()))}};
     if (engine) {
         const auto found = std::ranges::find(engines, *engine, &Engine::name);
-        if (found == engines.end()) throw UsageError(cat("pp_engine is '", *engine, "'; it is 1f1b or afab"));
+        if (found == engines.end())
+            throw UsageError(cat("pp_engine is ", detail::in_quotes(*engine), "; it is 1f1b or afab"));
         arrangement.extras.push_back({std::string(pipeline_schedule), std::string(found->schedule)});
     }
     return arrangement;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/topology_settings.hpp"
 
-#include "settings_text.hpp"
-
 namespace rankmesh::cli {
 
 using detail::cat;
@@ -21,10 +19,12 @@ TopologySettings topology_of(Settings& settings, std::optional<int> world, std::
                 // A file may say other things too, of which sizes of any name cannot be told apart.
                 if (settings.is_file() && role_of(name) == name && name != "dp" && name != "pp" &&
                     name != "tp")
-                    throw UsageError(
-                        cat("'", clipped(name),
-                            "' is no axis of a topology that is known here, such as pipe, data, ", tensor,
-                            "; for axes of other names give axes and dims"));
+                    throw UsageError(cat(detail::in_quotes(name),
+                                         " is no axis of a topology that is known here, such as pipe, data, ",
+                                         tensor, "; for axes of other names give axes and dims"));
+                if (given.axes.size() == max_axes)
+                    throw UsageError(cat("a topology has at most ", max_axes, " axes; ",
+                                         detail::in_quotes(name), " is one more"));
                 given.axes.push_back(name);
                 given.dims.push_back(settings.size(name));
             }

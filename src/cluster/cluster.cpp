@@ -62,7 +62,7 @@ std::optional<double> read_unit(detail::Reader& reader, const std::string& digit
     for (const auto& unit : units)
         if (reader.accept(unit.name)) {
             const auto value = detail::decimal(digits, unit.exponent);
-            if (value < 0) reader.fail(detail::cat("a number within range, not ", digits));
+            if (value < 0) reader.fail(detail::cat("a number within range, not ", detail::excerpt(digits)));
             return value;
         }
     return std::nullopt;
@@ -113,8 +113,8 @@ int Cluster::level(std::string_view name) const {
         if (level.name == name) return static_cast<int>(names.size());
         names.push_back(level.name);
     }
-    throw UsageError(
-        detail::cat("cluster ", to_string(*this), " has no level '", name, "'", did_you_mean(name, names)));
+    throw UsageError(detail::cat("cluster ", to_string(*this), " has no level ", detail::in_quotes(name),
+                                 did_you_mean(name, names)));
 }
 
 const Cluster::Level& Cluster::checked(int level) const {

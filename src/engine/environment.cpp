@@ -46,7 +46,7 @@ World World::from_environment(int argc, char** argv, const WorldOptions& options
     if (engine == "mpi") return mpi::World(argc, argv, options);
     if (engine == "gloo") return gloo::World(options);
     if (engine != "threads")
-        throw UsageError(detail::cat("no engine is named '", engine, "'",
+        throw UsageError(detail::cat("no engine is named ", detail::in_quotes(engine),
                                      did_you_mean(engine, {"threads", "mpi", "gloo"}),
                                      "; there are 'threads', 'mpi' and 'gloo'"));
     check_announced(engine, 1);

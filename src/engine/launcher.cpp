@@ -23,7 +23,7 @@ std::optional<Announced> detail::number_in_environment(std::initializer_list<con
         auto value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc{} || end != text.data() + text.size() || value < least)
-            throw UsageError(cat(variable, "='", text, "' is no whole number of ", least,
+            throw UsageError(cat(variable, "=", detail::in_quotes(text), " is no whole number of ", least,
                                  " or more; set it to one, or unset it"));
         return Announced{value, variable};
     }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include <regex>
 
@@ -8,6 +12,7 @@
 #include <rankmesh/engine/nccl.hpp>
 
 #include "rankmesh.hpp"
+#include "support/clean.hpp"
 
 namespace rankmesh::tests {
 namespace {
@@ -70,6 +75,52 @@ TEST(UsageError, SaysWhatDoesNotFit) {
                   "rank 5 has no device: cluster node:2 gpu:2 has 4, for ranks 0..3");
     expect_misuse("show dp=8 --on ''", "a cluster without levels; name at least one, as in 'node:2 gpu:8'");
     expect_misuse("show dp=0", "axis 'dp' has size 0; sizes are 1 or more");
+}
+
+TEST(UsageError, IsACleanTextWhateverStandsInAnArgument) {
+    const auto path =
+        std::filesystem::temp_directory_path() / ("rankmesh-argument-" + std::to_string(getpid()));
+    for (const auto& text : {std::string(100'000, 'x'), std::string(100'000, '\x1b'),
+                             std::string(100'000, '\xff'), std::string("\x1b[31m\xc2\x9b\n\x07\xe2\x82"),
+                             "dp=2 " + std::string(50'000, '\x07'), "-" + std::string(50'000, '\x9b')}) {
+        std::ofstream(path) << text;
+        for (const auto* words : {"\"$x\"",
+                                  "show \"$x\"",
+                                  "show \"dp=2 $x=2\"",
+                                  "show \"dp=2 @[$x]\"",
+                                  "show dp=8 \"$x\"",
+                                  "show dp=8 \"--$x\"",
+                                  "show dp=8 --on \"$x\"",
+                                  "show dp=8 --width \"$x\"",
+                                  "show dp=8 --color \"$x\"",
+                                  "rank \"$x\" 1",
+                                  "rank dp=8 \"$x\"",
+                                  "rank dp=8 \"$x=1\"",
+                                  "groups \"$x\" dp",
+                                  "groups dp=8 \"$x\"",
+                                  "check \"$x\"",
+                                  "check dp=8 --over \"$x\"",
+                                  "check dp=8 --on gpu:8 --keep \"$x:gpu\"",
+                                  "check dp=8 --on gpu:8 --keep \"dp:$x\"",
+                                  "env \"$x\" --rank 0",
+                                  "run \"$x\"",
+                                  "convert --from \"$x\" --to torch dp=2",
+                                  "convert --from torch --to \"$x\" dp=2",
+                                  "convert --from picotron --to torch \"$x\"",
+                                  "convert --from picotron --to torch -- \"--$x\" 1",
+                                  "convert --from picotron --to torch -- --tp-size \"$x\"",
+                                  "convert --from deepspeed --to torch \"$x=2\"",
+                                  "convert --from megatron --to torch \"order='$x'\"",
+                                  "convert --from rankmesh --to torch \"$x\"",
+                                  "show dp=8 --as \"$x\""}) {
+            const auto outcome =
+                rankmesh(std::string(words) + " 2>&1 >/dev/null", "x=$(cat '" + path.string() + "'); ");
+            EXPECT_EQ(outcome.exit_code, 2) << words << outcome.output;
+            EXPECT_TRUE(support::is_clean(outcome.output)) << words << outcome.output;
+            EXPECT_GT(outcome.output.size(), 20U) << words;
+        }
+    }
+    std::filesystem::remove(path);
 }
 
 TEST(Command, HelpsAndTellsItsVersion) {

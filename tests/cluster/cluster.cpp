@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "support/clean.hpp"
+
 namespace rankmesh {
 namespace {
 
@@ -116,6 +118,18 @@ TEST(Cluster, NamesTheNearestLevel) {
               "device 16 is outside cluster rack:2 node:2 gpu:4, which has devices 0..15");
     EXPECT_EQ(error_of([&] { cluster.unit_count(3); }),
               "level number 3 was asked of cluster rack:2 node:2 gpu:4; it has levels 0..2");
+}
+
+TEST(Cluster, SaysInACleanTextWhatIsWrongWithOne) {
+    const auto valid = std::string_view("rack:4 node:8(25GB/s,5us) gpu:8(450GB/s)");
+    auto errors = 0;
+    for (unsigned n = 0; n < 4000; ++n) try {
+            (void)Cluster::parse(support::hostile(n, valid));
+        } catch (const UsageError& error) {
+            ++errors;
+            ASSERT_TRUE(support::is_clean(error.what())) << n << ": " << error.what();
+        }
+    EXPECT_GT(errors, 1000);
 }
 
 }  // namespace

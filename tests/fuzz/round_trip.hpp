@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law of every parser: any text gives a value whose own text gives that value again, or UsageError.
+// The law of every parser: any text gives a value whose own text gives that value again, or UsageError with a
+// clean text.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,8 @@
 #include <string_view>
 
 #include <rankmesh/core/error.hpp>
+
+#include "../support/clean.hpp"
 
 namespace rankmesh::fuzz {
 
@@ -30,7 +33,11 @@ int round_trip(const std::uint8_t* data, std::size_t size, Parse parse, Print pr
             std::fprintf(stderr, "read and printed as '%s', which reads otherwise\n", printed.c_str());
             std::abort();
         }
-    } catch (const UsageError&) {
+    } catch (const UsageError& error) {
+        if (!support::is_clean(error.what())) {
+            std::fprintf(stderr, "an error's text is long, or not printable: '%s'\n", error.what());
+            std::abort();
+        }
     }
     return 0;
 }

@@ -37,8 +37,8 @@ public:
     constexpr int operator[](std::string_view name) const {
         const auto i = names_.find(name);
         if (i < 0)
-            throw UsageError(
-                detail::cat("the coordinate has no axis '", name, "'", did_you_mean(name, all_names())));
+            throw UsageError(detail::cat("the coordinate has no axis ", detail::in_quotes(name),
+                                         did_you_mean(name, all_names())));
         return (*this)[AxisId{i}];
     }
     constexpr int find(std::string_view name) const { return names_.find(name); }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/quote.hpp>
+
 namespace rankmesh {
 
 /// Everything rankmesh throws is an Error; its type is the kind, its text says what was asked, what is true
@@ -17,9 +19,13 @@ public:
 };
 
 /// The call itself is wrong: a bad size, an unknown axis, a buffer of the wrong length.
+///
+/// Its text is valid UTF-8 of at most 2,000 bytes without control bytes other than line ends, whatever it
+/// repeats of what was given.
 class UsageError : public Error {
 public:
-    using Error::Error;
+    explicit UsageError(std::string_view text)
+        : Error(detail::shortened(detail::escaped(text, "\n"), detail::most_error_text)) {}
 };
 
 /// Ranks that had to say the same thing said different things; `ranks` are those outside the largest class.

@@ -224,8 +224,8 @@ inline void Mesh::throw_no_axis(int index) const {
 inline void Mesh::throw_no_axis(std::string_view name) const {
     auto known = std::vector<std::string_view>{};
     for (int a = 0; a < axis_count(); ++a) known.push_back(names_[a]);
-    throw UsageError(
-        detail::cat("mesh ", to_string(*this), " has no axis '", name, "'", did_you_mean(name, known)));
+    throw UsageError(detail::cat("mesh ", to_string(*this), " has no axis ", detail::in_quotes(name),
+                                 did_you_mean(name, known)));
 }
 
 inline void Mesh::throw_outside(int rank) const {

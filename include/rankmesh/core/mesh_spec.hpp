@@ -162,7 +162,7 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto& entry = entries[i];
         if (entry.size.is_rest())
-            throw UsageError(detail::cat("mesh ", text,
+            throw UsageError(detail::cat("mesh ", detail::excerpt(text),
                                          " gives strides beside a size '*'; give all sizes, or no strides"));
         if (!entry.is_layout && entry.stride == 0 && entry.size.size() > 1)
             throw UsageError(detail::cat("axis '", entry.name,

@@ -27,12 +27,13 @@ constexpr std::string_view checked_name(std::string_view name) {
     if (name.empty())
         throw UsageError("an axis has an empty name; names are 1 to 31 letters, digits, '_', '-' or '.'");
     if (name.size() > max_name_length)
-        throw UsageError(detail::cat("the name '", name, "' has ", name.size(), " characters; at most ",
-                                     max_name_length, " fit"));
-    for (auto c : name)
-        if (!is_name_character(c))
-            throw UsageError(detail::cat("the name '", name, "' holds the character '", c,
-                                         "'; names are letters, digits, '_', '-' or '.'"));
+        throw UsageError(detail::cat("the name ", detail::in_quotes(name), " has ", name.size(),
+                                     " characters; at most ", max_name_length, " fit"));
+    for (std::size_t i = 0; i < name.size(); ++i)
+        if (!is_name_character(name[i]))
+            throw UsageError(detail::cat("the name ", detail::in_quotes(name), " holds the character ",
+                                         detail::in_quotes(detail::first_character(name.substr(i))),
+                                         "; names are letters, digits, '_', '-' or '.'"));
     return name;
 }
 

@@ -52,17 +52,18 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
     const auto rank = [&] {
         const auto number = reader.number();
         if (number < 0)
-            throw UsageError(
-                detail::cat("the group '", text, "' lists rank ", number, "; ranks are 0 or more"));
+            throw UsageError(detail::cat("the group ", detail::in_quotes(text), " lists rank ", number,
+                                         "; ranks are 0 or more"));
         return number;
     };
     const auto fill = [&](std::int64_t from, std::int64_t to, std::int64_t step) {
         const auto steps = step == 0 ? 0 : (to - from) / step;
         if (steps < 1 || from + steps * step != to)
-            throw UsageError(detail::cat("the group '", text, "' goes on from ", from, " to ", to,
-                                         " in steps of ", step, ", which do not lead there"));
+            throw UsageError(detail::cat("the group ", detail::in_quotes(text), " goes on from ", from,
+                                         " to ", to, " in steps of ", step, ", which do not lead there"));
         if (ranks.size() + static_cast<std::size_t>(steps) >= most)
-            throw UsageError(detail::cat("the group '", text, "' lists more than ", most, " ranks"));
+            throw UsageError(
+                detail::cat("the group ", detail::in_quotes(text), " lists more than ", most, " ranks"));
         for (auto next = from; next != to + step; next += step) ranks.push_back(static_cast<int>(next));
         fresh = 0;
     };
@@ -95,7 +96,8 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
     auto sorted = ranks;
     std::ranges::sort(sorted);
     if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-        throw UsageError(detail::cat("the group '", text, "' lists rank ", *twice, " twice"));
+        throw UsageError(
+            detail::cat("the group ", detail::in_quotes(text), " lists rank ", *twice, " twice"));
     return ranks;
 }
 

@@ -62,8 +62,8 @@ public:
         for (; peek() >= '0' && peek() <= '9'; ++at_) {
             value = value * 10 + (peek() - '0');
             if (value > std::numeric_limits<int>::max())
-                throw UsageError(cat("the number at character ", begin + 1, " of ", what_, " '", text_,
-                                     "' is larger than ", std::numeric_limits<int>::max()));
+                throw UsageError(cat("the number at character ", begin + 1, " of ", what_, " ",
+                                     in_quotes(text_), " is larger than ", std::numeric_limits<int>::max()));
         }
         return static_cast<int>(negative ? -value : value);
     }
@@ -74,23 +74,13 @@ public:
     }
 
     [[noreturn]] void fail(std::string_view expected) const {
-        throw UsageError(
-            cat("the ", what_, " '", text_, "' cannot be read: at character ", at_ + 1, " comes ",
-                done() ? std::string("the end") : cat("'", character(), "'"), ", expected ",
-                is_name_character(expected[0]) ? std::string(expected) : cat("'", expected, "'")));
+        throw UsageError(cat(
+            "the ", what_, " ", in_quotes(text_), " cannot be read: at character ", at_ + 1, " comes ",
+            done() ? std::string("the end") : in_quotes(first_character(text_.substr(at_))), ", expected ",
+            is_name_character(expected[0]) ? std::string(expected) : cat("'", expected, "'")));
     }
 
 private:
-    /// The character that comes next, whole: up to four bytes where it is UTF-8.
-    std::string_view character() const {
-        auto length = std::size_t{1};
-        if (static_cast<unsigned char>(text_[at_]) >= 0xc0)
-            while (length < 4 && at_ + length < text_.size() &&
-                   (static_cast<unsigned char>(text_[at_ + length]) & 0xc0U) == 0x80)
-                ++length;
-        return text_.substr(at_, length);
-    }
-
     std::string_view what_;
     std::string_view text_;
     std::size_t at_;
