@@ -4,20 +4,22 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <map>
 #include <sstream>
 #include <system_error>
 
 #include <rankmesh/core/mesh.hpp>
 
+#include "settings_file.hpp"
 #include "settings_text.hpp"
 
 namespace rankmesh::cli {
 
 using detail::cat;
+using detail::excerpt;
+using detail::in_quotes;
 
 namespace {
 
@@ -46,14 +48,6 @@ std::string together(const std::vector<std::string>& words) {
     auto text = std::string{};
     for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
     return text;
-}
-
-std::string content_of(const std::string& path) {
-    auto stream = std::ifstream(path);
-    auto unknown = std::error_code{};
-    if (!stream || std::filesystem::is_directory(path, unknown))
-        throw UsageError(cat("the settings file '", path, "' cannot be read"));
-    return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 /// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so are a call and
@@ -115,25 +109,42 @@ bool is_parallel_size(std::string_view name) {
 }
 
 /// `a.b=1` as `a` with `b` in it.
-Json nested(const Json& flat) {
+Json nested(const Json& flat, Limits& limits) {
     auto all = Json::object();
     for (const auto& [key, value] : flat.items()) {
         auto* table = &all;
         auto rest = std::string_view(key);
         for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+            limits.enter();
             table = &(*table)[std::string(rest.substr(0, dot))];
             if (!table->is_null() && !table->is_object())
-                throw UsageError(cat("the settings give ", rest.substr(0, dot), " a value and, as '", key,
-                                     "', a table; give it one"));
+                throw UsageError(cat("the settings give ", excerpt(rest.substr(0, dot)), " a value and, as ",
+                                     in_quotes(key), ", a table; give it one"));
             rest.remove_prefix(dot + 1);
         }
         (*table)[std::string(rest)] = value;
+        limits.leave(static_cast<int>(std::ranges::count(key, '.')));
     }
     return all;
 }
 
 std::string kind_of(const Json& value) {
-    return value.is_string() ? cat("'", clipped(value.get<std::string>()), "'") : clipped(value.dump());
+    if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+    // JSON has no word for it, and TOML has.
+    if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
+    return excerpt(value.dump());
+}
+
+/// Throws UsageError for more bytes than are read, and for what is no text.
+void check_text(std::string_view text, std::string_view source) {
+    if (text.size() > most_bytes) Limits(source).refuse(cat("have more than ", most_bytes, " bytes"));
+    for (std::size_t at = 0; at < text.size();) {
+        const auto size = detail::character_size(text.substr(at));
+        if (size == 0 || text[at] == '\0')
+            throw UsageError(cat(source, " are not text in UTF-8: byte ", at + 1, " is ",
+                                 detail::escaped(text.substr(at, 1))));
+        at += size;
+    }
 }
 
 }  // namespace
@@ -147,16 +158,14 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
     const auto own = is_file || is_json ? std::size_t{1} : words.size();
     if (words.size() == 1 && !words[0].empty() && !is_file && framework != "rankmesh" &&
         words[0].find_first_of("=-:([{ \n") == std::string::npos)
-        throw UsageError(cat("the setting '", clipped(words[0]),
-                             "' has no value, and no file has that name; write ", clipped(words[0]),
+        throw UsageError(cat("the setting ", in_quotes(words[0]),
+                             " has no value, and no file has that name; write ", excerpt(words[0]),
                              "=VALUE"));
     if (is_file) {
         settings.whole_ = true;
-        settings.source_ =
-            words[0] == "-" ? "the settings on standard input" : cat("the settings in ", words[0]);
-        settings.parse(words[0] == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
-                                       : content_of(words[0]),
-                       words[0].ends_with(".toml"));
+        settings.source_ = words[0] == "-" ? "the settings on standard input"
+                                           : cat("the settings in ", excerpt(words[0], 400));
+        settings.parse(content_of(words[0], settings.source_), words[0].ends_with(".toml"));
     } else {
         settings.parse(together({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(own)}), false);
     }
@@ -164,11 +173,12 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
     auto beside = Settings(framework, Json::object(), {});
     beside.source_ = "the settings";
     beside.parse(together({words.begin() + static_cast<std::ptrdiff_t>(own), words.end()}), false);
+    auto said = std::set<std::string>{};
+    for (const auto& [key, value] : settings.values_.items()) said.insert(plain_name(key));
     for (const auto& [key, value] : beside.values_.items()) {
         const auto name = plain_name(key);
-        for (const auto& [known, other] : settings.values_.items())
-            if (plain_name(known) == name)
-                throw UsageError(cat("the settings say ", name, " twice; say it once"));
+        if (!said.insert(name).second)
+            throw UsageError(cat("the settings say ", excerpt(name), " twice; say it once"));
         settings.values_[name] = value;
         settings.beside_.insert(name);
     }
@@ -176,6 +186,7 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
 }
 
 void Settings::parse(std::string text, bool toml) {
+    check_text(text, source_);
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     if (toml) {
         values_ = parse_toml(text, source_);
@@ -188,19 +199,21 @@ void Settings::parse(std::string text, bool toml) {
     if (looks_like_yaml(inner))
         throw UsageError(
             cat(source_, " are YAML, which is not read; write them as JSON, TOML, flags or key=value"));
+    auto limits = Limits(source_);
+    limits.enter();
     if (inner.front() == '{') {
         values_ = parse_json(said, source_);
     } else if (inner.front() == '-') {
         flags_ = true;
-        values_ = nested(parse_flags(split(said)));
+        values_ = nested(parse_flags(split(said), limits), limits);
     } else if (framework_ == "rankmesh") {
         return;
     } else if (looks_like_toml(inner)) {
         values_ = parse_toml(text, source_);
     } else {
-        auto call = parse_assignments(inner);
+        auto call = parse_assignments(inner, limits);
         call_ = call.name;
-        values_ = nested(call.values);
+        values_ = nested(call.values, limits);
     }
 }
 
@@ -213,9 +226,13 @@ std::string Settings::shown(std::string_view name) const {
 
 const Json* Settings::find(std::string_view name) {
     known_.emplace(name);
-    for (const auto& [key, value] : values_.items())
-        if (plain_name(key) == name) return value.is_null() ? nullptr : &value;
-    return nullptr;
+    const Json* found = nullptr;
+    for (const auto& [key, value] : values_.items()) {
+        if (plain_name(key) != name) continue;
+        if (found) throw UsageError(cat("the settings say ", excerpt(name), " twice; say it once"));
+        found = &value;
+    }
+    return !found || found->is_null() ? nullptr : found;
 }
 
 void Settings::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
@@ -249,6 +266,8 @@ std::optional<std::string> Settings::word(std::string_view name) {
     const auto* value = find(name);
     if (!value) return std::nullopt;
     if (!value->is_string()) refuse(name, *value, "a text");
+    if (const auto& text = value->get_ref<const std::string&>(); detail::escaped(text) != text)
+        refuse(name, *value, "a text without control characters");
     return value->get<std::string>();
 }
 
@@ -311,9 +330,8 @@ std::string Settings::list_of_known() const {
 }
 
 void Settings::refuse_unknown(std::string_view name, std::string_view near) const {
-    const auto asked = clipped(shown(name));
     throw UsageError(
-        cat(framework_, " has no setting '", asked, "' that says where ranks stand; ",
+        cat(framework_, " has no setting ", in_quotes(shown(name)), " that says where ranks stand; ",
             near.empty() ? cat("there are ", list_of_known()) : cat("did you mean '", shown(near), "'?")));
 }
 
@@ -323,7 +341,7 @@ void Settings::refuse_strays(const Json& table, const std::string& path) const {
         if (known_.contains(name) && name != section_ && name != "world_size" &&
             !(path.empty() && outer_known_.contains(name)))
             throw UsageError(cat(framework_, " reads ", name, " in '", section_, "' and not ",
-                                 path.empty() ? "outside of it" : cat("in '", clipped(path), "'"),
+                                 path.empty() ? "outside of it" : cat("in ", in_quotes(path)),
                                  "; move it there"));
         if (value.is_object()) refuse_strays(value, path.empty() ? key : cat(path, ".", key));
     }
@@ -331,16 +349,10 @@ void Settings::refuse_strays(const Json& table, const std::string& path) const {
 
 std::string Settings::brief(std::string error) const {
     const auto shorten = [&](std::string_view given) {
-        if (given.size() <= most_echoed) return;
+        if (given.size() <= detail::most_quoted) return;
         if (const auto at = error.find(given); at != std::string::npos)
-            error.replace(at, given.size(), clipped(given));
+            error.replace(at, given.size(), excerpt(given));
     };
-    shorten(text_);
-    for (auto rest = std::string_view(text_); !rest.empty();) {
-        const auto end = std::min(rest.find(';'), rest.size());
-        shorten(rest.substr(0, end));
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
     const auto shorten_all = [&](const auto& self, const Json& value) -> void {
         if (value.is_string()) shorten(value.get_ref<const std::string&>());
         if (value.is_object())

@@ -8,10 +8,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "settings_limits.hpp"
+
 namespace rankmesh::cli {
 
 /// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list.
-nlohmann::ordered_json parse_flags(const std::vector<std::string>& words);
+/// Throws UsageError, as the other three do too, for what is more than is read.
+nlohmann::ordered_json parse_flags(const std::vector<std::string>& words, Limits& limits);
 /// Arguments, and the function that they are for: empty where none is named.
 struct Call {
     std::string name;
@@ -21,18 +24,15 @@ struct Call {
 bool is_call(std::string_view text);
 /// `tp=2, names=("dp", "tp")`, maybe inside `Name(...)`; values as in Python, a bare word is a text.
 /// Arguments without a name have that of the function's parameter, where the function is known.
-Call parse_assignments(std::string_view text);
-/// JSON; throws UsageError with the place where it ends to be JSON.
+Call parse_assignments(std::string_view text, Limits& limits);
+/// JSON; throws UsageError with the place where it ends to be JSON, and for a key that stands twice in a
+/// table.
 nlohmann::ordered_json parse_json(const std::string& text, std::string_view source);
 /// TOML; throws UsageError with the line where it ends to be TOML.
 nlohmann::ordered_json parse_toml(const std::string& text, std::string_view source);
 
 /// The text without blanks and line ends around it.
 std::string_view trimmed(std::string_view text);
-/// The most characters of what was given that an error repeats.
-inline constexpr std::size_t most_echoed = 60;
-/// The text on one line, of a long one the beginning.
-std::string clipped(std::string_view text);
 
 /// The canonical form of a name: `--tp-size` and `tp_size_` are `tp_size`.
 std::string plain_name(std::string_view name);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "rankmesh.hpp"
+#include "support/clean.hpp"
 
 namespace rankmesh::tests {
 namespace {
@@ -251,6 +254,176 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     const auto outcome = rankmesh("convert --from megtron --to picotron a=1");
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_TRUE(outcome.output.ends_with("; did you mean 'megatron'?\n")) << outcome.output;
+}
+
+/// Settings with `n` levels, and with `n` keys, in every form.
+const auto forms = std::vector<std::pair<std::string, std::function<std::string(std::size_t)>>>{
+    {"levels.json",
+     [](auto n) {
+         return "{\"tp_size\": 2, \"a\": " + std::string(n - 1, '[') + std::string(n - 1, ']') + "}";
+     }},
+    {"tables.json",
+     [](auto n) {
+         auto text = std::string("{\"tp_size\": 2");
+         for (std::size_t i = 1; i < n; ++i) text += ", \"a\": {\"b\": 1";
+         return text + std::string(n, '}');
+     }},
+    {"levels.toml",
+     [](auto n) { return "tp_size = 2\na = " + std::string(n - 1, '[') + std::string(n - 1, ']'); }},
+    {"dots.toml",
+     [](auto n) {
+         auto text = std::string("tp_size = 2\na");
+         for (std::size_t i = 1; i < n; ++i) text += ".a";
+         return text + " = \"[[[...\" # {{{...";
+     }},
+    {"tables.toml",
+     [](auto n) {
+         auto text = std::string("tp_size = 2\n[a");
+         for (std::size_t i = 2; i < n; ++i) text += ".a";
+         return text + "]\nb = \"\"\"\"x\"\"\"\"\"";
+     }},
+    {"flags.txt",
+     [](auto n) {
+         auto text = std::string("--tp-size 2 --a");
+         for (std::size_t i = 1; i < n; ++i) text += ".a";
+         return text + " 1";
+     }},
+    {"words.txt", [](auto n) { return "tp_size=2 a=" + std::string(n - 1, '(') + std::string(n - 1, ')'); }},
+};
+const auto keyed = std::vector<std::pair<std::string, std::function<std::string(std::size_t)>>>{
+    {"keys.json",
+     [](auto n) {
+         auto text = std::string("{\"tp_size\": 2");
+         for (std::size_t i = 1; i < n; ++i) text += ",\"k" + std::to_string(i) + "\":1";
+         return text + "}";
+     }},
+    {"keys.toml",
+     [](auto n) {
+         auto text = std::string("tp_size = 2\n");
+         for (std::size_t i = 1; i < n; ++i) text += "k" + std::to_string(i) + " = 1\n";
+         return text;
+     }},
+    {"flags.txt",
+     [](auto n) {
+         auto text = std::string("--tp-size 2");
+         for (std::size_t i = 1; i < n; ++i) text += " --k" + std::to_string(i);
+         return text;
+     }},
+    {"words.txt",
+     [](auto n) {
+         auto text = std::string("tp_size=2");
+         for (std::size_t i = 1; i < n; ++i) text += " k" + std::to_string(i) + "=1";
+         return text;
+     }},
+};
+
+const auto to_mesh = std::string("--from picotron --to rankmesh ");
+constexpr auto most_is_read =
+    ", which is the most that is read; give those alone that say where ranks stand\n";
+
+TEST_F(Files, AreReadUpToALimitOfLevelsAndKeys) {
+    const auto expect = [&](const std::string& name, const std::string& content, const std::string& more) {
+        const auto path = file(name, content);
+        EXPECT_EQ(quiet(to_mesh + path), more.empty()
+                                             ? "dp=1 pp=1 cp=1 tp=2\n"
+                                             : "rankmesh: the settings in " + path + more + most_is_read)
+            << name;
+    };
+    for (const auto& [name, content] : forms) {
+        expect(name, content(100), "");
+        for (const auto n : {101, 20'000, 50'000})
+            expect(name, content(static_cast<std::size_t>(n)), " nest more than 100 levels deep");
+    }
+    for (const auto& [name, content] : keyed) {
+        expect(name, content(10'000), "");
+        for (const auto n : {10'001, 50'000})
+            expect(name, content(static_cast<std::size_t>(n)), " have more than 10000 keys");
+    }
+}
+
+TEST_F(Files, AreReadUpToALimitOfBytes) {
+    const auto most = std::size_t{1} << 20;
+    const auto text = [](std::size_t bytes) {
+        const auto begin = std::string("{\"tp_size\": 2, \"note\": \"");
+        return begin + std::string(bytes - begin.size() - 2, 'x') + "\"}";
+    };
+    EXPECT_EQ(quiet(to_mesh + file("a.json", text(most))), "dp=1 pp=1 cp=1 tp=2\n");
+    const auto refused = [](const std::string& source) {
+        return "rankmesh: the settings " + source + " have more than 1048576 bytes" + most_is_read;
+    };
+    const auto more = file("b.json", text(most + 1));
+    EXPECT_EQ(quiet(to_mesh + more), refused("in " + more));
+    const auto sparse = file("c.json", "{}");
+    std::filesystem::resize_file(sparse, std::uintmax_t{1} << 30);
+    EXPECT_EQ(quiet(to_mesh + sparse), refused("in " + sparse));
+    EXPECT_EQ(quiet(to_mesh + "/dev/zero"), refused("in /dev/zero"));
+    EXPECT_EQ(quiet(to_mesh + "- < /dev/zero"), refused("on standard input"));
+}
+
+TEST_F(Files, ThatNobodyWritesToAreNotWaitedFor) {
+    const auto path = (folder / "pipe.json").string();
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_EQ(quiet(to_mesh + path),
+              "rankmesh: the settings file '" + path +
+                  "' is a pipe that nobody writes to; start what writes to it first\n");
+    // What has a writer is waited for.
+    const auto words = file("a.txt", "--tp-size 2");
+    EXPECT_EQ(rankmesh("convert --quiet " + to_mesh + "/dev/stdin",
+                       "{ sleep 0.2; cat " + words + "; sleep 0.2; echo ' --dp-size 3'; } | ")
+                  .output,
+              "dp=3 pp=1 cp=1 tp=2\n");
+}
+
+TEST_F(Files, ThatAreWrongAreRefusedInOurWords) {
+    const auto expect = [&](const std::string& name, const std::string& content, const std::string& text) {
+        const auto path = file(name, content);
+        const auto outcome = rankmesh("convert " + to_mesh + path + " 2>&1 >/dev/null");
+        EXPECT_EQ(outcome.exit_code, 2) << content;
+        EXPECT_EQ(outcome.output, "rankmesh: the settings in " + path + text + "\n") << content;
+    };
+    expect("a.json", R"({"tp_size": 1e999})",
+           " hold the number 1e999, which ends at character 17; numbers are below 1.8e308");
+    expect("a.json", R"({"tp_size": 2, "tp_size": 4})", " say tp_size twice in one table; say it once");
+    expect("a.json", "{\"tp_size\": 2 \xff}", " are not text in UTF-8: byte 15 is \\xff");
+    expect("a.txt", std::string("tp_size=2\0", 10), " are not text in UTF-8: byte 10 is \\x00");
+    expect("a.json", std::string("\xff\xfe{\0}\0", 6), " are not text in UTF-8: byte 1 is \\xff");
+    expect("a.toml", "tp_size = 2\n tp_size = 4\n",
+           " are no TOML: a key is given twice in line 2, 'tp_size = 4'");
+    for (const auto* number : {"1e999", "99999999999999999999"})
+        expect("a.toml", std::string("a = 1\r\ntp_size = ") + number + "\r\n",
+               std::string(" are no TOML: something is wrong in line 2, 'tp_size = ") + number + "'");
+    expect("a.toml", "[a\n", " are no TOML: something is wrong in line 1, '[a'");
+    expect("a.toml", "a = \"\x1b\n", " are no TOML: something is wrong in line 1, 'a = \"\\x1b'");
+    expect_misuse(to_mesh + file("a.json", R"({"tp_size": 99999999999999999999})"),
+                  "tp_size is 1e+20; it is a whole number up to 2147483647");
+    expect_misuse(to_mesh + file("a.json", R"({"tp_size": -0})"), "tp_size is 0; it is 1 or more");
+    expect_misuse(to_mesh + file("a.json", R"({"tp_size": 2, "tp-size": 4})"),
+                  "the settings say tp_size twice; say it once");
+    expect_misuse(to_mesh + file("a.toml", "tp_size = inf"),
+                  "tp_size is no finite number; it is a whole number up to 2147483647");
+    expect_misuse(to_mesh + file("a.json", R"({"tp_size": "\u001b[31m"})"),
+                  "tp_size is '\\x1b[31m'; it is a whole number up to 2147483647");
+    expect_misuse("--from torchtitan --to rankmesh --world 2 " +
+                      file("a.json", R"({"parallelism": {"pipeline_parallel_schedule": "\u0007"}})"),
+                  "pipeline_parallel_schedule is '\\x07'; it is a text without control characters");
+}
+
+TEST_F(Files, OfAnyBytesAreReadOrRefusedInACleanText) {
+    const auto valid = std::vector<std::pair<std::string, std::string>>{
+        {"a.json", R"({"distributed": {"tp_size": 2, "dp_size": 4}, "a": [1, "b"]})"},
+        {"a.toml", "[distributed]\ntp_size = 2\ndp_size = 4\n"},
+        {"a.txt", "--tp-size 2 --dp-size 4"},
+        {"b.txt", "setup_process_group_manager(2, cp_size=1, dp_size=4)"}};
+    auto errors = 0;
+    for (unsigned n = 0; n < 200; ++n) {
+        const auto& [name, text] = valid[n / 2 % valid.size()];
+        const auto path = file(name, support::hostile(n, text));
+        const auto outcome = rankmesh("convert " + to_mesh + path + " 2>&1 >/dev/null");
+        EXPECT_TRUE(outcome.exit_code <= 2) << n << outcome.output;
+        EXPECT_TRUE(support::is_clean(outcome.output)) << n << outcome.output;
+        errors += outcome.exit_code == 2 ? 1 : 0;
+    }
+    EXPECT_GT(errors, 50);
 }
 
 TEST(Settings, AreReadAsACallIsWritten) {
