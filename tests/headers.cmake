@@ -1,3 +1,11 @@
+# What those who include us may have switched on, and do not wish to hear from us.
+set(gnu_warnings -Wall -Wextra -Wpedantic -Wshadow -Wuseless-cast -Wconversion -Wsign-conversion -Wold-style-cast
+                 -Wdouble-promotion -Wcast-qual -Wcast-align -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi -Wundef
+                 -Wredundant-decls -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wnull-dereference -Wformat=2
+                 -Wzero-as-null-pointer-constant -Wswitch-enum)
+set(clang_warnings -Weverything -Wno-c++98-compat -Wno-c++98-compat-pedantic -Wno-padded -Wno-float-equal
+                   -Wno-unsafe-buffer-usage -Wno-weak-vtables)
+
 # rankmesh_header_tests(name library header...): two programs. One is built of a file for each header that includes
 # nothing else; the other runs the examples of the headers' comments as tests.
 function(rankmesh_header_tests name library)
@@ -32,7 +40,7 @@ function(rankmesh_header_tests name library)
     if(examples)
         add_executable(${name}_examples ${examples})
         rankmesh_warnings(${name}_examples)
-        target_compile_options(${name}_examples PRIVATE -Wno-unused-function)
+        target_compile_options(${name}_examples PRIVATE $<$<CXX_COMPILER_ID:GNU>:${gnu_warnings}> -Wno-unused-function)
         target_link_libraries(${name}_examples PRIVATE ${library} GTest::gtest_main)
         gtest_discover_tests(${name}_examples TEST_PREFIX documentation. PROPERTIES TIMEOUT 60)
     endif()

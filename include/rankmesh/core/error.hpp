@@ -31,15 +31,16 @@ public:
 /// Ranks that had to say the same thing said different things; `ranks` are those outside the largest class.
 class Disagreement : public Error {
 public:
-    Disagreement(const std::string& text, std::vector<int> ranks) : Error(text), ranks(std::move(ranks)) {}
+    Disagreement(const std::string& text, std::vector<int> outside)
+        : Error(text), ranks(std::move(outside)) {}
     std::vector<int> ranks;
 };
 
 /// A timeout expired; `arrived` and `missing` are world ranks, both empty where the engine cannot tell.
 class Timeout : public Error {
 public:
-    Timeout(const std::string& text, std::vector<int> arrived, std::vector<int> missing)
-        : Error(text), arrived(std::move(arrived)), missing(std::move(missing)) {}
+    Timeout(const std::string& text, std::vector<int> came, std::vector<int> absent)
+        : Error(text), arrived(std::move(came)), missing(std::move(absent)) {}
     std::vector<int> arrived;
     std::vector<int> missing;
 };
@@ -47,7 +48,7 @@ public:
 /// Peers are gone: they left by exception, or their process ended; `ranks` are world ranks.
 class PeerLost : public Error {
 public:
-    PeerLost(const std::string& text, std::vector<int> ranks) : Error(text), ranks(std::move(ranks)) {}
+    PeerLost(const std::string& text, std::vector<int> gone) : Error(text), ranks(std::move(gone)) {}
     std::vector<int> ranks;
 };
 

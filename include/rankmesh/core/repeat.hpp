@@ -25,7 +25,10 @@ constexpr void copy_moved(int* to, const int* from, std::size_t count, int by) {
             std::memcpy(&b, from + i + 4, sizeof b);
             std::memcpy(&c, from + i + 8, sizeof c);
             std::memcpy(&d, from + i + 12, sizeof d);
-            a += by, b += by, c += by, d += by;
+            a += by;
+            b += by;
+            c += by;
+            d += by;
             std::memcpy(to + i, &a, sizeof a);
             std::memcpy(to + i + 4, &b, sizeof b);
             std::memcpy(to + i + 8, &c, sizeof c);

@@ -32,7 +32,7 @@ constexpr std::string_view to_string(Fault fault) {
 /// What a dialect throws: where the original raises an error, and in the words that it uses.
 class Error : public UsageError {
 public:
-    Error(Fault fault, const std::string& text) : UsageError(text), fault(fault) {}
+    Error(Fault kind, const std::string& text) : UsageError(text), fault(kind) {}
     Fault fault;
 };
 
@@ -40,7 +40,7 @@ public:
 /// docs/dialects.md that says why.
 class Refusal : public Error {
 public:
-    Refusal(Fault fault, std::string_view rule, const std::string& text) : Error(fault, text), rule(rule) {}
+    Refusal(Fault kind, std::string_view line, const std::string& text) : Error(kind, text), rule(line) {}
     std::string rule;
 };
 

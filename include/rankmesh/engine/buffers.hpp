@@ -39,9 +39,9 @@ public:
     BufferList() = default;
     /// Of named buffers, one after the other.
     template <Buffer First, Buffer... Rest>
-    requires Outlives<First> &&(Outlives<Rest>&&...) explicit BufferList(First&& first, Rest&&... rest) {
+    requires Outlives<First> &&(Outlives<Rest>&&...) explicit BufferList(First&& first, Rest&&... others) {
         add(first);
-        (add(rest), ...);
+        (add(others), ...);
     }
     /// Of a range of buffers.
     template <std::ranges::input_range Range>

@@ -393,7 +393,7 @@ public:
         auto on_host = host();
         auto length = static_cast<std::uint64_t>(object.size());
         on_host.broadcast(length, root);
-        if (object.size() != length) object.resize(static_cast<std::size_t>(length));
+        if (object.size() != length) object.resize(length);
         return on_host.start_broadcast(object, root);
     }
     template <class R = decltype(sum)>

@@ -23,14 +23,14 @@ struct f16 {
     constexpr explicit operator float() const {
         // The exponent moves from bias 15 to 127; a subnormal is what is left of a normal number minus its
         // leading one.
-        const auto magnitude = static_cast<std::uint32_t>(bits & 0x7fffU) << 13;
+        const auto magnitude = (bits & 0x7fffU) << 13;
         const auto exponent = magnitude & (0x7c00U << 13);
         const auto shifted = magnitude + ((127U - 15U) << 23);
         const auto special = shifted + ((128U - 16U) << 23);
         const auto subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(shifted + (1U << 23)) -
                                                             std::bit_cast<float>(113U << 23));
         const auto value = exponent == (0x7c00U << 13) ? special : exponent == 0 ? subnormal : shifted;
-        return std::bit_cast<float>(value | static_cast<std::uint32_t>(bits & 0x8000U) << 16);
+        return std::bit_cast<float>(value | (bits & 0x8000U) << 16);
     }
     friend constexpr bool operator==(f16 a, f16 b) { return static_cast<float>(a) == static_cast<float>(b); }
 

@@ -24,8 +24,8 @@ Plan plan(const ProcessTopology& topology, std::string name = {});
 struct Place : GridPlace {
     /// Throws dialect::Error where the topology is not of the world's size, lacks an axis pipe or data, or
     /// has no such rank.
-    Place(const ProcessTopology& topology, int rank, int world_size);
-    Place(int rank, int world_size) : Place(default_topology(world_size), rank, world_size) {}
+    Place(const ProcessTopology& topology, int rank, int size);
+    Place(int rank, int size) : Place(default_topology(size), rank, size) {}
 
     int get_pipeline_model_parallel_rank() const { return stage_id; }
     int get_pipeline_model_parallel_world_size() const { return pipe_parallel_size; }
