@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 namespace rankmesh {
@@ -18,7 +19,7 @@ namespace rankmesh {
 ///
 /// Law: `Cluster::parse(to_string(cluster)) == cluster`.
 /// Law: the devices of unit u of a level are the `size() / unit_count(level)` from `u` times that number on.
-class Cluster {
+class RANKMESH_EXPORT Cluster {
 public:
     /// One level of the tree; the link is that of one such unit upwards, empty where nothing is said of it.
     struct Level {
@@ -59,7 +60,7 @@ private:
     Mesh mesh_;  // the levels as axes: device r stands at coord(r)
 };
 
-std::string to_string(const Cluster& cluster);
+RANKMESH_EXPORT std::string to_string(const Cluster& cluster);
 inline std::ostream& operator<<(std::ostream& out, const Cluster& cluster) {
     return out << to_string(cluster);
 }

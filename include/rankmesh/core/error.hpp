@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/quote.hpp>
 
 namespace rankmesh {
 
 /// Everything rankmesh throws is an Error; its type is the kind, its text says what was asked, what is true
 /// and what would work.
-class Error : public std::runtime_error {
+class RANKMESH_EXPORT Error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
@@ -22,14 +23,14 @@ public:
 ///
 /// Its text is valid UTF-8 of at most 2,000 bytes without control bytes other than line ends, whatever it
 /// repeats of what was given.
-class UsageError : public Error {
+class RANKMESH_EXPORT UsageError : public Error {
 public:
     explicit UsageError(std::string_view text)
         : Error(detail::shortened(detail::escaped(text, "\n"), detail::most_error_text)) {}
 };
 
 /// Ranks that had to say the same thing said different things; `ranks` are those outside the largest class.
-class Disagreement : public Error {
+class RANKMESH_EXPORT Disagreement : public Error {
 public:
     Disagreement(const std::string& text, std::vector<int> outside)
         : Error(text), ranks(std::move(outside)) {}
@@ -37,7 +38,7 @@ public:
 };
 
 /// A timeout expired; `arrived` and `missing` are world ranks, both empty where the engine cannot tell.
-class Timeout : public Error {
+class RANKMESH_EXPORT Timeout : public Error {
 public:
     Timeout(const std::string& text, std::vector<int> came, std::vector<int> absent)
         : Error(text), arrived(std::move(came)), missing(std::move(absent)) {}
@@ -46,20 +47,20 @@ public:
 };
 
 /// Peers are gone: they left by exception, or their process ended; `ranks` are world ranks.
-class PeerLost : public Error {
+class RANKMESH_EXPORT PeerLost : public Error {
 public:
     PeerLost(const std::string& text, std::vector<int> gone) : Error(text), ranks(std::move(gone)) {}
     std::vector<int> ranks;
 };
 
 /// The engine below reported an error of its own.
-class EngineFailure : public Error {
+class RANKMESH_EXPORT EngineFailure : public Error {
 public:
     using Error::Error;
 };
 
 /// The engine asked for is not in this build.
-class NotBuilt : public Error {
+class RANKMESH_EXPORT NotBuilt : public Error {
 public:
     using Error::Error;
 };

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/core/export.hpp>
 
 namespace rankmesh::dialect {
 
@@ -30,7 +31,7 @@ constexpr std::string_view to_string(Fault fault) {
 }
 
 /// What a dialect throws: where the original raises an error, and in the words that it uses.
-class Error : public UsageError {
+class RANKMESH_EXPORT Error : public UsageError {
 public:
     Error(Fault kind, const std::string& text) : UsageError(text), fault(kind) {}
     Fault fault;
@@ -38,7 +39,7 @@ public:
 
 /// What a dialect throws where the original silently does something wrong; `rule` names the line of
 /// docs/dialects.md that says why.
-class Refusal : public Error {
+class RANKMESH_EXPORT Refusal : public Error {
 public:
     Refusal(Fault kind, std::string_view line, const std::string& text) : Error(kind, text), rule(line) {}
     std::string rule;

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/group.hpp>
 
 namespace rankmesh::dialect {
@@ -56,7 +57,7 @@ struct Cut {
 };
 
 /// Groups in the order in which they are created: those of a partition, cut or picked from one by one.
-class GroupList {
+class RANKMESH_EXPORT GroupList {
 public:
     using iterator = rankmesh::detail::IndexIterator<GroupList, GroupPart>;
 

@@ -5,21 +5,22 @@
 #include <optional>
 #include <string_view>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/member.hpp>
 
 namespace rankmesh::dialect {
 
 /// Throws UsageError unless the member was joined with `mesh`: names what it has and what to join with.
-void check_mesh(const Member& member, const Mesh& mesh, std::string_view plan);
+RANKMESH_EXPORT void check_mesh(const Member& member, const Mesh& mesh, std::string_view plan);
 
 /// The member's place in the mesh of that name; throws UsageError that names `plan` where its plan lacks it.
-Member place(const Member& member, std::string_view mesh, std::string_view plan);
+RANKMESH_EXPORT Member place(const Member& member, std::string_view mesh, std::string_view plan);
 
 /// The communicator over these axes, or the pick of this name.
 ///
 /// Throws UsageError that names `plan`, the call whose result to join with, where the member's plan lacks it.
-Communicator communicator(const Member& member, std::span<const std::string_view> names,
-                          std::string_view plan);
+RANKMESH_EXPORT Communicator communicator(const Member& member, std::span<const std::string_view> names,
+                                          std::string_view plan);
 inline Communicator communicator(const Member& member, std::initializer_list<std::string_view> names,
                                  std::string_view plan) {
     return communicator(member, std::span<const std::string_view>(names.begin(), names.size()), plan);
@@ -28,7 +29,7 @@ inline Communicator communicator(const Member& member, std::initializer_list<std
 /// The communicator of the pick `name`, whose members here are `group`; nothing where this rank is not one.
 ///
 /// Throws UsageError that names `plan` where the member's plan lacks the pick, or has it with other members.
-std::optional<Communicator> pick(const Member& member, std::string_view name, const Group& group,
-                                 std::string_view plan);
+RANKMESH_EXPORT std::optional<Communicator> pick(const Member& member, std::string_view name,
+                                                 const Group& group, std::string_view plan);
 
 }  // namespace rankmesh::dialect

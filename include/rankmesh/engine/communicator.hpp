@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/buffers.hpp>
 #include <rankmesh/engine/make_call.hpp>
 #include <rankmesh/engine/pending.hpp>
@@ -44,7 +45,7 @@ concept Resizable = Buffer<Container> && requires(Container& container) {
 /// for.
 ///
 ///     void step(Communicator& tp, std::vector<float>& partial) { tp.all_reduce(partial, sum); }
-class Communicator {
+class RANKMESH_EXPORT Communicator {
     template <class B>
     using element = element_t<B>;
 

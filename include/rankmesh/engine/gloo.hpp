@@ -4,12 +4,13 @@
 #include <optional>
 #include <string>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/world.hpp>
 
 namespace rankmesh::gloo {
 
 /// True if this build has the Gloo engine.
-bool is_built();
+RANKMESH_EXPORT bool is_built();
 
 /// How the processes of a job find each other; what is left out is taken from the environment.
 struct RendezvousOptions {
@@ -36,7 +37,7 @@ struct RendezvousOptions {
 ///
 /// Throws NotBuilt without Gloo, UsageError if rank, size, store or job are unknown or the store is not safe,
 /// Timeout with the missing ranks if not all come.
-class World : public rankmesh::World {
+class RANKMESH_EXPORT World : public rankmesh::World {
 public:
     explicit World(const WorldOptions& options = {}) : World(RendezvousOptions{}, options) {}
     explicit World(const RendezvousOptions& rendezvous, const WorldOptions& options = {});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh {
@@ -41,7 +42,7 @@ struct JoinCost {
 /// host only a job knows.
 ///
 ///     join_cost({{.mesh = {{"pp", 16}, {"dp", rest}, {"tp", 8}}}}, 1 << 20, 0).communicators == 3
-JoinCost join_cost(const Plan& plan, int world, int rank);
+RANKMESH_EXPORT JoinCost join_cost(const Plan& plan, int world, int rank);
 
 /// The file descriptors that connections on Gloo take, beside what this process may open.
 struct Descriptors {
@@ -51,6 +52,6 @@ struct Descriptors {
     std::string shortage = {};               ///< what join throws where they do not suffice, else ""
 };
 
-Descriptors descriptors_of(const JoinCost& cost);
+RANKMESH_EXPORT Descriptors descriptors_of(const JoinCost& cost);
 
 }  // namespace rankmesh

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include <rankmesh/core/export.hpp>
+
 namespace rankmesh {
 
 /// A number that a launcher announces in the environment, and the variable that holds it.
@@ -18,13 +20,13 @@ struct Announced {
 ///
 /// Not SLURM_NTASKS: inside a batch script that is the allocation. Throws UsageError if the variable is no
 /// number.
-std::optional<Announced> announced_size();
+RANKMESH_EXPORT std::optional<Announced> announced_size();
 
 /// This process's rank in the same way: OMPI_COMM_WORLD_RANK, else PMI_RANK, else SLURM_PROCID, else RANK.
-std::optional<Announced> announced_rank();
+RANKMESH_EXPORT std::optional<Announced> announced_rank();
 
 /// Throws UsageError if `engine` sees another number of ranks than was announced: a program started by the
 /// wrong launcher silently becomes many worlds of one rank.
-void check_announced(const std::string& engine, int seen);
+RANKMESH_EXPORT void check_announced(const std::string& engine, int seen);
 
 }  // namespace rankmesh

@@ -2,11 +2,12 @@
 // From typed buffers to the call that an engine gets.
 #pragma once
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/call.hpp>
 
 namespace rankmesh::detail {
 
-[[noreturn]] void two_types(Operation operation, DType in, DType out);
+[[noreturn]] RANKMESH_EXPORT void two_types(Operation operation, DType in, DType out);
 
 /// An operation that moves the elements of `in`, or reads and writes one buffer given twice.
 template <class In, class Out>

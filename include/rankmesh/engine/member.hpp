@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/communicator.hpp>
 
@@ -21,7 +22,7 @@ struct MemberState;
 /// A plan of one mesh answers at once; of several, `member["expert"]` is the place in that mesh, and every
 /// other question throws UsageError that names the meshes. Destroyed while an exception unwinds, a member
 /// whose peers may wait never waits: it ends the job (MPI) or fails its communicators (threads, Gloo).
-class Member {
+class RANKMESH_EXPORT Member {
 public:
     Member(Member&& other) noexcept;
     Member& operator=(Member&& other) noexcept;

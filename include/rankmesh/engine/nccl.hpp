@@ -4,12 +4,13 @@
 #include <memory>
 #include <optional>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/world.hpp>
 
 namespace rankmesh::nccl {
 
 /// True if this build has the NCCL engine.
-bool is_built();
+RANKMESH_EXPORT bool is_built();
 
 struct Options {
     /// The device of this rank among those that its process sees; else the number of its local rank, or 0
@@ -33,7 +34,7 @@ struct Options {
 ///         auto dp = world.join({{"dp", rest}}).on("dp").on(stream);
 ///         dp.all_reduce(Memory(grads, count), mean);  // on the stream, like all that it gets after this
 ///     }
-class World : public rankmesh::World {
+class RANKMESH_EXPORT World : public rankmesh::World {
 public:
     explicit World(const rankmesh::World& host, const Options& options = {});
 

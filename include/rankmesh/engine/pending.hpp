@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include <rankmesh/core/export.hpp>
+
 namespace rankmesh {
 
 namespace detail {
@@ -16,7 +18,7 @@ class Packed;
 /// Destroyed without `wait()`, it waits. Destroyed while an exception unwinds, it never waits: it aborts the
 /// job (MPI), or takes its buffers back and fails the communicator, so that peers throw PeerLost (threads,
 /// Gloo).
-class [[nodiscard]] Pending {
+class [[nodiscard]] RANKMESH_EXPORT Pending {
 public:
     Pending();
     Pending(Pending&& other) noexcept;

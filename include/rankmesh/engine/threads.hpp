@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/world.hpp>
 
 namespace rankmesh::threads {
@@ -18,6 +19,7 @@ namespace rankmesh::threads {
 ///         auto x = 1.0f;
 ///         me.on("tp").all_reduce(x);
 ///     });
-void run(int size, const std::function<void(World&)>& program, const WorldOptions& options = {});
+RANKMESH_EXPORT void run(int size, const std::function<void(World&)>& program,
+                         const WorldOptions& options = {});
 
 }  // namespace rankmesh::threads

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
 
@@ -44,7 +45,7 @@ struct WorldOptions {
 ///
 /// Members and communicators share ownership of what lies beneath: the engine ends after the last of them.
 /// Destroyed while an exception unwinds, a world with peers never waits for them: it ends the job.
-class World {
+class RANKMESH_EXPORT World {
 public:
     /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix and where
     /// RANKMESH_STORE says how the processes meet, alone without a launcher.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/device.hpp>
 
 namespace rankmesh::detail {
@@ -32,14 +33,14 @@ struct TensorView {
 };
 
 /// Throws UsageError for what is no memory that an operation can be given.
-Memory<void> memory_of(const TensorView& tensor);
+RANKMESH_EXPORT Memory<void> memory_of(const TensorView& tensor);
 
-TensorType tensor_type_of(DType dtype);
+RANKMESH_EXPORT TensorType tensor_type_of(DType dtype);
 /// The strides of a row-major tensor; throws UsageError where its shape does not hold `size` elements.
-std::vector<std::int64_t> strides_of(std::span<const std::int64_t> shape, std::size_t size);
-[[noreturn]] void device_is_missing();
+RANKMESH_EXPORT std::vector<std::int64_t> strides_of(std::span<const std::int64_t> shape, std::size_t size);
+[[noreturn]] RANKMESH_EXPORT void device_is_missing();
 /// `what` is the version of a tensor, `known` that of the header.
-[[noreturn]] void wrong_tensor_version(unsigned what, unsigned known);
-[[noreturn]] void tensor_is_read_only();
+[[noreturn]] RANKMESH_EXPORT void wrong_tensor_version(unsigned what, unsigned known);
+[[noreturn]] RANKMESH_EXPORT void tensor_is_read_only();
 
 }  // namespace rankmesh::detail

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/mpi.hpp>
 
 namespace rankmesh::mpi {
@@ -17,7 +18,7 @@ namespace rankmesh::mpi {
 ///         auto trainers = rankmesh::mpi::adopt(comm);
 ///         trainers.join({{"dp", rankmesh::rest}}).on("dp").barrier();
 ///     }
-rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options = {});
+RANKMESH_EXPORT rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options = {});
 
 /// The MPI communicator behind a communicator, to call MPI on; MPI_COMM_SELF for a group of one.
 ///
@@ -25,6 +26,6 @@ rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options = {});
 /// order on all members, those of rankmesh among them. Throws UsageError on another engine.
 ///
 ///     void meet(const rankmesh::Member& me) { MPI_Barrier(rankmesh::mpi::native(me.on("tp"))); }
-MPI_Comm native(const Communicator& communicator);
+RANKMESH_EXPORT MPI_Comm native(const Communicator& communicator);
 
 }  // namespace rankmesh::mpi

@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/nccl.hpp>
 
 namespace rankmesh::nccl {
@@ -22,7 +23,7 @@ inline Stream stream(cudaStream_t stream) { return {stream}; }
 ///         auto world = nccl::adopt(host, comm);
 ///         world.join({{"dp", rest}}).on("dp").barrier();
 ///     }
-World adopt(const rankmesh::World& host, ncclComm_t comm);
+RANKMESH_EXPORT World adopt(const rankmesh::World& host, ncclComm_t comm);
 
 /// The NCCL communicator behind a communicator, to call NCCL on; null for a group of one.
 ///
@@ -32,6 +33,6 @@ World adopt(const rankmesh::World& host, ncclComm_t comm);
 /// host.
 ///
 ///     void look_up(const Member& me, ncclComm_t& comm) { comm = nccl::native(me.on("tp")); }
-ncclComm_t native(const Communicator& communicator);
+RANKMESH_EXPORT ncclComm_t native(const Communicator& communicator);
 
 }  // namespace rankmesh::nccl

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <rankmesh/cluster/cluster.hpp>
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/view/terms.hpp>
@@ -95,7 +96,7 @@ struct Subject {
 /// The picture of a mesh; its cost depends on the room and not on the number of ranks.
 ///
 /// Throws UsageError if the mesh does not fit on the cluster, or does not contain the focus.
-Scene draw(const Mesh& mesh, const Subject& subject, const Room& room);
-Scene draw(const Placement& placement, const Subject& subject, const Room& room);
+RANKMESH_EXPORT Scene draw(const Mesh& mesh, const Subject& subject, const Room& room);
+RANKMESH_EXPORT Scene draw(const Placement& placement, const Subject& subject, const Room& room);
 
 }  // namespace rankmesh::view

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/view/scene.hpp>
 
 namespace rankmesh::view {
@@ -16,10 +17,10 @@ struct TextStyle {
 /// The scene as lines of text: the grid in box drawing characters, what was folded, and a legend.
 ///
 /// Law: without colour, the text is that with colour without its escape sequences.
-std::string paint_text(const Scene& scene, const TextStyle& style);
+RANKMESH_EXPORT std::string paint_text(const Scene& scene, const TextStyle& style);
 
 /// The columns of a terminal that the grid of a scene takes; `style.width` bounds the labels of its rows.
-int text_width(const Scene& scene, const TextStyle& style);
+RANKMESH_EXPORT int text_width(const Scene& scene, const TextStyle& style);
 
 /// The scene with the most columns that text of this width has room for.
 template <class Topology>

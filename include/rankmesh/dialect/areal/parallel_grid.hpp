@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/areal/process_group_registry.hpp>
 #include <rankmesh/dialect/areal/process_topology.hpp>
 #include <rankmesh/dialect/areal/rank_mapping.hpp>
@@ -15,13 +16,14 @@ namespace rankmesh::areal {
 
 /// What to join with: all that ParallelGrid asks for; the plans of several models, each under a name of its
 /// own, go into one, and groups that they have in common share their channel.
-Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping = {}, std::string name = {});
+RANKMESH_EXPORT Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping = {},
+                          std::string name = {});
 
 /// What AReaL's grid knows of one process, under its names; asks no process.
 ///
 /// `global_rank` is the process's rank in the topology, -1 outside the model. Groups hold topology ranks;
 /// `mapped` gives the ranks of the world, as the original's handles have them.
-struct Place : deepspeed::GridPlace {
+struct RANKMESH_EXPORT Place : deepspeed::GridPlace {
     /// The place of a rank of the world; throws what RankMapping::check throws.
     Place(const ProcessTopology& topology, int rank, int world_size, RankMapping rank_mapping = {});
 
@@ -42,7 +44,7 @@ struct Place : deepspeed::GridPlace {
 /// `_gloo` on the host; outside the model all are nothing.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-struct ParallelGrid : Place {
+struct RANKMESH_EXPORT ParallelGrid : Place {
     ParallelGrid(const Member& member, const ProcessTopology& topology, const RankMapping& rank_mapping = {});
 
     using Handle = std::optional<Communicator>;
@@ -62,7 +64,7 @@ struct ParallelGrid : Place {
 };
 
 /// A grid of ranks and sizes without groups, for trying a schedule without processes.
-struct FakeGrid {
+struct RANKMESH_EXPORT FakeGrid {
     /// Throws dialect::Error for a rank outside the topology.
     FakeGrid(int rank, const ProcessTopology& topo);
 

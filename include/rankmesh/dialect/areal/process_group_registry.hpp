@@ -8,12 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
+
 namespace rankmesh::areal {
 
 /// The sets of ranks for which AReaL would have made a process group, each once a backend; it makes none.
 ///
 ///     areal::ProcessGroupRegistry().new_or_get_group({3, 1, 2}, "gloo") == 0
-class ProcessGroupRegistry {
+class RANKMESH_EXPORT ProcessGroupRegistry {
 public:
     struct Group {
         std::vector<int> ranks;  ///< sorted

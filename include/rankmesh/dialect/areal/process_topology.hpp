@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 
 namespace rankmesh::areal {
 
 /// pipe, data, tensor (training) or data, pipe, tensor (inference), outermost first.
-class ProcessTopology : public deepspeed::ProcessTopology {
+class RANKMESH_EXPORT ProcessTopology : public deepspeed::ProcessTopology {
 public:
     /// Throws dialect::Error for other axes, else what DeepSpeed's topology throws.
     ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims);
@@ -22,7 +23,7 @@ public:
 };
 
 /// What a model trains on.
-struct PipeDataTensorParallelTopology : ProcessTopology {
+struct RANKMESH_EXPORT PipeDataTensorParallelTopology : ProcessTopology {
     PipeDataTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence_parallel,
                                    bool gradient_checkpointing, bool gradient_accumulation_fusion,
                                    std::optional<int> max_prompt_len = {});
@@ -32,7 +33,7 @@ struct PipeDataTensorParallelTopology : ProcessTopology {
 };
 
 /// What a model generates on.
-struct DataPipeTensorParallelTopology : ProcessTopology {
+struct RANKMESH_EXPORT DataPipeTensorParallelTopology : ProcessTopology {
     DataPipeTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence_parallel,
                                    std::optional<int> max_prompt_len = {});
 
@@ -43,7 +44,7 @@ struct DataPipeTensorParallelTopology : ProcessTopology {
 /// Every ordered triple of positive numbers whose product is n, each once; none for 0.
 ///
 ///     areal::decompose_to_three_factors(4).size() == 6
-std::vector<std::array<int, 3>> decompose_to_three_factors(int n);
+RANKMESH_EXPORT std::vector<std::array<int, 3>> decompose_to_three_factors(int n);
 
 using deepspeed::_prime_factors;
 

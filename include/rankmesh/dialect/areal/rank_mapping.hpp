@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/group.hpp>
 
 namespace rankmesh::areal {
@@ -16,7 +17,7 @@ class MappedGroup;
 /// From topology ranks to world ranks; where these rise in equal steps it holds no table.
 ///
 ///     areal::RankMapping(3, 2)[4] == 11 && areal::RankMapping({{0, 3}, {1, 5}})[1] == 5
-class RankMapping {
+class RANKMESH_EXPORT RankMapping {
 public:
     /// Every rank stands for itself.
     RankMapping() = default;

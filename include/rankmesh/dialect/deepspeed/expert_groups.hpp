@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/dialect/group_list.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -19,7 +20,7 @@ namespace rankmesh::deepspeed {
 /// which every rank has an index among the experts and one among their replicas.
 ///
 /// Law: both kinds of groups partition the world, and share one rank or none.
-class ExpertGroups {
+class RANKMESH_EXPORT ExpertGroups {
 public:
     int world_size() const { return world_size_; }
     int expert_parallel_size() const { return expert_; }
@@ -83,9 +84,10 @@ private:
 /// Throws dialect::Error where a size does not divide, dialect::Refusal for one below 1 ("sizes-below-one").
 ///
 ///     deepspeed::_get_expert_parallel_ranks(16, 2, 4).expert_parallel()[2].back() == 7
-ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size_, int expert_parallel_size_,
-                                        int pipeline_parallel_size_ = 1,
-                                        bool use_data_before_expert_parallel_ = false);
+RANKMESH_EXPORT ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size_,
+                                                        int expert_parallel_size_,
+                                                        int pipeline_parallel_size_ = 1,
+                                                        bool use_data_before_expert_parallel_ = false);
 
 /// Expert groups of stages that are not cut: with `mp_size` above 1 and `mp_mode` "tp" one lane's ranks after
 /// the other's, else as they are.
@@ -93,40 +95,39 @@ ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size
 /// Throws dialect::Error where a size does not divide or D+E is asked with `mp_size` above 1,
 /// dialect::Refusal for sizes below 1 ("sizes-below-one") and where stages or lanes do not divide
 /// ("ranks-left-out").
-ExpertGroups _create_expert_and_data_parallel(int world_size, int expert_parallel_size_,
-                                              std::optional<int> mp_size = {},
-                                              std::optional<int> pp_size = {},
-                                              std::string_view mp_mode = "tp",
-                                              bool use_data_before_expert_parallel_ = false);
+RANKMESH_EXPORT ExpertGroups _create_expert_and_data_parallel(int world_size, int expert_parallel_size_,
+                                                              std::optional<int> mp_size = {},
+                                                              std::optional<int> pp_size = {},
+                                                              std::string_view mp_mode = "tp",
+                                                              bool use_data_before_expert_parallel_ = false);
 
 /// What `_get_expert_parallel_ranks` says, for a client's mpu of these sizes.
-ExpertGroups _create_expert_data_and_model_parallel(int world_size, int expert_parallel_size_,
-                                                    int tensor_parallel_size_,
-                                                    int pipeline_parallel_size_ = 1,
-                                                    bool use_data_before_expert_parallel_ = false);
+RANKMESH_EXPORT ExpertGroups _create_expert_data_and_model_parallel(
+    int world_size, int expert_parallel_size_, int tensor_parallel_size_, int pipeline_parallel_size_ = 1,
+    bool use_data_before_expert_parallel_ = false);
 
 /// `data_parallel tensor_parallel`: the original makes the data groups first.
 ///
 /// Throws dialect::Error where the size does not divide the world, dialect::Refusal for one below 1 and for a
 /// data_parallel_size that leaves ranks out.
-Mesh _init_tp_mesh_device(int world_size, int tensor_model_parallel_size = 1,
-                          std::optional<int> data_parallel_size = {});
+RANKMESH_EXPORT Mesh _init_tp_mesh_device(int world_size, int tensor_model_parallel_size = 1,
+                                          std::optional<int> data_parallel_size = {});
 /// The same, where a size above the world's counts as the world's.
-Mesh _create_model_parallel(int world_size, int model_parallel_size_);
+RANKMESH_EXPORT Mesh _create_model_parallel(int world_size, int model_parallel_size_);
 
 /// `data_parallel sequence_parallel`: what `mesh_device` is with Ulysses' sequence parallelism.
-Mesh sequence_parallel_mesh(int world_size, int sequence_parallel_size);
+RANKMESH_EXPORT Mesh sequence_parallel_mesh(int world_size, int sequence_parallel_size);
 
 /// `zero_param_inter zero_param_intra`: hpZ's groups are along the second, of at most the world's size.
-Mesh _create_zero_param_parallel_group(int world_size, int group_size);
+RANKMESH_EXPORT Mesh _create_zero_param_parallel_group(int world_size, int group_size);
 
 /// `global local`: the all-to-all groups, `local_<node>` along the second and, with several nodes,
 /// `global_<device>` along the first.
 ///
 /// Throws dialect::Error for one node that is not full, dialect::Refusal for several of which the last is not
 /// ("ranks-left-out").
-Mesh _get_local_all_to_all_group(int world_size, int device_per_node);
+RANKMESH_EXPORT Mesh _get_local_all_to_all_group(int world_size, int device_per_node);
 /// The names of these groups in the original's order.
-std::vector<std::string> all_to_all_names(const Mesh& all_to_all);
+RANKMESH_EXPORT std::vector<std::string> all_to_all_names(const Mesh& all_to_all);
 
 }  // namespace rankmesh::deepspeed

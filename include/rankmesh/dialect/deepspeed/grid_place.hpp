@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 
 namespace rankmesh::deepspeed {
@@ -14,7 +15,7 @@ namespace rankmesh::deepspeed {
 /// One rank's place in a topology with axes pipe, data and maybe one of tensor slices; asks no process.
 ///
 /// Ranks are the topology's; a rank of -1 is outside, where every index is -1 and every group is nothing.
-class GridPlace {
+class RANKMESH_EXPORT GridPlace {
 public:
     int global_rank;
     int world_size;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/deepspeed/expert_groups.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -26,10 +27,10 @@ struct GroupSizes {
 };
 
 /// What to join with: all that Groups asks for.
-Plan plan(const GroupSizes& sizes);
+RANKMESH_EXPORT Plan plan(const GroupSizes& sizes);
 
 /// What groups.py knows of one rank, under its names; asks no process.
-class GroupsPlace {
+class RANKMESH_EXPORT GroupsPlace {
 public:
     /// Throws dialect::Error for sizes that do not divide the world, a rank outside it, or one expert size
     /// twice.
@@ -91,7 +92,7 @@ protected:
 /// The same, live: with its communicators.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-class Groups : public GroupsPlace {
+class RANKMESH_EXPORT Groups : public GroupsPlace {
 public:
     Groups(const Member& member, const GroupSizes& sizes);
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/deepspeed/grid_place.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -15,13 +16,13 @@ namespace rankmesh::deepspeed {
 /// and data in turn.
 ///
 ///     deepspeed::default_topology(12).mesh() == Mesh{{"pipe", 6}, {"data", 2}}
-ProcessTopology default_topology(int world_size);
+RANKMESH_EXPORT ProcessTopology default_topology(int world_size);
 
 /// What to join with: all that PipelineParallelGrid asks for; beside other meshes under a name of its own.
-Plan plan(const ProcessTopology& topology, std::string name = {});
+RANKMESH_EXPORT Plan plan(const ProcessTopology& topology, std::string name = {});
 
 /// What DeepSpeed's grid knows of one rank, under its names; asks no process.
-struct Place : GridPlace {
+struct RANKMESH_EXPORT Place : GridPlace {
     /// Throws dialect::Error where the topology is not of the world's size, lacks an axis pipe or data, or
     /// has no such rank.
     Place(const ProcessTopology& topology, int rank, int size);
@@ -40,7 +41,7 @@ struct Place : GridPlace {
 /// The same, live: with its communicators.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-struct PipelineParallelGrid : Place {
+struct RANKMESH_EXPORT PipelineParallelGrid : Place {
     PipelineParallelGrid(const Member& member, const ProcessTopology& topology);
     /// With the default topology of the member's world.
     explicit PipelineParallelGrid(const Member& member);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 namespace rankmesh::deepspeed {
@@ -14,7 +15,7 @@ namespace rankmesh::deepspeed {
 /// The ranks of a job on named axes, outermost first; every question is answered by arithmetic.
 ///
 ///     deepspeed::ProcessTopology({"pipe", "data"}, {2, 4}).get_rank({{"pipe", 1}, {"data", 2}}) == 6
-class ProcessTopology {
+class RANKMESH_EXPORT ProcessTopology {
 public:
     /// Throws dialect::Error for names that Python refuses and for fewer dims than axes; dialect::Refusal for
     /// dims below 1 ("sizes-below-one") and for more dims than axes ("ranks-overwritten").
@@ -70,18 +71,18 @@ private:
 };
 
 /// Data parallelism innermost.
-struct PipeDataParallelTopology : ProcessTopology {
+struct RANKMESH_EXPORT PipeDataParallelTopology : ProcessTopology {
     PipeDataParallelTopology(int num_pp, int num_dp);
 };
 
 /// Tensor slicing innermost.
-struct PipeModelDataParallelTopology : ProcessTopology {
+struct RANKMESH_EXPORT PipeModelDataParallelTopology : ProcessTopology {
     PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp);
 };
 
 /// The prime factors of a positive number, rising.
 ///
 ///     deepspeed::_prime_factors(12) == std::vector{2, 2, 3}
-std::vector<int> _prime_factors(int N);
+RANKMESH_EXPORT std::vector<int> _prime_factors(int N);
 
 }  // namespace rankmesh::deepspeed

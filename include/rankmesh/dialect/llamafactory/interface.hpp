@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/llamafactory/strategy.hpp>
 #include <rankmesh/engine/member.hpp>
 
@@ -19,7 +20,7 @@ namespace rankmesh::llamafactory {
 enum class ReduceOp { sum, mean, max, min };
 
 /// What the interface knows of one rank, under its names; asks no process.
-class Place {
+class RANKMESH_EXPORT Place {
 public:
     Place(const Config& config, const Environment& environment);
 
@@ -57,7 +58,7 @@ private:
 };
 
 /// The same, live. In one process that is not distributed, data passes through unchanged.
-class DistributedInterface : public Place {
+class RANKMESH_EXPORT DistributedInterface : public Place {
 public:
     /// Of a member that was joined with `plan(config, world_size)`; throws UsageError for any other.
     DistributedInterface(const Member& member, const Config& config);

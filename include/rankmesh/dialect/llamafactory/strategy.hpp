@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/plan.hpp>
 
@@ -30,7 +31,7 @@ struct Config {
 };
 
 /// What the launcher says: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE.
-struct Environment {
+struct RANKMESH_EXPORT Environment {
     std::optional<int> rank = std::nullopt;  ///< RANK; where it is not set, nothing is distributed
     int world_size = 1;
     int local_rank = 0;
@@ -43,7 +44,7 @@ struct Environment {
 };
 
 /// The sizes of both meshes, all of them known.
-class DistributedStrategy {
+class RANKMESH_EXPORT DistributedStrategy {
 public:
     /// Throws dialect::Error where given sizes do not multiply to the world or one is below 1, and refuses
     /// sizes that would leave ranks out. Not distributed, mp_shard_size and dp_size are 1 whatever was given.
@@ -69,6 +70,6 @@ public:
 };
 
 /// What to join with: the meshes `model` and `data`, and `world` over all ranks.
-Plan plan(const Config& config, int world_size);
+RANKMESH_EXPORT Plan plan(const Config& config, int world_size);
 
 }  // namespace rankmesh::llamafactory

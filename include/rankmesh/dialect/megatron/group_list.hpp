@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/dialect/group_list.hpp>
 
@@ -16,7 +17,7 @@ using dialect::GroupPart;
 /// The groups of a mesh, which tells every rank its own.
 ///
 /// Law: `list.of(r)` holds r for every rank r of the mesh that no pick leaves out.
-class GroupList : public dialect::GroupList {
+class RANKMESH_EXPORT GroupList : public dialect::GroupList {
 public:
     /// The groups along `axes`, cut.
     GroupList(const Mesh& mesh, AxisSet axes, Cut cut = {})
@@ -36,9 +37,9 @@ private:
 };
 
 /// True if both meshes have the same groups along these axes, in the same order.
-bool same_groups(const Mesh& a, AxisSet along_a, const Mesh& b, AxisSet along_b);
+RANKMESH_EXPORT bool same_groups(const Mesh& a, AxisSet along_a, const Mesh& b, AxisSet along_b);
 
 /// The groups as the original's messages write them, `[[0, 1], [2, 3]]`, the first few of many.
-std::string listed(const Partition& groups);
+RANKMESH_EXPORT std::string listed(const Partition& groups);
 
 }  // namespace rankmesh::megatron

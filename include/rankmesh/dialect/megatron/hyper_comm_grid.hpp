@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -35,12 +36,12 @@ struct Key {
     friend bool operator==(const Key&, const Key&) = default;
 };
 /// `dp-cp`, or `('expert', ('ep',))` for a view's own.
-std::string to_string(const Key& key);
+RANKMESH_EXPORT std::string to_string(const Key& key);
 
 /// What HyperCommGrid knows without a process: who stands together along any dimensions of any view.
 ///
 ///     megatron::Grid({2, 2, 2}, {"tp", "cp", "dp"}, 8).get_rank_enum({"cp", "dp"})[0].back() == 6
-class Grid {
+class RANKMESH_EXPORT Grid {
 public:
     /// Throws dialect::Error for shapes and names of different number, a negative offset, or more ranks than
     /// the world has from there on, and dialect::Refusal for sizes below 1 and names listed twice.
@@ -106,7 +107,7 @@ struct GridGroup {
 };
 
 /// What to join with: every single dimension of every view of `grid`, and these groups.
-Plan plan(const Grid& grid, const std::vector<GridGroup>& groups = {});
+RANKMESH_EXPORT Plan plan(const Grid& grid, const std::vector<GridGroup>& groups = {});
 
 /// The same, live: its groups are communicators.
 ///
@@ -115,7 +116,7 @@ Plan plan(const Grid& grid, const std::vector<GridGroup>& groups = {});
 ///         live.create_pg({"dp", "cp"});
 ///         live.get_pg({"cp", "dp"}).all_reduce(gradients);
 ///     }
-class HyperCommGrid : public Grid {
+class RANKMESH_EXPORT HyperCommGrid : public Grid {
 public:
     /// Throws UsageError for a member that was not joined with `plan(grid)`; groups noted in `grid` are not
     /// made.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
 
 namespace rankmesh::megatron {
@@ -36,7 +37,7 @@ struct Stage {
 /// Every getter of a group's rank or size throws dialect::Error, in the original's words, where this rank has
 /// no such group. What the original sets on the fly wins over the group's own number until it is set to
 /// nothing.
-class ParallelRanks {
+class RANKMESH_EXPORT ParallelRanks {
 public:
     /// True if this rank has a data-parallel group.
     bool is_initialized() const { return find("DATA_PARALLEL_GROUP").has_value(); }

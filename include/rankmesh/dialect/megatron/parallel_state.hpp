@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/megatron/parallel_ranks.hpp>
 #include <rankmesh/engine/member.hpp>
 
@@ -115,7 +116,7 @@ private:
 ///         auto mpu = megatron::ParallelState(me, sizes);
 ///         mpu.get_data_parallel_group().all_reduce(gradients);
 ///     }
-class ParallelState final : public ParallelGroups<Communicator> {
+class RANKMESH_EXPORT ParallelState final : public ParallelGroups<Communicator> {
 public:
     /// Throws UsageError for a member that was not joined with `plan(sizes, world_size)`.
     ParallelState(const Member& member, const Sizes& sizes);

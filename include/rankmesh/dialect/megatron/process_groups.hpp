@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/megatron/group_list.hpp>
 #include <rankmesh/dialect/megatron/rank_generator.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -39,7 +40,7 @@ struct Sizes {
 /// Law: the groups of every description but the embeddings' cover the ranks and do not overlap.
 ///
 ///     megatron::ProcessGroups({}, 8).groups("DATA_PARALLEL_GROUP")[0].back() == 7
-class ProcessGroups {
+class RANKMESH_EXPORT ProcessGroups {
 public:
     /// Throws dialect::Error wherever initialize_model_parallel raises, before anything is made, and
     /// dialect::Refusal for sizes below 1, a negative offset or an axis that `order` lists twice.
@@ -98,6 +99,6 @@ private:
 };
 
 /// What to join with: all that ParallelState asks for; throws what ProcessGroups throws.
-Plan plan(const Sizes& sizes, int world_size);
+RANKMESH_EXPORT Plan plan(const Sizes& sizes, int world_size);
 
 }  // namespace rankmesh::megatron

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 namespace rankmesh::megatron {
@@ -14,7 +15,7 @@ namespace rankmesh::megatron {
 /// Which ranks stand together along the axes that `order` lists innermost first: of `tp-dp-pp` tp is fastest.
 ///
 ///     megatron::RankGenerator({.tp = 2, .dp = 4, .order = "tp-dp"}).get_ranks("dp")[0].back() == 6
-class RankGenerator {
+class RANKMESH_EXPORT RankGenerator {
 public:
     struct Arguments {
         int tp = 1;
@@ -65,14 +66,14 @@ private:
 };
 
 /// `order` with `gtp_remat` after the axis `after`, else after tp, else first; `order` itself if it has it.
-std::string inject_gtp_remat_axis(std::string_view order, std::string_view after = "tp");
+RANKMESH_EXPORT std::string inject_gtp_remat_axis(std::string_view order, std::string_view after = "tp");
 
 /// Which of a pipeline's ranks hold word embeddings: the first and the last.
-std::vector<int> default_embedding_ranks(std::span<const int> pp_ranks);
+RANKMESH_EXPORT std::vector<int> default_embedding_ranks(std::span<const int> pp_ranks);
 /// Which of a pipeline's ranks hold position embeddings: the first.
-std::vector<int> default_position_embedding_ranks(std::span<const int> pp_ranks);
+RANKMESH_EXPORT std::vector<int> default_position_embedding_ranks(std::span<const int> pp_ranks);
 
 /// `dp-cp` as `dp` and `cp`; of `a--b` the second is empty.
-std::vector<std::string> tokens(std::string_view joined);
+RANKMESH_EXPORT std::vector<std::string> tokens(std::string_view joined);
 
 }  // namespace rankmesh::megatron

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -24,12 +25,12 @@ struct Sizes {
 };
 
 /// What to join with: all that ParallelState asks for.
-Plan plan(const Sizes& sizes);
+RANKMESH_EXPORT Plan plan(const Sizes& sizes);
 
 /// Every group of a world by kind, each kind in the order in which the original makes its groups.
 ///
 ///     to_string(megatron2022::Groups({2, 4}, 16).pipeline()[1]) == "{1, 5, 9, 13}"
-struct Groups {
+struct RANKMESH_EXPORT Groups {
     /// Throws dialect::Error where the sizes do not divide the world, for virtual stages in a pipeline of one
     /// or two and for a split outside the pipeline, dialect::Refusal for sizes below one.
     Groups(const Sizes& sizes, int world_size);
@@ -52,7 +53,7 @@ struct Groups {
 /// What the original's module knows in one process, under its names; asks no process.
 ///
 /// Where the original asserts that something was initialized, these throw dialect::Error in its words.
-class State {
+class RANKMESH_EXPORT State {
 public:
     /// Of a process that is in no world yet.
     State() = default;
@@ -152,7 +153,7 @@ private:
 ///     void report(megatron2022::ParallelState& mpu, float& loss) {
 ///         if (mpu.is_pipeline_last_stage()) mpu.get_data_parallel_group().all_reduce(loss, mean);
 ///     }
-class ParallelState : public State {
+class RANKMESH_EXPORT ParallelState : public State {
 public:
     /// Initialized with `sizes`; throws UsageError for a member whose plan lacks one of the groups, or has a
     /// mesh or a split of other sizes; `plan` has all.
@@ -180,6 +181,6 @@ private:
 };
 
 /// The original's own way to make it; what it leaves in global variables is the caller's object.
-ParallelState initialize_model_parallel(const Member& member, const Sizes& sizes);
+RANKMESH_EXPORT ParallelState initialize_model_parallel(const Member& member, const Sizes& sizes);
 
 }  // namespace rankmesh::megatron2022

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/world.hpp>
 
 namespace rankmesh::olmo {
@@ -19,20 +20,20 @@ struct Environment {
 
 /// NUM_NODES and LOCAL_WORLD_SIZE of this process's environment, where the latter is not set the ranks of
 /// `world` on this host.
-Environment environment_of(const World& world);
+RANKMESH_EXPORT Environment environment_of(const World& world);
 
 /// NUM_NODES, else the whole part of the world over LOCAL_WORLD_SIZE.
 ///
 /// Throws dialect::Error where neither is known, as the original does (KeyError) in a world of any size.
-int get_num_nodes(const Environment& environment, int world_size);
+RANKMESH_EXPORT int get_num_nodes(const Environment& environment, int world_size);
 
 /// fsdp and ddp give the same mesh; hsdp shards within replicas.
 enum class DataParallelType : std::uint8_t { fsdp, hsdp, ddp };
 
 /// The type of that name; throws dialect::Error for any other name.
-DataParallelType data_parallel_type(std::string_view name);
+RANKMESH_EXPORT DataParallelType data_parallel_type(std::string_view name);
 
-struct DataParallelConfig {
+struct RANKMESH_EXPORT DataParallelConfig {
     DataParallelType name = DataParallelType::fsdp;
     std::optional<int> num_replicas = {};
     std::optional<int> shard_degree = {};

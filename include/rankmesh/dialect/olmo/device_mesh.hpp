@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 namespace rankmesh::olmo {
@@ -23,7 +24,7 @@ using DimNames = std::optional<std::vector<std::string>>;
 ///     auto mesh = olmo::init_device_mesh({2, 2, 2}, {{"pp", "dp", "tp"}}, 5, 8);
 ///     EXPECT_EQ(to_string(mesh["dp"].mesh()), "{5, 7}");
 ///     EXPECT_EQ(mesh["dp"].get_local_rank(), 0);
-class DeviceMesh {
+class RANKMESH_EXPORT DeviceMesh {
 public:
     /// Nothing where the mesh has no names, or no dimensions.
     DimNames mesh_dim_names() const;
@@ -87,8 +88,8 @@ private:
 ///
 /// Throws dialect::Error for sizes below 1 or a product above the world, dialect::Refusal for one below it,
 /// which would leave ranks out.
-DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim_names, int rank,
-                            int world_size);
+RANKMESH_EXPORT DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim_names,
+                                            int rank, int world_size);
 inline DeviceMesh init_device_mesh(std::initializer_list<int> shape, const DimNames& mesh_dim_names, int rank,
                                    int world_size) {
     return init_device_mesh(std::span<const int>(shape.begin(), shape.size()), mesh_dim_names, rank,
@@ -103,9 +104,9 @@ struct NewGroups {
 
 /// Every group that torch has made for the root of this mesh, in its order of creation: for each dimension,
 /// then for each name that was flattened; none where one group is the world.
-std::vector<NewGroups> new_groups(const DeviceMesh& mesh);
+RANKMESH_EXPORT std::vector<NewGroups> new_groups(const DeviceMesh& mesh);
 
 /// `('pp', 'dp')`, or `('dp',)` for one.
-std::string to_string(std::span<const std::string> names);
+RANKMESH_EXPORT std::string to_string(std::span<const std::string> names);
 
 }  // namespace rankmesh::olmo

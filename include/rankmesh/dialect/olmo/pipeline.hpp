@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/olmo/device_mesh.hpp>
 
 namespace rankmesh::olmo {
@@ -24,12 +25,12 @@ enum class PipelineScheduleType : std::uint8_t {
     zbv_zero_bubble           ///< ZBVZeroBubble
 };
 
-std::string_view to_string(PipelineSplitStyle style);
-std::string_view to_string(PipelineScheduleType schedule);
+RANKMESH_EXPORT std::string_view to_string(PipelineSplitStyle style);
+RANKMESH_EXPORT std::string_view to_string(PipelineScheduleType schedule);
 /// The style of that name; throws dialect::Error for any other.
-PipelineSplitStyle pipeline_split_style(std::string_view name);
+RANKMESH_EXPORT PipelineSplitStyle pipeline_split_style(std::string_view name);
 /// The schedule of that name, as `1F1B`; throws dialect::Error for any other.
-PipelineScheduleType pipeline_schedule_type(std::string_view name);
+RANKMESH_EXPORT PipelineScheduleType pipeline_schedule_type(std::string_view name);
 
 /// True for 1F1B and GPipe, which run one stage a rank.
 constexpr bool is_single_stage(PipelineScheduleType schedule) {
@@ -41,7 +42,7 @@ constexpr PipelineSplitStyle default_style(PipelineScheduleType schedule) {
                                                              : PipelineSplitStyle::loop;
 }
 
-struct PipelineParallelConfig {
+struct RANKMESH_EXPORT PipelineParallelConfig {
     int degree = 1;
     PipelineScheduleType schedule = PipelineScheduleType::interleaved_1F1B;
     std::optional<PipelineSplitStyle> style = {};
@@ -79,7 +80,7 @@ struct PipelineStage {
 
 /// Which stages this rank runs under which schedule, and in how many microbatches; running them is the
 /// program's.
-class PipelineSchedule {
+class RANKMESH_EXPORT PipelineSchedule {
 public:
     /// As many microbatches as `pp_mesh` has ranks unless said.
     ///

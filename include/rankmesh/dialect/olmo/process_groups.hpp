@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -13,12 +14,13 @@
 namespace rankmesh::olmo {
 
 /// What to join with: the world mesh and every group that OLMo-core asks it for.
-Plan plan(const ParallelConfigs& configs, int world_size, const Environment& environment = {});
+RANKMESH_EXPORT Plan plan(const ParallelConfigs& configs, int world_size,
+                          const Environment& environment = {});
 /// The same for the expert mesh; a program with both gives each declaration a name.
-Plan plan(const ExpertParallelConfig& ep_config, int world_size);
+RANKMESH_EXPORT Plan plan(const ExpertParallelConfig& ep_config, int world_size);
 
 /// The communicators of a mesh and of its parts.
-class ProcessGroups {
+class RANKMESH_EXPORT ProcessGroups {
 public:
     /// Throws UsageError for a member that was joined with another mesh, or whose plan lacks a dimension, a
     /// group that OLMo-core asks for, or a name that the mesh was flattened to.

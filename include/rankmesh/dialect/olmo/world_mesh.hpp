@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/olmo/config.hpp>
 #include <rankmesh/dialect/olmo/device_mesh.hpp>
 #include <rankmesh/dialect/olmo/pipeline.hpp>
@@ -41,12 +42,13 @@ struct ParallelConfigs {
 ///
 ///     to_string(olmo::mesh({.dp = olmo::DataParallelConfig{}, .tp = olmo::TensorParallelConfig{2}}, 8)) ==
 ///         "dp=4 tp=2"
-Mesh mesh(const ParallelConfigs& configs, int world_size, const Environment& environment = {});
+RANKMESH_EXPORT Mesh mesh(const ParallelConfigs& configs, int world_size,
+                          const Environment& environment = {});
 /// `ep_replicate ep_shard` over the world; throws dialect::Error for a degree that does not divide it.
-Mesh mesh(const ExpertParallelConfig& ep_config, int world_size);
+RANKMESH_EXPORT Mesh mesh(const ExpertParallelConfig& ep_config, int world_size);
 
 /// The world mesh of one rank, once it is built: what the original keeps in a global variable.
-class WorldMesh {
+class RANKMESH_EXPORT WorldMesh {
 public:
     /// Asks no process.
     WorldMesh(int rank, int world_size, const Environment& environment = {})
@@ -68,36 +70,38 @@ private:
 };
 
 /// The mesh of the experts, which is kept by nobody.
-DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank, int world_size);
+RANKMESH_EXPORT DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank,
+                                                      int world_size);
 
 /// `3D device mesh with shape (pp=2, dp=2, tp=2)`.
-std::string get_device_mesh_info(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT std::string get_device_mesh_info(const DeviceMesh& device_mesh);
 
 // The parts of a mesh below throw dialect::Error where it has no such part, or no names.
 
 /// All dp dimensions for data-parallel models, cp folded into the one before it as `dp_cp`: replicas of the
 /// context hold the same parameters.
-DeviceMesh get_dp_model_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_dp_model_mesh(const DeviceMesh& device_mesh);
 /// All dp dimensions for data loading, without cp: replicas of the context read the same data.
-DeviceMesh get_dp_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_dp_mesh(const DeviceMesh& device_mesh);
 /// The ranks of `get_dp_mesh`, several dimensions flattened to `dp`.
-Group get_dp_process_group(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT Group get_dp_process_group(const DeviceMesh& device_mesh);
 /// The innermost dp dimension of the model mesh, which shards; none where cp is folded into it.
-DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh);
-DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh);
-DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh);
-DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh);
-DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh);
 /// All dimensions but those of `pp_mesh`, which is `get_pp_mesh(device_mesh)` unless given.
-DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh, const std::optional<DeviceMesh>& pp_mesh = {});
+RANKMESH_EXPORT DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh,
+                                             const std::optional<DeviceMesh>& pp_mesh = {});
 /// The dimension that experts are sharded over: ep, else ep_shard, else dp_shard.
-DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh);
+RANKMESH_EXPORT DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh);
 
 /// The mesh as one dimension, by whose name its root is indexable afterwards; "" joins the names.
 ///
 ///     auto mesh = olmo::init_device_mesh({2, 2, 2}, {{"pp", "dp", "tp"}}, 5, 8);
 ///     olmo::flatten_mesh(mesh[{"pp", "tp"}], "model");
 ///     EXPECT_EQ(to_string(mesh["model"].mesh()), "{0, 1, 4, 5}");
-DeviceMesh flatten_mesh(const DeviceMesh& device_mesh, std::string_view name = {});
+RANKMESH_EXPORT DeviceMesh flatten_mesh(const DeviceMesh& device_mesh, std::string_view name = {});
 
 }  // namespace rankmesh::olmo

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
@@ -24,13 +25,13 @@ struct Sizes {
 /// Throws dialect::Error where the sizes do not multiply to the world, or one is below 1.
 ///
 ///     to_string(picotron::mesh({.tp = 2, .pp = 2}, 4)) == "dp=1 pp=2 cp=1 tp=2"
-Mesh mesh(const Sizes& sizes, int world_size);
+RANKMESH_EXPORT Mesh mesh(const Sizes& sizes, int world_size);
 
 /// What to join with: all that ProcessGroupManager asks for.
-Plan plan(const Sizes& sizes);
+RANKMESH_EXPORT Plan plan(const Sizes& sizes);
 
 /// What picotron's manager knows of one rank, under its names; asks no process.
-struct Place {
+struct RANKMESH_EXPORT Place {
     /// `local_rank` is LOCAL_RANK of the environment where that is set, else the global rank.
     Place(const Sizes& sizes, int global_rank, int world_size, std::optional<int> local_rank = {});
 
@@ -56,14 +57,14 @@ struct Place {
 /// The same, live: with its communicators.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-struct ProcessGroupManager : Place {
+struct RANKMESH_EXPORT ProcessGroupManager : Place {
     ProcessGroupManager(const Member& member, const Sizes& sizes);
 
     Communicator tp_group, cp_group, pp_group, dp_group, cp_dp_group, pp_dp_group;
 };
 
 /// picotron's own way to make it; the object that the original leaves in a global variable is the caller's.
-ProcessGroupManager setup_process_group_manager(const Member& member, int tp_size, int cp_size, int pp_size,
-                                                int dp_size);
+RANKMESH_EXPORT ProcessGroupManager setup_process_group_manager(const Member& member, int tp_size,
+                                                                int cp_size, int pp_size, int dp_size);
 
 }  // namespace rankmesh::picotron
