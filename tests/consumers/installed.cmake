@@ -1,6 +1,5 @@
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
-file(REMOVE_RECURSE ${WORK}/prefix ${WORK}/installed)
-run("installation" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+file(REMOVE_RECURSE ${WORK}/installed)
 run("configuration" ${CMAKE_COMMAND} -S ${SOURCE}/tests/consumers/installed -B ${WORK}/installed ${compilers}
     -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 run("build" ${CMAKE_COMMAND} --build ${WORK}/installed)

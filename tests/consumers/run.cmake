@@ -9,3 +9,20 @@ endfunction()
 
 set(compilers -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${C} "-DCMAKE_CXX_FLAGS=${FLAGS}"
               -DCMAKE_BUILD_TYPE=Debug)
+
+# build_alone(name option...): configures and builds a project of this folder as on a machine without MPI and Gloo.
+set(without_engines -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON -DCMAKE_DISABLE_FIND_PACKAGE_Gloo=ON)
+function(build_alone name)
+    file(REMOVE_RECURSE ${WORK}/${name})
+    run("configuration" ${CMAKE_COMMAND} -S ${SOURCE}/tests/consumers/${name} -B ${WORK}/${name} ${compilers}
+        -DCMAKE_PREFIX_PATH=${WORK}/prefix ${without_engines} ${ARGN})
+    run("build" ${CMAKE_COMMAND} --build ${WORK}/${name})
+endfunction()
+
+# loads_no_engine(program): stops where a program loads, itself or by a library, what an engine is made of.
+function(loads_no_engine program)
+    run("ldd" ldd ${program})
+    if(output MATCHES "libmpi|ibverbs|libgloo|hiredis|pmix")
+        message(FATAL_ERROR "${program} loads what engines are made of:\n${output}")
+    endif()
+endfunction()

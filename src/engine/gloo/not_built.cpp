@@ -18,8 +18,8 @@ bool is_built() { return false; }
 
 World::World(const RendezvousOptions&, const WorldOptions&) : rankmesh::World(nullptr) {
     throw NotBuilt(
-        "this build of rankmesh has no Gloo; configure with -DRANKMESH_GLOO=ON where libgloo-dev is "
-        "installed");
+        "this program's rankmesh has no Gloo; link rankmesh::rankmesh, not rankmesh::threads, of a rankmesh "
+        "that was configured with -DRANKMESH_GLOO=ON where libgloo-dev is installed");
 }
 
 }  // namespace gloo

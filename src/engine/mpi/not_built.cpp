@@ -11,7 +11,9 @@ bool is_built() { return false; }
 
 World::World(int, char**, const WorldOptions&) : rankmesh::World(nullptr) {
     throw NotBuilt(
-        "this build of rankmesh has no MPI; configure with -DRANKMESH_MPI=ON where an MPI is installed");
+        "this program's rankmesh has no MPI; link rankmesh::rankmesh, not rankmesh::threads, of a rankmesh "
+        "that "
+        "was configured with -DRANKMESH_MPI=ON where an MPI is installed");
 }
 
 }  // namespace rankmesh::mpi

@@ -10,8 +10,9 @@ namespace {
 
 [[noreturn]] void throw_not_built() {
     throw NotBuilt(
-        "this build of rankmesh has no NCCL; configure with -DRANKMESH_NCCL=ON where nccl.h of "
-        "2.28.9 or later and cuda_runtime.h are installed, which needs no GPU");
+        "this program's rankmesh has no NCCL; link rankmesh::rankmesh, not rankmesh::threads, of a rankmesh "
+        "that was configured with -DRANKMESH_NCCL=ON where nccl.h of 2.28.9 or later and cuda_runtime.h are "
+        "installed, which needs no GPU");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ if(RANKMESH_HAS_PMIX)
     target_sources(rankmesh_engines PRIVATE ../rendezvous/pmix_client.cpp)
     target_include_directories(rankmesh_engines SYSTEM PRIVATE ${PMIX_INCLUDE_DIRS})
     # An installed package goes to machines on which it lies elsewhere.
-    rankmesh_link_engines($<BUILD_INTERFACE:${RANKMESH_PMIX_LIBRARY}> $<INSTALL_INTERFACE:-lpmix>)
+    rankmesh_link_engines(-lpmix $<BUILD_INTERFACE:${RANKMESH_PMIX_LIBRARY}> $<INSTALL_INTERFACE:-lpmix>)
 else()
     target_sources(rankmesh_engines PRIVATE ../rendezvous/pmix_not_built.cpp)
 endif()

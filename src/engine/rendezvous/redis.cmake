@@ -14,7 +14,7 @@ if(RANKMESH_HAS_REDIS)
     target_sources(rankmesh_engines PRIVATE ../rendezvous/redis_connection.cpp ../rendezvous/redis_store.cpp ../rendezvous/secret.cpp)
     target_include_directories(rankmesh_engines SYSTEM PRIVATE ${RANKMESH_HIREDIS_INCLUDE})
     # An installed package goes to machines on which it lies elsewhere.
-    rankmesh_link_engines($<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:-lhiredis>)
+    rankmesh_link_engines(-lhiredis $<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:-lhiredis>)
 else()
     target_sources(rankmesh_engines PRIVATE ../rendezvous/redis_not_built.cpp)
 endif()
