@@ -2,6 +2,7 @@
 // What is wrong with a call can be said before it reaches an engine.
 #include <optional>
 
+#include <rankmesh/engine/buffers.hpp>
 #include <rankmesh/engine/make_call.hpp>
 
 #include "engine/channel.hpp"
@@ -16,8 +17,8 @@ namespace {
 [[noreturn]] void wrong_length(const Call& call, const CommunicatorState& state, std::string_view rule,
                                std::optional<std::size_t> number = std::nullopt) {
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " (", state.size,
-                         " ranks) was given ", call.in_count, " elements in and ", call.out_count, " out; ",
-                         rule, number ? std::to_string(*number) : ""));
+                         " ranks) was given ", call.in_count / call.unit, " elements in and ",
+                         call.out_count / call.unit, " out; ", rule, number ? std::to_string(*number) : ""));
 }
 
 bool overlap(const Call& call) {
@@ -123,6 +124,14 @@ bool is_own_part(const Call& call, int rank) {
 
 }  // namespace
 
+std::string buffer_of(Operation operation) { return cat("a buffer of ", to_string(operation)); }
+std::string buffer_of_list(std::size_t number) { return cat("buffer ", number, " of a list"); }
+
+void refuse(std::string_view what, std::string_view reason) {
+    throw UsageError(cat(what, " cannot be used as it lies in memory: ", reason,
+                         "; copy it to where its elements lie one after the other"));
+}
+
 void two_types(Operation operation, DType in, DType out) {
     throw UsageError(cat(to_string(operation), " was given ", to_string(in), " elements in and ",
                          to_string(out), " out; both must be of one type"));
@@ -154,24 +163,24 @@ void check(const Call& call, const CommunicatorState& state) {
             check_group_rank(call, state, call.argument, "to");
             if (!is_root) return;
             if (call.out_count != call.in_count * n)
-                wrong_length(call, state, "at the root out must hold ", call.in_count * n);
+                wrong_length(call, state, "at the root out must hold ", call.in_count / call.unit * n);
             break;
         case Operation::scatter:
             check_group_rank(call, state, call.argument, "from");
             if (!is_root) return;
             if (call.in_count != call.out_count * n)
-                wrong_length(call, state, "at the root in must hold ", call.out_count * n);
+                wrong_length(call, state, "at the root in must hold ", call.out_count / call.unit * n);
             break;
         case Operation::all_gather:
             if (call.out_count != call.in_count * n)
-                wrong_length(call, state, "out must hold ", call.in_count * n);
+                wrong_length(call, state, "out must hold ", call.in_count / call.unit * n);
             break;
         case Operation::reduce_scatter:
             if (call.in_count != call.out_count * n)
-                wrong_length(call, state, "in must hold ", call.out_count * n);
+                wrong_length(call, state, "in must hold ", call.out_count / call.unit * n);
             break;
         case Operation::all_to_all:
-            if (call.in_count != call.out_count || call.in_count % n != 0)
+            if (call.in_count != call.out_count || call.in_count / call.unit % n != 0)
                 wrong_length(call, state, "both must be equal, and a multiple of ", n);
             break;
         case Operation::all_gather_v:

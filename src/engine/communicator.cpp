@@ -136,21 +136,20 @@ Communicator Communicator::for_object(std::string_view call, int peer) const {
 }
 
 const detail::Call& Communicator::counted(detail::Call&& call, std::span<const std::size_t> in_counts,
-                                          std::span<const std::size_t> out_counts, std::size_t unit) const {
+                                          std::span<const std::size_t> out_counts) const {
     const auto& state = this->state();
     const auto n = static_cast<std::size_t>(state.size);
     if (in_counts.size() != n) throw_counts(call, state, in_counts.size());
     if (out_counts.size() != n) throw_counts(call, state, out_counts.size());
     call.in_counts = in_counts.data();
     call.out_counts = out_counts.data();
-    call.unit = unit;
     return call;
 }
 
 const detail::Call& Communicator::own_part_in(detail::Call&& call) const {
     const auto& state = this->state();
     const auto n = static_cast<std::size_t>(state.size);
-    if (call.out_count % n != 0) throw_no_multiple(call, state, call.out_count);
+    if (call.out_count / call.unit % n != 0) throw_no_multiple(call, state, call.out_count / call.unit);
     call.in_count = call.out_count / n;
     call.in = static_cast<const char*>(call.in) + static_cast<std::size_t>(state.rank) * call.in_bytes();
     return call;
@@ -159,7 +158,7 @@ const detail::Call& Communicator::own_part_in(detail::Call&& call) const {
 const detail::Call& Communicator::own_part_out(detail::Call&& call) const {
     const auto& state = this->state();
     const auto n = static_cast<std::size_t>(state.size);
-    if (call.in_count % n != 0) throw_no_multiple(call, state, call.in_count);
+    if (call.in_count / call.unit % n != 0) throw_no_multiple(call, state, call.in_count / call.unit);
     call.out_count = call.in_count / n;
     call.out = static_cast<char*>(call.out) + static_cast<std::size_t>(state.rank) * call.out_bytes();
     return call;

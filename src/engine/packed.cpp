@@ -82,6 +82,8 @@ void Packed::check(const CommunicatorState& state) const {
         try {
             if (reduces(like_.operation) && !in.known)
                 throw UsageError(cat(to_string(like_.reduction), " makes no sense on struct elements"));
+            if (reduces(like_.operation) && in.unit > 1 && !reduces_complex(like_.reduction))
+                throw UsageError(cat(to_string(like_.reduction), " makes no sense on complex elements"));
             if (in.dtype != outs_[i].dtype)
                 throw UsageError(
                     cat("it holds ", to_string(in.dtype), " in and ", to_string(outs_[i].dtype), " out"));
@@ -104,6 +106,7 @@ Call Packed::single(std::size_t piece) const {
     call.out_count = out.count;
     call.in_space = in.space;
     call.out_space = out.space;
+    call.unit = in.unit;
     return call;
 }
 

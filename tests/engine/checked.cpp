@@ -90,11 +90,11 @@ std::vector<Kind> kinds(std::size_t n) {
     for (auto by : {1, -1})
         add(detail::cat("shift of 3 f32 by ", by), [=](Communicator& on) {
             auto x = ones<float>(3);
-            on.shift_in_place(x, by);
+            on.shift(x, by);
         });
     add("shift of 3 f32 by 1 with open edges", [=](Communicator& on) {
         auto x = ones<float>(3);
-        on.shift_in_place(x, 1, Edge::open);
+        on.shift(x, 1, Edge::open);
     });
     add("all_gather_v of f32", [=](Communicator& on) {
         const auto counts = std::vector<std::size_t>(n, 3);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <complex>
 #include <set>
 #include <span>
 
@@ -75,6 +76,20 @@ TEST(Conformance, AWrongLengthIsRefusedBeforeAnythingIsSent) {
         EXPECT_EQ(text_of<UsageError>([&] { on.shift(three, many); }),
                   detail::cat("shift on ", where, " was given 3 elements in and ", 3 * n + 1,
                               " out; both must be equal"));
+        if (n > 1) {
+            // Bytes and numbers could be divided by the ranks, structs and complex numbers not.
+            auto tokens = std::vector<operations::Token>(static_cast<std::size_t>(n + 1));
+            auto phases = std::vector<std::complex<double>>(static_cast<std::size_t>(2 * n - 1));
+            EXPECT_EQ(text_of<UsageError>([&] { on.all_to_all(tokens); }),
+                      detail::cat("all_to_all on ", where, " was given ", n + 1, " elements in and ", n + 1,
+                                  " out; both must be equal, and a multiple of ", n));
+            EXPECT_EQ(text_of<UsageError>([&] { on.all_gather(tokens); }),
+                      detail::cat("all_gather on 'dp' of mesh dp=", n, " in place was given ", n + 1,
+                                  " elements; it takes a multiple of ", n));
+            EXPECT_EQ(text_of<UsageError>([&] { on.reduce_scatter(phases); }),
+                      detail::cat("reduce_scatter on 'dp' of mesh dp=", n, " in place was given ", 2 * n - 1,
+                                  " elements; it takes a multiple of ", n));
+        }
         EXPECT_EQ(text_of<UsageError>([&] { on.broadcast(three, n); }),
                   detail::cat("broadcast on 'dp' of mesh dp=", n, " from group rank ", n,
                               "; group ranks are 0..", n - 1));

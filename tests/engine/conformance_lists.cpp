@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <complex>
 #include <functional>
 #include <random>
 
@@ -67,8 +68,9 @@ void draw(Types<T...>, std::mt19937& random, Body&& body) {
 }
 
 using Numbers = Types<float, double, bf16, std::int32_t, std::int64_t>;
+using Sums = Types<float, double, bf16, std::int32_t, std::int64_t, std::complex<float>>;
 using Truths = Types<std::int32_t, bool, std::int64_t>;
-using Floats = Types<float, double, bf16>;
+using Floats = Types<float, double, bf16, std::complex<float>, std::complex<double>>;
 using Movables = Types<float, double, bf16, std::int32_t, std::int64_t, bool, Token>;
 
 /// Each way to run a list: packed into one, into several, not at all, and started.
@@ -151,7 +153,7 @@ Values<T> marks(int rank, int b, std::size_t length) {
 TEST(Conformance, AListIsReducedAsItsBuffersByThemselves) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
-        check_all_reduce(Numbers{}, rankmesh::sum, on, world.rank());
+        check_all_reduce(Sums{}, rankmesh::sum, on, world.rank());
         check_all_reduce(Numbers{}, rankmesh::max, on, world.rank());
         check_all_reduce(Floats{}, rankmesh::mean, on, world.rank());
         if (operations::takes(rankmesh::detail::Operation::all_reduce, Reduction::logical_xor,
@@ -321,6 +323,7 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
         auto whole = std::vector<int>{4, 5};
         auto truth = true;
         auto token = Token{1, 2};
+        auto phase = std::complex<float>(1, 2);
         auto room = std::vector<float>(static_cast<std::size_t>(3 * n), 7);
         auto wrong = std::vector<int>(static_cast<std::size_t>(2 * n + 1), 7);
         const auto options = ListOptions{.bucket_bytes = 0};
@@ -337,6 +340,8 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
                   "buffer 2 of a list: sum makes no sense on struct elements");
         EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(Buffers(token), rankmesh::bit_or); }),
                   "buffer 0 of a list: bit_or makes no sense on struct elements");
+        EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(Buffers(x, phase), rankmesh::prod); }),
+                  "buffer 1 of a list: prod makes no sense on complex elements");
         EXPECT_EQ(
             text_of<UsageError>([&] { on.all_reduce(Buffers(whole, x), rankmesh::bit_or); }),
             detail::cat("buffer 1 of a list: all_reduce ", where, ": bit_or makes no sense on f32 elements"));

@@ -81,7 +81,7 @@ TEST(MpiConformance, ACallAllocatesNothingOnceTheProgramRunsEvenly) {
         on.send_recv(in, next, other, before);
         on.all_to_all(out, across);
         on.all_to_all_v(out, counts, across, counts);
-        on.shift_in_place(in);
+        on.shift(in, 1);
         on.barrier();
         auto first = on.start_all_reduce(in);
         auto second = on.start_all_gather(std::span(out).first(1), std::span(out).last(out.size() / 8));

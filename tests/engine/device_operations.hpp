@@ -98,7 +98,7 @@ inline std::vector<Operation> operations() {
          }},
         {"shift", [](auto& on, auto b) { on.shift(b.in, b.out); }},
         {"shift with open edges", [](auto& on, auto b) { on.shift(b.in, b.out, -1, Edge::open); }},
-        {"shift in place", [](auto& on, auto b) { on.shift_in_place(b.out, 3); }},
+        {"shift in place", [](auto& on, auto b) { on.shift(b.out, 3); }},
         {"send_recv",
          [](auto& on, auto b) {
              on.send_recv(b.in, (on.rank() + 1) % on.size(), b.out, (on.rank() + on.size() - 1) % on.size());

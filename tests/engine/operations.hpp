@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <complex>
 #include <functional>
 #include <memory>
 #include <typeinfo>
@@ -40,6 +41,8 @@ T make(long long n) {
         return n % 2 != 0;
     else if constexpr (std::same_as<T, Token>)
         return {static_cast<std::int32_t>(n), static_cast<float>(n) / 2};
+    else if constexpr (rankmesh::detail::Complex<T>)
+        return {static_cast<typename T::value_type>(n), static_cast<typename T::value_type>(-2 * n)};
     else if constexpr (std::same_as<T, f8e4m3> || std::same_as<T, f8e5m2>)
         return {static_cast<std::uint8_t>(n)};
     else
@@ -101,7 +104,9 @@ T reduced(const std::vector<int>& ranks, std::size_t i, Reduction reduction) {
         if (reduction == Reduction::logical_or) return static_cast<T>(truths > 0);
         if (reduction == Reduction::logical_xor) return static_cast<T>(truths % 2 == 1);
     }
-    if constexpr (rankmesh::reduces(Reduction::sum, rankmesh::dtype_of<T>::value)) {
+    if constexpr (rankmesh::detail::Complex<T>)
+        return make<T>(sum) / static_cast<typename T::value_type>(ranks.size());
+    else if constexpr (rankmesh::reduces(Reduction::sum, rankmesh::dtype_of<T>::value)) {
         const auto less = [](T a, T b) {
             if constexpr (std::integral<T>)
                 return a < b;
@@ -132,9 +137,9 @@ inline bool (*takes)(rankmesh::detail::Operation, Reduction, rankmesh::DType) =
 template <class...>
 struct Types {};
 /// Every type that engines know, and one that they do not.
-using AllTypes =
-    Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,
-          std::uint64_t, bool, std::byte, f8e4m3, f8e5m2, f16, bf16, float, double, Token>;
+using AllTypes = Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+                       std::uint32_t, std::uint64_t, bool, std::byte, f8e4m3, f8e5m2, f16, bf16, float,
+                       double, std::complex<float>, std::complex<double>, Token>;
 
 /// What was started: what to wait for, and how to tell that the result is right.
 struct Running {
@@ -284,7 +289,7 @@ public:
     std::vector<Running> reduce_by(R, int root, bool start) {
         if constexpr (rankmesh::Reduces<R, T>) {
             using V = Values<T>;
-            constexpr auto dtype = rankmesh::dtype_of<T>::value;
+            constexpr auto dtype = rankmesh::detail::dtype_for<T>();
             if (!takes(rankmesh::detail::Operation::all_reduce, R::value, dtype)) return {};
             auto calls = Reductions{};
             calls.all_reduce = [](Communicator& on_, V& in, V& out, int, bool start) {
@@ -585,7 +590,7 @@ private:
     Running shift_in_place(int by, Edge edge, bool start) {
         auto b = exchange("shift in place", count_, 0);
         b->want_in = shifted(by, edge, b->in);
-        return running(b, RANKMESH_CALL(shift_in_place, b->in, by, edge));
+        return running(b, RANKMESH_CALL(shift, b->in, by, edge));
     }
     /// Everyone sends `by` group ranks on.
     Running send_recv(int by, bool start) {

@@ -1,43 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <ranges>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <rankmesh/engine/device.hpp>
-#include <rankmesh/engine/dtype.hpp>
+#include <rankmesh/engine/element.hpp>
 
 namespace rankmesh {
 
+/// How a matrix, array or view of another library is a buffer: specialise it with static functions.
+///
+/// `data(buffer)` points to the first element (const for a const buffer that owns them), `size(buffer)` is
+/// the number of elements. Where they do not always lie one after the other, `refusal(buffer)` says in words
+/// why this buffer cannot be used, "" if it can: the operation throws UsageError with it. `is_view = true`
+/// says that the memory is another's, so that a temporary may be written. `space(buffer)` says where the
+/// memory lies, the host unless said; `dtype(buffer)` what the elements are, where `data` is a pointer to
+/// void.
+template <class B>
+struct buffer_traits {};
+
+template <class T>
+struct buffer_traits<Memory<T>> {
+    static constexpr bool is_view = true;
+    static constexpr T* data(const Memory<T>& memory) { return memory.data(); }
+    static constexpr std::size_t size(const Memory<T>& memory) { return memory.size(); }
+    static constexpr Space space(const Memory<T>& memory) { return memory.space(); }
+    static constexpr DType dtype(const Memory<T>& memory) requires std::is_void_v<T> {
+        return memory.dtype();
+    }
+};
+
 namespace detail {
-template <class T>
-inline constexpr bool is_memory = false;
-template <class T>
-inline constexpr bool is_memory<Memory<T>> = true;
+
+template <class B>
+using traits_of = buffer_traits<std::remove_cvref_t<B>>;
+template <class B>
+using described_t =
+    std::remove_pointer_t<decltype(traits_of<B>::data(std::declval<std::remove_reference_t<B>&>()))>;
+
+/// What buffer_traits say is a buffer.
+template <class B>
+concept Described = requires(std::remove_reference_t<B>& buffer) {
+    { traits_of<B>::size(buffer) } -> std::convertible_to<std::size_t>;
+    requires std::is_void_v<described_t<B>> || Element<std::remove_const_t<described_t<B>>>;
+};
+template <class B>
+concept ElementRange = !Described<B> && std::ranges::contiguous_range<B> && std::ranges::sized_range<B> &&
+                       Element<std::ranges::range_value_t<B>>;
+template <class B>
+concept OneElement = !Described<B> && !std::ranges::range<B> && Element<std::remove_cvref_t<B>>;
+
 }  // namespace detail
 
-/// A type that collectives can carry: one that an engine knows, or any other whose bytes are its value.
-template <class T>
-concept Element = Known<T> ||(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-                              !std::is_empty_v<T> && !detail::is_memory<T>);
-
-namespace detail {
-
+/// What a collective reads: a contiguous range of elements, one element, memory of a device, or what
+/// buffer_traits describe.
 template <class B>
-concept ElementRange =
-    std::ranges::contiguous_range<B> && std::ranges::sized_range<B> && Element<std::ranges::range_value_t<B>>;
-template <class B>
-concept OneElement = !std::ranges::range<B> && Element<std::remove_cvref_t<B>>;
-template <class B>
-concept ElementMemory = is_memory<std::remove_cvref_t<B>> &&
-    (std::is_void_v<typename std::remove_cvref_t<B>::value_type> ||
-     Element<std::remove_const_t<typename std::remove_cvref_t<B>::value_type>>);
-
-}  // namespace detail
-
-/// What a collective reads: a contiguous range of elements, memory of a device, or one element.
-template <class B>
-concept Buffer = detail::ElementRange<B> || detail::ElementMemory<B> || detail::OneElement<B>;
+concept Buffer = detail::Described<B> || detail::ElementRange<B> || detail::OneElement<B>;
 
 namespace detail {
 
@@ -49,9 +72,9 @@ template <ElementRange B>
 struct element_of<B> {
     using type = std::ranges::range_value_t<B>;
 };
-template <ElementMemory B>
+template <Described B>
 struct element_of<B> {
-    using type = std::remove_const_t<typename std::remove_cvref_t<B>::value_type>;
+    using type = std::remove_const_t<described_t<B>>;
 };
 
 }  // namespace detail
@@ -62,11 +85,13 @@ using element_t = typename detail::element_of<B>::type;
 
 namespace detail {
 
-/// What an engine takes the elements of T for: bytes, where it does not know T.
+/// What an engine takes the elements of T for: two numbers, if complex, and bytes, where it does not know T.
 template <class T>
 constexpr DType dtype_for() {
     if constexpr (Known<T>)
         return dtype_of<T>::value;
+    else if constexpr (Complex<T>)
+        return dtype_of<typename T::value_type>::value;
     else
         return DType::byte;
 }
@@ -75,58 +100,74 @@ constexpr DType dtype_for() {
 template <Buffer B>
 constexpr DType dtype_in(B&& buffer) {
     if constexpr (std::is_void_v<element_t<B>>)
-        return buffer.dtype();
+        return traits_of<B>::dtype(buffer);
     else
         return dtype_for<element_t<B>>();
 }
 
 template <Buffer B>
 constexpr auto data_of(B&& buffer) {
-    if constexpr (ElementRange<B>)
+    if constexpr (Described<B>)
+        return traits_of<B>::data(buffer);
+    else if constexpr (ElementRange<B>)
         return std::ranges::data(buffer);
-    else if constexpr (ElementMemory<B>)
-        return buffer.data();
     else
         return &buffer;
 }
 
 /// The elements of `dtype_for` that one element of T is.
 template <class T>
-inline constexpr std::size_t unit_of = Known<T> ? 1 : sizeof(T);
+inline constexpr std::size_t unit_of = Known<T>     ? 1
+                                       : Complex<T> ? 2
+                                                    : sizeof(T);
 template <>
 inline constexpr std::size_t unit_of<void> = 1;
 
 /// The length in elements of `dtype_for`.
 template <Buffer B>
 constexpr std::size_t count_of(B&& buffer) {
-    if constexpr (ElementRange<B>)
+    if constexpr (Described<B>)
+        return static_cast<std::size_t>(traits_of<B>::size(buffer)) * unit_of<element_t<B>>;
+    else if constexpr (ElementRange<B>)
         return std::ranges::size(buffer) * unit_of<element_t<B>>;
-    else if constexpr (ElementMemory<B>)
-        return buffer.size() * unit_of<element_t<B>>;
     else
         return unit_of<element_t<B>>;
 }
 
 template <Buffer B>
 constexpr Space space_of(B&& buffer) {
-    if constexpr (ElementMemory<B>)
-        return buffer.space();
+    if constexpr (requires { traits_of<B>::space(buffer); })
+        return traits_of<B>::space(buffer);
     else
         return Space::host;
 }
 
-}  // namespace detail
+/// Throws UsageError that says why `what` cannot be used.
+[[noreturn]] void refuse(std::string_view what, std::string_view reason);
+/// Throws UsageError where buffer_traits refuse the buffer.
+template <Buffer B, class What>
+void check_refusal(const B& buffer, What&& what) {
+    if constexpr (requires { traits_of<B>::refusal(buffer); })
+        if (const auto reason = std::string(traits_of<B>::refusal(buffer)); !reason.empty())
+            refuse(what(), reason);
+}
 
-/// What a collective writes: a buffer whose elements are not const.
 template <class B>
-concept OutBuffer = Buffer<B> && requires(B&& buffer) {
-    requires !std::is_const_v<std::remove_pointer_t<decltype(detail::data_of(buffer))>>;
+concept View = requires {
+    requires traits_of<B>::is_view;
 };
 
-/// A buffer that outlives the call: a named one, or a span. What `start_` demands, since it returns before
-/// the end.
+}  // namespace detail
+
+/// A buffer that outlives the call: a named one, or a view. What is written must, and all that `start_` is
+/// given, since it returns before the end.
 template <class B>
-concept Outlives = std::is_lvalue_reference_v<B> || std::ranges::borrowed_range<B> ||
-    detail::is_memory<std::remove_cvref_t<B>>;
+concept Outlives = std::is_lvalue_reference_v<B> || std::ranges::borrowed_range<B> || detail::View<B>;
+
+/// What a collective writes: a buffer that outlives the call, whose elements are not const.
+template <class B>
+concept OutBuffer = Buffer<B> && Outlives<B> && requires(B&& buffer) {
+    requires !std::is_const_v<std::remove_pointer_t<decltype(detail::data_of(buffer))>>;
+};
 
 }  // namespace rankmesh

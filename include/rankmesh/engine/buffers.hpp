@@ -5,15 +5,22 @@
 #include <cstddef>
 #include <ranges>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <rankmesh/engine/buffer.hpp>
+#include <rankmesh/engine/accept.hpp>
 
 namespace rankmesh {
 
+template <class Void>
+class BufferList;
+
 namespace detail {
+
+template <class Void>
+inline constexpr bool is_list<BufferList<Void>> = true;
 
 /// One buffer of a list, its type erased.
 template <class Void>
@@ -22,8 +29,26 @@ struct Piece {
     std::size_t count;  // of dtype
     DType dtype;
     Space space;
-    bool known;  // an engine can reduce its type
+    bool known;        // an engine can reduce its type
+    std::size_t unit;  // elements of dtype in one of the caller's: two are a complex number
 };
+
+/// `buffer 3 of a list`.
+std::string buffer_of_list(std::size_t number);
+
+template <class T, class Void>
+concept WritableOf = std::is_void_v<T> && !std::is_const_v<T> && std::is_const_v<Void>;
+/// What gives buffers, one after the other.
+template <class Range>
+concept RangeOfBuffers =
+    std::ranges::input_range<Range> && !Buffer<Range> && Buffer<std::ranges::range_reference_t<Range>>;
+/// A buffer of the Range, which is as short-lived as a Range that owns its elements.
+template <class Range>
+using each_of_t =
+    std::conditional_t<std::is_lvalue_reference_v<Range> || std::ranges::view<std::remove_cvref_t<Range>> ||
+                           !std::is_lvalue_reference_v<std::ranges::range_reference_t<Range>>,
+                       std::ranges::range_reference_t<Range>,
+                       std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
 }  // namespace detail
 
@@ -37,36 +62,44 @@ template <class Void>
 class BufferList {
 public:
     BufferList() = default;
-    /// Of named buffers, one after the other.
-    template <Buffer First, Buffer... Rest>
-    requires Outlives<First> &&(Outlives<Rest>&&...) explicit BufferList(First&& first, Rest&&... others) {
-        add(first);
-        (add(others), ...);
-    }
-    /// Of a range of buffers.
-    template <std::ranges::input_range Range>
-    requires(!Buffer<Range> &&
-             Buffer<std::ranges::range_reference_t<Range>>) explicit BufferList(Range&& range) {
-        for (auto&& buffer : range) add(std::forward<decltype(buffer)>(buffer));
+    /// Of buffers, and ranges of buffers, one after the other.
+    template <detail::Given First, detail::Given... Rest>
+    explicit BufferList(First&& first, Rest&&... others) {
+        add(std::forward<First>(first));
+        (add(std::forward<Rest>(others)), ...);
     }
     /// Writable buffers may be read as well.
-    template <std::same_as<void> Writable>
-    requires std::is_const_v<Void> BufferList(const BufferList<Writable>& writable) {
+    template <detail::WritableOf<Void> Writable>
+    BufferList(const BufferList<Writable>& writable) {
         for (const auto& piece : writable.pieces())
-            pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space, piece.known});
+            pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space, piece.known, piece.unit});
     }
 
-    /// Adds a buffer, which must outlive the operation.
-    template <Buffer B>
-    requires Outlives<B> &&(std::is_const_v<Void> || OutBuffer<B>)void add(B&& buffer) {
-        using T = element_t<B>;
-        pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer), detail::dtype_in(buffer),
-                           detail::space_of(buffer), Known<T> || std::is_void_v<T>});
+    /// Adds a buffer, or a range of buffers, which must outlive the operation; throws UsageError for one that
+    /// buffer_traits refuse.
+    template <class B>
+    void add(B&& buffer) {
+        if constexpr (detail::RangeOfBuffers<B>)
+            for (auto&& each : buffer) add_one<detail::each_of_t<B>>(each);
+        else
+            add_one<B>(buffer);
     }
     std::size_t size() const { return pieces_.size(); }
     std::span<const detail::Piece<Void>> pieces() const { return pieces_; }
 
 private:
+    template <class B>
+    void add_one(std::remove_reference_t<B>& buffer) {
+        constexpr auto fault = std::is_const_v<Void> ? detail::fault_of_in<B>() : detail::fault_of_out<B>();
+        if constexpr (detail::accept<fault>()) {
+            using T = element_t<B>;
+            detail::check_refusal(buffer, [&] { return detail::buffer_of_list(pieces_.size()); });
+            pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer), detail::dtype_in(buffer),
+                               detail::space_of(buffer), Known<T> || std::is_void_v<T> || detail::Complex<T>,
+                               detail::unit_of<T>});
+        }
+    }
+
     std::vector<detail::Piece<Void>> pieces_;
 };
 

@@ -59,7 +59,7 @@ struct Call {
     int source = 0;  ///< the peer that a send_recv receives from
     Space in_space = Space::host;
     Space out_space = Space::host;
-    std::size_t unit = 1;                     ///< elements of `dtype` in one of the counts below
+    std::size_t unit = 1;  ///< elements of `dtype` in one of the caller's, which is what is counted below
     const std::size_t* in_counts = nullptr;   ///< all_to_all_v: by member
     const std::size_t* out_counts = nullptr;  ///< all_gather_v, all_to_all_v: by member
     Stream stream = {};                       ///< what the call is ordered on, on a device

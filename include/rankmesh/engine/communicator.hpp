@@ -8,9 +8,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
+#include <rankmesh/engine/accept.hpp>
 #include <rankmesh/engine/buffers.hpp>
 #include <rankmesh/engine/make_call.hpp>
 #include <rankmesh/engine/pending.hpp>
@@ -44,11 +46,12 @@ concept Resizable = Buffer<Container> && requires(Container& container) {
 /// Each call has a `start_` twin that returns at once; the buffers belong to its Pending until that is waited
 /// for.
 ///
+/// Lengths, counts and parts are in elements, a struct or a complex number being one. What is given as a
+/// buffer is a Buffer, what is written an OutBuffer, and what is reduced a type that the reduction makes
+/// sense on (Reduces); anything else does not compile, with a sentence that says why.
+///
 ///     void step(Communicator& tp, std::vector<float>& partial) { tp.all_reduce(partial, sum); }
 class RANKMESH_EXPORT Communicator {
-    template <class B>
-    using element = element_t<B>;
-
 public:
     Communicator(Communicator&&) noexcept = default;
     Communicator& operator=(Communicator&&) noexcept = default;
@@ -77,114 +80,140 @@ public:
     /// none.
     Communicator on(Stream stream) const;
 
-    /// Every member's `out` becomes the reduction of all members' `in`, element by element.
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element<In>>
-    void all_reduce(const In& in, Out&& out, R r = {}) { run(detail::reducing(Op::all_reduce, in, out, r)); }
+    /// Every member's `out` becomes the reduction of all members' `in`, element by element: all are equally
+    /// long.
+    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    void all_reduce(const In& in, Out&& out, R r = {}) {
+        run(detail::reducing(Op::all_reduce, in, std::forward<Out>(out), r));
+    }
     /// The same in place.
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element<B>>
-    void all_reduce(B&& buffer, R r = {}) { run(detail::reducing(Op::all_reduce, buffer, buffer, r)); }
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    void all_reduce(B&& buffer, R r = {}) {
+        run(detail::reducing(Op::all_reduce, buffer, std::forward<B>(buffer), r));
+    }
 
-    /// The `out` of group rank `root` becomes the reduction of all members' `in`; the others'
-    /// is ignored.
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element<In>>
-    void reduce(const In& in, Out&& out, R r = {}, int root = 0) {
-        run(detail::reducing(Op::reduce, in, out, r, root));
+    /// The `out` of group rank `root` becomes the reduction of all members' `in`, as long as each
+    /// of them; the others' `out` is ignored. Throws UsageError for a root that is no group rank.
+    template <detail::Given In, detail::Given Out, detail::IsReduction R>
+    void reduce(const In& in, Out&& out, R r, int root = 0) {
+        run(detail::reducing(Op::reduce, in, std::forward<Out>(out), r, root));
+    }
+    /// The same by sum.
+    template <detail::Given In, detail::GivenNext Out>
+    void reduce(const In& in, Out&& out, int root = 0) {
+        run(detail::reducing(Op::reduce, in, std::forward<Out>(out), sum, root));
     }
     /// The same in place: the root's buffer becomes the reduction, the others' stay.
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element<B>>
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void reduce(B&& buffer, R r = {}, int root = 0) {
-        run(detail::reducing(Op::reduce, buffer, buffer, r, root));
+        run(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), r, root));
+    }
+    /// The same in place by sum.
+    template <detail::Given B, detail::Integer N>
+    void reduce(B&& buffer, N&& root) {
+        const auto group_rank = detail::integer_behind<B, N>(root);
+        run(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), sum, group_rank));
     }
 
-    /// The `out` of rank i becomes the reduction of the `in` of ranks 0 to i.
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Scans<R, element<In>>
-    void scan(const In& in, Out&& out, R r = {}) { run(detail::reducing(Op::scan, in, out, r)); }
+    /// The `out` of rank i becomes the reduction of the `in` of ranks 0 to i: all are equally long.
+    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    void scan(const In& in, Out&& out, R r = {}) {
+        run(detail::scanning(in, std::forward<Out>(out), r));
+    }
     /// The same in place.
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Scans<R, element<B>>
-    void scan(B&& buffer, R r = {}) { run(detail::reducing(Op::scan, buffer, buffer, r)); }
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    void scan(B&& buffer, R r = {}) {
+        run(detail::scanning(buffer, std::forward<B>(buffer), r));
+    }
 
     /// `in`, size() times as long as `out`, is reduced over the members; rank i gets its part i.
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element<In>>
+    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
     void reduce_scatter(const In& in, Out&& out, R r = {}) {
-        run(detail::reducing(Op::reduce_scatter, in, out, r));
+        run(detail::reducing(Op::reduce_scatter, in, std::forward<Out>(out), r));
     }
-    /// The same in place: part i of rank i's buffer becomes the result, the other parts are left undefined.
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element<B>>
+    /// The same in place, of a multiple of size(): part i of rank i's buffer becomes the result, the other
+    /// parts are left undefined.
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void reduce_scatter(B&& buffer, R r = {}) {
-        run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, buffer, r)));
+        run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
 
-    /// Every member's buffer becomes the buffer of group rank `root`.
-    template <OutBuffer B>
+    /// Every member's buffer becomes the buffer of group rank `root`: all are equally long.
+    /// Throws UsageError for a root that is no group rank.
+    template <detail::Given B>
     void broadcast(B&& buffer, int root = 0) {
-        run(detail::moving(Op::broadcast, buffer, buffer, root));
+        run(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
 
-    /// `out` becomes the members' `in` one after the other; it is size() times as long.
-    template <Buffer In, OutBuffer Out>
+    /// `out` becomes the members' `in` one after the other: these are equally long, it size() times as long.
+    template <detail::Given In, detail::Given Out>
     void all_gather(const In& in, Out&& out) {
-        run(detail::moving(Op::all_gather, in, out));
+        run(detail::moving(Op::all_gather, in, std::forward<Out>(out)));
     }
-    /// The same in place: every member gives its own part of the buffer.
-    template <OutBuffer B>
+    /// The same in place: every member gives its own part of the buffer, a multiple of size() long.
+    template <detail::Given B>
     void all_gather(B&& buffer) {
-        run(own_part_in(detail::moving(Op::all_gather, buffer, buffer)));
+        run(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
-    /// The same with parts of different lengths: `counts[i]` is the length of rank i's `in`.
-    template <Buffer In, OutBuffer Out>
+    /// The same with parts of different lengths: `counts[i]` is the length of rank i's `in`, their sum that
+    /// of `out`. Throws UsageError for another number of counts than size().
+    template <detail::Given In, detail::Given Out>
     void all_gather_v(const In& in, Out&& out, std::span<const std::size_t> counts) {
-        run(counted(detail::moving(Op::all_gather_v, in, out), counts, counts, detail::unit_of<element<In>>));
+        run(counted(detail::moving(Op::all_gather_v, in, std::forward<Out>(out)), counts, counts));
     }
-    /// The `out` of group rank `root` becomes the members' `in` one after the other; the others'
-    /// is ignored.
-    template <Buffer In, OutBuffer Out>
+    template <class In, class Out, detail::OtherCounts Counts>
+    void all_gather_v(const In&, Out&&, const Counts&) = delete;  // counts are std::size_t, and these are not
+    /// The `out` of group rank `root` becomes the members' `in` one after the other, size() times
+    /// as long; the others' `out` is ignored. Throws UsageError for a root that is no group rank.
+    template <detail::Given In, detail::Given Out>
     void gather(const In& in, Out&& out, int root = 0) {
-        run(detail::moving(Op::gather, in, out, root));
+        run(detail::moving(Op::gather, in, std::forward<Out>(out), root));
     }
-    /// Rank i's `out` becomes part i of the `in` of group rank `root`; the others' is ignored.
-    template <Buffer In, OutBuffer Out>
+    /// Rank i's `out` becomes part i of the `in` of group rank `root`, which is size() times as
+    /// long; the others' `in` is ignored. Throws UsageError for a root that is no group rank.
+    template <detail::Given In, detail::Given Out>
     void scatter(const In& in, Out&& out, int root = 0) {
-        run(detail::moving(Op::scatter, in, out, root));
+        run(detail::moving(Op::scatter, in, std::forward<Out>(out), root));
     }
 
     /// Part j of rank i's `in` becomes part i of rank j's `out`; both have the same length, a multiple of
     /// size().
-    template <Buffer In, OutBuffer Out>
+    template <detail::Given In, detail::Given Out>
     void all_to_all(const In& in, Out&& out) {
-        run(detail::moving(Op::all_to_all, in, out));
+        run(detail::moving(Op::all_to_all, in, std::forward<Out>(out)));
     }
     /// The same in place; host engines copy the buffer first.
-    template <OutBuffer B>
+    template <detail::Given B>
     void all_to_all(B&& buffer) {
-        run(detail::moving(Op::all_to_all, buffer, buffer));
+        run(detail::moving(Op::all_to_all, buffer, std::forward<B>(buffer)));
     }
     /// The same with parts of different lengths: `in_counts[j]` elements go to rank j, `out_counts[i]` come
-    /// from i.
-    template <Buffer In, OutBuffer Out>
+    /// from i, and their sums are the lengths of `in` and `out`. Throws UsageError for another number of
+    /// counts than size().
+    template <detail::Given In, detail::Given Out>
     void all_to_all_v(const In& in, std::span<const std::size_t> in_counts, Out&& out,
                       std::span<const std::size_t> out_counts) {
-        run(counted(detail::moving(Op::all_to_all_v, in, out), in_counts, out_counts,
-                    detail::unit_of<element<In>>));
+        run(counted(detail::moving(Op::all_to_all_v, in, std::forward<Out>(out)), in_counts, out_counts));
     }
+    template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
+    void all_to_all_v(const In&, const Counts&, Out&&, const More&) = delete;  // counts are std::size_t
 
-    /// `out` becomes the `in` of the member `by` group ranks before; where an open edge leaves none, `out`
-    /// stays.
-    template <Buffer In, OutBuffer Out>
-    void shift(const In& in, Out&& out, int by = 1, Edge edge = Edge::wrap) {
-        run(detail::moving(Op::shift, in, out, by, edge));
+    /// `out` becomes the `in` of the member `by` group ranks before, as long; where an open edge leaves none,
+    /// `out` stays.
+    template <detail::Given In, detail::Given Out>
+    void shift(const In& in, Out&& out, int by, Edge edge = Edge::wrap) {
+        run(detail::moving(Op::shift, in, std::forward<Out>(out), by, edge));
     }
-    /// The same with one buffer for both.
-    template <OutBuffer B>
-    void shift_in_place(B&& buffer, int by = 1, Edge edge = Edge::wrap) {
-        run(detail::moving(Op::shift, buffer, buffer, by, edge));
+    /// The same by 1, round the edge.
+    template <detail::Given In, detail::GivenNext Out>
+    void shift(const In& in, Out&& out) {
+        run(detail::moving(Op::shift, in, std::forward<Out>(out), 1, Edge::wrap));
+    }
+    /// The same in place.
+    template <detail::Given B, detail::Integer N>
+    void shift(B&& buffer, N&& by, Edge edge = Edge::wrap) {
+        const auto distance = detail::integer_behind<B, N>(by);
+        run(detail::moving(Op::shift, buffer, std::forward<B>(buffer), distance, edge));
     }
 
     /// Returns once every member has called it.
@@ -194,17 +223,22 @@ public:
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
     /// Sends to group rank `to`, which calls recv with the same length; may return before it has.
-    template <Buffer In>
-    requires Outlives<In>
-    void send(In&& in, int to) { run(detail::moving(Op::send, in, in, to)); }
-    /// Receives what group rank `from` sends.
-    template <OutBuffer Out>
-    requires Outlives<Out>
-    void recv(Out&& out, int from) { run(detail::moving(Op::recv, out, out, from)); }
-    /// Sends to one member while receiving from another, or the same.
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out>
-    void send_recv(In&& in, int to, Out&& out, int from) { run(detail::exchanging(in, to, out, from)); }
+    /// Throws UsageError for a `to` that is no group rank, or one's own outside a batch.
+    template <detail::Given In>
+    void send(In&& in, int to) {
+        run(detail::sending(std::forward<In>(in), to));
+    }
+    /// Receives what group rank `from` sends, which is as long; throws UsageError as send does.
+    template <detail::Given Out>
+    void recv(Out&& out, int from) {
+        run(detail::moving(Op::recv, out, std::forward<Out>(out), from));
+    }
+    /// Sends to one member while receiving from another, or the same; `in` and `out` may differ in length,
+    /// not in type.
+    template <detail::Given In, detail::Given Out>
+    void send_recv(In&& in, int to, Out&& out, int from) {
+        run(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from));
+    }
 
     /// Runs every send, recv and send_recv that `body` calls on this channel as one, so that no order among
     /// them can deadlock; their buffers must live until it returns.
@@ -257,8 +291,7 @@ public:
     }
 
     /// All buffers of the list are reduced as by one all_reduce each, in few engine calls.
-    template <class R = decltype(sum)>
-    requires detail::IsReduction<R>
+    template <detail::IsReduction R = decltype(sum)>
     void all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
         run_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
@@ -281,114 +314,152 @@ public:
 
     // The same calls, started.
 
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_all_reduce(In&& in,
-                                                                                               Out&& out,
-                                                                                               R r = {}) {
-        return start(detail::reducing(Op::all_reduce, in, out, r));
+    /// all_reduce, started.
+    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    Pending start_all_reduce(In&& in, Out&& out, R r = {}) {
+        return start(detail::reducing(Op::all_reduce, std::forward<In>(in), std::forward<Out>(out), r));
     }
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element<B>> && Outlives<B> Pending start_all_reduce(B&& buffer, R r = {}) {
-        return start(detail::reducing(Op::all_reduce, buffer, buffer, r));
+    /// all_reduce in place, started.
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    Pending start_all_reduce(B&& buffer, R r = {}) {
+        return start(detail::reducing(Op::all_reduce, buffer, std::forward<B>(buffer), r));
     }
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_reduce(In&& in, Out&& out,
-                                                                                           R r = {},
-                                                                                           int root = 0) {
-        return start(detail::reducing(Op::reduce, in, out, r, root));
+    /// reduce, started.
+    template <detail::Given In, detail::Given Out, detail::IsReduction R>
+    Pending start_reduce(In&& in, Out&& out, R r, int root = 0) {
+        return start(detail::reducing(Op::reduce, std::forward<In>(in), std::forward<Out>(out), r, root));
     }
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element<B>> && Outlives<B> Pending start_reduce(B&& buffer, R r = {}, int root = 0) {
-        return start(detail::reducing(Op::reduce, buffer, buffer, r, root));
+    /// reduce by sum, started.
+    template <detail::Given In, detail::GivenNext Out>
+    Pending start_reduce(In&& in, Out&& out, int root = 0) {
+        return start(detail::reducing(Op::reduce, std::forward<In>(in), std::forward<Out>(out), sum, root));
     }
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Scans<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_scan(In&& in, Out&& out,
-                                                                                       R r = {}) {
-        return start(detail::reducing(Op::scan, in, out, r));
+    /// reduce in place, started.
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    Pending start_reduce(B&& buffer, R r = {}, int root = 0) {
+        return start(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), r, root));
     }
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Scans<R, element<B>> && Outlives<B> Pending start_scan(B&& buffer, R r = {}) {
-        return start(detail::reducing(Op::scan, buffer, buffer, r));
+    /// reduce in place by sum, started.
+    template <detail::Given B, detail::Integer N>
+    Pending start_reduce(B&& buffer, N&& root) {
+        const auto group_rank = detail::integer_behind<B, N>(root);
+        return start(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), sum, group_rank));
     }
-    template <Buffer In, OutBuffer Out, class R = decltype(sum)>
-    requires Reduces<R, element<In>> && Outlives<In> && Outlives<Out> Pending start_reduce_scatter(In&& in,
-                                                                                                   Out&& out,
-                                                                                                   R r = {}) {
-        return start(detail::reducing(Op::reduce_scatter, in, out, r));
+    /// scan, started.
+    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    Pending start_scan(In&& in, Out&& out, R r = {}) {
+        return start(detail::scanning(std::forward<In>(in), std::forward<Out>(out), r));
     }
-    template <OutBuffer B, class R = decltype(sum)>
-    requires Reduces<R, element<B>> && Outlives<B> Pending start_reduce_scatter(B&& buffer, R r = {}) {
-        return start(own_part_out(detail::reducing(Op::reduce_scatter, buffer, buffer, r)));
+    /// scan in place, started.
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    Pending start_scan(B&& buffer, R r = {}) {
+        return start(detail::scanning(buffer, std::forward<B>(buffer), r));
     }
-    template <OutBuffer B>
-    requires Outlives<B> Pending start_broadcast(B&& buffer, int root = 0) {
-        return start(detail::moving(Op::broadcast, buffer, buffer, root));
+    /// reduce_scatter, started.
+    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    Pending start_reduce_scatter(In&& in, Out&& out, R r = {}) {
+        return start(detail::reducing(Op::reduce_scatter, std::forward<In>(in), std::forward<Out>(out), r));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_all_gather(In&& in, Out&& out) {
-        return start(detail::moving(Op::all_gather, in, out));
+    /// reduce_scatter in place, started.
+    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    Pending start_reduce_scatter(B&& buffer, R r = {}) {
+        return start(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
-    template <OutBuffer B>
-    requires Outlives<B> Pending start_all_gather(B&& buffer) {
-        return start(own_part_in(detail::moving(Op::all_gather, buffer, buffer)));
+    /// broadcast, started.
+    template <detail::Given B>
+    Pending start_broadcast(B&& buffer, int root = 0) {
+        return start(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_all_gather_v(In&& in, Out&& out,
-                                                                      std::span<const std::size_t> counts) {
-        return start(
-            counted(detail::moving(Op::all_gather_v, in, out), counts, counts, detail::unit_of<element<In>>));
+    /// all_gather, started.
+    template <detail::Given In, detail::Given Out>
+    Pending start_all_gather(In&& in, Out&& out) {
+        return start(detail::moving(Op::all_gather, std::forward<In>(in), std::forward<Out>(out)));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_gather(In&& in, Out&& out, int root = 0) {
-        return start(detail::moving(Op::gather, in, out, root));
+    /// all_gather in place, started.
+    template <detail::Given B>
+    Pending start_all_gather(B&& buffer) {
+        return start(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_scatter(In&& in, Out&& out, int root = 0) {
-        return start(detail::moving(Op::scatter, in, out, root));
+    /// all_gather_v, started; the counts are read before it returns.
+    template <detail::Given In, detail::Given Out>
+    Pending start_all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts) {
+        auto call = detail::moving(Op::all_gather_v, std::forward<In>(in), std::forward<Out>(out));
+        return start(counted(std::move(call), counts, counts));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_all_to_all(In&& in, Out&& out) {
-        return start(detail::moving(Op::all_to_all, in, out));
+    template <class In, class Out, detail::OtherCounts Counts>
+    Pending start_all_gather_v(In&&, Out&&, const Counts&) = delete;  // counts are std::size_t
+    /// gather, started.
+    template <detail::Given In, detail::Given Out>
+    Pending start_gather(In&& in, Out&& out, int root = 0) {
+        return start(detail::moving(Op::gather, std::forward<In>(in), std::forward<Out>(out), root));
     }
-    template <OutBuffer B>
-    requires Outlives<B> Pending start_all_to_all(B&& buffer) {
-        return start(detail::moving(Op::all_to_all, buffer, buffer));
+    /// scatter, started.
+    template <detail::Given In, detail::Given Out>
+    Pending start_scatter(In&& in, Out&& out, int root = 0) {
+        return start(detail::moving(Op::scatter, std::forward<In>(in), std::forward<Out>(out), root));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_all_to_all_v(
-        In&& in, std::span<const std::size_t> in_counts, Out&& out, std::span<const std::size_t> out_counts) {
-        return start(counted(detail::moving(Op::all_to_all_v, in, out), in_counts, out_counts,
-                             detail::unit_of<element<In>>));
+    /// all_to_all, started.
+    template <detail::Given In, detail::Given Out>
+    Pending start_all_to_all(In&& in, Out&& out) {
+        return start(detail::moving(Op::all_to_all, std::forward<In>(in), std::forward<Out>(out)));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_shift(In&& in, Out&& out, int by = 1,
-                                                               Edge edge = Edge::wrap) {
-        return start(detail::moving(Op::shift, in, out, by, edge));
+    /// all_to_all in place, started.
+    template <detail::Given B>
+    Pending start_all_to_all(B&& buffer) {
+        return start(detail::moving(Op::all_to_all, buffer, std::forward<B>(buffer)));
     }
-    template <OutBuffer B>
-    requires Outlives<B> Pending start_shift_in_place(B&& buffer, int by = 1, Edge edge = Edge::wrap) {
-        return start(detail::moving(Op::shift, buffer, buffer, by, edge));
+    /// all_to_all_v, started; the counts are read before it returns.
+    template <detail::Given In, detail::Given Out>
+    Pending start_all_to_all_v(In&& in, std::span<const std::size_t> in_counts, Out&& out,
+                               std::span<const std::size_t> out_counts) {
+        auto call = detail::moving(Op::all_to_all_v, std::forward<In>(in), std::forward<Out>(out));
+        return start(counted(std::move(call), in_counts, out_counts));
     }
+    template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
+    Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) = delete;  // counts are std::size_t
+    /// shift, started.
+    template <detail::Given In, detail::Given Out>
+    Pending start_shift(In&& in, Out&& out, int by, Edge edge = Edge::wrap) {
+        return start(detail::moving(Op::shift, std::forward<In>(in), std::forward<Out>(out), by, edge));
+    }
+    /// shift by 1, started.
+    template <detail::Given In, detail::GivenNext Out>
+    Pending start_shift(In&& in, Out&& out) {
+        return start(detail::moving(Op::shift, std::forward<In>(in), std::forward<Out>(out), 1, Edge::wrap));
+    }
+    /// shift in place, started.
+    template <detail::Given B, detail::Integer N>
+    Pending start_shift(B&& buffer, N&& by, Edge edge = Edge::wrap) {
+        const auto distance = detail::integer_behind<B, N>(by);
+        return start(detail::moving(Op::shift, buffer, std::forward<B>(buffer), distance, edge));
+    }
+    /// barrier, started.
     Pending start_barrier() { return start({}); }
+    /// monitored_barrier, started.
     Pending start_monitored_barrier() { return host().start({.operation = Op::monitored_barrier}); }
-    template <Buffer In>
-    requires Outlives<In> Pending start_send(In&& in, int to) {
-        return start(detail::moving(Op::send, in, in, to));
+    /// send, started.
+    template <detail::Given In>
+    Pending start_send(In&& in, int to) {
+        return start(detail::sending(std::forward<In>(in), to));
     }
-    template <OutBuffer Out>
-    requires Outlives<Out> Pending start_recv(Out&& out, int from) {
-        return start(detail::moving(Op::recv, out, out, from));
+    /// recv, started.
+    template <detail::Given Out>
+    Pending start_recv(Out&& out, int from) {
+        return start(detail::moving(Op::recv, out, std::forward<Out>(out), from));
     }
-    template <Buffer In, OutBuffer Out>
-    requires Outlives<In> && Outlives<Out> Pending start_send_recv(In&& in, int to, Out&& out, int from) {
-        return start(detail::exchanging(in, to, out, from));
+    /// send_recv, started.
+    template <detail::Given In, detail::Given Out>
+    Pending start_send_recv(In&& in, int to, Out&& out, int from) {
+        return start(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from));
     }
+    /// batch, started.
     template <std::invocable Body>
     Pending start_batch(Body&& body) {
         const auto state = begin_batch();
         collect(body, *state);
         return start_batch(state);
     }
+    /// broadcast_object, started: it waits for the length only.
     template <detail::Resizable Container>
     Pending start_broadcast_object(Container& object, int root = 0) {
         auto on_host = host();
@@ -397,14 +468,16 @@ public:
         if (object.size() != length) object.resize(length);
         return on_host.start_broadcast(object, root);
     }
-    template <class R = decltype(sum)>
-    requires detail::IsReduction<R> Pending start_all_reduce(const Buffers& list, R = {},
-                                                             const ListOptions& options = {}) {
+    /// all_reduce of a list, started.
+    template <detail::IsReduction R = decltype(sum)>
+    Pending start_all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
         return start_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
+    /// broadcast of a list, started.
     Pending start_broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
         return start_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
+    /// all_gather of a list, started.
     Pending start_all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
         return start_list({.operation = Op::all_gather}, ins, outs, options);
     }
@@ -422,7 +495,7 @@ private:
 
     // They complete a call that its caller holds, and hand it on.
     const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
-                                std::span<const std::size_t> out_counts, std::size_t unit) const;
+                                std::span<const std::size_t> out_counts) const;
     const detail::Call& own_part_in(detail::Call&& call) const;
     const detail::Call& own_part_out(detail::Call&& call) const;
 

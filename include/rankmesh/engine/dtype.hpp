@@ -50,7 +50,7 @@ constexpr bool is_integer(DType dtype) { return dtype <= DType::u64; }
 
 /// The DType of T, as `dtype_of<T>::value`: specialise it for a type of your own with the same bytes.
 ///
-/// A trivially copyable type without one can still be moved, as bytes, but not reduced.
+/// An element without one can still be moved, as bytes, but not reduced.
 template <class T>
 struct dtype_of {};
 

@@ -21,9 +21,11 @@ namespace rankmesh {
 class Axes {
 public:
     Axes(std::initializer_list<std::string_view> names) : names_(names.begin(), names.end()) {}
+    template <std::convertible_to<std::string_view> Name, std::convertible_to<std::string_view>... Names>
+    explicit Axes(const Name& name, const Names&... names)
+        : names_{std::string(std::string_view(name)), std::string(std::string_view(names))...} {}
     template <std::convertible_to<std::string_view>... Names>
-    requires(sizeof...(Names) > 0) explicit Axes(const Names&... names)
-        : names_{std::string(std::string_view(names))...} {}
+    Axes(const Names&...) = delete;  // no set but a name: write {{"dp", "tp"}}
     explicit Axes(std::span<const std::string> names) : names_(names.begin(), names.end()) {}
 
     const std::vector<std::string>& names() const { return names_; }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include <rankmesh/engine/dtype.hpp>
+#include <rankmesh/engine/element.hpp>
 
 namespace rankmesh {
 
@@ -43,6 +43,10 @@ constexpr bool reduces(Reduction reduction, DType dtype) {
     if (reduction >= Reduction::bit_and) return is_integer(dtype) || dtype == DType::byte;
     return is_integer(dtype) || is_floating(dtype);
 }
+/// True if `reduction` makes sense on complex numbers: what is the same of their two parts each.
+constexpr bool reduces_complex(Reduction reduction) {
+    return reduction == Reduction::sum || reduction == Reduction::mean;
+}
 
 namespace detail {
 template <Reduction R>
@@ -66,15 +70,16 @@ inline constexpr detail::ReductionTag<Reduction::logical_xor> logical_xor{};
 namespace detail {
 template <class R>
 concept IsReduction = requires {
-    requires std::same_as<decltype(R::value), const Reduction>;
+    requires std::same_as<decltype(std::remove_reference_t<R>::value), const Reduction>;
 };
 }  // namespace detail
 
-/// True if R is a reduction tag that makes sense on T: a mean of integers does not compile. Of void, a type
-/// that is known only at run time, the call says it.
+/// True if R is a reduction tag that makes sense on T: a mean of integers does not compile, complex numbers
+/// have sum and mean. Of void, a type that is known only at run time, the call says it.
 template <class R, class T>
 concept Reduces = detail::IsReduction<R> &&
-    (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)));
+    (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)) ||
+     (detail::Complex<T> && reduces_complex(R::value)));
 /// The same for a scan, which has no mean.
 template <class R, class T>
 concept Scans = Reduces<R, T> && R::value != Reduction::mean;

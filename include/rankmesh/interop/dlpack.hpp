@@ -84,6 +84,7 @@ requires Outlives<B> &&(Known<element_t<B>> || std::is_void_v<element_t<B>>)Tens
         std::vector<std::int64_t> strides;
         std::shared_ptr<const void> owner;
     };
+    detail::check_refusal(buffer, [] { return "a buffer for a tensor"; });
     const auto on_device = detail::space_of(buffer) == Space::device;
     if (on_device && !options.device) detail::device_is_missing();
     const auto size = detail::count_of(buffer);
