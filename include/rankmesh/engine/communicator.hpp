@@ -21,12 +21,6 @@ namespace rankmesh {
 
 namespace detail {
 struct Access;
-
-/// A string or vector: what takes any length.
-template <class Container>
-concept Resizable = Buffer<Container> && requires(Container& container) {
-    container.resize(std::size_t{});
-};
 }  // namespace detail
 
 /// A live group: what collectives run on.
