@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <memory>
 
-#include <nlohmann/json.hpp>
-
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 
@@ -14,8 +12,6 @@
 namespace rankmesh::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Arguments : Common {
     std::vector<std::string> over;
@@ -191,21 +187,19 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Subcommand add_check(CLI::App& command) {
-    auto& app =
-        *command.add_subcommand("check", "Say what joining a mesh costs a rank, and whether it fits.");
+Subcommand check() {
     const auto arguments = std::make_shared<Arguments>();
-    arguments->add_to(app);
-    app.add_option("--over", arguments->over, "a set of axes to declare too, such as dp,tp; may be repeated")
-        ->allow_extra_args(false)
-        ->type_name("AXES");
-    app.add_option("--axes", arguments->axes, "the single axes to declare, or none; else all")
-        ->type_name("AXES");
-    app.add_option("--engine", arguments->engine, "mpi, gloo or nccl; else all of them")->type_name("ENGINE");
-    app.footer(
-        "Exit status 1: something does not fit into the limits of this process.\n\n"
-        "Example:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp");
-    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+    return {.name = "check",
+            .help = "Say what joining a mesh costs a rank, and whether it fits.",
+            .options = arguments->options(
+                {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over,
+                  "AXES"},
+                 {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
+                 {"--engine", "mpi, gloo or nccl; else all of them", &arguments->engine, "ENGINE"}}),
+            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .footer =
+                "Exit status 1: something does not fit into the limits of this process.\n\n"
+                "Example:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp"};
 }
 
 }  // namespace rankmesh::cli

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
-#include <limits>
 #include <memory>
 
 #include "frameworks.hpp"
 #include "output.hpp"
-#include "subcommand.hpp"
+#include "topology.hpp"
 
 namespace rankmesh::cli {
 
@@ -106,23 +105,21 @@ std::string footer() {
 
 }  // namespace
 
-Subcommand add_convert(CLI::App& command) {
-    auto& app = *command.add_subcommand("convert", "Say one framework's settings in another's words.");
+Subcommand convert() {
     const auto arguments = std::make_shared<Arguments>();
-    app.add_option("SETTINGS", arguments->settings,
-                   "the framework's own settings, such as tp_size=2 dp_size=4");
-    app.add_option("--from", arguments->from, "whose settings these are")->type_name("FRAMEWORK");
-    app.add_option("--to", arguments->to, "whose settings to print")->type_name("FRAMEWORK");
-    app.add_option("--world", arguments->world, "ranks in the world, where the settings do not say it")
-        ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
-        ->type_name("N");
-    app.add_flag("--quiet", arguments->quiet, "print the settings alone, without how ranks move");
-    app.add_flag("--json", arguments->json, "print JSON, as docs/json.md says");
-    app.footer(footer());
-    return {.app = &app,
-            .run = [arguments](Output& output) { return run(*arguments, output); },
-            .hint = "; flags of a framework stand behind --",
-            .optional = {}};
+    return {
+        .name = "convert",
+        .help = "Say one framework's settings in another's words.",
+        .options = {{"SETTINGS", "the framework's own settings, such as tp_size=2 dp_size=4",
+                     &arguments->settings},
+                    {"--from", "whose settings these are", &arguments->from, "FRAMEWORK"},
+                    {"--to", "whose settings to print", &arguments->to, "FRAMEWORK"},
+                    world_option(arguments->world, "ranks in the world, where the settings do not say it"),
+                    {"--quiet", "print the settings alone, without how ranks move", &arguments->quiet},
+                    {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+        .run = [arguments](Output& output) { return run(*arguments, output); },
+        .footer = footer(),
+        .unknown_option_hint = "; flags of a framework stand behind --"};
 }
 
 }  // namespace rankmesh::cli

@@ -93,8 +93,14 @@ void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool 
                 output.print("{}\n", ranks_to_string(group));
                 continue;
             }
-            output.print("{}[{}]", before_group, fmt::join(group, ","));
+            output.write(before_group);
             before_group = ",";
+            auto before_rank = "[";
+            for (auto rank : group) {
+                output.print("{}{}", before_rank, rank);
+                before_rank = ",";
+            }
+            output.write(group.empty() ? "[]" : "]");
         }
         if (json) output.write("]}");
     }

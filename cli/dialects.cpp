@@ -98,8 +98,8 @@ std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
     return named;
 }
 
-void add_as(CLI::App& app, std::string& as) {
-    app.add_option("--as", as, "in the words of a framework: " + all_names())->type_name("DIALECT");
+Option as_option(std::string& as) {
+    return {"--as", "in the words of a framework: " + all_names(), &as, "DIALECT"};
 }
 
 GroupKind kind_along(std::string name, const Mesh& mesh, AxisSet axes) {

@@ -40,7 +40,7 @@ struct Words {
 Words in_words(std::string_view dialect, const Common& common);
 
 /// The value of `--as`, with its help.
-void add_as(CLI::App& app, std::string& as);
+Option as_option(std::string& as);
 
 // --- one a dialect, in the file of its name; `roles` is what is asked for, `document` what was written of it
 

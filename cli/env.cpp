@@ -2,8 +2,6 @@
 #include <map>
 #include <memory>
 
-#include <nlohmann/json.hpp>
-
 #include <rankmesh/engine/launcher.hpp>
 #include "output.hpp"
 #include "subcommand.hpp"
@@ -109,8 +107,7 @@ int run(const Arguments& arguments, Output& output) {
                 variables.set(name + "_SIZE", mesh.size(axis), owner);
             }
             if (!arguments.json) return;
-            auto json =
-                nlohmann::ordered_json{{"mesh", to_string(known)}, {"rank", rank}, {"inside", inside}};
+            auto json = Json{{"mesh", to_string(known)}, {"rank", rank}, {"inside", inside}};
             for (const auto& [name, value] : variables.values()) json["variables"][name] = value;
             output.print("{}\n", json.dump());
         },
@@ -122,17 +119,18 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Subcommand add_env(CLI::App& command) {
-    auto& app = *command.add_subcommand("env", "Print this process's place as shell variables.");
+Subcommand env() {
     const auto arguments = std::make_shared<Arguments>();
-    arguments->add_to(app);
-    app.add_option("--rank", arguments->rank, "a rank or a coordinate; else the launcher's")->type_name("R");
-    app.footer(
-        "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0).\n\n"
-        "Example, in a script that mpirun or srun starts:\n"
-        "  eval \"$(rankmesh env 'pp=2 dp=* tp=2')\"\n"
-        "  echo \"stage $RANKMESH_PP of $RANKMESH_PP_SIZE\"");
-    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+    return {.name = "env",
+            .help = "Print this process's place as shell variables.",
+            .options = arguments->options(
+                {{"--rank", "a rank or a coordinate; else the launcher's", &arguments->rank, "R"}}),
+            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .footer =
+                "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0).\n\n"
+                "Example, in a script that mpirun or srun starts:\n"
+                "  eval \"$(rankmesh env 'pp=2 dp=* tp=2')\"\n"
+                "  echo \"stage $RANKMESH_PP of $RANKMESH_PP_SIZE\""};
 }
 
 }  // namespace rankmesh::cli

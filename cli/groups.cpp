@@ -2,8 +2,6 @@
 #include <memory>
 #include <ranges>
 
-#include <nlohmann/json.hpp>
-
 #include <rankmesh/view/terms.hpp>
 
 #include "dialect_output.hpp"
@@ -53,7 +51,7 @@ void print_text(const auto& topology, AxisSet axes, Output& output) {
     output.print("# {} {} of {} {} along {} of {}\n", partition.size(),
                  partition.size() == 1 ? "group" : "groups", partition.group_size(),
                  partition.group_size() == 1 ? "rank" : "ranks",
-                 fmt::join(names_of(mesh_of(topology), axes), ","), to_string(topology));
+                 joined(names_of(mesh_of(topology), axes), ","), to_string(topology));
     for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t run) {
         auto separator = "{";
         view::for_each_term(group, run, [&](const view::Term& term) {
@@ -66,8 +64,8 @@ void print_text(const auto& topology, AxisSet axes, Output& output) {
 }
 
 void print_json(const auto& topology, AxisSet axes, Output& output) {
-    output.print("{{\"mesh\":{},\"axes\":{},\"groups\":[", nlohmann::json(to_string(topology)).dump(),
-                 nlohmann::json(names_of(mesh_of(topology), axes)).dump());
+    output.print("{{\"mesh\":{},\"axes\":{},\"groups\":[", Json(to_string(topology)).dump(),
+                 Json(names_of(mesh_of(topology), axes)).dump());
     auto before_group = "";
     for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t) {
         output.write(before_group);
@@ -105,20 +103,18 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Subcommand add_groups(CLI::App& command) {
-    auto& app = *command.add_subcommand("groups", "List all groups along a set of axes, one a line.");
+Subcommand groups() {
     const auto arguments = std::make_shared<Arguments>();
-    arguments->add_to(app);
-    app.add_option("AXES", arguments->axes, std::string(axes_help) + "; with --as names of groups, else all");
-    add_as(app, arguments->as);
-    app.footer(
-        "Examples:\n  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n  rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as "
-        "picotron "
-        "cp_dp_group");
-    return {.app = &app,
+    return {.name = "groups",
+            .help = "List all groups along a set of axes, one a line.",
+            .options = arguments->options(
+                {{"AXES", std::string(axes_help) + "; with --as names of groups, else all", &arguments->axes},
+                 as_option(arguments->as)}),
             .run = [arguments](Output& output) { return run(*arguments, output); },
-            .hint = {},
-            .optional = "AXES"};
+            .footer =
+                "Examples:\n  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
+                "  rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as picotron cp_dp_group",
+            .optional_positional = "AXES"};
 }
 
 }  // namespace rankmesh::cli

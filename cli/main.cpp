@@ -7,6 +7,8 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/built.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include "output.hpp"
 #include "subcommand.hpp"
 
@@ -29,27 +31,67 @@ public:
     }
 };
 
+/// A subcommand, and what it is for CLI11.
+struct Known {
+    Subcommand subcommand;
+    CLI::App* app = nullptr;
+};
+
+CLI::Option* added(CLI::App& app, const Option& option, auto& target) {
+    return app.add_option(option.name, target, option.help);
+}
+CLI::Option* added(CLI::App& app, const Option& option, bool& target) {
+    return app.add_flag(option.name, target, option.help);
+}
+CLI::Option* added(CLI::App& app, const Option& option, std::vector<std::string>& target) {
+    // Without dashes it takes all the words, otherwise one at a time.
+    return app.add_option(option.name, target, option.help)->allow_extra_args(!option.name.starts_with('-'));
+}
+
+template <class Number>
+CLI::Validator range_of(const Option::Range& range) {
+    auto check =
+        CLI::Validator(CLI::Range(static_cast<Number>(range.least), static_cast<Number>(range.most)));
+    return range.shown ? check : check.description("");
+}
+CLI::Validator range_of(const Option::Range& range, std::optional<int>*) { return range_of<int>(range); }
+CLI::Validator range_of(const Option::Range& range, std::size_t*) { return range_of<std::size_t>(range); }
+CLI::Validator range_of(const Option::Range& range, double*) { return range_of<double>(range); }
+CLI::Validator range_of(const Option::Range&, const void*) {
+    throw std::logic_error("only numbers have a range");
+}
+
+void add(CLI::App& app, const Option& option) {
+    std::visit(
+        [&](auto* target) {
+            auto* one = added(app, option, *target);
+            if (option.range) one->check(range_of(*option.range, target));
+            if (!option.type.empty()) one->type_name(option.type);
+        },
+        option.target);
+}
+
 std::string version_text() {
     auto engines = std::vector<std::string>{};
     for (const auto& [name, library] : built_engines())
         engines.push_back(library.empty() ? name : fmt::format("{} ({})", name, library));
-    return fmt::format("rankmesh {}\nengines: {}", RANKMESH_VERSION, fmt::join(engines, ", "));
+    return fmt::format("rankmesh {}\nengines: {}", RANKMESH_VERSION, joined(engines, ", "));
 }
 
 /// The word `--` says that no options follow.
 bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
 
 /// Throws UsageError unless the first word is a subcommand or an option.
-void check_subcommand(const std::vector<Subcommand>& subcommands, int argc, char** argv) {
+void check_subcommand(const std::vector<Known>& subcommands, int argc, char** argv) {
     auto names = std::vector<std::string>{};
-    for (const auto& subcommand : subcommands) names.push_back(subcommand.app->get_name());
+    for (const auto& known : subcommands) names.push_back(known.subcommand.name);
     if (argc < 2)
         throw UsageError(
-            fmt::format("say what to do: {}; rankmesh --help explains them", fmt::join(names, ", ")));
+            fmt::format("say what to do: {}; rankmesh --help explains them", joined(names, ", ")));
     const auto word = std::string_view(argv[1]);
     if (is_option(word) || std::ranges::find(names, word) != names.end()) return;
     throw UsageError(fmt::format("no subcommand is named {}; there are {}{}", detail::in_quotes(word),
-                                 fmt::join(names, ", "), did_you_mean(word, {names.begin(), names.end()})));
+                                 joined(names, ", "), did_you_mean(word, {names.begin(), names.end()})));
 }
 
 /// Throws UsageError for what the subcommand did not take, or did not get.
@@ -66,8 +108,8 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
             const auto near = did_you_mean(asked, {names.begin(), names.end()});
             throw UsageError(fmt::format("{} has no option {}{}", full_name, detail::in_quotes(asked),
                                          !near.empty() ? near
-                                         : !subcommand.hint.empty()
-                                             ? subcommand.hint
+                                         : !subcommand.unknown_option_hint.empty()
+                                             ? subcommand.unknown_option_hint
                                              : fmt::format("; see {} --help", full_name)));
         }
     for (const auto& word : unknown)
@@ -76,7 +118,8 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
                 fmt::format("{} has no use for {}; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
                             full_name, detail::in_quotes(word)));
     for (const auto* option : app.get_options())
-        if (option->get_positional() && option->count() == 0 && option->get_name(true) != subcommand.optional)
+        if (option->get_positional() && option->count() == 0 &&
+            option->get_name(true) != subcommand.optional_positional)
             throw UsageError(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),
                                          option->get_description(), full_name));
 }
@@ -99,13 +142,15 @@ int run(int argc, char** argv, Output& output) {
         "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n\n"
         "A mesh lists its axes outermost first; rankmesh VERB --help says more of a subcommand.");
 
-    // The subcommands, in the order in which the help lists them; a new one is added here.
-    auto subcommands = std::vector<Subcommand>{};
-    for (auto* add : {add_show, add_rank, add_groups, add_check, add_convert, add_env, add_run})
-        subcommands.push_back(add(command));
-    for (const auto& subcommand : subcommands) subcommand.app->allow_extras();
+    auto known = std::vector<Known>{};
+    for (auto& subcommand : subcommands()) {
+        auto* app = command.add_subcommand(subcommand.name, subcommand.help);
+        for (const auto& option : subcommand.options) add(*app, option);
+        app->footer(subcommand.footer)->allow_extras();
+        known.push_back({std::move(subcommand), app});
+    }
 
-    check_subcommand(subcommands, argc, argv);
+    check_subcommand(known, argc, argv);
     try {
         command.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -117,10 +162,10 @@ int run(int argc, char** argv, Output& output) {
     } catch (const CLI::ParseError& error) {
         throw UsageError(error.what());
     }
-    for (const auto& subcommand : subcommands)
-        if (subcommand.app->parsed()) {
+    for (const auto& [subcommand, app] : known)
+        if (app->parsed()) {
             check_words(command, command.remaining());
-            check_words(*subcommand.app, subcommand.app->remaining(), subcommand);
+            check_words(*app, app->remaining(), subcommand);
             return subcommand.run(output);
         }
     check_words(command, command.remaining());

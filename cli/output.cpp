@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <system_error>
 
 #include <rankmesh/core/error.hpp>
@@ -14,6 +15,11 @@
 #include <rankmesh/engine/launcher.hpp>
 
 namespace rankmesh::cli {
+
+void Output::print_all(fmt::string_view format, fmt::format_args values) {
+    fmt::vformat_to(std::back_inserter(buffer_), format, values);
+    if (buffer_.size() >= piece) flush();
+}
 
 void Output::flush() {
     auto left = std::string_view(buffer_);
@@ -29,6 +35,12 @@ void Output::flush() {
         }
     }
     buffer_.clear();
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+    auto text = std::string{};
+    for (const auto& word : words) text.append(text.empty() ? "" : separator).append(word);
+    return text;
 }
 
 int terminal_width() {

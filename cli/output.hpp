@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <iterator>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace rankmesh::cli {
 
@@ -18,8 +17,7 @@ public:
 
     template <class... Values>
     void print(fmt::format_string<Values...> format, Values&&... values) {
-        fmt::format_to(std::back_inserter(buffer_), format, std::forward<Values>(values)...);
-        if (buffer_.size() >= piece) flush();
+        print_all(format, fmt::make_format_args(values...));
     }
     void write(std::string_view text) { print("{}", text); }
 
@@ -27,9 +25,14 @@ public:
     void flush();
 
 private:
+    void print_all(fmt::string_view format, fmt::format_args values);
+
     static constexpr std::size_t piece = 64 * 1024;
     std::string buffer_;
 };
+
+/// The words with a separator between them.
+std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
 /// The columns of the terminal behind standard output: its own answer, else COLUMNS, else 80.
 int terminal_width();

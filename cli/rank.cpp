@@ -3,8 +3,6 @@
 #include <memory>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include <rankmesh/view/terms.hpp>
 
 #include "dialect_output.hpp"
@@ -22,7 +20,7 @@ struct Arguments : Common {
     std::string as;
 };
 
-std::string json_string(std::string_view text) { return nlohmann::json(text).dump(); }
+std::string json_string(std::string_view text) { return Json(text).dump(); }
 
 std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return view::run_along(mesh, axes); }
 std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
@@ -150,16 +148,18 @@ int run(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Subcommand add_rank(CLI::App& command) {
-    auto& app = *command.add_subcommand("rank", "Say where a rank stands: coordinate, groups, neighbours.");
+Subcommand rank() {
     const auto arguments = std::make_shared<Arguments>();
-    arguments->add_to(app);
-    app.add_option("R", arguments->rank, "a number, or a coordinate such as pp=1,dp=0,tp=3");
-    app.add_option("--on", arguments->on, "the machines, such as 'node:32 gpu:8'")->type_name("CLUSTER");
-    add_as(app, arguments->as);
-    app.footer(
-        "Examples:\n  rankmesh rank 'pp=4 dp=8 tp=8' 67\n  rankmesh rank 'pp=4 dp=8 tp=8' pp=1,dp=0,tp=3");
-    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+    return {.name = "rank",
+            .help = "Say where a rank stands: coordinate, groups, neighbours.",
+            .options = arguments->options(
+                {{"R", "a number, or a coordinate such as pp=1,dp=0,tp=3", &arguments->rank},
+                 {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
+                 as_option(arguments->as)}),
+            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .footer =
+                "Examples:\n  rankmesh rank 'pp=4 dp=8 tp=8' 67\n"
+                "  rankmesh rank 'pp=4 dp=8 tp=8' pp=1,dp=0,tp=3"};
 }
 
 }  // namespace rankmesh::cli

@@ -8,8 +8,6 @@
 #include <new>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/nccl.hpp>
 #include <rankmesh/engine/threads.hpp>
@@ -141,7 +139,7 @@ std::vector<Row> verify_all(World& world, const nccl::World* devices, const Argu
         for (auto name : names) axes.insert(mesh.axis(name));
         const auto partition = mesh.partition(axes);
         for (std::size_t which = 0; which < operations; ++which) {
-            const auto label = fmt::format("{}", fmt::join(set, ","));
+            const auto label = joined(set, ",");
             progress.at(rows.size(), operation_names()[which], label);
             auto verified = Verified{.operation = operation_names()[which]};
             try {
@@ -185,9 +183,8 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
     auto failed = std::size_t{0};
     for (const auto& row : rows) failed += row.verified.wrong == 0 ? 0 : 1;
     if (arguments.json) {
-        auto out =
-            nlohmann::ordered_json{{"mesh", text},          {"engine", world.engine()}, {"device", nullptr},
-                                   {"world", world.size()}, {"ok", failed == 0},        {"rows", {}}};
+        auto out = Json{{"mesh", text},          {"engine", world.engine()}, {"device", nullptr},
+                        {"world", world.size()}, {"ok", failed == 0},        {"rows", nullptr}};
         if (!arguments.device.empty()) out["device"] = arguments.device;
         for (const auto& row : rows)
             out["rows"].push_back({{"axes", row.axes},
@@ -302,26 +299,26 @@ int run(Arguments arguments, Output& output) {
 
 }  // namespace
 
-Subcommand add_run(CLI::App& command) {
-    auto& app = *command.add_subcommand(
-        "run", "Bring a mesh up, run every operation on every axis and pair of axes, verify every element.");
+Subcommand run() {
     const auto arguments = std::make_shared<Arguments>();
-    arguments->add_to(app);
-    app.add_option("--engine", arguments->engine,
-                   "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, gloo with "
-                   "RANKMESH_STORE or under srun --mpi=pmix, else threads")
-        ->type_name("ENGINE");
-    app.add_option("--device", arguments->device,
-                   "nccl, beside the engine, for buffers on GPUs; else RANKMESH_DEVICE, else none")
-        ->type_name("ENGINE");
-    app.add_option("--bytes", arguments->bytes, "of a rank's buffer in timed calls")
-        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
-        ->type_name("N");
-    app.add_option("--timeout", arguments->timeout, "seconds that any one call may take")
-        ->check(CLI::Range(0.001, 86400.0))
-        ->type_name("S");
-    app.footer("Examples:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n  rankmesh run 'dp=8' --device nccl");
-    return {&app, [arguments](Output& output) { return run(*arguments, output); }};
+    return {
+        .name = "run",
+        .help = "Bring a mesh up, run every operation on every axis and pair of axes, verify every element.",
+        .options = arguments->options(
+            {{"--engine",
+              "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, "
+              "gloo with RANKMESH_STORE or "
+              "under srun --mpi=pmix, else threads",
+              &arguments->engine, "ENGINE"},
+             {"--device", "nccl, beside the engine, for buffers on GPUs; else RANKMESH_DEVICE, else none",
+              &arguments->device, "ENGINE"},
+             {"--bytes", "of a rank's buffer in timed calls", &arguments->bytes, "N",
+              Option::Range{1, 0x1p40}},
+             {"--timeout", "seconds that any one call may take", &arguments->timeout, "S",
+              Option::Range{0.001, 86400}}}),
+        .run = [arguments](Output& output) { return run(*arguments, output); },
+        .footer =
+            "Examples:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n  rankmesh run 'dp=8' --device nccl"};
 }
 
 }  // namespace rankmesh::cli

@@ -313,9 +313,9 @@ void Settings::enter(std::string_view name) {
     if (!value->is_object()) refuse(name, *value, "a table of settings");
     auto inner = Json(*value);
     outside_ = std::move(values_);
-    for (auto one = outside_.begin(); one != outside_.end(); ++one)
-        if (plain_name(one.key()) == name) {
-            outside_.erase(one);
+    for (const auto& [key, inside] : outside_.items())
+        if (plain_name(key) == name) {
+            outside_.erase(key);
             break;
         }
     values_ = std::move(inner);
@@ -354,10 +354,12 @@ std::string Settings::brief(std::string error) const {
             error.replace(at, given.size(), excerpt(given));
     };
     const auto shorten_all = [&](const auto& self, const Json& value) -> void {
-        if (value.is_string()) shorten(value.get_ref<const std::string&>());
+        if (value.is_string()) shorten(value.text());
         if (value.is_object())
             for (const auto& [key, inner] : value.items()) shorten(key);
-        if (value.is_structured())
+        if (value.is_object())
+            for (const auto& [key, inner] : value.items()) self(self, inner);
+        if (value.is_array())
             for (const auto& inner : value) self(self, inner);
     };
     shorten_all(shorten_all, values_);

@@ -9,11 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "json.hpp"
 
 namespace rankmesh::cli {
-
-using Json = nlohmann::ordered_json;
 
 /// Settings by name: read from flags, `key=value` words, JSON or TOML, or from a file that holds one of them.
 ///

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settings_text.hpp"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -13,7 +11,6 @@
 
 namespace rankmesh::cli {
 
-using Json = nlohmann::ordered_json;
 using detail::cat;
 using detail::excerpt;
 using detail::in_quotes;
@@ -133,128 +130,13 @@ private:
             if (next.empty() || (end < text_.size() && text_[end] == '=')) break;
             ++at_;
         }
-        return all.size() == 1 ? all[0] : all;
+        return all.size() == 1 ? *all.begin() : all;
     }
 
     std::string_view text_;
     Limits& limits_;
     std::size_t at_ = 0;
 };
-
-/// Reads JSON without keeping it: throws UsageError for what is none, and for more than is read.
-class JsonCheck : public nlohmann::json_sax<Json> {
-public:
-    explicit JsonCheck(std::string_view source) : source_(source), limits_(source) {}
-
-    bool null() override { return true; }
-    bool boolean(bool) override { return true; }
-    bool number_integer(Json::number_integer_t) override { return true; }
-    bool number_unsigned(Json::number_unsigned_t) override { return true; }
-    bool number_float(Json::number_float_t, const std::string&) override { return true; }
-    bool string(std::string&) override { return true; }
-    bool binary(Json::binary_t&) override { return true; }
-    bool start_object(std::size_t) override {
-        limits_.enter();
-        keys_.emplace_back();
-        return true;
-    }
-    bool key(std::string& name) override {
-        limits_.key();
-        if (!keys_.back().insert(name).second)
-            throw UsageError(cat(source_, " say ", excerpt(name), " twice in one table; say it once"));
-        return true;
-    }
-    bool end_object() override {
-        limits_.leave();
-        keys_.pop_back();
-        return true;
-    }
-    bool start_array(std::size_t) override {
-        limits_.enter();
-        return true;
-    }
-    bool end_array() override {
-        limits_.leave();
-        return true;
-    }
-    bool parse_error(std::size_t at, const std::string& word, const Json::exception& error) override {
-        if (dynamic_cast<const Json::out_of_range*>(&error))
-            throw UsageError(cat(source_, " hold the number ", excerpt(word), ", which ends at character ",
-                                 at, "; numbers are below 1.8e308"));
-        throw UsageError(cat(source_, " are no JSON: something is wrong at character ", at));
-    }
-
-private:
-    std::string source_;
-    Limits limits_;
-    std::vector<std::set<std::string>> keys_;  // of the open tables
-};
-
-/// Throws UsageError where tables and lists are inside one another more than is read, or a key has too many
-/// dots: the parser would go as deep.
-void check_nesting(std::string_view text, Limits& limits) {
-    auto dots = std::vector<int>{0};  // of the key that is read, in each open bracket
-    const auto end_key = [&] {
-        limits.leave(dots.back());
-        dots.back() = 0;
-    };
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        const auto c = text[at];
-        if (c == '#') {
-            at = std::min(text.find('\n', at), text.size()) - 1;
-        } else if (c == '"' || c == '\'') {
-            const auto is_long = text.substr(at, 3) == std::string(3, c);
-            const auto end = std::string(is_long ? 3 : 1, c);
-            for (at += end.size(); at < text.size() && text.substr(at, end.size()) != end; ++at) {
-                if (c == '"' && text[at] == '\\')
-                    ++at;
-                else if (!is_long && text[at] == '\n')
-                    break;
-            }
-            at += end.size() - 1;
-            // A long string may end in two more of its quotes.
-            for (auto more = 0; is_long && more < 2 && at + 1 < text.size() && text[at + 1] == c; ++more)
-                ++at;
-        } else if (c == '.') {
-            limits.enter();
-            ++dots.back();
-        } else if (c == '[' || c == '{') {
-            limits.enter();
-            dots.push_back(0);
-        } else if ((c == ']' || c == '}') && dots.size() > 1) {
-            end_key();
-            dots.pop_back();
-            limits.leave();
-        } else if (c == ',' || c == '\n') {
-            end_key();
-        }
-    }
-}
-
-Json json_of(const toml::node& node, Limits& limits) {
-    if (const auto* table = node.as_table()) {
-        auto all = Json::object();
-        limits.enter();
-        for (const auto& [key, value] : *table) {
-            limits.key();
-            all[std::string(key.str())] = json_of(value, limits);
-        }
-        limits.leave();
-        return all;
-    }
-    if (const auto* list = node.as_array()) {
-        auto all = Json::array();
-        limits.enter();
-        for (const auto& value : *list) all.push_back(json_of(value, limits));
-        limits.leave();
-        return all;
-    }
-    if (const auto* number = node.as_integer()) return number->get();
-    if (const auto* truth = node.as_boolean()) return truth->get();
-    if (const auto* real = node.as_floating_point()) return real->get();
-    if (const auto* text = node.as_string()) return text->get();
-    return nullptr;  // a date
-}
 
 }  // namespace
 
@@ -343,32 +225,6 @@ Call parse_assignments(std::string_view text, Limits& limits) {
     }
     call.values = Python(inside, limits).assignments(parameters);
     return call;
-}
-
-Json parse_json(const std::string& text, std::string_view source) {
-    auto check = JsonCheck(source);
-    Json::sax_parse(text, &check, Json::input_format_t::json, true, true);
-    auto value = Json::parse(text, nullptr, true, true);
-    if (!value.is_object()) throw UsageError(cat(source, " hold JSON that is no object: {\"key\": value}"));
-    return value;
-}
-
-Json parse_toml(const std::string& text, std::string_view source) {
-    auto limits = Limits(source);
-    check_nesting(text, limits);
-    try {
-        auto read = Limits(source);
-        return json_of(toml::parse(text), read);
-    } catch (const toml::parse_error& error) {
-        const auto number = error.source().begin.line;
-        auto line = std::string_view(text);
-        for (auto before = number; before > 1; --before)
-            line.remove_prefix(std::min(line.find('\n'), line.size() - 1) + 1);
-        const auto is_twice = error.description().find("redefine") != std::string_view::npos;
-        throw UsageError(cat(source,
-                             " are no TOML: ", is_twice ? "a key is given twice" : "something is wrong",
-                             " in line ", number, ", ", in_quotes(trimmed(line.substr(0, line.find('\n'))))));
-    }
 }
 
 }  // namespace rankmesh::cli

@@ -6,19 +6,18 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "json.hpp"
 #include "settings_limits.hpp"
 
 namespace rankmesh::cli {
 
 /// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list.
 /// Throws UsageError, as the other three do too, for what is more than is read.
-nlohmann::ordered_json parse_flags(const std::vector<std::string>& words, Limits& limits);
+Json parse_flags(const std::vector<std::string>& words, Limits& limits);
 /// Arguments, and the function that they are for: empty where none is named.
 struct Call {
     std::string name;
-    nlohmann::ordered_json values;
+    Json values;
 };
 /// True for `Name(...)`, maybe behind `name =`.
 bool is_call(std::string_view text);
@@ -27,9 +26,9 @@ bool is_call(std::string_view text);
 Call parse_assignments(std::string_view text, Limits& limits);
 /// JSON; throws UsageError with the place where it ends to be JSON, and for a key that stands twice in a
 /// table.
-nlohmann::ordered_json parse_json(const std::string& text, std::string_view source);
+Json parse_json(const std::string& text, std::string_view source);
 /// TOML; throws UsageError with the line where it ends to be TOML.
-nlohmann::ordered_json parse_toml(const std::string& text, std::string_view source);
+Json parse_toml(const std::string& text, std::string_view source);
 
 /// The text without blanks and line ends around it.
 std::string_view trimmed(std::string_view text);

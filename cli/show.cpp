@@ -2,8 +2,6 @@
 #include <memory>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include <rankmesh/view/text.hpp>
 
 #include "dialect_output.hpp"
@@ -73,7 +71,7 @@ Json json_of(const view::Scene& scene) {
     return out;
 }
 
-int show(const Arguments& arguments, Output& output) {
+int run(const Arguments& arguments, Output& output) {
     const auto style = view::TextStyle{.width = std::max(40, arguments.width.value_or(terminal_width())),
                                        .color = wants_color(arguments.color)};
     const auto words = arguments.as.empty() ? std::nullopt : std::optional(in_words(arguments.as, arguments));
@@ -98,20 +96,19 @@ int show(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Subcommand add_show(CLI::App& command) {
-    auto& app = *command.add_subcommand("show", "Draw a mesh as a grid, with a box around each node.");
+Subcommand show() {
     const auto arguments = std::make_shared<Arguments>();
-    arguments->add_to(app);
-    app.add_option("--on", arguments->on, "the machines, such as 'node:32 gpu:8'")->type_name("CLUSTER");
-    app.add_option("--rank", arguments->rank, "whose groups to colour; else the first rank's")
-        ->type_name("R");
-    app.add_option("--width", arguments->width, "columns; else those of the terminal")
-        ->check(CLI::Range(40, 10000).description(""))
-        ->type_name("N");
-    add_as(app, arguments->as);
-    app.add_option("--color", arguments->color, "auto, always or never")->type_name("WHEN");
-    app.footer("Example:\n  rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'");
-    return {&app, [arguments](Output& output) { return show(*arguments, output); }};
+    return {.name = "show",
+            .help = "Draw a mesh as a grid, with a box around each node.",
+            .options = arguments->options(
+                {{"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
+                 {"--rank", "whose groups to colour; else the first rank's", &arguments->rank, "R"},
+                 {"--width", "columns; else those of the terminal", &arguments->width, "N",
+                  Option::Range{40, 10000, false}},
+                 as_option(arguments->as),
+                 {"--color", "auto, always or never", &arguments->color, "WHEN"}}),
+            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .footer = "Example:\n  rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'"};
 }
 
 }  // namespace rankmesh::cli

@@ -1,31 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
+// A subcommand as data: main.cpp alone knows the library that reads a command line.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
-
-#include <CLI/CLI.hpp>
+#include <variant>
+#include <vector>
 
 namespace rankmesh::cli {
 
 class Output;
 
-/// One subcommand of the command: its arguments, and what it does with them.
-///
-/// A new subcommand is one file that defines its `add_...`, a line below, and a line in the list of main.cpp.
-struct Subcommand {
-    CLI::App* app = nullptr;
-    std::function<int(Output&)> run = {};  ///< 0 yes, 1 no; throws UsageError
-    std::string hint = {};                 ///< what an error about an unknown option adds
-    std::string optional = {};             ///< the argument without dashes that may be left out
+/// One argument: `--world N`, or `MESH` where the name has no dashes.
+struct Option {
+    /// Where its value goes. A bool makes it a flag; a list takes one value each time that it is given, and
+    /// without dashes all the words.
+    using Target = std::variant<bool*, std::string*, std::optional<std::string>*, std::optional<int>*,
+                                std::size_t*, double*, std::vector<std::string>*>;
+    /// The numbers that are allowed, both ends too.
+    struct Range {
+        double least = 0;
+        double most = 0;
+        bool shown = true;  ///< in the help
+    };
+
+    std::string name;
+    std::string help;
+    Target target;
+    std::string type = {};  ///< what the help calls the value: `N`; empty: the type of the target
+    std::optional<Range> range = {};
 };
 
-Subcommand add_show(CLI::App& command);
-Subcommand add_rank(CLI::App& command);
-Subcommand add_groups(CLI::App& command);
-Subcommand add_check(CLI::App& command);
-Subcommand add_convert(CLI::App& command);
-Subcommand add_env(CLI::App& command);
-Subcommand add_run(CLI::App& command);
+/// One subcommand: its arguments, and what it does with them.
+struct Subcommand {
+    std::string name;
+    std::string help;
+    std::vector<Option> options;           ///< in the order of the help
+    std::function<int(Output&)> run;       ///< 0 yes, 1 no; throws UsageError
+    std::string footer = {};               ///< examples
+    std::string unknown_option_hint = {};  ///< what an error about an unknown option adds
+    std::string optional_positional = {};  ///< the argument without dashes that may be left out
+};
+
+/// All of them, in the order in which the help lists them.
+std::vector<Subcommand> subcommands();
 
 }  // namespace rankmesh::cli

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 
 #include <rankmesh/engine/launcher.hpp>
@@ -30,12 +31,17 @@ int last_rank(const Placement& placement) { return std::ranges::max(placement.ra
 
 }  // namespace
 
-void Common::add_to(CLI::App& app) {
-    app.add_option("MESH", mesh, "such as 'pp=4 dp=8 tp=8'; one size may be '*'");
-    app.add_option("--world", world, "ranks in the world, for a size '*'")
-        ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
-        ->type_name("N");
-    app.add_flag("--json", json, "print JSON, as docs/json.md says");
+std::vector<Option> Common::options(std::vector<Option> more) {
+    auto all = std::vector<Option>{{"MESH", "such as 'pp=4 dp=8 tp=8'; one size may be '*'", &mesh},
+                                   world_option(world, "ranks in the world, for a size '*'"),
+                                   {"--json", "print JSON, as docs/json.md says", &json}};
+    std::ranges::move(more, std::back_inserter(all));
+    return all;
+}
+
+Option world_option(std::optional<int>& world, std::string help) {
+    return {"--world", std::move(help), &world, "N",
+            Option::Range{1, std::numeric_limits<int>::max(), false}};
 }
 
 Topology Common::topology() const {
@@ -60,8 +66,8 @@ std::optional<Cluster> cluster_of(const std::optional<std::string>& text) {
     return text ? std::optional(Cluster::parse(*text)) : std::nullopt;
 }
 
-nlohmann::ordered_json json_of_host(const Cluster& cluster, int rank) {
-    auto host = nlohmann::ordered_json::object();
+Json json_of_host(const Cluster& cluster, int rank) {
+    auto host = Json::object();
     const auto path = cluster.path(rank);
     for (int i = 0; i < path.size(); ++i) host[std::string(path.name(i))] = path[AxisId{i}];
     return host;

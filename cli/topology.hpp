@@ -7,30 +7,34 @@
 #include <variant>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
+
+#include "json.hpp"
+#include "subcommand.hpp"
 
 namespace rankmesh::cli {
 
 /// What MESH on the command line is: a mesh, or with `@[3,1,2,0]` a placement.
 using Topology = std::variant<Mesh, Placement>;
 
-/// The arguments that every subcommand takes.
+/// The arguments that every subcommand about one mesh takes.
 struct Common {
     std::string mesh;
     std::optional<int> world;
     bool json = false;
     std::string world_source = "--world says";  ///< who gave `world`, for error texts
 
-    void add_to(CLI::App& app);
+    /// These, and more behind them; all go to members of this object.
+    std::vector<Option> options(std::vector<Option> more);
     /// Reads MESH; a size `*` takes --world, else what the launcher announced. Throws UsageError if neither
     /// is known, or if the mesh reaches beyond --world.
     Topology topology() const;
 };
+
+/// `--world N`.
+Option world_option(std::optional<int>& world, std::string help);
 
 /// The mesh whose axes and sizes a topology has.
 inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
@@ -42,7 +46,7 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
 /// Reads the value of `--on`; throws UsageError.
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text);
 /// Where a rank stands, by level.
-nlohmann::ordered_json json_of_host(const Cluster& cluster, int rank);
+Json json_of_host(const Cluster& cluster, int rank);
 
 /// Reads `67` or `pp=1,dp=0,tp=3`; throws UsageError if it is neither, or no position.
 int number_or_coordinate(const Topology& topology, const std::string& text);

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of the subcommands: a new one is a file of its own that defines its function, and a word in each
+// list here.
+#include "subcommand.hpp"
+
+namespace rankmesh::cli {
+
+Subcommand show(), rank(), groups(), check(), convert(), env(), run();
+
+std::vector<Subcommand> subcommands() { return {show(), rank(), groups(), check(), convert(), env(), run()}; }
+
+}  // namespace rankmesh::cli
