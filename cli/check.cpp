@@ -11,7 +11,7 @@
 
 namespace rankmesh::cli {
 
-namespace {
+namespace of_check {
 
 struct Arguments : Common {
     std::vector<std::string> over;
@@ -185,10 +185,10 @@ int run(const Arguments& arguments, Output& output) {
     return fits ? 0 : 1;
 }
 
-}  // namespace
+}  // namespace of_check
 
 Subcommand check() {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<of_check::Arguments>();
     return {.name = "check",
             .help = "Say what joining a mesh costs a rank, and whether it fits.",
             .options = arguments->options(
@@ -196,7 +196,7 @@ Subcommand check() {
                   "AXES"},
                  {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
                  {"--engine", "mpi, gloo or nccl; else all of them", &arguments->engine, "ENGINE"}}),
-            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
             .footer =
                 "Exit status 1: something does not fit into the limits of this process.\n\n"
                 "Example:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp"};

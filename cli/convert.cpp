@@ -8,7 +8,7 @@
 
 namespace rankmesh::cli {
 
-namespace {
+namespace of_convert {
 
 struct Arguments {
     std::string from;
@@ -103,10 +103,10 @@ std::string footer() {
            "Example:\n  rankmesh convert --from picotron --to torchtitan tp_size=2 pp_size=2 dp_size=2";
 }
 
-}  // namespace
+}  // namespace of_convert
 
 Subcommand convert() {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<of_convert::Arguments>();
     return {
         .name = "convert",
         .help = "Say one framework's settings in another's words.",
@@ -117,8 +117,8 @@ Subcommand convert() {
                     world_option(arguments->world, "ranks in the world, where the settings do not say it"),
                     {"--quiet", "print the settings alone, without how ranks move", &arguments->quiet},
                     {"--json", "print JSON, as docs/json.md says", &arguments->json}},
-        .run = [arguments](Output& output) { return run(*arguments, output); },
-        .footer = footer(),
+        .run = [arguments](Output& output) { return of_convert::run(*arguments, output); },
+        .footer = of_convert::footer(),
         .unknown_option_hint = "; flags of a framework stand behind --"};
 }
 

@@ -13,37 +13,29 @@ using detail::cat;
 
 namespace {
 
-struct Dialect {
-    std::string_view name;
-    Words (*words)(const Arrangement&, const Document&);
-};
-
-constexpr auto dialects = std::array<Dialect, 7>{{{"megatron", megatron_words},
-                                                  {"megatron2022", megatron2022_words},
-                                                  {"deepspeed", deepspeed_words},
-                                                  {"areal", areal_words},
-                                                  {"picotron", picotron_words},
-                                                  {"olmo", olmo_words},
-                                                  {"llamafactory", llamafactory_words}}};
+/// The frameworks that have words of their own.
+std::vector<std::string_view> dialects() {
+    auto names = std::vector<std::string_view>{};
+    for (const auto& framework : frameworks())
+        if (framework.words) names.push_back(framework.name);
+    return names;
+}
 
 std::string all_names() {
     auto list = std::string{};
-    for (const auto& dialect : dialects) list += cat(list.empty() ? "" : ", ", dialect.name);
+    for (const auto name : dialects()) list += cat(list.empty() ? "" : ", ", name);
     return list;
 }
 
-const Dialect& dialect_named(std::string_view name) {
-    auto names = std::vector<std::string_view>{};
-    for (const auto& dialect : dialects) {
-        if (dialect.name == name) return dialect;
-        names.push_back(dialect.name);
-    }
+const Framework& dialect_named(std::string_view name) {
     for (const auto& framework : frameworks())
-        if (framework.name == name)
+        if (framework.name == name) {
+            if (framework.words) return framework;
             throw UsageError(cat("--as knows no ", detail::in_quotes(name),
                                  ", which only rankmesh convert reads and writes; there are ", all_names()));
+        }
     throw UsageError(cat("--as knows no ", detail::in_quotes(name), "; there are ", all_names(),
-                         did_you_mean(name, names)));
+                         did_you_mean(name, dialects())));
 }
 
 Arrangement arrangement_of(const Common& common) {
@@ -60,7 +52,7 @@ Arrangement arrangement_of(const Common& common) {
 Words in_words(std::string_view name, const Common& common) {
     const auto& dialect = dialect_named(name);
     const auto arrangement = arrangement_of(common);
-    const auto expressed = express(framework_named(name, "--as"), arrangement, true);
+    const auto expressed = express(dialect, arrangement, true);
     const auto& comparison = expressed.comparison;
     if (const auto lost = by_reason(comparison.lost); !lost.empty())
         throw Error(

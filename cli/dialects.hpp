@@ -42,17 +42,7 @@ Words in_words(std::string_view dialect, const Common& common);
 /// The value of `--as`, with its help.
 Option as_option(std::string& as);
 
-// --- one a dialect, in the file of its name; `roles` is what is asked for, `document` what was written of it
-
-Words areal_words(const Arrangement& roles, const Document& document);
-Words deepspeed_words(const Arrangement& roles, const Document& document);
-Words llamafactory_words(const Arrangement& roles, const Document& document);
-Words megatron_words(const Arrangement& roles, const Document& document);
-Words megatron2022_words(const Arrangement& roles, const Document& document);
-Words olmo_words(const Arrangement& roles, const Document& document);
-Words picotron_words(const Arrangement& roles, const Document& document);
-
-// --- what they need
+// --- what the frameworks need to say it
 
 /// The groups of a mesh along some axes.
 GroupKind kind_along(std::string name, const Mesh& mesh, AxisSet axes);

@@ -9,7 +9,7 @@
 
 namespace rankmesh::cli {
 
-namespace {
+namespace of_env {
 
 struct Arguments : Common {
     std::string rank;
@@ -117,15 +117,15 @@ int run(const Arguments& arguments, Output& output) {
     return inside ? 0 : 1;
 }
 
-}  // namespace
+}  // namespace of_env
 
 Subcommand env() {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<of_env::Arguments>();
     return {.name = "env",
             .help = "Print this process's place as shell variables.",
             .options = arguments->options(
                 {{"--rank", "a rank or a coordinate; else the launcher's", &arguments->rank, "R"}}),
-            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .run = [arguments](Output& output) { return of_env::run(*arguments, output); },
             .footer =
                 "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0).\n\n"
                 "Example, in a script that mpirun or srun starts:\n"

@@ -12,6 +12,10 @@ namespace rankmesh::cli {
 
 using detail::cat;
 
+// A new framework is a file of its own that defines its function, and a word in each list here.
+Framework rankmesh_text(), torch(), megatron(), megatron2022(), deepspeed(), areal(), picotron(), olmo(),
+    llamafactory(), torchtitan(), tensorrt_llm(), tensorrt_llm_old();
+
 const std::vector<Framework>& frameworks() {
     static const auto all = std::vector<Framework>{
         rankmesh_text(), torch(), megatron(),     megatron2022(), deepspeed(),    areal(),

@@ -15,6 +15,8 @@
 
 namespace rankmesh::cli {
 
+struct Words;
+
 /// Settings as a framework writes them.
 struct Document {
     Json values;       ///< what the framework's own `read` takes
@@ -31,6 +33,9 @@ struct Framework {
     /// Writes the dense axes of an arrangement in roles, and of the rest what the framework has settings for;
     /// throws UsageError in its own words where sizes do not fit it.
     Document (*write)(const Arrangement& arrangement);
+    /// The mesh in the framework's words, of what is asked for, in roles, and what was written of it; null
+    /// where nothing is known but its settings.
+    Words (*words)(const Arrangement& roles, const Document& document) = nullptr;
     /// The dense axes that it knows; empty: any.
     std::vector<std::string_view> roles = {};
     /// What stands in the way of other axes and things, by their names; else it "has no setting for it".
@@ -42,18 +47,6 @@ struct Framework {
 
 /// All of them, each in the file of its name, in the order in which the help lists them.
 const std::vector<Framework>& frameworks();
-Framework areal();
-Framework deepspeed();
-Framework llamafactory();
-Framework megatron();
-Framework megatron2022();
-Framework olmo();
-Framework picotron();
-Framework rankmesh_text();
-Framework tensorrt_llm();
-Framework tensorrt_llm_old();
-Framework torch();
-Framework torchtitan();
 
 /// The framework of that name; throws UsageError that names the nearest.
 const Framework& framework_named(std::string_view name, std::string_view option);

@@ -11,7 +11,7 @@
 
 namespace rankmesh::cli {
 
-namespace {
+namespace of_groups {
 
 constexpr auto axes_help = "such as dp,tp; a set, listed in mesh order";
 
@@ -101,16 +101,17 @@ int run(const Arguments& arguments, Output& output) {
     return 0;
 }
 
-}  // namespace
+}  // namespace of_groups
 
 Subcommand groups() {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<of_groups::Arguments>();
     return {.name = "groups",
             .help = "List all groups along a set of axes, one a line.",
             .options = arguments->options(
-                {{"AXES", std::string(axes_help) + "; with --as names of groups, else all", &arguments->axes},
+                {{"AXES", std::string(of_groups::axes_help) + "; with --as names of groups, else all",
+                  &arguments->axes},
                  as_option(arguments->as)}),
-            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .run = [arguments](Output& output) { return of_groups::run(*arguments, output); },
             .footer =
                 "Examples:\n  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
                 "  rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as picotron cp_dp_group",

@@ -21,7 +21,7 @@
 
 namespace rankmesh::cli {
 
-namespace {
+namespace of_run {
 
 using Clock = std::chrono::steady_clock;
 
@@ -297,10 +297,10 @@ int run(Arguments arguments, Output& output) {
     return alone ? run_threads(arguments, output) : run_launched(arguments, output);
 }
 
-}  // namespace
+}  // namespace of_run
 
 Subcommand run() {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<of_run::Arguments>();
     return {
         .name = "run",
         .help = "Bring a mesh up, run every operation on every axis and pair of axes, verify every element.",
@@ -316,7 +316,7 @@ Subcommand run() {
               Option::Range{1, 0x1p40}},
              {"--timeout", "seconds that any one call may take", &arguments->timeout, "S",
               Option::Range{0.001, 86400}}}),
-        .run = [arguments](Output& output) { return run(*arguments, output); },
+        .run = [arguments](Output& output) { return of_run::run(*arguments, output); },
         .footer =
             "Examples:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n  rankmesh run 'dp=8' --device nccl"};
 }

@@ -11,7 +11,7 @@
 
 namespace rankmesh::cli {
 
-namespace {
+namespace of_show {
 
 struct Arguments : Common {
     std::optional<std::string> on;
@@ -94,10 +94,10 @@ int run(const Arguments& arguments, Output& output) {
     return 0;
 }
 
-}  // namespace
+}  // namespace of_show
 
 Subcommand show() {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<of_show::Arguments>();
     return {.name = "show",
             .help = "Draw a mesh as a grid, with a box around each node.",
             .options = arguments->options(
@@ -107,7 +107,7 @@ Subcommand show() {
                   Option::Range{40, 10000, false}},
                  as_option(arguments->as),
                  {"--color", "auto, always or never", &arguments->color, "WHEN"}}),
-            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .run = [arguments](Output& output) { return of_show::run(*arguments, output); },
             .footer = "Example:\n  rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'"};
 }
 

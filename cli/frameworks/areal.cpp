@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/areal/parallel_grid.hpp>
 #include <rankmesh/dialect/areal/process_topology.hpp>
 
+#include "frameworks/grid_answers.hpp"
 #include "frameworks/topology_settings.hpp"
 
 namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_areal {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     // The arguments of the two topologies, which have the same names.
@@ -44,7 +46,29 @@ Document write(const Arrangement& arrangement) {
         "tensor");
 }
 
-}  // namespace
+Words words(const Arrangement&, const Document& document) {
+    const auto topology = areal::ProcessTopology(document.values["axes"].get<std::vector<std::string>>(),
+                                                 document.values["dims"].get<std::vector<int>>());
+    const auto& mesh = topology.mesh();
+    const auto pipe = mesh.axes("pipe");
+    return {.dialect = {},
+            .mesh = mesh,
+            .kinds = {kind_along("ds_model_proc_group", mesh, all_but_data(mesh)),
+                      kind_along("dp_proc_group", mesh, mesh.axes("data")),
+                      kind_along("pp_proc_group", mesh, pipe),
+                      kind_picked("embedding_proc_group", mesh, pipe, {0, -1}),
+                      kind_picked("position_embedding_proc_group", mesh, pipe, {0}),
+                      kind_along("slice_proc_group", mesh, mesh.axes("tensor")),
+                      kind_along("tp_dp_proc_group", mesh, mesh.axes("data", "tensor"))},
+            .answers = [topology](int rank) {
+                const auto place = areal::Place(topology, rank, topology.world_size());
+                return grid_answers(place)
+                    .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
+                    .all();
+            }};
+}
+
+}  // namespace of_areal
 
 Framework areal() {
     constexpr auto experts = "AReaL's topology has no expert parallelism";
@@ -52,8 +76,9 @@ Framework areal() {
     return {.name = "areal",
             .of = "the axes and dims of ProcessTopology: pipe, data, tensor or data, pipe, tensor",
             .example = "pipe=2 data=4 tensor=2",
-            .read = read,
-            .write = write,
+            .read = of_areal::read,
+            .write = of_areal::write,
+            .words = of_areal::words,
             .roles = {"pp", "dp", "tp"},
             .why = {{"cp", "AReaL's topology has no context parallelism; it has pipe, data, tensor"},
                     {"ep", experts},

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 
+#include "frameworks/grid_answers.hpp"
 #include "frameworks/topology_settings.hpp"
 
 namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_deepspeed {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     // The arguments of PipeModelDataParallelTopology, whose axes are pipe, data and model.
@@ -34,7 +36,30 @@ Document write(const Arrangement& arrangement) {
     return topology_document(dense, order, "model");
 }
 
-}  // namespace
+Words words(const Arrangement&, const Document& document) {
+    const auto topology = deepspeed::ProcessTopology(document.values["axes"].get<std::vector<std::string>>(),
+                                                     document.values["dims"].get<std::vector<int>>());
+    const auto& mesh = topology.mesh();
+    auto in_words = Words{
+        .dialect = {},
+        .mesh = mesh,
+        .kinds = {kind_along("ds_model_proc_group", mesh, all_but_data(mesh)),
+                  kind_along("dp_proc_group", mesh, mesh.axes("data")),
+                  kind_along("pp_proc_group", mesh, mesh.axes("pipe"))},
+        .answers = [topology](int rank) {
+            const auto place = deepspeed::Place(topology, rank, topology.world_size());
+            return grid_answers(place)
+                .add("get_slice_parallel_rank", [&] { return place.get_slice_parallel_rank(); })
+                .add("get_slice_parallel_world_size", [&] { return place.get_slice_parallel_world_size(); })
+                .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
+                .all();
+        }};
+    in_words.kinds.push_back(
+        kind_along("slice_proc_group", mesh, mesh.find("model") ? mesh.axes("model") : AxisSet{}));
+    return in_words;
+}
+
+}  // namespace of_deepspeed
 
 Framework deepspeed() {
     constexpr auto experts =
@@ -44,8 +69,9 @@ Framework deepspeed() {
     return {.name = "deepspeed",
             .of = "the axes and dims of ProcessTopology, or sizes in their order, outermost first",
             .example = "pipe=2 data=4 model=2",
-            .read = read,
-            .write = write,
+            .read = of_deepspeed::read,
+            .write = of_deepspeed::write,
+            .words = of_deepspeed::words,
             .why = {{"ep", experts},
                     {"edp", experts},
                     {"etp", experts},

@@ -2,16 +2,16 @@
 #include <algorithm>
 
 #include <rankmesh/dialect/error.hpp>
+#include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
 
-#include "frameworks.hpp"
-#include "frameworks/megatron_sizes.hpp"
+#include "dialects.hpp"
 
 namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_megatron {
 
 constexpr auto levels_name = "hierarchical context parallel sizes";
 constexpr auto instances_name = "distributed optimizer instances";
@@ -98,6 +98,49 @@ bool is_accepted(const megatron::Sizes& sizes, int world) {
     }
 }
 
+/// The order, innermost first, that lays the axes out as they are: one that the command line has if it does.
+std::string order_of(const Mesh& dense) {
+    auto order = by_stride(dense);
+    std::ranges::reverse(order);
+    for (const auto* known : {"tp-cp-ep-dp-pp", mapped_order}) {
+        auto names = megatron::tokens(known);
+        std::erase_if(names, [&](const auto& name) { return size_of(dense, name) == 1; });
+        if (names == order) return known;
+    }
+    for (const auto* missing : {"dp", "cp", "tp"})
+        if (std::ranges::find(order, missing) == order.end()) order.insert(order.begin(), missing);
+    if (std::ranges::find(order, "pp") == order.end()) order.emplace_back("pp");
+    const auto inside = size_of(dense, "dp") > 1 ? "dp" : "pp";
+    order.insert(std::ranges::find(order, inside), "ep");  // experts are taken out of dp
+    auto text = order[0];
+    for (std::size_t i = 1; i < order.size(); ++i) text += "-" + order[i];
+    return text;
+}
+
+/// The sizes of an arrangement in roles.
+megatron::Sizes megatron_sizes(const Arrangement& arrangement) {
+    const auto& dense = arrangement.dense();
+    auto sizes = megatron::Sizes{};
+    sizes.tensor_model_parallel_size = size_of(dense, "tp");
+    sizes.pipeline_model_parallel_size = size_of(dense, "pp");
+    sizes.context_parallel_size = size_of(dense, "cp");
+    if (const auto* experts = arrangement.experts()) {
+        sizes.expert_model_parallel_size = size_of(*experts, "ep");
+        sizes.expert_tensor_parallel_size = size_of(*experts, "etp");
+    }
+    if (size_of(dense, "dp_shard") > 1)
+        sizes.num_distributed_optimizer_instances = size_of(dense, "dp_replicate");
+    if (const auto instances = extra_of(arrangement, instances_name))
+        sizes.num_distributed_optimizer_instances = std::stoi(*instances);
+    if (const auto stages = extra_of(arrangement, virtual_stages); stages && size_of(dense, "pp") > 1)
+        sizes.virtual_pipeline_model_parallel_size = std::stoi(*stages);
+    if (const auto levels = extra_of(arrangement, levels_name))
+        sizes.hierarchical_context_parallel_sizes =
+            Json::parse("[" + std::string(*levels) + "]").get<std::vector<int>>();
+    sizes.order = order_of(joined(dense, {"dp", "dp_replicate", "dp_shard"}, "dp"));
+    return sizes;
+}
+
 /// The arguments of initialize_model_parallel, which takes more orders than the command line.
 Document write_call(const Arrangement& arrangement) {
     const auto sizes = megatron_sizes(arrangement);
@@ -157,49 +200,70 @@ Document write(const Arrangement& arrangement) {
     return {values, text};
 }
 
-/// The order, innermost first, that lays the axes out as they are: one that the command line has if it does.
-std::string order_of(const Mesh& dense) {
-    auto order = by_stride(dense);
-    std::ranges::reverse(order);
-    for (const auto* known : {"tp-cp-ep-dp-pp", mapped_order}) {
-        auto names = megatron::tokens(known);
-        std::erase_if(names, [&](const auto& name) { return size_of(dense, name) == 1; });
-        if (names == order) return known;
-    }
-    for (const auto* missing : {"dp", "cp", "tp"})
-        if (std::ranges::find(order, missing) == order.end()) order.insert(order.begin(), missing);
-    if (std::ranges::find(order, "pp") == order.end()) order.emplace_back("pp");
-    const auto inside = size_of(dense, "dp") > 1 ? "dp" : "pp";
-    order.insert(std::ranges::find(order, inside), "ep");  // experts are taken out of dp
-    auto text = order[0];
-    for (std::size_t i = 1; i < order.size(); ++i) text += "-" + order[i];
-    return text;
+Json answers(const megatron::State& s) {
+    return Answers{}
+        .add("get_tensor_model_parallel_rank", [&] { return s.get_tensor_model_parallel_rank(); })
+        .add("get_tensor_model_parallel_world_size", [&] { return s.get_tensor_model_parallel_world_size(); })
+        .add("get_pipeline_model_parallel_rank", [&] { return s.get_pipeline_model_parallel_rank(); })
+        .add("get_pipeline_model_parallel_world_size",
+             [&] { return s.get_pipeline_model_parallel_world_size(); })
+        .add("get_data_parallel_rank", [&] { return s.get_data_parallel_rank(); })
+        .add("get_data_parallel_world_size", [&] { return s.get_data_parallel_world_size(); })
+        .add("get_context_parallel_rank", [&] { return s.get_context_parallel_rank(); })
+        .add("get_context_parallel_world_size", [&] { return s.get_context_parallel_world_size(); })
+        .add("get_tensor_and_context_parallel_rank", [&] { return s.get_tensor_and_context_parallel_rank(); })
+        .add("get_tensor_and_context_parallel_world_size",
+             [&] { return s.get_tensor_and_context_parallel_world_size(); })
+        .add("get_expert_model_parallel_rank", [&] { return s.get_expert_model_parallel_rank(); })
+        .add("get_expert_model_parallel_world_size", [&] { return s.get_expert_model_parallel_world_size(); })
+        .add("get_expert_tensor_parallel_rank", [&] { return s.get_expert_tensor_parallel_rank(); })
+        .add("get_expert_tensor_parallel_world_size",
+             [&] { return s.get_expert_tensor_parallel_world_size(); })
+        .add("get_expert_data_parallel_rank", [&] { return s.get_expert_data_parallel_rank(); })
+        .add("get_expert_data_parallel_world_size", [&] { return s.get_expert_data_parallel_world_size(); })
+        .add("get_tensor_model_parallel_src_rank", [&] { return s.get_tensor_model_parallel_src_rank(); })
+        .add("get_data_parallel_src_rank", [&] { return s.get_data_parallel_src_rank(); })
+        .add("get_model_parallel_src_rank", [&] { return s.get_model_parallel_src_rank(); })
+        .add("get_expert_model_parallel_src_rank", [&] { return s.get_expert_model_parallel_src_rank(); })
+        .add("get_pipeline_model_parallel_first_rank",
+             [&] { return s.get_pipeline_model_parallel_first_rank(); })
+        .add("get_pipeline_model_parallel_last_rank",
+             [&] { return s.get_pipeline_model_parallel_last_rank(); })
+        .add("get_pipeline_model_parallel_next_rank",
+             [&] { return s.get_pipeline_model_parallel_next_rank(); })
+        .add("get_pipeline_model_parallel_prev_rank",
+             [&] { return s.get_pipeline_model_parallel_prev_rank(); })
+        .add("is_pipeline_first_stage", [&] { return s.is_pipeline_first_stage(); })
+        .add("is_pipeline_last_stage", [&] { return s.is_pipeline_last_stage(); })
+        .add("is_rank_in_embedding_group", [&] { return s.is_rank_in_embedding_group(); })
+        .add("is_rank_in_position_embedding_group", [&] { return s.is_rank_in_position_embedding_group(); })
+        .all();
 }
 
-}  // namespace
-
-megatron::Sizes megatron_sizes(const Arrangement& arrangement) {
-    const auto& dense = arrangement.dense();
-    auto sizes = megatron::Sizes{};
-    sizes.tensor_model_parallel_size = size_of(dense, "tp");
-    sizes.pipeline_model_parallel_size = size_of(dense, "pp");
-    sizes.context_parallel_size = size_of(dense, "cp");
-    if (const auto* experts = arrangement.experts()) {
-        sizes.expert_model_parallel_size = size_of(*experts, "ep");
-        sizes.expert_tensor_parallel_size = size_of(*experts, "etp");
+Words words(const Arrangement& roles, const Document&) {
+    const auto world = roles.dense().size();
+    auto sizes = megatron_sizes(roles);
+    sizes.create_gloo_process_groups = false;  // the same ranks once more, for the host
+    const auto groups = megatron::ProcessGroups(sizes, world);
+    auto in_words = Words{.dialect = {},
+                          .mesh = groups.decoder_rank_generator().mesh().slice({{"ep", 0}, {"gtp_remat", 0}}),
+                          .kinds = {},
+                          .answers = [=](int rank) { return answers(megatron::State(sizes, rank, world)); }};
+    for (const auto& desc : groups.descriptions()) {
+        const auto list = groups.groups(desc);
+        in_words.kinds.push_back({.name = desc,
+                                  .count = list.size(),
+                                  .group = [list](int i) { return list_of(list[i]); },
+                                  .of =
+                                      [groups, desc](int rank) {
+                                          const auto own = groups.group(desc, rank);
+                                          return own ? list_of(*own) : std::vector<int>{};
+                                      }});
     }
-    if (size_of(dense, "dp_shard") > 1)
-        sizes.num_distributed_optimizer_instances = size_of(dense, "dp_replicate");
-    if (const auto instances = extra_of(arrangement, instances_name))
-        sizes.num_distributed_optimizer_instances = std::stoi(*instances);
-    if (const auto stages = extra_of(arrangement, virtual_stages); stages && size_of(dense, "pp") > 1)
-        sizes.virtual_pipeline_model_parallel_size = std::stoi(*stages);
-    if (const auto levels = extra_of(arrangement, levels_name))
-        sizes.hierarchical_context_parallel_sizes =
-            Json::parse("[" + std::string(*levels) + "]").get<std::vector<int>>();
-    sizes.order = order_of(joined(dense, {"dp", "dp_replicate", "dp_shard"}, "dp"));
-    return sizes;
+    return in_words;
 }
+
+}  // namespace of_megatron
 
 Framework megatron() {
     return {
@@ -208,15 +272,16 @@ Framework megatron() {
             "the flags of Megatron-core of 2026, or the arguments of its initialize_model_parallel; needs "
             "the world's size",
         .example = "-- --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 16",
-        .read = read,
-        .write = write,
+        .read = of_megatron::read,
+        .write = of_megatron::write,
+        .words = of_megatron::words,
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"dp_replicate",
                  "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
                 {"dp_shard", "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
                 {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
                 {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}},
-        .write_call = write_call};
+        .write_call = of_megatron::write_call};
 }
 
 }  // namespace rankmesh::cli

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 
-#include "frameworks.hpp"
+#include "dialects.hpp"
 
 namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_megatron2022 {
 
 constexpr auto split_name = "pipeline split rank";
 
@@ -43,7 +43,54 @@ Document write(const Arrangement& arrangement) {
     return {values, cat("initialize_model_parallel(", text, ")")};
 }
 
-}  // namespace
+Json answers(const megatron2022::State& s) {
+    return Answers{}
+        .add("get_tensor_model_parallel_world_size", [&] { return s.get_tensor_model_parallel_world_size(); })
+        .add("get_pipeline_model_parallel_world_size",
+             [&] { return s.get_pipeline_model_parallel_world_size(); })
+        .add("get_data_parallel_world_size", [&] { return s.get_data_parallel_world_size(); })
+        .add("get_tensor_model_parallel_rank", [&] { return s.get_tensor_model_parallel_rank(); })
+        .add("get_pipeline_model_parallel_rank", [&] { return s.get_pipeline_model_parallel_rank(); })
+        .add("get_data_parallel_rank", [&] { return s.get_data_parallel_rank(); })
+        .add("get_tensor_model_parallel_src_rank", [&] { return s.get_tensor_model_parallel_src_rank(); })
+        .add("get_data_parallel_src_rank", [&] { return s.get_data_parallel_src_rank(); })
+        .add("get_pipeline_model_parallel_first_rank",
+             [&] { return s.get_pipeline_model_parallel_first_rank(); })
+        .add("get_pipeline_model_parallel_last_rank",
+             [&] { return s.get_pipeline_model_parallel_last_rank(); })
+        .add("get_pipeline_model_parallel_next_rank",
+             [&] { return s.get_pipeline_model_parallel_next_rank(); })
+        .add("get_pipeline_model_parallel_prev_rank",
+             [&] { return s.get_pipeline_model_parallel_prev_rank(); })
+        .add("is_pipeline_first_stage", [&] { return s.is_pipeline_first_stage(); })
+        .add("is_pipeline_last_stage", [&] { return s.is_pipeline_last_stage(); })
+        .add("is_rank_in_embedding_group", [&] { return s.is_rank_in_embedding_group(); })
+        .add("is_rank_in_position_embedding_group", [&] { return s.is_rank_in_position_embedding_group(); })
+        .all();
+}
+
+Words words(const Arrangement& roles, const Document&) {
+    const auto world = roles.dense().size();
+    const auto sizes = megatron2022::Sizes{.tensor_model_parallel_size = size_of(roles.dense(), "tp"),
+                                           .pipeline_model_parallel_size = size_of(roles.dense(), "pp")};
+    const auto mesh = megatron2022::Groups(sizes, world).mesh;
+    const auto ends = size_of(mesh, "pp") > 1 ? std::vector{0, -1} : std::vector{0};
+    return {.dialect = {},
+            .mesh = mesh,
+            .kinds = {kind_along("_DATA_PARALLEL_GROUP", mesh, mesh.axes("dp")),
+                      kind_along("_MODEL_PARALLEL_GROUP", mesh, mesh.axes("pp", "tp")),
+                      kind_along("_TENSOR_MODEL_PARALLEL_GROUP", mesh, mesh.axes("tp")),
+                      kind_along("_PIPELINE_MODEL_PARALLEL_GROUP", mesh, mesh.axes("pp")),
+                      kind_picked("_EMBEDDING_GROUP", mesh, mesh.axes("pp"), ends),
+                      kind_picked("_POSITION_EMBEDDING_GROUP", mesh, mesh.axes("pp"), {0})},
+            .answers = [=](int rank) {
+                auto state = megatron2022::State(rank, world);
+                state.initialize_model_parallel(sizes);
+                return answers(state);
+            }};
+}
+
+}  // namespace of_megatron2022
 
 Framework megatron2022() {
     constexpr auto experts = "Megatron of 2022 has no expert parallelism";
@@ -53,8 +100,9 @@ Framework megatron2022() {
                 "the arguments of initialize_model_parallel in October 2022, vLLM's first; needs the world's "
                 "size",
             .example = "tensor_model_parallel_size=2 pipeline_model_parallel_size=4 world_size=16",
-            .read = read,
-            .write = write,
+            .read = of_megatron2022::read,
+            .write = of_megatron2022::write,
+            .words = of_megatron2022::words,
             .roles = {"pp", "dp", "tp"},
             .why = {{"cp", "Megatron of 2022 has no context parallelism; it has pp, dp, tp"},
                     {"ep", experts},

@@ -4,14 +4,13 @@
 
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 
-#include "frameworks.hpp"
-#include "frameworks/olmo_configs.hpp"
+#include "dialects.hpp"
 
 namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_olmo {
 
 struct Read {
     olmo::ParallelConfigs configs;
@@ -95,25 +94,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     return arrangement;
 }
 
-Document write(const Arrangement& arrangement) {
-    const auto configs = olmo_configs(arrangement);
-    auto values = Json::object();
-    auto& dp = values["dp_config"] = {{"name", configs.dp->name == olmo::DataParallelType::hsdp  ? "hsdp"
-                                               : configs.dp->name == olmo::DataParallelType::ddp ? "ddp"
-                                                                                                 : "fsdp"}};
-    if (configs.dp->num_replicas) dp["num_replicas"] = *configs.dp->num_replicas;
-    if (configs.dp->shard_degree) dp["shard_degree"] = *configs.dp->shard_degree;
-    if (configs.tp) values["tp_config"] = {{"degree", configs.tp->degree}};
-    if (configs.cp) values["cp_config"] = {{"degree", configs.cp->degree}};
-    if (configs.pp) values["pp_config"] = {{"degree", configs.pp->degree}};
-    if (const auto schedule = extra_of(arrangement, pipeline_schedule); schedule && configs.pp)
-        values["pp_config"]["schedule"] = *schedule;
-    if (configs.ep) values["ep_config"] = {{"degree", configs.ep->degree}};
-    return {values, values.dump(2)};
-}
-
-}  // namespace
-
+/// What build_world_mesh is called with for an arrangement in roles.
 olmo::ParallelConfigs olmo_configs(const Arrangement& arrangement) {
     const auto& mesh = arrangement.dense();
     auto configs = olmo::ParallelConfigs{};
@@ -136,6 +117,83 @@ olmo::ParallelConfigs olmo_configs(const Arrangement& arrangement) {
     return configs;
 }
 
+Document write(const Arrangement& arrangement) {
+    const auto configs = olmo_configs(arrangement);
+    auto values = Json::object();
+    auto& dp = values["dp_config"] = {{"name", configs.dp->name == olmo::DataParallelType::hsdp  ? "hsdp"
+                                               : configs.dp->name == olmo::DataParallelType::ddp ? "ddp"
+                                                                                                 : "fsdp"}};
+    if (configs.dp->num_replicas) dp["num_replicas"] = *configs.dp->num_replicas;
+    if (configs.dp->shard_degree) dp["shard_degree"] = *configs.dp->shard_degree;
+    if (configs.tp) values["tp_config"] = {{"degree", configs.tp->degree}};
+    if (configs.cp) values["cp_config"] = {{"degree", configs.cp->degree}};
+    if (configs.pp) values["pp_config"] = {{"degree", configs.pp->degree}};
+    if (const auto schedule = extra_of(arrangement, pipeline_schedule); schedule && configs.pp)
+        values["pp_config"]["schedule"] = *schedule;
+    if (configs.ep) values["ep_config"] = {{"degree", configs.ep->degree}};
+    return {values, values.dump(2)};
+}
+
+AxisSet axes_of(const olmo::DeviceMesh& mesh, std::string_view name) {
+    for (const auto& [flat, axes] : mesh.flattened())
+        if (flat == name) return axes;
+    return mesh.root().axes(name);
+}
+
+/// A part of the mesh as its dimensions and its ranks: `dp=2 cp=2 {0, 2, 4, 6}`.
+std::string described(const olmo::DeviceMesh& part) {
+    const auto names = part.mesh_dim_names().value_or(std::vector<std::string>{});
+    const auto shape = part.shape();
+    auto text = std::string{};
+    for (std::size_t i = 0; i < names.size(); ++i) text += names[i] + "=" + std::to_string(shape[i]) + " ";
+    return text + to_string(part.mesh());
+}
+
+/// Asks a mesh that is built for the question alone: some flatten what they are given.
+Json answers(const std::function<olmo::DeviceMesh()>& build) {
+    using Mesh = olmo::DeviceMesh;
+    const auto ask = [&](auto&& of) { return [&build, of] { return of(build()); }; };
+    const auto part = [&](auto&& of) { return [&build, of] { return described(of(build())); }; };
+    return Answers{}
+        .add("get_rank", ask([](const Mesh& m) { return m.get_rank(); }))
+        .add("get_coordinate", ask([](const Mesh& m) { return m.get_coordinate(); }))
+        .add("get_device_mesh_info", ask(olmo::get_device_mesh_info))
+        .add("get_dp_process_group",
+             ask([](const Mesh& m) { return to_string(olmo::get_dp_process_group(m)); }))
+        .add("get_dp_model_mesh", part(olmo::get_dp_model_mesh))
+        .add("get_dp_mesh", part(olmo::get_dp_mesh))
+        .add("get_tp_mesh", part(olmo::get_tp_mesh))
+        .add("get_cp_mesh", part(olmo::get_cp_mesh))
+        .add("get_pp_mesh", part(olmo::get_pp_mesh))
+        .add("get_pp_stage_mesh", part([](const Mesh& m) { return olmo::get_pp_stage_mesh(m); }))
+        .add("get_ep_mesh", part(olmo::get_ep_mesh))
+        .all();
+}
+
+Words words(const Arrangement& roles, const Document&) {
+    const auto configs = olmo_configs(roles);
+    const auto world = roles.dense().size();
+    const auto build = [configs, world](int rank) {
+        return olmo::WorldMesh(rank, world).build_world_mesh(configs);
+    };
+    const auto mesh = build(0);
+    auto in_words = Words{.dialect = {}, .mesh = mesh.root(), .kinds = {}, .answers = [build](int rank) {
+                              return answers([&] { return build(rank); });
+                          }};
+    constexpr auto prefix = std::string_view("mesh_");
+    for (const auto& made : olmo::new_groups(mesh)) {
+        const auto axes = axes_of(mesh, made.group_desc.substr(prefix.size()));
+        in_words.kinds.push_back(
+            {.name = made.group_desc,
+             .count = made.groups.size(),
+             .group = [groups = made.groups](int i) { return list_of(groups[i]); },
+             .of = [root = mesh.root(), axes](int rank) { return list_of(root.group(rank, axes)); }});
+    }
+    return in_words;
+}
+
+}  // namespace of_olmo
+
 Framework olmo() {
     constexpr auto experts =
         "OLMo-core's experts stand in the shards of HSDP replicas, one each, and not beside tp";
@@ -145,8 +203,9 @@ Framework olmo() {
             "dp_config, tp_config, cp_config, pp_config, ep_config of OLMo-core, as JSON; needs the world's "
             "size",
         .example = "'{\"dp_config\": {\"name\": \"fsdp\"}, \"tp_config\": {\"degree\": 2}}' --world 8",
-        .read = read,
-        .write = write,
+        .read = of_olmo::read,
+        .write = of_olmo::write,
+        .words = of_olmo::words,
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"ep", experts},
                 {"edp", experts},

@@ -3,7 +3,7 @@
 
 namespace rankmesh::cli {
 
-namespace {
+namespace of_rankmesh_text {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     return parse_arrangement(settings.text(), world);
@@ -11,14 +11,14 @@ Arrangement read(Settings& settings, std::optional<int> world) {
 
 Document write(const Arrangement& arrangement) { return {Json::object(), to_string(arrangement)}; }
 
-}  // namespace
+}  // namespace of_rankmesh_text
 
 Framework rankmesh_text() {
     return {.name = "rankmesh",
             .of = "a mesh, outermost axis first; with experts a second one after ';'",
             .example = "'pp=2 dp=4 tp=2'",
-            .read = read,
-            .write = write,
+            .read = of_rankmesh_text::read,
+            .write = of_rankmesh_text::write,
             .own_names = true};
 }
 

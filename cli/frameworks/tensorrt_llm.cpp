@@ -7,7 +7,7 @@ namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_tensorrt_llm {
 
 constexpr auto attention_dp = "attention data parallelism";
 
@@ -83,16 +83,18 @@ Framework with(std::string_view name, std::string_view of,
                     {"etp", experts}}};
 }
 
-}  // namespace
+}  // namespace of_tensorrt_llm
 
 Framework tensorrt_llm() {
-    return with("tensorrt-llm",
-                "the arguments of Mapping since December 2025, which lays ranks out as pp tp cp", read<true>);
+    return of_tensorrt_llm::with(
+        "tensorrt-llm", "the arguments of Mapping since December 2025, which lays ranks out as pp tp cp",
+        of_tensorrt_llm::read<true>);
 }
 
 Framework tensorrt_llm_old() {
-    return with("tensorrt-llm-old", "the same before, as pp cp tp: with cp of 1 there is no difference",
-                read<false>);
+    return of_tensorrt_llm::with("tensorrt-llm-old",
+                                 "the same before, as pp cp tp: with cp of 1 there is no difference",
+                                 of_tensorrt_llm::read<false>);
 }
 
 }  // namespace rankmesh::cli

@@ -5,7 +5,7 @@ namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_torch {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
     settings.let_be({"device_type"});
@@ -57,7 +57,7 @@ Document write(const Arrangement& arrangement) {
     return {values, cat("mesh_shape=(", shape, comma, "), mesh_dim_names=(", listed, comma, ")")};
 }
 
-}  // namespace
+}  // namespace of_torch
 
 Framework torch() {
     constexpr auto one =
@@ -65,8 +65,8 @@ Framework torch() {
     return {.name = "torch",
             .of = "the arguments of init_device_mesh",
             .example = "'mesh_shape=(2, 4), mesh_dim_names=(\"dp\", \"tp\")'",
-            .read = read,
-            .write = write,
+            .read = of_torch::read,
+            .write = of_torch::write,
             .why = {{"ep", one}, {"edp", one}, {"etp", one}},
             .own_names = true};
 }

@@ -10,7 +10,7 @@ namespace rankmesh::cli {
 
 using detail::cat;
 
-namespace {
+namespace of_torchtitan {
 
 /// The degrees of ParallelDims.
 struct Degrees {
@@ -110,7 +110,7 @@ Document write(const Arrangement& arrangement) {
     return {Json{{"parallelism", values}}, text};
 }
 
-}  // namespace
+}  // namespace of_torchtitan
 
 Framework torchtitan() {
     constexpr auto experts =
@@ -120,8 +120,8 @@ Framework torchtitan() {
         .name = "torchtitan",
         .of = "[parallelism] of its TOML: data_parallel_shard_degree and so on; may need the world's size",
         .example = "tensor_parallel_degree=2 data_parallel_shard_degree=4",
-        .read = read,
-        .write = write,
+        .read = of_torchtitan::read,
+        .write = of_torchtitan::write,
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"ep", experts},
                 {"edp", experts},
