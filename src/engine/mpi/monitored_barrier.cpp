@@ -14,7 +14,7 @@ namespace rankmesh::detail {
 namespace {
 
 /// How much longer than its timeout a member waits for group rank 0, whose own may have begun later.
-constexpr auto grace = std::chrono::seconds(1);
+constexpr auto answer_grace = std::chrono::seconds(1);
 
 int rank_of(MPI_Comm comm) {
     auto rank = 0;
@@ -97,7 +97,7 @@ void await_arrivals(MPI_Comm comm, std::vector<MPI_Request>& requests, const Lab
         if (!missing.empty()) throw_missing(comm, missing, label, timeout, {});
         return;
     }
-    if (!holds_before(from_now(timeout) + grace, [&] { return has_verdict(comm); }))
+    if (!holds_before(from_now(timeout) + answer_grace, [&] { return has_verdict(comm); }))
         throw_missing(comm, {0}, label, timeout, ", which would know of the others");
     auto status = MPI_Status{};
     MPI_Probe(0, verdict_tag, comm, &status);
