@@ -16,22 +16,24 @@ using detail::cat;
 constexpr auto cell_height = 24;
 constexpr auto gap = 4;         // between cells of one box
 constexpr auto box_gap = 14;    // between columns of different boxes
-constexpr auto label_gap = 26;  // above a row where boxes begin: their labels stand there
-constexpr auto fold_height = 20;
+constexpr auto label_gap = 32;  // above a row where boxes begin: their labels stand there
+constexpr auto fold_height = 26;
 constexpr auto margin = 16;
 constexpr auto line_height = 20;
 constexpr auto glyph = 8;  // the width of a character of the font, rounded up
 
 // Okabe and Ito's colours, which colour-blind people can tell apart, from the innermost axis outwards.
 constexpr std::string_view colors[] = {"#0072b2", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#56b4e9"};
+// Text on them: dark on the light ones.
+constexpr bool takes_dark_text[] = {false, true, true, false, false, true};
 
 constexpr std::string_view style =
     "<style>"
     "text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}"
     ".dim{fill:#656d76}.cell{fill:#eaeef2}.frame{stroke:#656d76;stroke-width:1.5;stroke-linecap:round}"
-    ".on{fill:#fff}.focus{stroke:#1f2328;stroke-width:3}"
+    ".on{fill:#fff}.on-light{fill:#1f2328}.focus{stroke:#1f2328;stroke-width:3}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#8b949e}.cell{fill:#30363d}"
-    ".frame{stroke:#8b949e}.on{fill:#fff}.focus{stroke:#e6edf3}}"
+    ".frame{stroke:#8b949e}.on{fill:#fff}.on-light{fill:#1f2328}.focus{stroke:#e6edf3}}"
     "</style>\n";
 
 std::string escaped(std::string_view text) {
@@ -86,10 +88,10 @@ public:
     }
 
 private:
-    static std::string_view color(const Scene& scene, int axis) {
-        const auto from_innermost = scene.axes.size() - 1 - static_cast<std::size_t>(axis);
-        return colors[from_innermost % std::size(colors)];
+    std::size_t color_of(int axis) const {
+        return (scene_.axes.size() - 1 - static_cast<std::size_t>(axis)) % std::size(colors);
     }
+    std::string_view color(int axis) const { return colors[color_of(axis)]; }
     const std::string& name(int axis) const { return scene_.axes[static_cast<std::size_t>(axis)].name; }
     std::string label_of(const Row& row) const {
         auto text = std::string{};
@@ -124,9 +126,7 @@ private:
         x += width_of(content) + glyph;
         widest_ = std::max(widest_, x);
     }
-    std::string inked(int axis) const {
-        return cat(" style=\"fill:", color(scene_, axis), ";font-weight:bold\"");
-    }
+    std::string inked(int axis) const { return cat(" style=\"fill:", color(axis), ";font-weight:bold\""); }
 
     void paint_title() {
         y_ = margin + line_height / 2;
@@ -187,11 +187,15 @@ private:
         auto look = std::string(" class=\"cell");
         if (focus) look += " focus";
         look += '"';
-        if (cell.peer >= 0) append(look, cat(" style=\"fill:", color(scene_, cell.peer), "\""));
+        if (cell.peer >= 0) append(look, cat(" style=\"fill:", color(cell.peer), "\""));
         append(body_, cat("<rect x=\"", left_[c], "\" y=\"", y_, "\" width=\"", cell_width_, "\" height=\"",
                           cell_height, "\" rx=\"4\"", look, "/>\n"));
         text(middle, base, std::to_string(cell.rank),
-             cat(" text-anchor=\"middle\" class=\"rank", cell.peer >= 0 ? " on" : "", "\""));
+             cat(" text-anchor=\"middle\" class=\"rank",
+                 cell.peer < 0                          ? ""
+                 : takes_dark_text[color_of(cell.peer)] ? " on-light"
+                                                        : " on",
+                 "\""));
     }
 
     /// The sides on which a cell's box ends, and the label above the first cell of a box.

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/view/scene.hpp>
 
 namespace rankmesh::view {
@@ -12,6 +13,6 @@ namespace rankmesh::view {
 /// nothing.
 ///
 /// Law: every rank of a cell of the scene is the text of exactly one `<text class="rank">`.
-std::string paint_svg(const Scene& scene);
+RANKMESH_EXPORT std::string paint_svg(const Scene& scene);
 
 }  // namespace rankmesh::view
