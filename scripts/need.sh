@@ -35,7 +35,10 @@ need() {
 }
 
 build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev libpmix-dev pkg-config)
-test_packages=(libgtest-dev libeigen3-dev librapidcheck-dev libdlpack-dev libbenchmark-dev clang-16 libclang-rt-16-dev libmpich-dev mpich redis-server slurm-wlm munge iproute2 util-linux)
+test_packages=(libgtest-dev libeigen3-dev librapidcheck-dev libdlpack-dev libbenchmark-dev redis-server slurm-wlm munge iproute2 util-linux)
+# What `./test all` adds.
+other_compilers=(clang-16 libclang-rt-16-dev)
+other_mpis=(libmpich-dev mpich)
 
 # What NCCL's headers need, as Python wheels, in the versions that were tried.
 nvidia_wheels=(nvidia-nccl-cu13==2.32.3 nvidia-cuda-runtime==13.5.37 nvidia-cuda-crt==13.5.37 nvidia-cuda-cccl==13.3.5.0.6)
