@@ -103,7 +103,8 @@ std::string Json::dump(int indent) const { return to_library(*this).dump(indent)
 
 bool Json::is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
 bool Json::is_boolean() const { return std::holds_alternative<bool>(value_); }
-bool Json::is_number() const { return is_number_integer() || std::holds_alternative<double>(value_); }
+bool Json::is_number() const { return is_number_integer() || is_number_float(); }
+bool Json::is_number_float() const { return std::holds_alternative<double>(value_); }
 bool Json::is_number_integer() const {
     return std::holds_alternative<std::int64_t>(value_) || std::holds_alternative<std::uint64_t>(value_);
 }

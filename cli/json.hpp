@@ -70,6 +70,7 @@ public:
     bool is_boolean() const;
     bool is_number() const;
     bool is_number_integer() const;
+    bool is_number_float() const;
     bool is_string() const;
     bool is_array() const;
     bool is_object() const;
@@ -120,8 +121,8 @@ template <class As>
 As Json::get() const {
     if constexpr (std::same_as<As, std::string>) {
         return text();
-    } else if constexpr (std::same_as<As, bool>) {
-        return std::get<bool>(value_);
+    } else if constexpr (std::same_as<As, bool> || std::same_as<As, double>) {
+        return std::get<As>(value_);
     } else if constexpr (std::integral<As>) {
         return static_cast<As>(std::get<std::int64_t>(value_));
     } else {

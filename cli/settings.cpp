@@ -129,7 +129,7 @@ Json nested(const Json& flat, Limits& limits) {
 }
 
 std::string kind_of(const Json& value) {
-    if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+    if (value.is_string()) return in_quotes(value.text());
     // JSON has no word for it, and TOML has.
     if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
     return excerpt(value.dump());
@@ -266,7 +266,7 @@ std::optional<std::string> Settings::word(std::string_view name) {
     const auto* value = find(name);
     if (!value) return std::nullopt;
     if (!value->is_string()) refuse(name, *value, "a text");
-    if (const auto& text = value->get_ref<const std::string&>(); detail::escaped(text) != text)
+    if (const auto& text = value->text(); detail::escaped(text) != text)
         refuse(name, *value, "a text without control characters");
     return value->get<std::string>();
 }

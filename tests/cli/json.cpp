@@ -46,6 +46,7 @@ TEST(Json, IsReadAndPrintedAsTheLibraryDoes) {
         EXPECT_EQ(own.is_boolean(), library.is_boolean()) << text;
         EXPECT_EQ(own.is_number(), library.is_number()) << text;
         EXPECT_EQ(own.is_number_integer(), library.is_number_integer()) << text;
+        EXPECT_EQ(own.is_number_float(), library.is_number_float()) << text;
         EXPECT_EQ(own.is_string(), library.is_string()) << text;
         EXPECT_EQ(own.is_array(), library.is_array()) << text;
         EXPECT_EQ(own.is_object(), library.is_object()) << text;
