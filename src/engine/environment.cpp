@@ -8,18 +8,11 @@
 #include <rankmesh/engine/mpi.hpp>
 #include <rankmesh/engine/world.hpp>
 
+#include "engine/lone_world.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
-#include "engine/threads/world.hpp"
 
 namespace rankmesh {
 namespace {
-
-/// A world of one rank, which needs no engine; on threads, since that one is always there.
-class AloneWorld : public World {
-public:
-    explicit AloneWorld(const WorldOptions& options)
-        : World(std::make_shared<detail::ThreadsWorld>(std::make_shared<detail::Job>(1), 0, options)) {}
-};
 
 /// True if this process was started as MPI programs are.
 bool started_by_mpi_launcher() { return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE"); }
@@ -50,7 +43,7 @@ World World::from_environment(int argc, char** argv, const WorldOptions& options
                                      did_you_mean(engine, {"threads", "mpi", "gloo"}),
                                      "; there are 'threads', 'mpi' and 'gloo'"));
     check_announced(engine, 1);
-    return AloneWorld(options);
+    return detail::lone_world(options);
 }
 
 }  // namespace rankmesh

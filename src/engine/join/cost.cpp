@@ -7,7 +7,7 @@
 
 #include "engine/descriptors.hpp"
 #include "engine/join/join.hpp"
-#include "engine/nccl/ids.hpp"
+#include "engine/join/unique_ids.hpp"
 
 namespace rankmesh {
 

@@ -9,7 +9,7 @@
 #include "engine/nccl/channel.hpp"
 #include "engine/nccl/comm.hpp"
 #include "engine/nccl/device.hpp"
-#include "engine/nccl/ids.hpp"
+#include "engine/join/unique_ids.hpp"
 
 namespace rankmesh::detail {
 

@@ -12,6 +12,7 @@
 
 #include "engine/failure.hpp"
 #include "engine/first_ranks.hpp"
+#include "engine/lone_world.hpp"
 #include "engine/threads/world.hpp"
 #include "engine/words.hpp"
 
@@ -190,16 +191,21 @@ std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
 
 }  // namespace detail
 
-namespace threads {
 namespace {
 
-/// What a thread is handed as its World.
+/// A public World of one rank of a job.
 class RankWorld : public World {
 public:
     explicit RankWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
 };
 
 }  // namespace
+
+World detail::lone_world(const WorldOptions& options) {
+    return RankWorld(std::make_shared<ThreadsWorld>(std::make_shared<Job>(1), 0, options));
+}
+
+namespace threads {
 
 void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
     if (size < 1)
