@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A build of its own for mutants: what a source file is part of, which tests reach a line of it, and whether they notice
+a mutant. Nothing in it is rebuilt for a mutant: each worker compiles what the mutated file is part of into its own folder
+and runs the tests with its own shared library."""
+import hashlib, json, os, re, shlex, shutil, signal, subprocess, tempfile, threading, time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mutation import functions
+
+CONFIGURATION = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DBUILD_SHARED_LIBS=ON", "-DRANKMESH_UNITY=OFF",
+                 "-DRANKMESH_COMPILE_CHECKS=OFF", "-DRANKMESH_BENCH=OFF", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+                 "-DCMAKE_C_FLAGS=-O0 --coverage -w", "-DCMAKE_CXX_FLAGS=-O0 --coverage -w"]  # fmt: skip
+# A mutant may allocate and write without end.
+LIMITS = ["prlimit", f"--as={16 << 30}", f"--fsize={1 << 30}", "--core=0", "--"]
+
+
+def run(argv, folder, seconds, environment=()):
+    """(return code, output) of a command; the code is None where it took longer. What it started and left is ended."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen([*LIMITS, *argv], cwd=folder, env={**os.environ, **dict(environment)},
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        try:
+            process.wait(seconds)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            code = None
+            os.killpg(process.pid, signal.SIGTERM)  # a launcher passes it on
+            try:
+                process.wait(3)
+            except subprocess.TimeoutExpired:
+                pass
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+        output.seek(0)
+        return code, output.read().decode(errors="replace")
+
+
+class Test:
+    """A test of ctest, and the program of this build that it starts."""
+
+    def __init__(self, told, program, base):
+        properties = {each["name"]: each["value"] for each in told.get("properties", [])}
+        self.name, self.command, self.program = told["name"], told["command"], program
+        self.environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
+        self.pattern = properties.get("PASS_REGULAR_EXPRESSION", [])
+        self.skipped = properties.get("SKIP_RETURN_CODE")
+        self.folder = properties.get("WORKING_DIRECTORY", str(base))
+        cases = [each for each in self.command[1:] if each.startswith("--gtest_filter=")]
+        # Found by gtest_discover_tests: cases of a program that can run in one process.
+        self.case = cases[0].split("=", 1)[1] if "--gtest_also_run_disabled_tests" in self.command else None
+
+    def passes(self, code, output):
+        if self.pattern:
+            return code is not None and any(re.search(each, output) for each in self.pattern)
+        return code == 0 or (code is not None and code == self.skipped)
+
+
+class Build:
+    def __init__(self, root, folder, jobs, only=()):
+        self.root, self.folder, self.base, self.jobs, self.only = root, folder, folder / "base", jobs, only
+        self.reach = folder / "reach.json"
+
+    def prepare(self):
+        """Configures, builds, and learns what is made of what and which functions each test executes."""
+        subprocess.run(["cmake", "-S", self.root, "-B", self.base, *CONFIGURATION], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["ninja", "-C", self.base, f"-j{self.jobs}", *self.only], check=True)
+        self.read_graph()
+        self.read_tests()
+        self.read_functions()
+        self.map_tests()
+
+    def ninja(self, *tool):
+        return subprocess.run(["ninja", "-C", self.base, "-t", *tool], check=True, capture_output=True, text=True).stdout
+
+    def relative(self, path):
+        """A path as this build writes it, from the root of the project; None of what is not of the project."""
+        path = Path(os.path.normpath(self.base / path))
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else None
+
+    def read_graph(self):
+        self.compiles, self.links, self.reads = {}, {}, defaultdict(set)
+        for entry in json.loads((self.base / "compile_commands.json").read_text()):
+            name = os.path.relpath(entry["output"], self.base)
+            self.compiles[name] = (shlex.split(entry["command"]), self.relative(entry["file"]))
+        for block in self.ninja("deps").split("\n\n"):
+            name, *files = block.strip().split("\n")
+            self.reads[name.split(":")[0]] = {self.relative(each.strip()) for each in files}
+        for line in self.ninja("targets", "all").splitlines():
+            output, _, rule = line.partition(": ")
+            if "_LINKER__" not in rule or output.endswith(".cmake") or not (self.base / output).exists():
+                continue
+            steps = self.ninja("commands", "-s", output).split("&&")
+            self.links[output] = next(shlex.split(each) for each in steps if " -o " in each)
+        self.objects = {output: [each for each in argv if each in self.compiles] for output, argv in self.links.items()}
+        self.libraries = {output: [each for each in argv if each in self.links and each != output]
+                          for output, argv in self.links.items()}
+
+    def read_tests(self):
+        listed = subprocess.run(["ctest", "--test-dir", self.base, "--show-only=json-v1"], check=True, capture_output=True)
+        programs = {str(self.base / output): output for output in self.links
+                    if not self.only or Path(output).name in self.only}
+        self.tests = []
+        for told in json.loads(listed.stdout)["tests"]:
+            words = " ".join(told.get("command", [])) + " "
+            for path, output in programs.items():
+                if re.search(re.escape(path) + r"[\s'\"]", words):
+                    self.tests.append(Test(told, output, self.base))
+                    break
+
+    def read_functions(self):
+        """Of every object its functions that stand in a file of include or src, and of every such file where they stand."""
+        self.compiled, self.lines = {}, defaultdict(lambda: defaultdict(set))
+        for name in self.compiles:
+            notes = (self.base / name).with_suffix(".gcno")
+            if not (self.base / name).exists() or not notes.exists():
+                continue
+            own = self.compiled[str(notes)] = {}
+            for ident, (function, source, first, last) in functions.compiled(notes).items():
+                file = self.relative(source)
+                if file and file.startswith(("include/", "src/")):
+                    own[ident] = (file, function)
+                    self.lines[file][function].add((first, last))
+
+    def map_tests(self):
+        """Runs each test once, if it has not been since its program changed, and keeps what it executed."""
+        kept = json.loads(self.reach.read_text()) if self.reach.exists() else {"functions": [], "tests": {}}
+        table = {tuple(each): index for index, each in enumerate(kept["functions"])}
+        hashes = {each: hashlib.sha256((self.base / each).read_bytes()).hexdigest()[:16]
+                  for each in {test.program for test in self.tests}}
+        missing = [test for test in self.tests
+                   if kept["tests"].get(test.name, {}).get("program") != hashes[test.program]]
+        lock, done, saved = threading.Lock(), 0, time.monotonic()
+
+        def save():
+            kept["functions"] = [list(each) for each in table]
+            self.reach.with_suffix(".new").write_text(json.dumps(kept))
+            self.reach.with_suffix(".new").rename(self.reach)
+
+        def trace(test):
+            nonlocal done, saved
+            with tempfile.TemporaryDirectory() as folder:
+                begin = time.monotonic()
+                passed = test.passes(*run(test.command, test.folder, 600, {**test.environment, "GCOV_PREFIX": folder}))
+                seconds = time.monotonic() - begin
+                reached = set()
+                for counts in Path(folder).rglob("*.gcda"):
+                    own = self.compiled.get("/" + str(counts.relative_to(folder).with_suffix(".gcno")), {})
+                    reached |= {own[each] for each in functions.executed(counts) if each in own}
+            with lock:
+                kept["tests"][test.name] = {"program": hashes[test.program], "seconds": seconds, "passed": passed,
+                                            "reached": [table.setdefault(each, len(table)) for each in sorted(reached)]}
+                done += 1
+                print(f"[{done}/{len(missing)}] {'what it reaches' if passed else 'fails as it is'}: {test.name}", flush=True)
+                if time.monotonic() - saved > 30:
+                    save()
+                    saved = time.monotonic()
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(trace, missing))
+        save()
+        functions_of = list(table)
+        self.seconds, self.reaching = {}, defaultdict(list)
+        for test in self.tests:
+            told = kept["tests"][test.name]
+            self.seconds[test.name] = told["seconds"]
+            for index in told["reached"] if told["passed"] else []:
+                self.reaching[functions_of[index]].append(test)
+
+    def tests_of(self, file, line):
+        """The tests that execute the function that a line is part of, and True; else those that execute any of the file, and
+        False: nobody executes the line, or only the compiler does."""
+        around = {name for name, places in self.lines[file].items() if any(a <= line <= b for a, b in places)}
+        for names in (around, self.lines[file]):
+            found = {test.name: test for name in names for test in self.reaching[file, name]}
+            if found:
+                return list(found.values()), names is around
+        return [], False
+
+    def stale(self, output, file):
+        """What of a program and its libraries a file is compiled into."""
+        whole = [output, *self.libraries[output]]
+        return [each for part in whole for each in self.objects[part] if file in self.reads[each]]
+
+    def judge(self, mutant, worker, seconds):
+        """What becomes of a mutant, and by what: killed, survived, not compiled. After `seconds` no further program is built."""
+        begin = time.monotonic()
+        if not any(mutant.file in files for files in self.reads.values()):
+            return "not compiled", "no part of this build"
+        tests = defaultdict(list)
+        reaching, executed = self.tests_of(mutant.file, mutant.line)
+        for test in reaching:
+            tests[test.program].append(test)
+        if not tests:
+            return "survived", "no test reaches its file"
+        cost = {each: (len(self.stale(each, mutant.file)), sum(self.seconds[test.name] for test in tests[each])) for each in tests}
+        attempt = Attempt(self, mutant, worker)
+        for index, program in enumerate(sorted(tests, key=cost.get)):
+            if index > 0 and time.monotonic() - begin > seconds:
+                return "survived", f"{index} of {len(tests)} test programs, then time was up"
+            failure = attempt.build(program) or attempt.test(program, tests[program], max(seconds - (time.monotonic() - begin), 1))
+            if failure:
+                return failure
+        if not executed:
+            return "survived", "no test executes it"
+        return ("equivalent", "the compiler makes the same of it") if attempt.same_code() else ("survived", "all that reach it pass")
+
+
+class Attempt:
+    """One mutant in a worker's folder."""
+
+    def __init__(self, build, mutant, folder):
+        self.build_, self.mutant, self.folder, self.made = build, mutant, folder, {}
+        shutil.rmtree(folder, ignore_errors=True)
+        self.source = folder / mutant.file
+        self.source.parent.mkdir(parents=True)
+        self.source.write_text(mutant.text(build.root))
+
+    def compile(self, name, output, flags=(), mutated=True):
+        argv, source = self.build_.compiles[name]
+        argv = [each for each in argv if each != "--coverage"]
+        argv[argv.index("-o") + 1] = str(output)
+        if mutated:
+            argv[-1] = str(self.source) if source == self.mutant.file else argv[-1]
+            first = next(index for index, each in enumerate(argv) if each.startswith("-"))
+            argv[first:first] = [f"-I{self.folder}/include", f"-I{self.folder}/src"]
+        output.parent.mkdir(parents=True, exist_ok=True)
+        return run([*argv, *flags], self.build_.base, 600)
+
+    def build(self, program):
+        """Makes what the mutant changes of a program; what became of the mutant if that fails."""
+        for name in self.build_.stale(program, self.mutant.file):
+            if name in self.made:
+                continue
+            self.made[name] = self.folder / "objects" / name
+            code, output = self.compile(name, self.made[name])
+            if code != 0:
+                asserts = re.search("static assertion|static_assert", output)
+                return ("killed", f"static_assert in {self.build_.compiles[name][1]}") if asserts else ("not compiled", "")
+        for output in [*self.build_.libraries[program], program]:
+            if output in self.made or not any(each in self.made for each in self.build_.objects[output]):
+                continue
+            argv = [str(self.made.get(each, each)) for each in self.build_.links[output]]
+            soname = next((each.split(",")[-1] for each in argv if each.startswith("-Wl,-soname,")), None)
+            self.made[output] = self.folder / ("lib/" + soname if soname else "bin/" + output)
+            self.made[output].parent.mkdir(parents=True, exist_ok=True)
+            argv[argv.index("-o") + 1] = str(self.made[output])
+            if run(argv, self.build_.base, 600)[0] != 0:
+                return "not compiled", "does not link"
+        return None
+
+    def test(self, program, tests, seconds):
+        """Runs tests, the shortest first; what became of the mutant at the first that fails."""
+        runs = defaultdict(list)
+        for test in sorted(tests, key=lambda each: self.build_.seconds[each.name]):
+            runs[str(test.environment) if test.case else test.name].append(test)
+        begin = time.monotonic()
+        for group in sorted(runs.values(), key=lambda each: sum(self.build_.seconds[test.name] for test in each)):
+            if group is not next(iter(runs.values())) and time.monotonic() - begin > seconds:
+                break
+            test, path = group[0], str(self.build_.base / program)
+            command = [each.replace(path, str(self.made.get(program, path))) for each in test.command]
+            if test.case:
+                cases = ":".join(each.case for each in group)
+                command = [command[0], f"--gtest_filter={cases}", "--gtest_also_run_disabled_tests", "--gtest_fail_fast"]
+            with tempfile.TemporaryDirectory() as temporary:
+                environment = {**test.environment, "LD_LIBRARY_PATH": f"{self.folder}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}",
+                               "TMPDIR": temporary, "GCOV_PREFIX": temporary}
+                most = 20 + 5 * sum(self.build_.seconds[each.name] for each in group)
+                code, output = run(command, test.folder, most, environment)
+            if not test.passes(code, output):
+                failed = re.search(r"\[  FAILED  \] ([\w/.]+)", output)
+                name = failed[1] if failed else test.name
+                return "killed", f"{name}, out of time" if code is None else name
+        return None
+
+    def same_code(self):
+        """Whether an optimising compiler makes the same objects of the mutant as of the original."""
+        for name in (each for each in self.made if each in self.build_.compiles):
+            pair = [self.folder / "optimised" / each / name for each in ("mutant", "original")]
+            for output, mutated in zip(pair, (True, False)):
+                if self.compile(name, output, ["-O2", "-DNDEBUG"], mutated)[0] != 0:
+                    return False
+            if pair[0].read_bytes() != pair[1].read_bytes():
+                return False
+        return True
