@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 #include <rankmesh/engine/dtype.hpp>
@@ -123,6 +124,14 @@ inline void reduce_into(Reduction reduction, DType dtype, const void* from, void
         case Reduction::logical_xor:
             return reduce_into<Reduction::logical_xor>(dtype, from, into, count);
     }
+}
+
+/// Combines `count` elements of `a` with those of `b` in `out`, which may be one of the two.
+inline void reduce(Reduction reduction, DType dtype, void* out, const void* a, const void* b,
+                   std::size_t count) {
+    if (out == b) return reduce_into(reduction, dtype, a, out, count);
+    if (out != a) std::memcpy(out, a, count * size_of(dtype));
+    reduce_into(reduction, dtype, b, out, count);
 }
 
 /// Divides `count` floating elements by `divisor`: what turns a sum into a mean.

@@ -35,9 +35,7 @@ Byte* bytes(const void* data) { return static_cast<Byte*>(const_cast<void*>(data
 auto function_of(const Call& call) {
     return [reduction = call.reduction, dtype = call.dtype](void* out, const void* a, const void* b,
                                                             std::size_t count) {
-        if (out == b) return reduce_into(reduction, dtype, a, out, count);
-        if (out != a) std::memcpy(out, a, count * size_of(dtype));
-        reduce_into(reduction, dtype, b, out, count);
+        detail::reduce(reduction, dtype, out, a, b, count);
     };
 }
 
