@@ -10,6 +10,7 @@
 #include <rankmesh/engine/threads.hpp>
 
 #include "checked.hpp"
+#include "support/text_of.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
@@ -225,6 +226,46 @@ TEST(Checked, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
         },
         checked);
     EXPECT_EQ(heard, 6);
+}
+
+TEST(Checked, CountsOfStructElementsAreComparedByTheirBytes) {
+    struct Pair {
+        int values[2];
+    };
+    struct Four {
+        int values[4];
+    };
+    threads::run(
+        2,
+        [](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto counts = std::vector<std::size_t>{1, 2};
+            const auto in =
+                std::vector<Pair>(counts[static_cast<std::size_t>(world.rank())], {{world.rank(), 7}});
+            auto out = std::vector<Pair>(3);
+            on.all_gather_v(in, out, counts);
+            for (std::size_t i = 0; i < 3; ++i) {
+                EXPECT_EQ(out[i].values[0], i == 0 ? 0 : 1);
+                EXPECT_EQ(out[i].values[1], 7);
+            }
+            // Two of eight bytes are one of sixteen, and not two of them.
+            const auto exchange = [&]<class T>(T, std::size_t count) {
+                const auto each = std::vector<std::size_t>(2, count);
+                const auto given = std::vector<T>(2 * count);
+                auto taken = given;
+                on.all_to_all_v(given, each, taken, each);
+            };
+            const auto exchange_fours = [&](std::size_t count) {
+                world.rank() == 0 ? exchange(Pair{}, 2) : exchange(Four{}, count);
+            };
+            exchange_fours(1);
+            const auto text = text_of<Disagreement>([&] { exchange_fours(2); });
+            EXPECT_EQ(text.substr(text.find('\n')),
+                      "\n  rank 1 [dp=1] gives 32 byte to rank 0 [dp=0], which counts on 16"
+                      "\n  rank 0 [dp=0] gives 16 byte to rank 1 [dp=1], which counts on 32");
+            expect_works(on);
+        },
+        checked);
 }
 
 TEST(Checked, AMessageThatDoesNotFitIsHeardAtBothEndsAndTheOthersArrive) {
