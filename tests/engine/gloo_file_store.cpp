@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rendezvous/file_store.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+
+#include "support/processes.hpp"
+#include "support/text_of.hpp"
+
+using namespace rankmesh;
+using detail::FileStore;
+
+TEST(FileStore, TakesNoFolderThatAnyoneElseMayWriteTo) {
+    const auto folder = support::Folder();
+    const auto store = folder.path() + "/store";
+    const auto job = store + "/job";
+    { const auto made = FileStore(store, "job"); }
+    for (const auto& path : {store, job})
+        for (unsigned others = 0; others <= 07077; others = ((others | 0700) + 1) & ~0700U) {
+            const auto mode = 0700U | others;
+            ASSERT_EQ(chmod(path.c_str(), mode), 0);
+            const auto opened = [&] { FileStore(store, "job"); };
+            if ((mode & S_IWGRP) == 0 && (mode & S_IWOTH) == 0) {
+                EXPECT_NO_THROW(opened()) << mode;
+                continue;
+            }
+            char text[8] = {};
+            std::snprintf(text, sizeof text, "%04o", mode);
+            EXPECT_EQ(text_of<UsageError>(opened),
+                      "the store '" + path + "' can be written by others (mode " + text +
+                          "); chmod 700 it, or name a folder that does not exist yet");
+            ASSERT_EQ(chmod(path.c_str(), 0700), 0);
+        }
+}
+
+TEST(FileStore, NamesItsFilesByPlainCharactersOnly) {
+    const auto folder = support::Folder();
+    auto store = FileStore(folder.path() + "/store", "a job");
+    auto names = std::vector<std::string>{".."};
+    for (int c = 0; c < 256; ++c)
+        for (auto begin : {"", "a"}) names.push_back(std::string(begin) + static_cast<char>(c));
+    for (const auto& name : names) EXPECT_TRUE(store.put(name, "of " + name, {})) << name;
+    for (const auto& name : names)
+        EXPECT_EQ(store.get({name}, {}), (std::vector<std::optional<std::string>>{"of " + name}));
+    auto files = std::size_t{0};
+    for (const auto& job : std::filesystem::directory_iterator(folder.path() + "/store"))
+        for (const auto& file : std::filesystem::directory_iterator(job)) {
+            ++files;
+            const auto name = file.path().filename().string();
+            EXPECT_NE(name.front(), '.');
+            for (auto c : name)
+                EXPECT_TRUE(std::isalnum(static_cast<unsigned char>(c)) || std::strchr(".-_%", c)) << name;
+        }
+    EXPECT_EQ(files, names.size());
+}
