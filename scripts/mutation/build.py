@@ -12,8 +12,8 @@ from mutation import functions
 CONFIGURATION = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DBUILD_SHARED_LIBS=ON", "-DRANKMESH_UNITY=OFF",
                  "-DRANKMESH_COMPILE_CHECKS=OFF", "-DRANKMESH_BENCH=OFF", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
                  "-DCMAKE_C_FLAGS=-O0 --coverage -w", "-DCMAKE_CXX_FLAGS=-O0 --coverage -w"]  # fmt: skip
-# A mutant may allocate and write without end.
-LIMITS = ["prlimit", f"--as={16 << 30}", f"--fsize={1 << 30}", "--core=0", "--"]
+# A mutant may allocate and write without end; addresses alone cost nothing.
+LIMITS = ["prlimit", f"--data={8 << 30}", f"--fsize={1 << 30}", "--core=0", "--"]
 
 
 def run(argv, folder, seconds, environment=()):
