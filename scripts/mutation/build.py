@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A build of its own for mutants: what a source file is part of, which tests reach a line of it, and whether they notice
-a mutant. Nothing in it is rebuilt for a mutant: each worker compiles what the mutated file is part of into its own folder
-and runs the tests with its own shared library."""
+"""A build of its own for mutants: what a source file is part of, which tests reach a line of it, and whether they
+notice a mutant. Nothing in it is rebuilt for a mutant: each worker compiles what the mutated file is part of into its
+own folder and runs the tests with its own shared library."""
 import hashlib, json, os, re, shlex, shutil, signal, subprocess, tempfile, threading, time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +68,8 @@ class Build:
 
     def prepare(self):
         """Configures, builds, and learns what is made of what and which functions each test executes."""
-        subprocess.run(["cmake", "-S", self.root, "-B", self.base, *CONFIGURATION], check=True, stdout=subprocess.DEVNULL)
+        cmake = ["cmake", "-S", self.root, "-B", self.base, *CONFIGURATION]
+        subprocess.run(cmake, check=True, stdout=subprocess.DEVNULL)
         subprocess.run(["ninja", "-C", self.base, f"-j{self.jobs}", *self.only], check=True)
         self.read_graph()
         self.read_tests()
@@ -76,7 +77,8 @@ class Build:
         self.map_tests()
 
     def ninja(self, *tool):
-        return subprocess.run(["ninja", "-C", self.base, "-t", *tool], check=True, capture_output=True, text=True).stdout
+        command = ["ninja", "-C", self.base, "-t", *tool]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def relative(self, path):
         """A path as this build writes it, from the root of the project; None of what is not of the project."""
@@ -102,7 +104,8 @@ class Build:
                           for output, argv in self.links.items()}
 
     def read_tests(self):
-        listed = subprocess.run(["ctest", "--test-dir", self.base, "--show-only=json-v1"], check=True, capture_output=True)
+        ctest = ["ctest", "--test-dir", self.base, "--show-only=json-v1"]
+        listed = subprocess.run(ctest, check=True, capture_output=True)
         programs = {str(self.base / output): output for output in self.links
                     if not self.only or Path(output).name in self.only}
         self.tests = []
@@ -114,7 +117,7 @@ class Build:
                     break
 
     def read_functions(self):
-        """Of every object its functions that stand in a file of include or src, and of every such file where they stand."""
+        """Of every object its functions that stand in a file of include or src, and where they stand there."""
         self.compiled, self.lines = {}, defaultdict(lambda: defaultdict(set))
         for name in self.compiles:
             notes = (self.base / name).with_suffix(".gcno")
@@ -156,7 +159,8 @@ class Build:
                 kept["tests"][test.name] = {"program": hashes[test.program], "seconds": seconds, "passed": passed,
                                             "reached": [table.setdefault(each, len(table)) for each in sorted(reached)]}
                 done += 1
-                print(f"[{done}/{len(missing)}] {'what it reaches' if passed else 'fails as it is'}: {test.name}", flush=True)
+                what = "what it reaches" if passed else "fails as it is"
+                print(f"[{done}/{len(missing)}] {what}: {test.name}", flush=True)
                 if time.monotonic() - saved > 30:
                     save()
                     saved = time.monotonic()
@@ -173,8 +177,8 @@ class Build:
                 self.reaching[functions_of[index]].append(test)
 
     def tests_of(self, file, line):
-        """The tests that execute the function that a line is part of, and True; else those that execute any of the file, and
-        False: nobody executes the line, or only the compiler does."""
+        """The tests that execute the function that a line is part of, and True; else those that execute any of the
+        file, and False: nobody executes the line, or only the compiler does."""
         around = {name for name, places in self.lines[file].items() if any(a <= line <= b for a, b in places)}
         for names in (around, self.lines[file]):
             found = {test.name: test for name in names for test in self.reaching[file, name]}
@@ -188,7 +192,7 @@ class Build:
         return [each for part in whole for each in self.objects[part] if file in self.reads[each]]
 
     def judge(self, mutant, worker, seconds):
-        """What becomes of a mutant, and by what: killed, survived, not compiled. After `seconds` no further program is built."""
+        """What becomes of a mutant, and by what. After `seconds` no further program is built."""
         begin = time.monotonic()
         if not any(mutant.file in files for files in self.reads.values()):
             return "not compiled", "no part of this build"
@@ -198,17 +202,21 @@ class Build:
             tests[test.program].append(test)
         if not tests:
             return "survived", "no test reaches its file"
-        cost = {each: (len(self.stale(each, mutant.file)), sum(self.seconds[test.name] for test in tests[each])) for each in tests}
+        cost = {each: (len(self.stale(each, mutant.file)), sum(self.seconds[test.name] for test in tests[each]))
+                for each in tests}
         attempt = Attempt(self, mutant, worker)
         for index, program in enumerate(sorted(tests, key=cost.get)):
             if index > 0 and time.monotonic() - begin > seconds:
                 return "survived", f"{index} of {len(tests)} test programs, then time was up"
-            failure = attempt.build(program) or attempt.test(program, tests[program], max(seconds - (time.monotonic() - begin), 1))
+            left = seconds - (time.monotonic() - begin)
+            failure = attempt.build(program) or attempt.test(program, tests[program], left)
             if failure:
                 return failure
         if not executed:
             return "survived", "no test executes it"
-        return ("equivalent", "the compiler makes the same of it") if attempt.same_code() else ("survived", "all that reach it pass")
+        if attempt.same_code():
+            return "equivalent", "the compiler makes the same of it"
+        return "survived", "all that reach it pass"
 
 
 class Attempt:
@@ -241,7 +249,8 @@ class Attempt:
             code, output = self.compile(name, self.made[name])
             if code != 0:
                 asserts = re.search("static assertion|static_assert", output)
-                return ("killed", f"static_assert in {self.build_.compiles[name][1]}") if asserts else ("not compiled", "")
+                source = self.build_.compiles[name][1]
+                return ("killed", f"static_assert in {source}") if asserts else ("not compiled", source)
         for output in [*self.build_.libraries[program], program]:
             if output in self.made or not any(each in self.made for each in self.build_.objects[output]):
                 continue
@@ -267,10 +276,13 @@ class Attempt:
             command = [each.replace(path, str(self.made.get(program, path))) for each in test.command]
             if test.case:
                 cases = ":".join(each.case for each in group)
-                command = [command[0], f"--gtest_filter={cases}", "--gtest_also_run_disabled_tests", "--gtest_fail_fast"]
+                command = [command[0], f"--gtest_filter={cases}", "--gtest_also_run_disabled_tests"]
             with tempfile.TemporaryDirectory() as temporary:
-                environment = {**test.environment, "LD_LIBRARY_PATH": f"{self.folder}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}",
-                               "TMPDIR": temporary, "GCOV_PREFIX": temporary}
+                libraries = f"{self.folder}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}"
+                environment = {**test.environment, "LD_LIBRARY_PATH": libraries, "TMPDIR": temporary,
+                               "GCOV_PREFIX": temporary}
+                if test.case or len(command) == 1:  # not where other processes would wait for one that ended
+                    environment["GTEST_FAIL_FAST"] = "1"
                 most = 20 + 5 * sum(self.build_.seconds[each.name] for each in group)
                 code, output = run(command, test.folder, most, environment)
             if not test.passes(code, output):
