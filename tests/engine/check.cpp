@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts that do not add up are refused before anything moves, in elements of the caller's type.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/threads.hpp>
+
+#include "support/text_of.hpp"
+
+using namespace rankmesh;
+
+namespace {
+
+using Counts = std::vector<std::size_t>;
+
+struct Three {
+    int values[3];
+};
+
+template <class T>
+void check(Communicator& on) {
+    const auto where = detail::cat(" on 'dp' of mesh dp=", on.size(), " was given ");
+    const auto gather = [&](std::size_t in, std::size_t out, const Counts& counts) {
+        const auto own = std::vector<T>(in);
+        auto all = std::vector<T>(out);
+        return text_of<UsageError>([&] { on.all_gather_v(own, all, counts); });
+    };
+    EXPECT_EQ(gather(1, 4, {1, 2}),
+              "all_gather_v" + where + "4 elements out; the counts {1, 2} ask for their sum");
+    EXPECT_EQ(gather(3, 2, {1, 1}),
+              detail::cat("all_gather_v", where, "3 elements in; the counts {1, 1} ask group rank ",
+                          on.rank(), " for 1"));
+    constexpr auto most = std::numeric_limits<std::size_t>::max();
+    EXPECT_EQ(gather(1, 0, {most, 1}), detail::cat("all_gather_v", where, "0 elements out; the counts {",
+                                                   most, ", 1} ask for their sum"));
+
+    const auto exchange = [&](std::size_t in, const Counts& in_counts, std::size_t out,
+                              const Counts& out_counts) {
+        const auto given = std::vector<T>(in);
+        auto taken = std::vector<T>(out);
+        return text_of<UsageError>([&] { on.all_to_all_v(given, in_counts, taken, out_counts); });
+    };
+    EXPECT_EQ(exchange(2, {1, 1}, 5, {1, 1}),
+              "all_to_all_v" + where + "5 elements out; the counts {1, 1} ask for their sum");
+    EXPECT_EQ(exchange(5, {1, 1}, 2, {1, 1}),
+              "all_to_all_v" + where + "5 elements in; the counts {1, 1} ask for their sum");
+    EXPECT_EQ(exchange(2, {1, 1}, 4, {2, 2}),
+              detail::cat("all_to_all_v", where, "1 elements from group rank ", on.rank(),
+                          " to itself and 2 from itself; both must be equal"));
+}
+
+}  // namespace
+
+TEST(Check, CountsThatDoNotAddUpAreToldInElements) {
+    threads::run(2, [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        check<float>(on);
+        check<Three>(on);
+        on.barrier();
+    });
+}
+
+TEST(Check, OfManyCountsTheFirstAreTold) {
+    for (auto [ranks, told] : {std::pair{16, "{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}"},
+                               std::pair{17, "{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ...}"}})
+        threads::run(ranks, [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto counts = Counts(static_cast<std::size_t>(ranks), 1);
+            const auto in = 1.0F;
+            auto out = 0.0F;
+            EXPECT_EQ(text_of<UsageError>([&] { on.all_gather_v(in, out, counts); }),
+                      detail::cat("all_gather_v on 'dp' of mesh dp=", ranks,
+                                  " was given 1 elements out; the counts ", told, " ask for their sum"));
+            on.barrier();
+        });
+}
