@@ -213,7 +213,7 @@ class Build:
             if failure:
                 return failure
         if not executed:
-            return "survived", "no test executes it"
+            return "survived", "no test is seen to execute it"
         if attempt.same_code():
             return "equivalent", "the compiler makes the same of it"
         return "survived", "all that reach it pass"
@@ -283,7 +283,7 @@ class Attempt:
                                "GCOV_PREFIX": temporary}
                 if test.case or len(command) == 1:  # not where other processes would wait for one that ended
                     environment["GTEST_FAIL_FAST"] = "1"
-                most = 20 + 5 * sum(self.build_.seconds[each.name] for each in group)
+                most = 20 + 3 * sum(self.build_.seconds[each.name] for each in group)
                 code, output = run(command, test.folder, most, environment)
             if not test.passes(code, output):
                 failed = re.search(r"\[  FAILED  \] ([\w/.]+)", output)
