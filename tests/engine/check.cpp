@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts that do not add up are refused before anything moves, in elements of the caller's type.
+// Lengths and counts that do not fit are refused before anything moves, in elements of the caller's type.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -7,6 +7,7 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/threads.hpp>
 
+#include "engine/channel.hpp"
 #include "support/text_of.hpp"
 
 using namespace rankmesh;
@@ -60,6 +61,57 @@ TEST(Check, CountsThatDoNotAddUpAreToldInElements) {
         check<Three>(on);
         on.barrier();
     });
+}
+
+TEST(Check, LengthsAreWhatTheOperationAsksFor) {
+    constexpr auto ranks = 3;
+    const auto mesh = Mesh{{"dp", ranks}};
+    const auto label = detail::Label{.mesh = to_string(mesh),
+                                     .name = "",
+                                     .axes = "dp",
+                                     .member = "",
+                                     .ranks = {mesh.group(0, mesh.axes("dp"))}};
+    const auto line = detail::CommunicatorState{.world = nullptr,
+                                                .channel = nullptr,
+                                                .label = std::make_shared<const detail::Label>(label),
+                                                .timeout = detail::Duration::max(),
+                                                .rank = 1,
+                                                .size = ranks};
+    using Op = detail::Operation;
+    // What is asked of the lengths of both, and whether it is asked of the root alone.
+    struct Rule {
+        Op operation;
+        bool of_the_root;
+        bool (*holds)(std::size_t in, std::size_t out);
+    };
+    const auto equal = [](std::size_t in, std::size_t out) { return in == out; };
+    const auto gathers = [](std::size_t in, std::size_t out) { return out == in * ranks; };
+    const auto scatters = [](std::size_t in, std::size_t out) { return in == out * ranks; };
+    const auto parts = [](std::size_t in, std::size_t out) { return in == out && in % ranks == 0; };
+    const int in[16] = {};
+    int out[16] = {};
+    for (const auto& rule :
+         {Rule{Op::all_reduce, false, equal}, Rule{Op::reduce, true, equal}, Rule{Op::scan, false, equal},
+          Rule{Op::shift, false, equal}, Rule{Op::gather, true, gathers},
+          Rule{Op::all_gather, false, gathers}, Rule{Op::scatter, true, scatters},
+          Rule{Op::reduce_scatter, false, scatters}, Rule{Op::all_to_all, false, parts}})
+        for (std::size_t i = 0; i < 16; ++i)
+            for (std::size_t o = 0; o < 16; ++o)
+                for (auto root : {0, 1}) {
+                    const auto call = detail::Call{.operation = rule.operation,
+                                                   .argument = root,
+                                                   .in = in,
+                                                   .out = out,
+                                                   .in_count = i,
+                                                   .out_count = o};
+                    const auto text = text_of<UsageError>([&] { detail::check(call, line); });
+                    const auto fits = (rule.of_the_root && root != line.rank) || rule.holds(i, o);
+                    EXPECT_EQ(text.empty(), fits) << to_string(call) << ": " << i << ", " << o;
+                    const auto told =
+                        detail::cat(to_string(rule.operation), " on 'dp' of mesh dp=3 (3 ranks) was given ",
+                                    i, " elements in and ", o, " out; ");
+                    EXPECT_TRUE(fits || text.starts_with(told)) << text;
+                }
 }
 
 TEST(Check, OfManyCountsTheFirstAreTold) {
