@@ -144,6 +144,28 @@ TEST(LlamaFactory, SizesThatDoNotFitAreRefusedAndAFailedConstructionCanBeRetried
     EXPECT_EQ(made.strategy().cp_size, 2);
 }
 
+TEST(LlamaFactory, TheEnvironmentIsWholeNumbersOrTheirDefaults) {
+    const auto names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+    for (const auto* name : names) unsetenv(name);
+    const auto unset = Environment::from_environment();
+    EXPECT_EQ(unset.rank, std::nullopt);
+    EXPECT_EQ(std::tuple(unset.world_size, unset.local_rank, unset.local_world_size), std::tuple(1, 0, 1));
+    auto value = 2;
+    for (const auto* name : names) setenv(name, std::to_string(value++).c_str(), 1);
+    const auto set = Environment::from_environment();
+    EXPECT_EQ(std::tuple(set.rank.value(), set.world_size, set.local_rank, set.local_world_size),
+              std::tuple(2, 3, 4, 5));
+    for (const auto* name : names) {
+        for (const auto* text : {"", "two", "2x", " 2", "99999999999"}) {
+            setenv(name, text, 1);
+            EXPECT_EQ(laws::text_of<dialect::Error>([] { Environment::from_environment(); }),
+                      detail::cat(name, "='", text, "' is no whole number"));
+        }
+        setenv(name, "1", 1);
+    }
+    for (const auto* name : names) unsetenv(name);
+}
+
 TEST(LlamaFactory, ADestroyedInterfaceSaysSo) {
     threads::run(2, [](World& world) {
         auto me = world.join(plan({}, 2));
