@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <thread>
 
 #include <rankmesh/engine/threads.hpp>
 
 #include "steps.hpp"
+#include "support/text_of.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
@@ -255,6 +257,30 @@ TEST(Threads, TwoThreadsOnOneCommunicatorAreRefusedAndOnTwoAreNot) {
             UsageError);
         other.barrier();
         waiting.join();
+    });
+}
+
+TEST(Threads, ABatchThatAnotherThreadCollectsIsInUse) {
+    threads::run(1, [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto expect_refused = [&] {
+            EXPECT_EQ(text_of<UsageError>([&] { on.barrier(); }),
+                      "two threads use 'dp' of mesh dp=1 at once; one thread at a time may, declare another "
+                      "channel with .separate(\"name\") to overlap");
+        };
+        on.batch([&] { std::thread(expect_refused).join(); });
+        auto collects = std::promise<void>();
+        auto tried = std::promise<void>();
+        auto other = std::thread([&] {
+            on.batch([&] {
+                collects.set_value();
+                tried.get_future().wait();
+            });
+        });
+        collects.get_future().wait();
+        expect_refused();
+        tried.set_value();
+        other.join();
     });
 }
 
