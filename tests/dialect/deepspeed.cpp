@@ -242,6 +242,13 @@ TEST(DeepSpeed, EveryGroupOfTheGridIsLive) {
     });
 }
 
+TEST(DeepSpeed, GroupsOfNothingSaidAreThoseOfOneRank) {
+    threads::run(1, [](World& world) {
+        const auto me = world.join(plan(GroupSizes()));
+        EXPECT_EQ(me.channel_count(), 0) << "a group of one costs nothing";
+    });
+}
+
 TEST(DeepSpeed, ExpertGroupsPartitionTheWorldAndMeetInOneRankOrNone) {
     for (int world : {1, 4, 6, 12, 16, 24, 30})
         for (const auto& groups : all_expert_groups(world)) {

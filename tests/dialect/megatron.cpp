@@ -273,6 +273,52 @@ TEST(Megatron, WhatIsSetWinsUntilItIsTakenBackAndRipplesIntoNeighbours) {
     EXPECT_EQ(mpu.get_expert_tensor_parallel_rank(), 3) << "without a group, that of tensor parallelism";
 }
 
+TEST(Megatron, WhatIsSetIsAnsweredAndNothingElse) {
+    using Number = std::optional<int>;
+    struct Pair {
+        void (*set)(State&, Number);
+        Number (*get)(const State&);
+    };
+    const auto pairs = std::vector<Pair>{
+        {[](State& mpu, Number n) { mpu.set_tensor_model_parallel_rank(n); },
+         [](const State& mpu) -> Number { return mpu.get_tensor_model_parallel_rank(); }},
+        {[](State& mpu, Number n) { mpu.set_tensor_model_parallel_world_size(n); },
+         [](const State& mpu) -> Number { return mpu.get_tensor_model_parallel_world_size(); }},
+        {[](State& mpu, Number n) { mpu.set_pipeline_model_parallel_rank(n); },
+         [](const State& mpu) -> Number { return mpu.get_pipeline_model_parallel_rank(); }},
+        {[](State& mpu, Number n) { mpu.set_pipeline_model_parallel_world_size(n); },
+         [](const State& mpu) -> Number { return mpu.get_pipeline_model_parallel_world_size(); }},
+        {[](State& mpu, Number n) { mpu.set_data_parallel_rank(n); },
+         [](const State& mpu) -> Number { return mpu.get_data_parallel_rank(); }},
+        {[](State& mpu, Number n) { mpu.set_expert_model_parallel_rank(n); },
+         [](const State& mpu) -> Number { return mpu.get_expert_model_parallel_rank(); }},
+        {[](State& mpu, Number n) { mpu.set_expert_model_parallel_world_size(n); },
+         [](const State& mpu) -> Number { return mpu.get_expert_model_parallel_world_size(); }},
+        {[](State& mpu, Number n) { mpu.set_expert_tensor_parallel_rank(n); },
+         [](const State& mpu) -> Number { return mpu.get_expert_tensor_parallel_rank(); }},
+        {[](State& mpu, Number n) { mpu.set_expert_tensor_parallel_world_size(n); },
+         [](const State& mpu) -> Number { return mpu.get_expert_tensor_parallel_world_size(); }},
+        {[](State& mpu, Number n) { mpu.set_virtual_pipeline_model_parallel_rank(n); },
+         [](const State& mpu) { return mpu.get_virtual_pipeline_model_parallel_rank(); }},
+        {[](State& mpu, Number n) { mpu.set_virtual_pipeline_model_parallel_world_size(n); },
+         [](const State& mpu) { return mpu.get_virtual_pipeline_model_parallel_world_size(); }}};
+    auto mpu = State({.tensor_model_parallel_size = 2, .pipeline_model_parallel_size = 2}, 5, 8);
+    const auto answers = [&] {
+        auto all = std::vector<Number>{};
+        for (const auto& pair : pairs) all.push_back(pair.get(mpu));
+        return all;
+    };
+    const auto before = answers();
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+        auto expected = before;
+        expected[i] = 77;
+        pairs[i].set(mpu, 77);
+        EXPECT_EQ(answers(), expected) << i;
+        pairs[i].set(mpu, {});
+        EXPECT_EQ(answers(), before) << i;
+    }
+}
+
 TEST(Megatron, NothingChangesWhereInitialisationFails) {
     auto mpu = State(0, 8);
     EXPECT_THROW(mpu.initialize_model_parallel({.virtual_pipeline_model_parallel_size = 2}), dialect::Error);
