@@ -61,6 +61,15 @@ TEST(MeshSpec, MadeOfAMeshIsThatMeshInEveryWorld) {
     }
 }
 
+TEST(MeshSpec, NothingFollowsTheOffsetHoweverManyAxesThereAre) {
+    auto text = std::string{};
+    for (int axes = 1; axes <= max_axes; ++axes) {
+        text += detail::cat(" a", axes, "=1");
+        EXPECT_EQ(MeshSpec::parse(text + " @2").resolve().offset(), 2) << text;
+        EXPECT_THROW(MeshSpec::parse(text + " @2 b=1"), UsageError) << text;
+    }
+}
+
 TEST(MeshSpec, PrintsTheRestAsAStar) {
     auto out = std::ostringstream{};
     out << MeshSpec{{"pp", 2}, {"dp", rest}, {"tp", 1}};

@@ -12,6 +12,13 @@ static_assert(is_name_character('a') && is_name_character('-') && is_name_charac
 static_assert(!is_name_character('=') && !is_name_character(' ') && !is_name_character('\0'));
 static_assert(checked_name("data_parallel-1.x") == "data_parallel-1.x");
 
+// A list that is full is searched to its end and no further.
+static_assert([] {
+    auto names = Names();
+    for (char name = 'a'; names.size() < max_axes; ++name) names.push_back({&name, 1});
+    return names.find("none") == -1 && names.find("a") == 0;
+}());
+
 TEST(Names, KeepTheirOrderAndAreFoundAgain) {
     auto names = Names{};
     for (int i = 0; i < max_axes; ++i) names.push_back(detail::cat("axis-", i));

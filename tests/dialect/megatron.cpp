@@ -475,6 +475,18 @@ TEST(MegatronGrid, WhatMakesNoSenseIsAnErrorAndChangesNothing) {
         }),
         "Shared dim 'dp' has different membership across views: base enumeration [[0, 4], [1, 5], [2, 6], "
         "[3, 7]] != view 'expert' enumeration [[0, 2, 4, 6], [1, 3, 5, 7]]");
+    EXPECT_EQ(said([&] {
+                  grid.register_view("expert", {4, 2}, {"ep", "dp"}, {"ep"});
+              }),
+              "Shared dim 'ep' of view 'expert' is not in the base view ['tp', 'cp', 'dp']");
+    EXPECT_EQ(said([&] {
+                  grid.register_view("expert", {4, 2}, {"ep", "dp"}, {"cp"});
+              }),
+              "Shared dim 'cp' of view 'expert' is not in the view's dim_names ['ep', 'dp']");
+    EXPECT_EQ(said([&] {
+                  grid.register_view("expert", {4, 2}, {"ep", "dp"}, {"dp", "dp"});
+              }),
+              "View 'expert' has duplicate shared_dims: ['dp', 'dp']");
     EXPECT_EQ(grid.views(), std::vector<std::string>{"base"});
     grid.register_view("expert", {4, 2}, {"ep", "dp"}, {"dp"});
     EXPECT_EQ(said([&] { grid.get_rank_enum("tp", "expert"); }),
