@@ -70,7 +70,9 @@ class Build:
         """Configures, builds, and learns what is made of what and which functions each test executes."""
         cmake = ["cmake", "-S", self.root, "-B", self.base, *CONFIGURATION]
         subprocess.run(cmake, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["ninja", "-C", self.base, f"-j{self.jobs}", *self.only], check=True)
+        with tempfile.TemporaryDirectory() as counts:  # of the programs that are asked for their tests
+            ninja = ["ninja", "-C", self.base, f"-j{self.jobs}", *self.only]
+            subprocess.run(ninja, check=True, env={**os.environ, "GCOV_PREFIX": counts})
         self.read_graph()
         self.read_tests()
         self.read_functions()
@@ -169,22 +171,25 @@ class Build:
             list(pool.map(trace, missing))
         save()
         functions_of = list(table)
-        self.seconds, self.reaching = {}, defaultdict(list)
+        self.seconds, self.reaching, self.failing = {}, defaultdict(list), set()
         for test in self.tests:
             told = kept["tests"][test.name]
             self.seconds[test.name] = told["seconds"]
-            for index in told["reached"] if told["passed"] else []:
+            if not told["passed"]:
+                self.failing.add(test.name)
+                continue
+            for index in told["reached"]:
                 self.reaching[functions_of[index]].append(test)
 
     def tests_of(self, file, line):
-        """The tests that execute the function that a line is part of, and True; else those that execute any of the
-        file, and False: nobody executes the line, or only the compiler does."""
-        around = {name for name, places in self.lines[file].items() if any(a <= line <= b for a, b in places)}
-        for names in (around, self.lines[file]):
-            found = {test.name: test for name in names for test in self.reaching[file, name]}
-            if found:
-                return list(found.values()), names is around
-        return [], False
+        """The tests that execute the function that a line is part of, and True. Else all of the programs that execute
+        any of the file, and False: only the compiler executes the line, or a process that did not end by itself."""
+        around = [name for name, places in self.lines[file].items() if any(a <= line <= b for a, b in places)]
+        found = {test.name: test for name in around for test in self.reaching[file, name]}
+        if found:
+            return list(found.values()), True
+        programs = {test.program for name in self.lines[file] for test in self.reaching[file, name]}
+        return [test for test in self.tests if test.program in programs and test.name not in self.failing], False
 
     def stale(self, output, file):
         """What of a program and its libraries a file is compiled into."""
@@ -206,12 +211,15 @@ class Build:
                 for each in tests}
         attempt = Attempt(self, mutant, worker)
         for index, program in enumerate(sorted(tests, key=cost.get)):
-            if index > 0 and time.monotonic() - begin > seconds:
-                return "survived", f"{index} of {len(tests)} test programs, then time was up"
             left = seconds - (time.monotonic() - begin)
+            if index > 0 and left < 0:
+                attempt.left_out += len(tests[program])
+                continue
             failure = attempt.build(program) or attempt.test(program, tests[program], left)
             if failure:
                 return failure
+        if attempt.left_out:
+            return "survived", f"time was up with {attempt.left_out} of {len(reaching)} tests to go"
         if not executed:
             return "survived", "no test is seen to execute it"
         if attempt.same_code():
@@ -224,6 +232,7 @@ class Attempt:
 
     def __init__(self, build, mutant, folder):
         self.build_, self.mutant, self.folder, self.made = build, mutant, folder, {}
+        self.left_out = 0  # tests that time did not suffice for
         shutil.rmtree(folder, ignore_errors=True)
         self.source = folder / mutant.file
         self.source.parent.mkdir(parents=True)
@@ -270,8 +279,9 @@ class Attempt:
             runs[str(test.environment) if test.case else test.name].append(test)
         begin = time.monotonic()
         for group in sorted(runs.values(), key=lambda each: sum(self.build_.seconds[test.name] for test in each)):
-            if group is not next(iter(runs.values())) and time.monotonic() - begin > seconds:
-                break
+            if time.monotonic() - begin > max(seconds, 0):
+                self.left_out += len(group)
+                continue
             test, path = group[0], str(self.build_.base / program)
             command = [each.replace(path, str(self.made.get(program, path))) for each in test.command]
             if test.case:
