@@ -280,7 +280,7 @@ public:
         auto on_host = for_object("recv_object", from);
         auto length = std::uint64_t{0};
         on_host.start_recv(length, from).wait();
-        if (object.size() != length) object.resize(static_cast<std::size_t>(length));
+        if (object.size() != length) object.resize(length);
         on_host.start_recv(object, from).wait();
     }
 
