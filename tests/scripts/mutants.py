@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/mutants picks mutants, keeps what became of them and lists survivors. Nothing is compiled here: a fake build judges."""
+"""scripts/mutants picks mutants, keeps what became of them and lists survivors. Nothing is compiled: a fake build judges."""
 import sys
 
 sys.dont_write_bytecode = True
@@ -16,7 +16,8 @@ from mutation import build, functions  # scripts/mutants made them importable
 
 def digits(folder):
     """A fake mutator: each line's first 1 becomes 2, and then 3."""
-    return lambda lines: [(number, line.replace("1", new, 1)) for number, line in enumerate(lines, 1) if "1" in line for new in "23"]
+    return lambda lines: [(number, line.replace("1", new, 1))
+                          for number, line in enumerate(lines, 1) if "1" in line for new in "23"]
 
 
 class FakeBuild:
@@ -146,7 +147,8 @@ class Mutants(unittest.TestCase):
 
     def test_what_can_not_be_cpp_is_not_tried(self):
         lines = ["for (;;) {\n", "    std::vector<int> a;\n", "    if (a < b) f(u64);\n", "}\n", "int* c = a * 2;\n"]
-        for line, now, may in [(2, "    std::vector>int> a;\n", False), (3, "    if (a > b) f(u64);\n", True),
+        for line, now, may in [(2, "    std::vector<=int> a;\n", False), (3, "    if (a <= b) f(u64);\n", True),
+                               (5, "int* c = a *% 2;\n", False), (2, "    std::vector>int> a;\n", False), (3, "    if (a > b) f(u64);\n", True),
                                (3, "    if (a < b) f(u65);\n", False), (5, "int+ c = a * 2;\n", False),
                                (5, "int* c = a + 2;\n", True), (5, "int* c = a * 3;\n", True),
                                (3, lines[2] + "    break;\n", True), (5, lines[4] + "break;\n", False)]:
