@@ -41,8 +41,9 @@ TEST(Arithmetic, TwoAreCombinedAlsoInThePlaceOfEither) {
                         EXPECT_EQ(at(place)[i], operations::reduced<T>({0, 1}, i, reduction)) << i;
                     for (auto rank : {0, 1, 2})
                         for (std::size_t i = 0; i < Elements<T>::count; ++i)
-                            if (rank != place || i + 1 == Elements<T>::count)
+                            if (rank != place || i + 1 == Elements<T>::count) {
                                 EXPECT_EQ(at(rank)[i], operations::payload<T>(reduction, rank, i));
+                            }
                 }
             }
         });

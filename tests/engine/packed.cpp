@@ -89,15 +89,18 @@ void check(Operation operation, unsigned seed) {
         const auto own = carried(call, bytes);
         for (auto i : own) ++times[i];
         EXPECT_EQ(call.out_count, call.in_count * parts);
-        if (own.size() > 1)
+        if (own.size() > 1) {
             EXPECT_LE(call.in_bytes() * parts, limit) << "a bucket is no longer than was asked";
+        }
         if (bytes[own.front()] * parts < limit) {
             const auto reduced = operation == Operation::all_reduce;
             full[reduced ? pieces[own.front()].dtype : DType::byte].emplace_back(own.front(),
                                                                                  call.in_bytes());
         }
         for (auto i : own)
-            if (operation == Operation::all_reduce) EXPECT_EQ(call.dtype, pieces[i].dtype);
+            if (operation == Operation::all_reduce) {
+                EXPECT_EQ(call.dtype, pieces[i].dtype);
+            }
     }
     EXPECT_EQ(times.size(), bytes.size());
     for (const auto& [i, count] : times) EXPECT_EQ(count, 1) << "buffer " << i << " travels once";
