@@ -6,7 +6,7 @@ set(ours "^_Z(T[ISV])?N[KRO]*8rankmesh")
 set(detail "${ours}6detail")
 set(standard "^_Z(T[ISV]|GV|Z)?N?K?(S[tabsiod]|9__gnu_cxx|P?F)")
 set(c_interface "^rankmesh_[a-z]")
-set(behind_the_headers "^_ZN[KRO]*8rankmesh4view4Line")  # of src/view/canvas.hpp
+set(behind_the_headers "^_ZN[KRO]*8rankmesh(4view4Line|1c)")  # of src/view/canvas.hpp, and of src/c behind the header for C
 
 # defined(symbols types file option...): what a file defines, of some of nm's types.
 function(defined symbols types file)

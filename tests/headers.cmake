@@ -3,7 +3,7 @@ set(gnu_warnings -Wall -Wextra -Wpedantic -Wshadow -Wuseless-cast -Wconversion -
                  -Wdouble-promotion -Wcast-qual -Wcast-align -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi -Wundef
                  -Wredundant-decls -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wnull-dereference -Wformat=2
                  -Wzero-as-null-pointer-constant -Wswitch-enum)
-set(clang_warnings -Weverything -Wno-c++98-compat -Wno-c++98-compat-pedantic -Wno-padded -Wno-float-equal
+set(clang_warnings -Weverything -Wno-c++98-compat -Wno-c++98-compat-pedantic -Wno-c++20-compat -Wno-padded -Wno-float-equal
                    -Wno-unsafe-buffer-usage -Wno-weak-vtables)
 
 # rankmesh_header_tests(name library header...): two programs. One is built of a file for each header that includes

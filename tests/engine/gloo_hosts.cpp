@@ -157,7 +157,7 @@ TEST_F(GlooHosts, ALinkThatIsCutBeforeAJoinEndsItAtTheTimeoutWithTheRanksBehindI
     for (std::size_t rank = 0; rank < 4; ++rank) {
         expect_says(outcome, rank, ", join: Timeout " + others(rank) + " after ");
         expect_says(outcome, rank,
-                    "passed in join, connecting 'dp' of mesh dp=4 on rank " + std::to_string(rank) +
+                    "expired in join, connecting 'dp' of mesh dp=4 on rank " + std::to_string(rank) +
                         ": arrived " + others((rank + 2) % 4) + ", missing ");
         expect_took(outcome, rank, "join", 3000, 4000);
     }

@@ -121,8 +121,8 @@ TEST(NcclFailures, InCheckedModeTheCallItselfThrowsWhoIsMissing) {
             EXPECT_EQ(
                 text_of<Timeout>([&] { on.within(100ms).all_reduce(*x); }),
                 "the timeout of 100 ms expired on rank 0 in all_reduce of 1 f32 by sum, call number 1 on "
-                "'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of mesh dp=2 can "
-                "not be used any more");
+                "'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of mesh dp=2 "
+                "cannot be used any more");
         }
         on.host().barrier();
     };

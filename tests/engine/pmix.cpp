@@ -74,8 +74,7 @@ TEST(Pmix, ARankThatIsKilledBeforeAJoinIsNamedInIt) {
 TEST(Pmix, ARankThatThrowsBeforeAJoinIsLostInIt) {
     expect_says(job(common + "throw-before-join"), {0, 2, 3},
                 "rank #, join: PeerLost \\{1\\} after [0-9]+ ms: rank 1 of 4 left its world by an exception; "
-                "join can "
-                "not be completed on rank #");
+                "join cannot be completed on rank #");
 }
 
 TEST(Pmix, ARankThatNeverJoinsIsNamedAtTheTimeout) {

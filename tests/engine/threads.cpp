@@ -91,7 +91,7 @@ TEST(Threads, ARankThatNeverJoinsIsNamed) {
         },
         soon);
     EXPECT_EQ(error.missing, std::vector<int>{1});
-    EXPECT_NE(std::string(error.what()).find("passed in join"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("expired in join"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("; in mesh dp=3 that is 1 [dp=1]"), std::string::npos)
         << error.what();
 }

@@ -36,7 +36,8 @@ constexpr std::string_view first_character(std::string_view text) {
     return text.substr(0, size == 0 ? 1 : size);
 }
 
-/// The text with `\x1b` for a control byte and for a byte that is not UTF-8; those in `kept` stay.
+/// The text with a hexadecimal escape for each control byte and each byte that is not UTF-8; those in `kept`
+/// stay.
 ///
 ///     detail::escaped("a\n\xff") == "a\\n\\xff"
 inline std::string escaped(std::string_view text, std::string_view kept = {}) {

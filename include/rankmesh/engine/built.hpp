@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
+
 namespace rankmesh {
 
 /// An engine of this build, or a store that Gloo's processes can meet by.
@@ -17,6 +19,6 @@ struct BuiltEngine {
 ///     auto names = std::vector<std::string>{};
 ///     for (const auto& engine : built_engines()) names.push_back(engine.name);
 ///     EXPECT_EQ(names.front(), "threads");
-std::vector<BuiltEngine> built_engines();
+RANKMESH_EXPORT std::vector<BuiltEngine> built_engines();
 
 }  // namespace rankmesh
