@@ -85,7 +85,7 @@ int run(const Arguments& arguments, Output& output) {
     auto variables = Variables{};
     variables.reserve("RANKMESH_ENGINE", "the choice of an engine");
     variables.reserve("RANKMESH_WORLD_SIZE", "the size of the world");
-    variables.reserve("RANKMESH_STORE", "where the processes meet");
+    variables.reserve("RANKMESH_STORE", "the store of the processes' rendezvous");
     variables.reserve("RANKMESH_JOB", "the id of the job");
     variables.reserve("RANKMESH_INTERFACE", "the network interface");
     for (const auto* name :

@@ -18,13 +18,13 @@ namespace {
 
 constexpr auto yes = 0;
 constexpr auto no = 1;
-constexpr auto misuse = 2;
+constexpr auto usage_error = 2;
 
 /// `Usage: rankmesh rank MESH R [OPTIONS]`: every argument without dashes is needed.
 class Help : public CLI::Formatter {
 public:
     std::string make_usage(const CLI::App* app, std::string name) const override {
-        auto usage = app->get_parent() ? "Usage: " + name : "Usage: rankmesh VERB";
+        auto usage = app->get_parent() ? "Usage: " + name : "Usage: rankmesh SUBCOMMAND";
         for (const auto* option : app->get_options())
             if (option->get_positional()) usage += " " + option->get_name(true);
         return usage + (app->get_parent() ? " [OPTIONS]\n" : " ...\n");
@@ -140,7 +140,7 @@ int run(int argc, char** argv, Output& output) {
         "  rankmesh convert --from picotron --to olmo tp_size=2 dp_size=4\n"
         "  eval \"$(rankmesh env 'pp=4 dp=8 tp=8' --rank 67)\"\n"
         "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n\n"
-        "A mesh lists its axes outermost first; rankmesh VERB --help says more of a subcommand.");
+        "A mesh lists its axes outermost first; rankmesh SUBCOMMAND --help says more of a subcommand.");
 
     auto known = std::vector<Known>{};
     for (auto& subcommand : subcommands()) {
@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
         return cli::yes;
     } catch (const UsageError& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';
-        return cli::misuse;
+        return cli::usage_error;
     } catch (const std::exception& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';
         return cli::no;

@@ -245,7 +245,7 @@ WorldOptions options_of(const Arguments& arguments) {
             .timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(arguments.timeout * 1e9))};
 }
 
-/// One process of a job: all ranks hear of a misuse alike, so one says it, and all end as if nothing had
+/// One process of a job: all ranks hear of a usage error alike, so one says it, and all end as if nothing had
 /// begun.
 int run_launched(const Arguments& arguments, Output& output) {
     auto world = World::from_environment(options_of(arguments));

@@ -40,10 +40,10 @@ Json names_of(const view::Scene& scene, const std::vector<int>& axes) {
 
 Json json_of(const view::Scene& scene) {
     auto out = Json{{"mesh", scene.mesh}, {"size", scene.size}, {"focus", scene.focus}};
-    for (const auto& note : scene.axes)
-        out["axes"].push_back({{"name", note.name},
-                               {"size", note.size},
-                               {"stride", note.stride.empty() ? Json() : Json(note.stride)}});
+    for (const auto& entry : scene.axes)
+        out["axes"].push_back({{"name", entry.name},
+                               {"size", entry.size},
+                               {"stride", entry.stride.empty() ? Json() : Json(entry.stride)}});
     out["on"] = scene.cluster ? Json(to_string(*scene.cluster)) : Json();
     out["boxed"] = scene.boxed.empty() ? Json() : Json(scene.boxed);
     out["boxes"] = Json::object();

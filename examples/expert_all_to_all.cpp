@@ -22,18 +22,19 @@ int main(int argc, char** argv) {
     auto sent = std::vector<std::size_t>(static_cast<std::size_t>(ep.size())), received = sent;
     for (const auto& token : tokens) ++sent[static_cast<std::size_t>(token.expert)];
     ep.all_to_all(sent, received);
-    auto guests = std::vector<Token>(std::reduce(received.begin(), received.end()));
-    ep.all_to_all_v(tokens, sent, guests, received);
+    auto routed = std::vector<Token>(std::reduce(received.begin(), received.end()));
+    ep.all_to_all_v(tokens, sent, routed, received);
 
-    for (auto& guest : guests) guest.value += 1000 * ep.rank();  // the expert's work
+    for (auto& token : routed) token.value += 1000 * ep.rank();  // the expert's work
 
-    ep.all_to_all_v(guests, received, tokens, sent);
+    ep.all_to_all_v(routed, received, tokens, sent);
     std::ranges::sort(tokens, {}, &Token::index);
     auto right = true;
     for (int i = 0; const auto& token : tokens) {
         right = right && token.index == i && token.value == i + 1000 * (i * i % ep.size());
         ++i;
     }
-    if (!right || ep.rank() == 0) std::puts(right ? "every token met its expert" : "a token is wrong");
+    if (!right || ep.rank() == 0)
+        std::puts(right ? "every token came back from its expert" : "a token is wrong");
     return right ? 0 : 1;
 }

@@ -86,7 +86,7 @@ void round_trip_mpi(benchmark::State& state) {
 BENCHMARK(round_trip_mpi)->Name("round_trip/MPI_Cart");
 #endif
 
-/// Room for all groups of all axes, every page touched.
+/// Memory for all groups of all axes, every page touched.
 std::vector<int> room_for_groups(const Mesh& mesh) {
     return std::vector<int>(
         static_cast<std::size_t>(mesh.axis_count()) * static_cast<std::size_t>(mesh.size()), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the benchmarks of engines take times: where ranks meet, the time of the slowest.
+// How the benchmarks of engines take times: between two barriers, the time of the slowest rank.
 #pragma once
 
 #include <mpi.h>

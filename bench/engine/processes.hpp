@@ -17,7 +17,7 @@
 
 namespace rankmesh::bench {
 
-/// Runs `program` as that many processes that meet in a folder of their own; 0 if all ended well.
+/// Runs `program` as that many processes with a store in a folder of their own; 0 if all ended well.
 inline int run_processes(char* const* arguments, int size) {
     auto folder = (std::filesystem::temp_directory_path() / "rankmesh-bench-XXXXXX").string();
     if (!mkdtemp(folder.data())) return 1;

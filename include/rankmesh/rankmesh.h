@@ -196,7 +196,7 @@ typedef struct rankmesh_world_options {
 } rankmesh_world_options;
 
 /// The world that this process was started in: MPI under mpirun, Gloo where the launcher or RANKMESH_STORE
-/// says how the processes meet, alone without a launcher. `options` may be NULL.
+/// says how the processes find each other, alone without a launcher. `options` may be NULL.
 RANKMESH_C_API rankmesh_error rankmesh_world_from_environment(const rankmesh_world_options* options,
                                                               rankmesh_world** world);
 /// Runs `program` as `size` ranks of one world, each a thread of this process, and returns when all have

@@ -47,7 +47,7 @@ void check_not_self(const detail::Call& call, const detail::CommunicatorState& s
     throw_self(call, state);
 }
 
-/// Makes each send to oneself in a batch one with the recv that it meets.
+/// Makes each send to oneself in a batch one with the recv that it matches.
 void join_with_self(std::vector<detail::Call>& calls, const detail::CommunicatorState& state) {
     const auto is_self = [&](const detail::Call& call) {
         return call.operation != Op::send_recv && call.argument == state.rank;
@@ -61,7 +61,7 @@ void join_with_self(std::vector<detail::Call>& calls, const detail::Communicator
     if (sends.size() != receives.size())
         throw UsageError(cat("a batch on ", state.label->text(), " has ", sends.size(),
                              " sends to group rank ", state.rank, " itself and ", receives.size(),
-                             " recvs from it; they must meet"));
+                             " recvs from it; they must match"));
     for (std::size_t i = 0; i < sends.size(); ++i) {
         auto call = sends[i];
         if (call.dtype != receives[i].dtype || call.in_count != receives[i].out_count)

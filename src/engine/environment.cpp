@@ -17,13 +17,13 @@ namespace {
 /// True if this process was started as MPI programs are.
 bool started_by_mpi_launcher() { return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE"); }
 
-/// True if a launcher has started this process, and it is known where the processes meet.
-bool can_meet_by_gloo() { return gloo::is_built() && detail::has_rendezvous() && announced_size(); }
+/// True if a launcher has started this process, and a rendezvous is known.
+bool can_use_gloo() { return gloo::is_built() && detail::has_rendezvous() && announced_size(); }
 
 /// The engine for a process that does not name one.
 std::string chosen() {
     if (mpi::is_built() && started_by_mpi_launcher()) return "mpi";
-    return can_meet_by_gloo() ? "gloo" : "threads";
+    return can_use_gloo() ? "gloo" : "threads";
 }
 
 }  // namespace

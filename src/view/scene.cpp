@@ -104,7 +104,7 @@ int wrap_of(int size, int room, int unit) {
     return 1;
 }
 
-Plan plan_of(const Mesh& mesh, const Room& room, int unit) {
+Plan plan_of(const Mesh& mesh, const Limits& limits, int unit) {
     auto axes = std::vector<int>{};  // those of more than one position
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.size(AxisId{a}) > 1) axes.push_back(a);
@@ -120,7 +120,7 @@ Plan plan_of(const Mesh& mesh, const Room& room, int unit) {
         const auto next = size(first - 1);
         const auto is_first = first == axes.size();
         if (!is_first && rows <= 2 * std::int64_t{columns}) break;
-        const auto fits = next <= room.columns / columns;
+        const auto fits = next <= limits.columns / columns;
         if (fits && (is_first || first > 1)) {
             columns *= next;
             rows /= next;
@@ -128,10 +128,11 @@ Plan plan_of(const Mesh& mesh, const Room& room, int unit) {
             continue;
         }
         // The next axis as both, if that shows all of a picture that is too tall or too wide.
-        if (!is_first && rows <= room.tall_rows) break;
-        const auto width = wrap_of(next, room.columns / columns, unit % columns == 0 ? unit / columns : 0);
+        if (!is_first && rows <= limits.tall_rows) break;
+        const auto width = wrap_of(next, limits.columns / columns, unit % columns == 0 ? unit / columns : 0);
         chunks = (next - 1) / width + 1;
-        if (axes.size() == 1 || (width > 1 && std::int64_t{rows / next} * chunks <= room.rows)) wrap = width;
+        if (axes.size() == 1 || (width > 1 && std::int64_t{rows / next} * chunks <= limits.rows))
+            wrap = width;
         break;
     }
     if (first == axes.size() && first > 0 && wrap == 0) --first;
@@ -149,8 +150,8 @@ Plan plan_of(const Mesh& mesh, const Room& room, int unit) {
             plan.columns.push_back(all(is_wrapped ? wrap : size(i)));
         }
     }
-    if (product(plan.columns) > room.columns) shrink_to(plan.columns, std::max(1, room.columns - 1));
-    if (product(plan.rows) > room.rows) shrink_to(plan.rows, room.folded_rows);
+    if (product(plan.columns) > limits.columns) shrink_to(plan.columns, std::max(1, limits.columns - 1));
+    if (product(plan.rows) > limits.rows) shrink_to(plan.rows, limits.folded_rows);
     return plan;
 }
 
@@ -174,26 +175,26 @@ std::string label_of(const Cluster& cluster, int boxed, int unit) {
 }
 
 template <class Topology>
-Note note_of(const Topology& topology, AxisId axis, int focus) {
+LegendEntry note_of(const Topology& topology, AxisId axis, int focus) {
     const auto& mesh = mesh_of(topology);
     const auto digits = mesh.layout(axis);
-    auto note = Note{.name = std::string(mesh.name(axis)),
-                     .size = mesh.size(axis),
-                     .stride = std::same_as<Topology, Placement> || digits.digit_count() == 0 ? ""
-                               : digits.digit_count() == 1 ? std::to_string(digits.digit(0).stride)
-                                                           : to_string(digits),
-                     .terms = {}};
+    auto entry = LegendEntry{.name = std::string(mesh.name(axis)),
+                             .size = mesh.size(axis),
+                             .stride = std::same_as<Topology, Placement> || digits.digit_count() == 0 ? ""
+                                       : digits.digit_count() == 1 ? std::to_string(digits.digit(0).stride)
+                                                                   : to_string(digits),
+                             .terms = {}};
     auto set = AxisSet{};
     set.insert(axis);
     for_each_term(topology.group(focus, set), run_in(topology, set), [&](const Term& term) {
-        note.terms.push_back(term);
-        return note.terms.size() < max_terms;
+        entry.terms.push_back(term);
+        return entry.terms.size() < max_terms;
     });
-    return note;
+    return entry;
 }
 
 template <class Topology>
-Scene draw_any(const Topology& topology, const Subject& subject, const Room& room) {
+Scene draw_any(const Topology& topology, const Subject& subject, const Limits& limits) {
     const auto& mesh = mesh_of(topology);
     const auto axis_count = static_cast<std::size_t>(mesh.axis_count());
     const auto origin = std::vector<int>(axis_count);
@@ -216,7 +217,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Room& roo
         }
     }
 
-    const auto plan = plan_of(mesh, room, unit);
+    const auto plan = plan_of(mesh, limits, unit);
     scene.row_axes = plan.row_axes;
     scene.column_axes = plan.column_axes;
     scene.wrapped = plan.wrap > 0;
@@ -281,11 +282,11 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Room& roo
 
 }  // namespace
 
-Scene draw(const Mesh& mesh, const Subject& subject, const Room& room) {
-    return draw_any(mesh, subject, room);
+Scene draw(const Mesh& mesh, const Subject& subject, const Limits& limits) {
+    return draw_any(mesh, subject, limits);
 }
-Scene draw(const Placement& placement, const Subject& subject, const Room& room) {
-    return draw_any(placement, subject, room);
+Scene draw(const Placement& placement, const Subject& subject, const Limits& limits) {
+    return draw_any(placement, subject, limits);
 }
 
 }  // namespace rankmesh::view

@@ -236,24 +236,24 @@ private:
     void paint_legend() {
         auto name_width = 0;
         auto size_width = 0;
-        for (const auto& note : scene_.axes) {
-            name_width = std::max(name_width, width_of(note.name));
-            size_width = std::max(size_width, width_of(std::to_string(note.size)));
+        for (const auto& entry : scene_.axes) {
+            name_width = std::max(name_width, width_of(entry.name));
+            size_width = std::max(size_width, width_of(std::to_string(entry.size)));
         }
         y_ += line_height;
         text(margin, y_, cat("groups of rank ", scene_.focus), " class=\"dim\"");
         for (std::size_t a = 0; a < scene_.axes.size(); ++a) {
-            const auto& note = scene_.axes[a];
+            const auto& entry = scene_.axes[a];
             y_ += line_height;
-            text(margin, y_, note.name, inked(static_cast<int>(a)));
-            text(margin + name_width + glyph, y_, std::to_string(note.size));
+            text(margin, y_, entry.name, inked(static_cast<int>(a)));
+            text(margin + name_width + glyph, y_, std::to_string(entry.size));
             auto terms = std::string("{");
-            auto left = static_cast<std::ptrdiff_t>(note.size);
-            for (std::size_t i = 0; i < note.terms.size(); ++i) {
-                append(terms, cat(i > 0 ? ", " : "", to_string(note.terms[i])));
-                left -= note.terms[i].count;
+            auto left = static_cast<std::ptrdiff_t>(entry.size);
+            for (std::size_t i = 0; i < entry.terms.size(); ++i) {
+                append(terms, cat(i > 0 ? ", " : "", to_string(entry.terms[i])));
+                left -= entry.terms[i].count;
             }
-            if (left > 0) append(terms, cat(note.terms.empty() ? "" : ", ", "… ", left, " more"));
+            if (left > 0) append(terms, cat(entry.terms.empty() ? "" : ", ", "… ", left, " more"));
             terms += '}';
             auto x = margin + name_width + size_width + 3 * glyph;
             word(x, terms, inked(static_cast<int>(a)));

@@ -322,14 +322,14 @@ private:
 };
 
 /// The group of the focus in at most `room` columns.
-std::u32string group_of(const Note& note, int room) {
+std::u32string group_of(const LegendEntry& entry, int room) {
     auto text = std::u32string{};
-    for (auto shown = note.terms.size() + 1; shown-- > 0;) {
-        auto left = static_cast<std::ptrdiff_t>(note.size);
+    for (auto shown = entry.terms.size() + 1; shown-- > 0;) {
+        auto left = static_cast<std::ptrdiff_t>(entry.size);
         text = U"{";
         for (std::size_t i = 0; i < shown; ++i) {
-            text += (i > 0 ? U", " : U"") + wide(to_string(note.terms[i]));
-            left -= note.terms[i].count;
+            text += (i > 0 ? U", " : U"") + wide(to_string(entry.terms[i]));
+            left -= entry.terms[i].count;
         }
         if (left > 0) text += (shown > 0 ? U", … " : U"… ") + wide(std::to_string(left)) + U" more";
         text += U"}";
@@ -370,17 +370,17 @@ void paint_legend(std::vector<Line>& lines, const Scene& scene, int width) {
     auto name_width = 4;
     auto size_width = 4;
     auto stride_width = 6;
-    for (const auto& note : scene.axes) {
-        name_width = std::max(name_width, static_cast<int>(note.name.size()));
-        size_width = std::max(size_width, length(number(note.size)));
-        stride_width = std::max(stride_width, static_cast<int>(note.stride.size()));
+    for (const auto& entry : scene.axes) {
+        name_width = std::max(name_width, static_cast<int>(entry.name.size()));
+        size_width = std::max(size_width, length(number(entry.size)));
+        stride_width = std::max(stride_width, static_cast<int>(entry.stride.size()));
     }
     const auto size_end = 1 + name_width + 2 + size_width;
     const auto stride_end = size_end + 2 + stride_width;
     const auto group_begin = stride_end + 2;
     const auto heading = U"group of rank " + number(scene.focus);
     auto longest = length(heading);
-    for (const auto& note : scene.axes) longest = std::max(longest, length(group_of(note, width - 5)));
+    for (const auto& entry : scene.axes) longest = std::max(longest, length(group_of(entry, width - 5)));
     const auto narrow = group_begin + longest > width;
 
     auto head = Line{}.to(1).put(U"axis", dim);
@@ -392,18 +392,18 @@ void paint_legend(std::vector<Line>& lines, const Scene& scene, int width) {
     }
     lines.push_back(head);
     for (std::size_t a = 0; a < scene.axes.size(); ++a) {
-        const auto& note = scene.axes[a];
-        const auto ink = note.size > 1 ? ink_of(scene, static_cast<int>(a)) : Ink{};
-        const auto stride = wide(note.stride.empty() ? "-" : note.stride);
+        const auto& entry = scene.axes[a];
+        const auto ink = entry.size > 1 ? ink_of(scene, static_cast<int>(a)) : Ink{};
+        const auto stride = wide(entry.stride.empty() ? "-" : entry.stride);
         if (narrow) {
-            flow(lines, {{wide(note.name) + U"=" + number(note.size), ink}, {stride}}, 1, width);
-            lines.push_back(Line{}.to(5).put(group_of(note, width - 5), ink));
+            flow(lines, {{wide(entry.name) + U"=" + number(entry.size), ink}, {stride}}, 1, width);
+            lines.push_back(Line{}.to(5).put(group_of(entry, width - 5), ink));
             continue;
         }
-        auto line = Line{}.to(1).put(wide(note.name), ink);
-        line.to(size_end - length(number(note.size))).put(number(note.size));
+        auto line = Line{}.to(1).put(wide(entry.name), ink);
+        line.to(size_end - length(number(entry.size))).put(number(entry.size));
         line.to(stride_end - length(stride)).put(stride);
-        lines.push_back(line.to(group_begin).put(group_of(note, width - group_begin), ink));
+        lines.push_back(line.to(group_begin).put(group_of(entry, width - group_begin), ink));
     }
     if (scene.boxed.empty()) return;
     const auto& inside = scene.cluster->levels().back();

@@ -130,7 +130,7 @@ TEST(Checked, EveryPairOfDifferentCallsIsHeardByAllMembersAndTheChannelGoesOn) {
                         ++number;
                         try {
                             mine.call(on);
-                            EXPECT_EQ(i, j) << all[i].text << " met " << all[j].text;
+                            EXPECT_EQ(i, j) << all[i].text << " matched " << all[j].text;
                         } catch (const Disagreement& error) {
                             const auto text = std::string(error.what());
                             EXPECT_NE(i, j) << text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `conformance_gloo N` starts N processes of itself, which meet in a fresh folder and are the ranks;
-// `conformance_gloo N --redis` lets them meet by a Redis server of their own.
+// `conformance_gloo N` starts N processes of itself, the ranks, with a store in a fresh folder;
+// `conformance_gloo N --redis` gives them a Redis server as their store.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -300,7 +300,7 @@ TEST(Conformance, MessagesToOneselfMeetAsOneOrAreRefused) {
         }
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send(one, r); }); }),
                   detail::cat("a batch on ", where, " has 1 sends to group rank ", r,
-                              " itself and 0 recvs from it; they must meet"));
+                              " itself and 0 recvs from it; they must match"));
         EXPECT_EQ(text_of<UsageError>([&] {
                       on.batch([&] {
                           on.recv(one, r);
@@ -309,7 +309,7 @@ TEST(Conformance, MessagesToOneselfMeetAsOneOrAreRefused) {
                       });
                   }),
                   detail::cat("a batch on ", where, " has 1 sends to group rank ", r,
-                              " itself and 2 recvs from it; they must meet"));
+                              " itself and 2 recvs from it; they must match"));
         EXPECT_EQ(text_of<UsageError>([&] {
                       on.batch([&] {
                           on.send(one, r);

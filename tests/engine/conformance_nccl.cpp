@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite on NCCL, the fake one where this machine has no other: on host memory that is copied to the
-// device and back. Ranks are threads; `conformance_nccl N` starts N processes of itself, which meet by Gloo.
+// device and back. Ranks are threads; `conformance_nccl N` starts N processes of itself, on Gloo.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

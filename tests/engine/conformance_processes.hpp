@@ -11,7 +11,7 @@
 
 #include "support/processes.hpp"
 
-/// Starts `size` processes of a program, which meet at `store`; the worst way in which one ended.
+/// Starts `size` processes of a program, whose store is `store`; the worst way in which one ended.
 inline int launch(const std::string& program, int size, const std::string& store,
                   const std::vector<std::string>& options) {
     auto words = std::vector{program};

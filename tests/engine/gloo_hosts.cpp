@@ -150,7 +150,7 @@ TEST_F(GlooHosts, ALinkThatIsCutInACallEndsItAtTheTimeoutWithTheRanksBehindIt) {
 TEST_F(GlooHosts, ALinkThatIsCutBeforeAJoinEndsItAtTheTimeoutWithTheRanksBehindIt) {
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
     auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " timeout-cut-join"));
-    ASSERT_TRUE(job.all_say("met"));
+    ASSERT_TRUE(job.all_say("joined the rendezvous"));
     hosts.cut();
     job.tell("go");
     const auto outcome = job.end();
@@ -180,7 +180,7 @@ TEST_F(GlooHosts, ALinkThatIsCutWhileRanksConnectEndsTheJoinAtTheTimeout) {
 TEST_F(GlooHosts, ALinkThatIsCutForAMomentDelaysCallsAndJoinsOnly) {
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
     auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " cut-join"));
-    ASSERT_TRUE(job.all_say("met"));
+    ASSERT_TRUE(job.all_say("joined the rendezvous"));
     hosts.cut();
     job.tell("go");
     std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -42,7 +42,7 @@ TEST(GlooTorchrun, ItsVariablesAndAFolderAreEnough) {
     const auto outcome = gloo_job(not_ours + program("log"), 2, -1, store, torchrun());
     EXPECT_EQ(outcome.exit_codes, all_well) << outcome.all();
     expect_says(outcome, 1,
-                "[rank 1] meets by rank 1 (RANK) of 2 (WORLD_SIZE), store '" + store +
+                "[rank 1] rendezvous: rank 1 (RANK) of 2 (WORLD_SIZE), store '" + store +
                     "' (RANKMESH_STORE), job 'run7.0' (TORCHELASTIC_RUN_ID), on 127.0.0.1\n");
     // What torchrun starts again has a number of its own.
     EXPECT_EQ(gloo_job(not_ours + program("well"), 2, -1, store, torchrun(1)).exit_codes, all_well);
@@ -123,6 +123,6 @@ TEST(GlooStore, ARedisServerIsRefusedWithASentenceWhereThisBuildHasNone) {
     if (RANKMESH_HAS_REDIS) GTEST_SKIP() << "built with hiredis";
     expect_says(
         gloo_job(program("well"), 2, -1, "redis://127.0.0.1:1"), 0,
-        "main caught: this build of rankmesh cannot meet by 'redis://127.0.0.1:1'; configure with "
+        "main caught: this build of rankmesh cannot use the store 'redis://127.0.0.1:1'; configure with "
         "-DRANKMESH_REDIS=ON where libhiredis-dev is installed, or name a folder that all processes see\n");
 }

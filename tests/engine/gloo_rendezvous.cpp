@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks meet by entries, and what that costs: ranks are threads here, and their store counts.
+// How the rendezvous works by entries, and what that costs: ranks are threads here, and their store counts.
 #include <gtest/gtest.h>
 
 #include <cmath>

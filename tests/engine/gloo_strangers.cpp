@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who connects to the ports of a Gloo job, and is none of its ranks, neither joins it nor ends it; who writes
-// where its ranks meet is not believed.
+// where its rendezvous is is not believed.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -58,7 +58,7 @@ std::vector<sockaddr_in> doors(const std::vector<pid_t>& ranks) {
 class GlooStrangers : public testing::Test {
 protected:
     GlooStrangers() : job({.command = RANKMESH_GLOO_PROGRAM " late"}) {
-        EXPECT_TRUE(job.all_say("met"));
+        EXPECT_TRUE(job.all_say("joined the rendezvous"));
         ranks = ranks_of(job);
         for (int tries = 0; doors(ranks).size() < 9 && tries < 1000; ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -102,7 +102,7 @@ TEST(Join, AllMembersOfAGroupMakeItUnderOneKeyAndInOneOrder) {
     for (const auto& [key, groups] : made)
         for (const auto& [ranks, count] : groups)
             EXPECT_EQ(count, static_cast<int>(ranks.size())) << key << " " << ranks_to_string(ranks);
-    // Two ranks meet their common groups in the same order, else they would wait for each other.
+    // Two ranks create their common groups in the same order, else they would wait for each other.
     for (const auto& a : orders)
         for (const auto& b : orders) {
             auto of_a = a;

@@ -188,7 +188,7 @@ private:
     std::size_t count_;
 };
 
-/// Room that holds nothing right.
+/// Memory that holds no right value.
 template <class T>
 Values<T> blank(std::size_t count) {
     return Values<T>(count, [](std::size_t) { return make<T>(77); });
@@ -470,7 +470,7 @@ private:
     Values<T> marks(std::size_t count) const {
         return Values<T>(count, [&](std::size_t i) { return mark<T>(me_, i); });
     }
-    /// Room for the root; the others have none if the root is the first, else some that must stay.
+    /// Memory for the root; the others have none if the root is the first, else some that must stay.
     void room(const Shared& b, int root, std::size_t count) const {
         b->out = blank<T>(on_.rank() == root || root != 0 ? count : 0);
         b->want_out = b->out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gloo under mpirun, where the ranks meet by PMIx: what that costs, and how they hear of what goes wrong.
+// Gloo under mpirun, whose rendezvous is PMIx: what that costs, and how they hear of what goes wrong.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -105,7 +105,7 @@ TEST(Pmix, ARankThatComesAfterTheTimeoutDoesNotMixUpTheNextJoin) {
 
 TEST(Pmix, HowTheProcessesMeetIsSaidWhenAskedFor) {
     expect_says(job(common + "log", 2), {0, 1},
-                "\\[rank #\\] meets by rank # of 2 by PMIx, namespace '[^']+', on 127.0.0.1\n");
+                "\\[rank #\\] rendezvous: rank # of 2 by PMIx, namespace '[^']+', on 127.0.0.1\n");
 }
 
 TEST(Pmix, WhereItIsAskedForAndCannotServeThatIsSaid) {
@@ -113,13 +113,14 @@ TEST(Pmix, WhereItIsAskedForAndCannotServeThatIsSaid) {
         return support::run("export " RANKMESH_ENVIRONMENT " RANKMESH_ENGINE=gloo RANKMESH_STORE=pmix " +
                             settings + "; timeout 30 " + common + "well");
     };
-    EXPECT_EQ(
-        run("WORLD_SIZE=2 RANK=0").output,
-        "main caught: the engine 'gloo' is to meet by PMIx (RANKMESH_STORE=pmix), but no PMIx server has "
-        "started this process; start under mpirun of Open MPI or srun --mpi=pmix\n");
+    EXPECT_EQ(run("WORLD_SIZE=2 RANK=0").output,
+              "main caught: the engine 'gloo' is to find its peers by PMIx (RANKMESH_STORE=pmix), but no "
+              "PMIx server has "
+              "started this process; start under mpirun of Open MPI or srun --mpi=pmix\n");
     // What is left of a launcher that has gone.
     EXPECT_EQ(run("PMIX_NAMESPACE=17 PMIX_RANK=0 PMIX_SERVER_TMPDIR=/nowhere").output,
-              "main caught: the engine 'gloo' is to meet by PMIx (RANKMESH_STORE=pmix), but the PMIx server "
+              "main caught: the engine 'gloo' is to find its peers by PMIx (RANKMESH_STORE=pmix), but the "
+              "PMIx server "
               "of '17', "
               "which started this process, does not answer; start under mpirun of Open MPI or srun "
               "--mpi=pmix\n");
@@ -131,5 +132,5 @@ TEST(Pmix, AFolderThatIsNamedServesInstead) {
     const auto folder = support::Folder();
     expect_says(
         job(common + "log", 2, "RANKMESH_ENGINE=gloo RANKMESH_STORE=" + folder.path() + "/store"), {0, 1},
-        "\\[rank #\\] meets by rank # \\(OMPI_COMM_WORLD_RANK\\) of 2 \\(OMPI_COMM_WORLD_SIZE\\), store ");
+        "\\[rank #\\] rendezvous: rank # \\(OMPI_COMM_WORLD_RANK\\) of 2 \\(OMPI_COMM_WORLD_SIZE\\), store ");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program on Gloo that meets by PMIx, counts what it asks of PMIx, and goes wrong in the way its argument
-// says; pmix.cpp starts its ranks.
+// A program on Gloo whose rendezvous is PMIx, counts what it asks of PMIx, and goes wrong in the way its
+// argument says; pmix.cpp starts its ranks.
 #include <dlfcn.h>
 #include <mpi.h>
 #include <pmix.h>

@@ -103,7 +103,7 @@ step() { # FILE srun's words: a step of 4 processes in the allocation of 8
 run_all() {
     unset RANKMESH_ENGINE RANKMESH_STORE RANKMESH_JOB
     step pmix --mpi=pmix "$program" log
-    check 4 "meets by rank [0-3] of 4 by PMIx, namespace 'slurm\.pmix\.[0-9.]+', on " "$home/pmix"
+    check 4 "rendezvous: rank [0-3] of 4 by PMIx, namespace 'slurm\.pmix\.[0-9.]+', on " "$home/pmix"
     check 4 '^rank [0-3] ended well' "$home/pmix"
     step pmix-run --mpi=pmix "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
     check 1 '^all 51 ok in ' "$home/pmix-run"
@@ -118,7 +118,7 @@ run_all() {
 
     export RANKMESH_STORE=$home/store
     step folder "$program" log
-    check 4 "meets by rank [0-3] \(SLURM_PROCID\) of 4 \(SLURM_STEP_NUM_TASKS\), store '[^']*' \(RANKMESH_STORE\), job '[0-9.]*' \(SLURM_JOB_ID, SLURM_STEP_ID\)" \
+    check 4 "rendezvous: rank [0-3] \(SLURM_PROCID\) of 4 \(SLURM_STEP_NUM_TASKS\), store '[^']*' \(RANKMESH_STORE\), job '[0-9.]*' \(SLURM_JOB_ID, SLURM_STEP_ID\)" \
         "$home/folder"
     check 4 '^rank [0-3] ended well' "$home/folder"
     step folder-run "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024

@@ -419,7 +419,7 @@ public:
         ++counts_->creations;
         if (!request && !everyone) throw std::logic_error("a rank without a part was asked to prepare");
         if (!request && host) throw std::logic_error("a rank without a part was given a host channel");
-        everyone ? split(request) : meet(*request, *host);
+        everyone ? split(request) : exchange_id(*request, *host);
         if (!request) return nullptr;
         ++counts_->channels;
         const auto own = ChannelRequest{.label = request->label,
@@ -505,7 +505,7 @@ private:
     }
 
     /// What a unique id takes: group rank 0 can tell the others something over the host's channel.
-    void meet(const ChannelRequest& request, Channel& host) const {
+    void exchange_id(const ChannelRequest& request, Channel& host) const {
         const auto all =
             gathered({0, request.item, request.label->ranks[0], request.group_rank}, host, *request.label);
         for (std::size_t i = 0; i < all.size(); ++i)

@@ -12,9 +12,9 @@
 namespace rankmesh::view {
 namespace {
 
-const auto rooms = {Room{}, Room{.columns = 1, .rows = 1, .tall_rows = 1, .folded_rows = 1},
-                    Room{.columns = 5}, Room{.columns = 40, .rows = 100},
-                    Room{.columns = 3, .rows = 7, .tall_rows = 3, .folded_rows = 5}};
+const auto all_limits = {Limits{}, Limits{.columns = 1, .rows = 1, .tall_rows = 1, .folded_rows = 1},
+                         Limits{.columns = 5}, Limits{.columns = 40, .rows = 100},
+                         Limits{.columns = 3, .rows = 7, .tall_rows = 3, .folded_rows = 5}};
 
 std::vector<Fold> folds_of(const Scene& scene) {
     auto folds = scene.folded_columns;
@@ -35,14 +35,14 @@ std::vector<int> group_rank_of(const Scene& scene, const Row& row, const Column&
 }
 
 template <class Topology>
-void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subject, const Room& room) {
-    const auto scene = draw(topology, subject, room);
-    SCOPED_TRACE(to_string(topology) + " in " + std::to_string(room.columns) + " by " +
-                 std::to_string(room.rows));
-    ASSERT_LE(scene.rows.size(), static_cast<std::size_t>(room.rows));
+void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subject, const Limits& limits) {
+    const auto scene = draw(topology, subject, limits);
+    SCOPED_TRACE(to_string(topology) + " in " + std::to_string(limits.columns) + " by " +
+                 std::to_string(limits.rows));
+    ASSERT_LE(scene.rows.size(), static_cast<std::size_t>(limits.rows));
     auto cells = std::ptrdiff_t{0};
     for (const auto& column : scene.columns) cells += column.folded ? 0 : 1;
-    ASSERT_LE(cells, room.columns);
+    ASSERT_LE(cells, limits.columns);
 
     auto shown = std::set<int>{};
     const auto folds = folds_of(scene);
@@ -89,9 +89,9 @@ void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subje
 TEST(Scene, ShowsEveryRankOnceAtItsCoordinateOrSaysThatItIsFolded) {
     for (const auto& mesh : tests::meshes())
         for (const auto& cluster : tests::clusters(mesh))
-            for (const auto& room : rooms) {
-                check_laws(mesh, mesh, {.cluster = cluster}, room);
-                check_laws(mesh, mesh, {.cluster = cluster, .focus = mesh.ranks().back()}, room);
+            for (const auto& limits : all_limits) {
+                check_laws(mesh, mesh, {.cluster = cluster}, limits);
+                check_laws(mesh, mesh, {.cluster = cluster, .focus = mesh.ranks().back()}, limits);
             }
 }
 
@@ -102,16 +102,16 @@ TEST(Scene, ShowsAPlacementByItsTable) {
         std::iota(ranks.begin(), ranks.end(), 0);
         std::shuffle(ranks.begin(), ranks.end(), std::mt19937(7));
         const auto placement = Placement(mesh, ranks);
-        for (const auto& room : rooms)
+        for (const auto& limits : all_limits)
             for (const auto& cluster : tests::clusters(mesh))
-                check_laws(placement, mesh, {.cluster = cluster}, room);
+                check_laws(placement, mesh, {.cluster = cluster}, limits);
     }
 }
 
 TEST(Scene, DrawsAMeshOfNoMoreRowsThanThereIsRoomForWhole) {
     for (const auto& mesh : tests::meshes()) {
-        const auto room = Room{.columns = 4096, .rows = 4096, .tall_rows = 20, .folded_rows = 16};
-        EXPECT_TRUE(folds_of(draw(mesh, {}, room)).empty()) << mesh;
+        const auto limits = Limits{.columns = 4096, .rows = 4096, .tall_rows = 20, .folded_rows = 16};
+        EXPECT_TRUE(folds_of(draw(mesh, {}, limits)).empty()) << mesh;
     }
 }
 

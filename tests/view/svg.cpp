@@ -27,7 +27,7 @@ std::multiset<std::string> found(const std::string& text, const std::string& pat
 TEST(Svg, ShowsEveryRankOfTheSceneOnceAndNoOther) {
     for (const auto& mesh : tests::meshes())
         for (const auto& cluster : tests::clusters(mesh)) {
-            const auto scene = draw(mesh, {.cluster = cluster}, Room{});
+            const auto scene = draw(mesh, {.cluster = cluster}, Limits{});
             auto expected = std::multiset<std::string>{};
             for (const auto& row : scene.rows)
                 for (std::size_t c = 0; c < row.cells.size(); ++c)
@@ -40,19 +40,19 @@ TEST(Svg, ShowsEveryRankOfTheSceneOnceAndNoOther) {
 TEST(Svg, NamesEveryBoxShownOnceAndEveryAxis) {
     for (const auto& mesh : tests::meshes())
         for (const auto& cluster : tests::clusters(mesh)) {
-            const auto scene = draw(mesh, {.cluster = cluster}, Room{});
+            const auto scene = draw(mesh, {.cluster = cluster}, Limits{});
             const auto svg = paint_svg(scene);
             for (const auto& [box, label] : scene.labels)
                 EXPECT_NE(svg.find(">" + label + "<"), std::string::npos) << mesh << ' ' << label;
-            for (const auto& note : scene.axes)
-                EXPECT_NE(svg.find(">" + note.name + "<"), std::string::npos) << mesh << ' ' << note.name;
+            for (const auto& entry : scene.axes)
+                EXPECT_NE(svg.find(">" + entry.name + "<"), std::string::npos) << mesh << ' ' << entry.name;
         }
 }
 
 TEST(Svg, IsOneDocumentThatLoadsNothing) {
     for (const auto& mesh : tests::meshes())
         for (const auto& cluster : tests::clusters(mesh)) {
-            const auto svg = paint_svg(draw(mesh, {.cluster = cluster}, Room{}));
+            const auto svg = paint_svg(draw(mesh, {.cluster = cluster}, Limits{}));
             EXPECT_TRUE(svg.starts_with("<svg ")) << mesh;
             EXPECT_TRUE(svg.ends_with("</svg>\n")) << mesh;
             EXPECT_TRUE(found(svg, "(href|url\\(|<script|@import)").empty()) << mesh;
@@ -74,7 +74,7 @@ TEST(Svg, IsOneDocumentThatLoadsNothing) {
 TEST(Svg, TheReadmesPictureIsWhatShowDraws) {
     const auto file = std::string(RANKMESH_SOURCE "/docs/pictures/mesh.svg");
     const auto mesh = Mesh::parse("pp=2 dp=2 tp=4");
-    const auto svg = paint_svg(draw(mesh, {.cluster = Cluster::parse("node:2 gpu:8")}, Room{}));
+    const auto svg = paint_svg(draw(mesh, {.cluster = Cluster::parse("node:2 gpu:8")}, Limits{}));
     if (std::getenv("RANKMESH_UPDATE")) std::ofstream(file, std::ios::binary) << svg;
     auto in = std::ifstream(file, std::ios::binary);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), svg)

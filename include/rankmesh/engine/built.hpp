@@ -8,7 +8,7 @@
 
 namespace rankmesh {
 
-/// An engine of this build, or a store that Gloo's processes can meet by.
+/// An engine of this build, or a store for Gloo's rendezvous.
 struct BuiltEngine {
     std::string name;     ///< "threads", "mpi", "gloo", "redis", "pmix" or "nccl"
     std::string library;  ///< `Open MPI v4.1.4`: what it works with or, but for MPI, was compiled with

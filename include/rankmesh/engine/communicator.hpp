@@ -34,7 +34,7 @@ struct Access;
 /// expired timeout is reported and ends the job.
 ///
 /// On a device, calls do not block this thread: each runs once its stream has come to it and the calls before
-/// it on this channel are complete, so that messages that must meet go in one batch or send_recv. What fails
+/// it on this channel are complete, so that messages that must match go in one batch or send_recv. What fails
 /// there is thrown by Pending::synchronize(), or by the next call.
 ///
 /// Each call has a `start_` twin that returns at once; the buffers belong to its Pending until that is waited
@@ -237,7 +237,7 @@ public:
     /// Runs every send, recv and send_recv that `body` calls on this channel as one, so that no order among
     /// them can deadlock; their buffers must live until it returns.
     ///
-    /// A send to oneself meets the recv from oneself of the same batch. If `body` throws, nothing is sent.
+    /// A send to oneself matches the recv from oneself of the same batch. If `body` throws, nothing is sent.
     ///
     ///     void both_ways(Communicator& pp, std::vector<float>& activations, std::vector<float>& grads) {
     ///         const auto last = pp.rank() == pp.size() - 1;

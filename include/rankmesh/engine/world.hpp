@@ -48,7 +48,7 @@ struct WorldOptions {
 class RANKMESH_EXPORT World {
 public:
     /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix and where
-    /// RANKMESH_STORE says how the processes meet, alone without a launcher.
+    /// RANKMESH_STORE says how the processes find each other, alone without a launcher.
     ///
     /// Throws NotBuilt for an engine that this build lacks, UsageError for one that does not exist or if the
     /// engine sees another number of ranks than the innermost launcher announced (OMPI_COMM_WORLD_SIZE, else
@@ -85,7 +85,7 @@ public:
     World sub(const std::vector<int>& ranks);
 
     /// A world of the ranks that are still here, in their order: those that call this within `grace` of each
-    /// other, where they catch PeerLost. It works on Gloo, whose ranks meet in a store.
+    /// other, where they catch PeerLost. It works on Gloo, whose ranks share a store.
     ///
     /// Where all others are known to have ended, or to have left their world, nobody waits for them. The
     /// survivors are numbered anew; this world's `rank()` stays, and if more ranks are lost, either world can

@@ -25,7 +25,7 @@ RANKMESH_EXPORT rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options
 /// It stays rankmesh's, and lives as long as any handle of its group; operations on it must come in the same
 /// order on all members, those of rankmesh among them. Throws UsageError on another engine.
 ///
-///     void meet(const rankmesh::Member& me) { MPI_Barrier(rankmesh::mpi::native(me.on("tp"))); }
+///     void synchronize(const rankmesh::Member& me) { MPI_Barrier(rankmesh::mpi::native(me.on("tp"))); }
 RANKMESH_EXPORT MPI_Comm native(const Communicator& communicator);
 
 }  // namespace rankmesh::mpi

@@ -44,7 +44,7 @@ struct Row {
 };
 
 /// What the legend says of one axis.
-struct Note {
+struct LegendEntry {
     std::string name;
     int size = 1;
     std::string
@@ -63,7 +63,7 @@ struct Note {
 struct Scene {
     std::string mesh;  ///< in the notation
     int size = 0;
-    std::vector<Note> axes;  ///< of the mesh, outermost first
+    std::vector<LegendEntry> axes;  ///< of the mesh, outermost first
     std::vector<int> row_axes;
     std::vector<int> column_axes;
     bool wrapped = false;
@@ -79,8 +79,8 @@ struct Scene {
     std::map<int, std::string> labels;  ///< of the boxes shown, by number: `rack 1 node 3`
 };
 
-/// How much room there is, in cells.
-struct Room {
+/// The largest picture, in cells.
+struct Limits {
     int columns = 16;
     int rows = 32;         ///< a mesh of no more rows is drawn whole
     int tall_rows = 20;    ///< where there are more, an axis is wrapped if that helps
@@ -93,10 +93,10 @@ struct Subject {
     std::optional<int> focus = {};  ///< empty: the rank at the first position
 };
 
-/// The picture of a mesh; its cost depends on the room and not on the number of ranks.
+/// The picture of a mesh; its cost depends on the limits, not on the number of ranks.
 ///
 /// Throws UsageError if the mesh does not fit on the cluster, or does not contain the focus.
-RANKMESH_EXPORT Scene draw(const Mesh& mesh, const Subject& subject, const Room& room);
-RANKMESH_EXPORT Scene draw(const Placement& placement, const Subject& subject, const Room& room);
+RANKMESH_EXPORT Scene draw(const Mesh& mesh, const Subject& subject, const Limits& limits);
+RANKMESH_EXPORT Scene draw(const Placement& placement, const Subject& subject, const Limits& limits);
 
 }  // namespace rankmesh::view

@@ -25,13 +25,13 @@ RANKMESH_EXPORT int text_width(const Scene& scene, const TextStyle& style);
 /// The scene with the most columns that text of this width has room for.
 template <class Topology>
 Scene draw_for_text(const Topology& topology, const Subject& subject, const TextStyle& style) {
-    auto room = Room{};
-    for (room.columns = style.width / 2; room.columns > 1; --room.columns) {
-        auto scene = draw(topology, subject, room);
+    auto limits = Limits{};
+    for (limits.columns = style.width / 2; limits.columns > 1; --limits.columns) {
+        auto scene = draw(topology, subject, limits);
         if (text_width(scene, style) <= style.width) return scene;
     }
-    room.columns = 1;
-    return draw(topology, subject, room);
+    limits.columns = 1;
+    return draw(topology, subject, limits);
 }
 
 }  // namespace rankmesh::view

@@ -40,9 +40,9 @@ std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezv
     if (!rendezvous.size) check_announced("gloo", config.size);
     auto state = std::make_shared<detail::GlooWorld>(rendezvous_of(config, options.timeout), config.interface,
                                                      options);
-    state->log(
-        detail::cat("rank ", config.rank),
-        detail::cat("meets by ", config.text(), state->address().empty() ? "" : ", on ", state->address()));
+    state->log(detail::cat("rank ", config.rank),
+               detail::cat("rendezvous: ", config.text(), state->address().empty() ? "" : ", on ",
+                           state->address()));
     return state;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tags of all that travels as messages on a communicator, so that no two kinds meet.
+// The tags of all that travels as messages on a communicator, so that no two kinds match.
 #pragma once
 
 namespace rankmesh::detail {

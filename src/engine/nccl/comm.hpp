@@ -45,7 +45,7 @@ public:
     ncclComm_t handle() const { return comm_; }
     /// Returns once what a call of NCCL has begun is complete; throws what it ended with, or Timeout.
     void settle(ncclResult_t result, const Phase& phase);
-    /// The error that NCCL has met since, ncclSuccess if none; any thread may ask.
+    /// The error that NCCL has reported since, ncclSuccess if none; any thread may ask.
     ncclResult_t error() const;
     /// `result` as an error with NCCL's own words: PeerLost where a peer has gone, else EngineFailure.
     std::exception_ptr failure(ncclResult_t result, const std::string& what) const;

@@ -96,8 +96,8 @@ NcclComm& NcclEngine::root() {
 }
 
 /// Between the members of one group alone.
-std::unique_ptr<NcclComm> NcclEngine::meet(const ChannelRequest& request, Channel& host,
-                                           const NcclComm::Phase& phase) {
+std::unique_ptr<NcclComm> NcclEngine::init_group(const ChannelRequest& request, Channel& host,
+                                                 const NcclComm::Phase& phase) {
     auto id = ncclUniqueId{};
     if (request.group_rank == 0) check(Libraries::get().nccl.unique_id(&id), "ncclGetUniqueId");
     host.run({.operation = Operation::broadcast,
@@ -121,7 +121,7 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
                                        timeout_};
     auto comm = std::unique_ptr<NcclComm>{};
     if (!everyone)
-        comm = meet(*request, *host, phase);
+        comm = init_group(*request, *host, phase);
     else if (request)
         comm = root().split(request->label->ranks[0], request->group_rank, settings_of(*request), phase);
     else

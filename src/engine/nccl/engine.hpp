@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "engine/device_engine.hpp"
+#include "engine/join/unique_ids.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/nccl/comm.hpp"
 #include "engine/nccl/device.hpp"
-#include "engine/join/unique_ids.hpp"
 
 namespace rankmesh::detail {
 
@@ -42,8 +42,8 @@ public:
 
 private:
     NcclComm& root();
-    std::unique_ptr<NcclComm> meet(const ChannelRequest& request, Channel& host,
-                                   const NcclComm::Phase& phase);
+    std::unique_ptr<NcclComm> init_group(const ChannelRequest& request, Channel& host,
+                                         const NcclComm::Phase& phase);
     std::size_t free_memory() const;
 
     Exchange& exchange_;

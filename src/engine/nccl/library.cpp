@@ -111,7 +111,7 @@ Nccl load_nccl() {
 
 void Cuda::fail(cudaError_t error, const char* what) const {
     const auto text = cat("CUDA reports '", error_string(error), "' in ", what);
-    last_error();  // which else a later call of the program's would meet
+    last_error();  // which a later call of the program would see
     throw EngineFailure(text);
 }
 

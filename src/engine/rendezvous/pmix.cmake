@@ -1,4 +1,4 @@
-# How ranks meet under launchers that speak PMIx, or one sentence in its place.
+# The rendezvous under launchers that speak PMIx, or one sentence in its place.
 if(RANKMESH_PMIX)
     find_package(PkgConfig QUIET)
     if(PKG_CONFIG_FOUND)

@@ -130,10 +130,11 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
 }
 
 Rendezvous::Rest PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&) {
-    throw UsageError(cat("rank ", rank(),
-                         " asks for the survivors of a world that met through PMIx, whose launcher ends all "
-                         "processes with the first; ",
-                         what_survives));
+    throw UsageError(
+        cat("rank ", rank(),
+            " asks for the survivors of a world whose rendezvous was PMIx, whose launcher ends all "
+            "processes with the first; ",
+            what_survives));
 }
 
 }  // namespace rankmesh::detail

@@ -60,8 +60,8 @@ std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& g
     if (!config.pmix) {
         if (!asked) return std::nullopt;
         if (!PmixClient::is_built()) throw NotBuilt(how_to_have_pmix());
-        throw UsageError(
-            cat("the engine 'gloo' is to meet by PMIx (RANKMESH_STORE=pmix), but ", how_to_have_pmix()));
+        throw UsageError(cat("the engine 'gloo' is to find its peers by PMIx (RANKMESH_STORE=pmix), but ",
+                             how_to_have_pmix()));
     }
     config.rank = config.pmix->rank();
     config.size = config.pmix->size();
@@ -135,8 +135,9 @@ RendezvousConfig resolve(const gloo::RendezvousOptions& given) {
     }
     if (config.store.empty())
         throw UsageError(
-            cat("the engine 'gloo' does not know where the ", config.size, " processes (", config.size_from,
-                ") meet; set RANKMESH_STORE to a folder that all of them see, such as "
+            cat("the engine 'gloo' has no store for the rendezvous of ", config.size, " processes (",
+                config.size_from,
+                "); set RANKMESH_STORE to a folder that all of them see, such as "
                 "RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, RANKMESH_STORE=redis://HOST:PORT, "
                 "and RANKMESH_JOB to an id of this start",
                 environment("MASTER_ADDR").empty()

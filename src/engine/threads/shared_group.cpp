@@ -54,19 +54,19 @@ std::uint64_t SharedGroup::post(int group_rank, std::span<const Call> calls, con
     return ticket;
 }
 
-/// Puts an entry where its peers meet it, and does the work if it was the last to come.
+/// Adds an entry, and does the work if it was the last to arrive.
 void SharedGroup::add(Entry& entry, const Label& label) {
     const auto& call = entry.call;
     if (is_point_to_point(call.operation)) {
         entry.open = call.operation == Operation::send_recv ? 2 : 1;
         if (call.operation != Operation::recv) {
             lanes_[{entry.group_rank, call.argument}].sends.push_back(&entry);
-            meet(entry.group_rank, call.argument, label);
+            match(entry.group_rank, call.argument, label);
         }
         if (call.operation != Operation::send) {
             const auto from = call.operation == Operation::recv ? call.argument : call.source;
             lanes_[{from, entry.group_rank}].receives.push_back(&entry);
-            meet(from, entry.group_rank, label);
+            match(from, entry.group_rank, label);
         }
         return;
     }
@@ -88,7 +88,7 @@ void SharedGroup::add(Entry& entry, const Label& label) {
 }
 
 /// Copies the next message of a lane if both halves are there.
-void SharedGroup::meet(int from, int to, const Label& label) {
+void SharedGroup::match(int from, int to, const Label& label) {
     auto& lane = lanes_[{from, to}];
     if (lane.sends.empty() || lane.receives.empty()) return;
     auto& send = *lane.sends.front();

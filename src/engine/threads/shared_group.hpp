@@ -16,8 +16,8 @@
 
 namespace rankmesh::detail {
 
-/// Where the ranks of one group meet: each posts its calls, the last one of a collective does the work of
-/// all, the later one of a message copies it, all under the lock.
+/// The shared state of the ranks of one group: each posts its calls, the last one of a collective does the
+/// work of all, the later one of a message copies it, all under the lock.
 ///
 /// Written to be read: the group is the reference that every other engine is compared with.
 class SharedGroup {
@@ -48,7 +48,7 @@ private:
         int group_rank;
         std::uint64_t number;  // from 1: among this member's collectives, or its messages
         OwnedCall call;
-        int open = 1;  // halves that have not met: two of a send_recv
+        int open = 1;  // ends that have no match yet: two of a send_recv
         std::shared_ptr<const Mismatch> mismatch = nullptr;
     };
     struct Posted {
@@ -66,7 +66,7 @@ private:
         std::deque<Entry*> receives;
     };
     void add(Entry& entry, const Label& label);
-    void meet(int from, int to, const Label& label);
+    void match(int from, int to, const Label& label);
     /// Nothing if the calls of a complete round match.
     std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
     void perform(const Round& round) const;
