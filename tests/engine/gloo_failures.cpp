@@ -57,6 +57,16 @@ TEST(GlooFailures, ARankThatIsKilledWhileNobodyCallsIsLostAtTheNextCall) {
     for (auto rank : {0U, 2U, 3U}) expect_says(outcome, rank, ", message: PeerLost {1} after ");
 }
 
+TEST(GlooFailures, SurvivorsOfARingEndWellAlsoInCheckedMode) {
+    for (const auto* checked : {"0", "1"}) {
+        const auto outcome = job("kill-ring", 4, -1, {}, {{"RANKMESH_CHECK", checked}});
+        for (auto rank : {0U, 2U, 3U}) {
+            EXPECT_EQ(outcome.exit_codes[rank], 0) << checked << '\n' << outcome.outputs[rank];
+            expect_says(outcome, rank, ", ring: PeerLost {1} after ");
+        }
+    }
+}
+
 TEST(GlooFailures, AStartedOperationThrowsLostInWait) {
     const auto outcome = job("kill-started");
     for (auto rank : {0U, 2U, 3U}) {
@@ -224,7 +234,7 @@ TEST(GlooFailures, WhatAnEarlierJobLeftIsNeverRead) {
 
 TEST(GlooFailures, HowTheProcessesMeetIsSaidWhenAskedFor) {
     const auto outcome = job("log", 2);
-    expect_says(outcome, 1, "[rank 1] meets by rank 1 (RANK) of 2 (WORLD_SIZE), store '");
+    expect_says(outcome, 1, "[rank 1] rendezvous: rank 1 (RANK) of 2 (WORLD_SIZE), store '");
     expect_says(outcome, 1, "/store' (RANKMESH_STORE), job 'a job' (RANKMESH_JOB), on 127.0.0.1\n");
 }
 
@@ -249,7 +259,8 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "4"}}),
         "rank 4 (RANK) of a world of 4 (WORLD_SIZE); ranks are 0..3");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}}),
-        "does not know where the 4 processes (WORLD_SIZE) meet; set RANKMESH_STORE to a folder that all of "
+        "has no store for the rendezvous of 4 processes (WORLD_SIZE); set RANKMESH_STORE to a folder that "
+        "all of "
         "them see, such as RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, "
         "RANKMESH_STORE=redis://HOST:PORT, and RANKMESH_JOB to an id of this start; by PMIx they need "
         "neither, but ");

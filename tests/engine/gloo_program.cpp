@@ -78,7 +78,7 @@ int program(const std::string& mode) {
     }
     if (mode.ends_with("cut-join") || mode == "late") {
         std::printf("process %d\n", static_cast<int>(getpid()));
-        say("met");
+        say("joined the rendezvous");
         while ((mode != "late" || world.rank() == 3) && !is_told("go")) sleep(1);
         auto joined = std::optional<Member>{};
         if (!hear(world, "join", [&] { joined = world.join({{"dp", rest}}); })) return 0;
@@ -121,6 +121,14 @@ int program(const std::string& mode) {
             if (world.rank() == 2) all.recv(x, 0);
             if (world.rank() == 3) all.recv(x, 0);
         });
+        return 0;
+    }
+    if (mode == "kill-ring") {  // all pass messages on, until one of them is gone
+        auto y = x;
+        const auto next = (all.rank() + 1) % all.size();
+        const auto before = (all.rank() + all.size() - 1) % all.size();
+        for (auto turn = 0; hear(world, "ring", [&] { all.send_recv(x, next, y, before); }); ++turn)
+            if (odd && turn == 20) raise(SIGKILL);
         return 0;
     }
     if (mode == "kill-started") {

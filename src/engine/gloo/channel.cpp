@@ -28,6 +28,14 @@ GlooChannel::GlooChannel(std::shared_ptr<Connections> connections, std::vector<i
       monitor_(connections_, ranks_, std::move(ended)) {}
 
 GlooChannel::~GlooChannel() {
+    // Nobody waits any more for what is left: notices of checked mode, after a loss. Where the channel has
+    // not failed, they end only if it does.
+    const auto pending = monitor_.change([this] {
+        return std::ranges::any_of(tickets_, [](const auto& each) { return each.second->open > 0; });
+    });
+    if (pending) leave();
+    for (auto& [number, ticket] : tickets_)
+        if (ticket->watcher.joinable()) ticket->watcher.join();
     monitor_.change([this] { stopping_ = true; });
     for (auto& worker : workers_) worker.join();
 }
