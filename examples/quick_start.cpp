@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same program as processes under mpirun, or alone: data and tensor parallel sums on one mesh.
+// Data and tensor parallel sums on one mesh, on any even number of processes under mpirun.
 #include <cstdio>
 #include <vector>
 

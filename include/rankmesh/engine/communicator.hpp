@@ -25,7 +25,8 @@ struct Access;
 
 /// A live group: what collectives run on.
 ///
-/// A communicator is a light handle; several may stand for one channel. Every member of the group calls the
+/// A communicator is a light handle on a channel, which holds what an MPI_Comm does: groups of the same ranks
+/// share one, unless one is declared separate. Every member of the group calls the
 /// same collectives in the same order; messages between two members arrive in the order in which they were
 /// sent. One thread at a time uses a channel; a second one throws UsageError.
 ///
@@ -212,8 +213,9 @@ public:
 
     /// Returns once every member has called it.
     void barrier() { run({}); }
-    /// The same, but a timeout that passes throws Timeout with who has arrived and who has not, on every
-    /// engine, where group rank 0 hears from everyone: for finding out, not for every step.
+    /// Like barrier(), but an expired timeout throws Timeout with `arrived` and `missing` on every engine,
+    /// MPI included, where group rank 0 collects a message from every rank: for diagnosis, not for every
+    /// step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
     /// Sends to group rank `to`, which calls recv with the same length; may return before it has.

@@ -17,7 +17,7 @@ namespace detail {
 struct MemberState;
 }
 
-/// This process's place in a plan, or in one of its meshes, with its communicators.
+/// This process's place in a plan, or in one of its meshes, with its communicators; not a member of a group.
 ///
 /// A plan of one mesh answers at once; of several, `member["expert"]` is the place in that mesh, and every
 /// other question throws UsageError that names the meshes. Destroyed while an exception unwinds, a member
@@ -40,7 +40,8 @@ public:
     std::string host() const;
     int local_rank() const;
     int local_size() const;
-    /// The mesh, its rest resolved; where the declaration placed ranks, over positions.
+    /// The mesh with `rest` resolved; if the declaration sets `placed`, its ranks are positions in `placed`,
+    /// not world ranks.
     const Mesh& mesh() const;
     /// True if this rank stands in the mesh; the calls below throw UsageError where it does not.
     bool inside() const;

@@ -17,7 +17,7 @@ namespace rankmesh {
 
 /// A set of axes by name, as a plan declares it: `{"dp", "cp"}`. Their order does not matter.
 ///
-/// It is a type of its own so that `.over = {"dp", "cp"}`, a brace short, does not compile.
+/// It is a type of its own so that `.over = {"dp", "cp"}`, one pair of braces short, does not compile.
 class Axes {
 public:
     Axes(std::initializer_list<std::string_view> names) : names_(names.begin(), names.end()) {}
@@ -89,7 +89,8 @@ struct Declaration {
     std::string local = {};
     /// The single axes that get a communicator; all of them unless said.
     std::optional<std::vector<std::string>> axes = std::nullopt;
-    /// The rank at each position, where strides do not say it; empty: the mesh's own.
+    /// The world rank at each mesh position, for layouts that strides cannot express; empty: as the strides
+    /// say.
     std::vector<int> placed = {};
     /// True if ranks of the world may be left out; they get a member with `inside() == false`.
     bool partial = false;

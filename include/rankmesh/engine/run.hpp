@@ -26,10 +26,10 @@ int run(int argc, char** argv, const std::function<int(World&)>& program, const 
 /// Runs `program` as this process's rank of the world that a launcher started, MPI or Gloo as
 /// World::from_environment says, else as `options.threads` ranks of one process; what `main` returns.
 ///
-/// `program` returns nothing, or an exit code; of threads the first that is not 0 counts. An exception that
-/// leaves it is printed to stderr with its rank, peers hear of it as when a World is left by an exception,
-/// and 1 is returned. Of threads the first one is printed. A launcher that announces a size is believed:
-/// under one whose engine is not built, or unknown, nothing is run, and the reason is printed.
+/// `program` returns nothing, or an exit code; with threads, the first that is not 0 is returned. An
+/// exception that leaves it is printed to stderr with its rank, peers hear of it as when a World is left by
+/// an exception, and 1 is returned. Of threads the first one is printed. A launcher that announces a size is
+/// believed: under one whose engine is not built, or unknown, nothing is run, and the reason is printed.
 ///
 ///     void train(World& world) { world.join({{"dp", rest}}).on("dp").barrier(); }
 ///     int main(int argc, char** argv) { return run(argc, argv, train, {.threads = 4}); }

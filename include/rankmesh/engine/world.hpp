@@ -44,7 +44,8 @@ struct WorldOptions {
 /// The processes of a job, and the object through which this process reaches them.
 ///
 /// Members and communicators share ownership of what lies beneath: the engine ends after the last of them.
-/// Destroyed while an exception unwinds, a world with peers never waits for them: it ends the job.
+/// Destroyed while an exception unwinds, a world with peers never waits for them: on MPI it ends the job, on
+/// threads and Gloo its peers' calls throw PeerLost.
 class RANKMESH_EXPORT World {
 public:
     /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix and where
@@ -73,7 +74,7 @@ public:
     int local_rank() const;
     int local_size() const;
 
-    /// A world of its own over some ranks, in that order; called by exactly those ranks.
+    /// A new world of these ranks, in that order; called by exactly those ranks.
     ///
     /// Throws UsageError for ranks that do not exist, repeat, or leave this one out. Ranks that list others
     /// wait for each other until the timeout.
@@ -90,14 +91,14 @@ public:
     /// Where all others are known to have ended, or to have left their world, nobody waits for them. The
     /// survivors are numbered anew; this world's `rank()` stays, and if more ranks are lost, either world can
     /// be asked again. Throws Timeout, with the survivors as `arrived`, on a rank that comes when they have
-    /// gone on; UsageError on engines whose jobs end with their first rank.
+    /// gone on; UsageError on engines where losing one rank ends the job.
     ///
     ///     void train_on(World& world, const std::function<void(World&)>& train) {
     ///         try {
     ///             train(world);
     ///         } catch (const PeerLost&) {
-    ///             auto rest = world.survivors();
-    ///             train(rest);
+    ///             auto smaller = world.survivors();
+    ///             train(smaller);
     ///         }
     ///     }
     World survivors(std::chrono::nanoseconds grace = std::chrono::seconds(1));
