@@ -122,6 +122,8 @@ Json nested(const Json& flat, Limits& limits) {
                                      in_quotes(key), ", a table; give it one"));
             rest.remove_prefix(dot + 1);
         }
+        if (table->contains(std::string(rest)))
+            throw UsageError(cat("the settings give ", in_quotes(key), " a value and a table; give it one"));
         (*table)[std::string(rest)] = value;
         limits.leave(static_cast<int>(std::ranges::count(key, '.')));
     }

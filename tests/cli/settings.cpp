@@ -454,6 +454,13 @@ TEST(Settings, AreReadAsACallIsWritten) {
               "initialize_model_parallel(tensor_model_parallel_size=2, pipeline_model_parallel_size=2)\n");
 }
 
+TEST(Settings, GiveAKeyAValueOrATableInWhateverOrder) {
+    for (const auto* settings : {"'tp.degree=1 tp=2'", "'tp=2 tp.degree=1'"}) {
+        const auto answer = quiet(std::string("--from olmo --to rankmesh --world 8 ") + settings);
+        EXPECT_TRUE(answer.ends_with("; give it one\n")) << answer;
+    }
+}
+
 TEST(Settings, OfALaunchLineSayOtherThingsToo) {
     EXPECT_EQ(quiet("--from megatron --to rankmesh --world 8 -- --num-layers 96 --bf16 "
                     "--tensor-model-parallel-size 2 --data-path a b"),

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace {
 
@@ -97,6 +98,39 @@ struct Perhaps {
     std::optional<float*> data;
 };
 
+/// Members that would convert from anything by a constructor of their own.
+struct OfVariant {
+    std::variant<int, const char*> value;
+    int n;
+};
+class FromAnything {
+public:
+    FromAnything() = default;
+    template <class T>
+    FromAnything(const T&) noexcept {}
+
+private:
+    const char* text_ = nullptr;
+};
+struct OfFromAnything {
+    int n;
+    FromAnything any;
+};
+struct OfOptional {
+    std::optional<int> perhaps;
+};
+/// The shape of a complex number, whose parts are elsewhere.
+struct SplitPhase {
+    using value_type = double;
+    const double* re;
+    const double* im;
+    double real() const { return *re; }
+    double imag() const { return *im; }
+};
+struct BitFields {
+    unsigned a : 1, b : 1, c : 1, d : 1, e : 1;
+};
+
 class Closed {
 public:
     explicit Closed(float* data) : data_(data) {}
@@ -138,6 +172,13 @@ static_assert(Element<f16> && Element<bf16> && Element<f8e4m3>);
 static_assert(Element<Token> && Element<Derived> && Element<Mixed> && Element<Large>);
 static_assert(Element<float[3][4]> && Element<std::array<Token, 2>> && Element<Members256>);
 static_assert(!Element<Members257>, "it must say so");
+static_assert(!Element<OfVariant> && !Element<OfFromAnything> && !Element<OfOptional> &&
+              !Element<SplitPhase>);
+static_assert(Element<BitFields>);
+#ifdef __SIZEOF_INT128__
+__extension__ using Wide = __int128;
+static_assert(!Known<Wide>, "no engine has it, and an element of 16 bytes is not one of 1");
+#endif
 static_assert(Element<Declared> && !Element<Counted>, "what is no aggregate must say so");
 static_assert(!Element<std::chrono::nanoseconds> && !Element<std::pair<int, int>>);
 

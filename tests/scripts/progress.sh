@@ -21,10 +21,10 @@ equal "a pipe's line" "$(sed -n 3p "$work/shown")" "[8/40] 20 %"
 equal "the number of a pipe's lines" "$(wc -l <"$work/shown")" 11
 equal "a pipe's last line" "$(tail -n 1 "$work/shown")" "[40/40] 100 %"
 
-# `script` gives it a terminal; the last thing it does there is to clear its line.
+# `script` gives it a terminal, with the shell that knows these functions; the last thing it does there is to clear its line.
 export -f build progress
 export work
-script -qec 'bash -c "build | progress $work/log"' /dev/null </dev/null >"$work/terminal"
+SHELL="$BASH" script -qec 'bash -c "build | progress $work/log"' /dev/null </dev/null >"$work/terminal"
 equal "a terminal's lines" "$(tr '\r' '\n' <"$work/terminal" | grep -c '%')" 40
 equal "a terminal's line feeds" "$(tr -cd '\n' <"$work/terminal" | wc -c)" 0
 equal "a terminal's end" "$(tail -c 4 "$work/terminal")" "$(printf '\r\033[K')"

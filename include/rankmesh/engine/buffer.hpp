@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/device.hpp>
 #include <rankmesh/engine/element.hpp>
 
@@ -143,7 +144,7 @@ constexpr Space space_of(B&& buffer) {
 }
 
 /// Throws UsageError that says why `what` cannot be used.
-[[noreturn]] void refuse(std::string_view what, std::string_view reason);
+[[noreturn]] RANKMESH_EXPORT void refuse(std::string_view what, std::string_view reason);
 /// Throws UsageError where buffer_traits refuse the buffer.
 template <Buffer B, class What>
 void check_refusal(const B& buffer, What&& what) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/accept.hpp>
 
 namespace rankmesh {
@@ -34,7 +35,7 @@ struct Piece {
 };
 
 /// `buffer 3 of a list`.
-std::string buffer_of_list(std::size_t number);
+RANKMESH_EXPORT std::string buffer_of_list(std::size_t number);
 
 template <class T, class Void>
 concept WritableOf = std::is_void_v<T> && !std::is_const_v<T> && std::is_const_v<Void>;
@@ -42,10 +43,13 @@ concept WritableOf = std::is_void_v<T> && !std::is_const_v<T> && std::is_const_v
 template <class Range>
 concept RangeOfBuffers =
     std::ranges::input_range<Range> && !Buffer<Range> && Buffer<std::ranges::range_reference_t<Range>>;
+/// A view of elements that live elsewhere: one over a temporary container owns it, and can only be moved.
+template <class Range>
+concept ViewOfOthers = std::ranges::view<Range> && std::copyable<Range>;
 /// A buffer of the Range, which is as short-lived as a Range that owns its elements.
 template <class Range>
 using each_of_t =
-    std::conditional_t<std::is_lvalue_reference_v<Range> || std::ranges::view<std::remove_cvref_t<Range>> ||
+    std::conditional_t<std::is_lvalue_reference_v<Range> || ViewOfOthers<std::remove_cvref_t<Range>> ||
                            !std::is_lvalue_reference_v<std::ranges::range_reference_t<Range>>,
                        std::ranges::range_reference_t<Range>,
                        std::remove_reference_t<std::ranges::range_reference_t<Range>>>;

@@ -69,7 +69,8 @@ constexpr DType integer_dtype() {
 }  // namespace detail
 
 template <std::integral T>
-struct dtype_of<T> : detail::Constant<detail::integer_dtype<T>()> {};
+requires(sizeof(T) <= 8) struct dtype_of<T> : detail::Constant<detail::integer_dtype<T>()> {
+};
 template <>
 struct dtype_of<bool> : detail::Constant<DType::boolean> {};
 template <>

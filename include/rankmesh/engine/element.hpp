@@ -14,8 +14,9 @@
 
 namespace rankmesh {
 
-/// True for a trivially copyable class whose bytes are its value: one that is no aggregate, or has more than
-/// 256 members, says so by `template <> inline constexpr bool rankmesh::enable_element<Id> = true;`.
+/// True for a trivially copyable class whose bytes are its value: one that is no aggregate, that has more
+/// than 256 members, or one that is const, empty or without a default constructor, says so by `template <>
+/// inline constexpr bool rankmesh::enable_element<Id> = true;`.
 template <class T>
 inline constexpr bool enable_element = false;
 
@@ -25,6 +26,7 @@ template <class T>
 concept HasParts = requires(const T& number) {
     { number.real() } -> std::convertible_to<typename T::value_type>;
     { number.imag() } -> std::convertible_to<typename T::value_type>;
+    T{number.real(), number.imag()};  // not one that refers to its parts
 };
 /// A complex number of any library: two floats or doubles, one after the other.
 template <class T>
@@ -47,20 +49,22 @@ consteval bool is_element();
 template <class T, class Outer>
 concept OtherElement = !std::same_as<T, Outer> && is_element<T>();
 template <class T>
-concept UnionOfOthers = std::is_union_v<T> && !is_element<T>();
+concept RefusedClass = (std::is_union_v<T> || (std::is_class_v<T> && !std::is_aggregate_v<T>)) &&
+                       !is_element<T>();
 template <class T, class Outer>
 concept Other = !std::same_as<T, Outer>;
 
-/// What a member of an Outer can be initialised from if it is an element, or a union, which is told by not
-/// being noexcept: without it, the first member of the union would be initialised.
+/// What a member of an Outer can be initialised from if it is an element. A union, and a class that may
+/// convert from anything, would take it by a member or a constructor of its own: the second conversion, which
+/// is not noexcept, makes that ambiguous or tells it.
 template <class Outer, std::size_t = 0>
 struct AnElement {
     template <OtherElement<Outer> T>
     operator T() const noexcept {
         std::terminate();  // never called
     }
-    template <UnionOfOthers T>
-    operator T() const {
+    template <RefusedClass T>
+    operator T() {
         std::terminate();
     }
 };
@@ -118,7 +122,7 @@ consteval bool is_element() {
         return true;
     else if constexpr (std::is_aggregate_v<T> && std::is_class_v<T> && std::is_copy_assignable_v<T>)
         return begins_with_elements<T>(std::index_sequence<>()) &&
-               holds_elements<T, 0, std::min(sizeof(T), most_members) + 1>();
+               holds_elements<T, 0, std::min(8 * sizeof(T), most_members) + 1>();  // bit-fields
     else
         return false;
 }

@@ -7,15 +7,16 @@
 #include <type_traits>
 
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/device.hpp>
 #include <rankmesh/engine/nccl.hpp>
 
 namespace rankmesh::detail {
 
 /// Bytes on device `device`, which becomes that of this thread, and who frees them.
-std::shared_ptr<void> allocate_on_device(int device, std::size_t bytes);
-void copy_to_device(int device, void* to, const void* from, std::size_t bytes);
-void copy_to_host(int device, void* to, const void* from, std::size_t bytes);
+RANKMESH_EXPORT std::shared_ptr<void> allocate_on_device(int device, std::size_t bytes);
+RANKMESH_EXPORT void copy_to_device(int device, void* to, const void* from, std::size_t bytes);
+RANKMESH_EXPORT void copy_to_host(int device, void* to, const void* from, std::size_t bytes);
 
 }  // namespace rankmesh::detail
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <type_traits>
 
+#include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/world.hpp>
 
 namespace rankmesh {
@@ -20,7 +21,8 @@ struct RunOptions {
 };
 
 namespace detail {
-int run(int argc, char** argv, const std::function<int(World&)>& program, const RunOptions& options);
+RANKMESH_EXPORT int run(int argc, char** argv, const std::function<int(World&)>& program,
+                        const RunOptions& options);
 }
 
 /// Runs `program` as this process's rank of the world that a launcher started, MPI or Gloo as

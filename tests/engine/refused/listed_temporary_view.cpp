@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// the result would go into a temporary: pass a named buffer, or a view
+#include "refused.hpp"
+struct Layer {
+    std::vector<float> weights;
+};
+std::vector<Layer> layers();
+Buffers refused() { return Buffers(layers() | std::views::transform(&Layer::weights)); }
