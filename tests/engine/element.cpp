@@ -110,7 +110,7 @@ public:
     FromAnything(const T&) noexcept {}
 
 private:
-    const char* text_ = nullptr;
+    [[maybe_unused]] const char* text_ = nullptr;
 };
 struct OfFromAnything {
     int n;
