@@ -21,7 +21,7 @@ static int train(rankmesh_world* world, void* user) {
     TRY(rankmesh_world_join(world, &plan, 1, &me));
     TRY(rankmesh_member_on(me, "tp", &tp));
     TRY(rankmesh_member_on(me, "dp,tp", &all));
-    /* It is given where to keep what is pending, and so it returns at once; the next one blocks. */
+    /* A non-NULL last argument starts the operation and returns at once; NULL blocks. */
     TRY(rankmesh_all_reduce(all, grads, grads, 1000, RANKMESH_F32, RANKMESH_SUM, &sum));
     TRY(rankmesh_all_reduce(tp, &norm, &norm, 1, RANKMESH_F32, RANKMESH_MAX, NULL));
     TRY(rankmesh_pending_wait(sum));
