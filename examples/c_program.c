@@ -30,7 +30,7 @@ static int train(rankmesh_world* world, void* user) {
 end:
     if (error) fprintf(stderr, "%s\n", rankmesh_error_text());
     if (error)
-        rankmesh_pending_abandon(sum); /* who fails waits for nobody */
+        rankmesh_pending_abandon(sum); /* a rank that failed does not wait for its peers */
     else
         rankmesh_pending_free(sum);
     rankmesh_communicator_free(all);
