@@ -232,6 +232,14 @@ TEST(UsageError, OfRearrangementsNamesWhatWouldWork) {
                   (void)mesh.permuted({"pp", "tp"});
               }),
               "a permutation lists 2 axes; mesh pp=4 dp=8 tp=8 has 3, list each once");
+    EXPECT_EQ(
+        refusal([] { (void)Mesh::parse("pp=2:4").concatenate(Mesh::parse("tp=4 @4")); }),
+        "mesh pp=2:4 starts at rank 0 and mesh tp=4 @4 at rank 4; meshes that are concatenated start at "
+        "the same rank");
+    EXPECT_EQ(
+        refusal([] { (void)Mesh::parse("pp=2:2").concatenate(Mesh::parse("tp=4")); }),
+        "the strides of (2,4):(2,1) overlap: a stride must be larger than all that smaller strides reach "
+        "together; use a Placement for other orders");
     EXPECT_EQ(refusal([] { (void)mesh.shifted(-1); }),
               "the mesh would cover ranks -1..254; ranks are 0..2147483646");
 }

@@ -160,6 +160,27 @@ TEST(Mesh, IsUndoneBySplittingWhatWasFlattened) {
     }
 }
 
+/// The slice of a mesh at index 0 of the axes first..end-1.
+Mesh without(const Mesh& whole, int first, int end) {
+    auto fixed = Coordinate{};
+    for (int a = first; a < end; ++a) fixed.push_back(whole.name({a}), 0);
+    return whole.slice(fixed);
+}
+
+TEST(Mesh, IsTheConcatenationOfItsFirstAndItsLastAxes) {
+    for (const auto& cases : {plain_cases(), strided_cases(), rearranged_cases()})
+        for (const auto& c : cases)
+            for (int cut = 1; cut < c.mesh.axis_count(); ++cut) {
+                const auto outer = without(c.mesh, cut, c.mesh.axis_count());
+                const auto inner = without(c.mesh, 0, cut);
+                EXPECT_EQ(outer.concatenate(inner), c.mesh);
+                auto order = std::vector<std::string_view>{};
+                for (int a = 0; a < c.mesh.axis_count(); ++a)
+                    order.push_back(c.mesh.name({(a + cut) % c.mesh.axis_count()}));
+                EXPECT_EQ(inner.concatenate(outer), c.mesh.permuted(order));
+            }
+}
+
 TEST(Mesh, SplitsASizeOfOneIntoOnes) {
     EXPECT_EQ((Mesh{{"a", 1}, {"b", 2}}.split("a", {{"x", 1}, {"y", rest}})),
               (Mesh{{"x", 1}, {"y", 1}, {"b", 2}}));

@@ -144,6 +144,11 @@ public:
     constexpr Mesh permuted(std::initializer_list<std::string_view> names) const {
         return permuted(std::span<const std::string_view>(names.begin(), names.size()));
     }
+    /// The axes of this mesh, then those of `other`, over all ranks that both reach together; throws
+    /// UsageError if they start at different ranks, share a name, or their strides overlap.
+    ///
+    /// Law: `mesh.slice(b at 0).concatenate(mesh.slice(a at 0))` is `mesh` for axes a before b that start it.
+    constexpr Mesh concatenate(const Mesh& other) const;
     /// The same mesh `by` ranks further on.
     constexpr Mesh shifted(int by) const;
 

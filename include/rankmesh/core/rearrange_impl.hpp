@@ -92,6 +92,16 @@ constexpr Mesh Mesh::permuted(std::span<const std::string_view> names) const {
     return listed.finish(offset_);
 }
 
+constexpr Mesh Mesh::concatenate(const Mesh& other) const {
+    if (other.offset_ != offset_)
+        throw UsageError(detail::cat("mesh ", to_string(*this), " starts at rank ", offset_, " and mesh ",
+                                     to_string(other), " at rank ", other.offset_,
+                                     "; meshes that are concatenated start at the same rank"));
+    auto both = *this;
+    for (int a = 0; a < other.axis_count(); ++a) both.push_axis(other.names_[a], other.layout(AxisId{a}));
+    return both.finish(offset_);
+}
+
 constexpr Mesh Mesh::shifted(int by) const {
     auto moved = *this;
     return moved.finish(std::int64_t{offset_} + by);
