@@ -1,5 +1,6 @@
 # On a machine that lacks the libraries of the engines: one that was asked for is an error that says how to get it, and one that
 # is only welcome is named as left out.
+cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 file(WRITE ${WORK}/old/nccl.h "#define NCCL_VERSION_CODE 22703\n")
 file(WRITE ${WORK}/old/cuda_runtime.h "")

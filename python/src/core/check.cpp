@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <rankmesh/core/placement.hpp>
+#include <rankmesh/engine/join_cost.hpp>
+
+#include "ranks.hpp"
+
+namespace rankmesh::python {
+
+namespace {
+
+/// What `check` answers.
+struct Report {
+    std::string mesh;
+    int world;
+    JoinCost cost;
+    Descriptors descriptors;
+    int outside;
+};
+
+Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle world) {
+    auto declaration = Declaration{.partial = true};
+    auto report = Report{};
+    auto extent = 0;
+    auto rank = 0;
+    auto size = 0;
+    const auto text = nb::isinstance<nb::str>(given) ? text_of(given, "a mesh") : std::string{};
+    const auto is_table = text.find("@[") != std::string::npos;
+    if (is_table || nb::isinstance<Placement>(given)) {
+        const auto placement = is_table ? Placement::parse(text) : nb::cast<Placement>(given);
+        declaration.mesh = placement.mesh();
+        declaration.placed.assign(placement.ranks().begin(), placement.ranks().end());
+        report.mesh = to_string(placement);
+        extent = std::ranges::max(placement.ranks()) + 1;
+        rank = declaration.placed.front();
+        size = placement.size();
+    } else {
+        auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
+                                                : MeshSpec::parse(text_of(given, "a mesh"));
+        const auto mesh =
+            world.is_none() ? spec.resolve() : spec.resolve(int_of(world, "the size of the world"));
+        declaration.mesh = mesh;
+        report.mesh = to_string(mesh);
+        extent = mesh.extent();
+        rank = mesh.offset();
+        size = mesh.size();
+    }
+    if (!over.is_none())
+        for (auto set : over)
+            declaration.over.emplace_back(std::span<const std::string>(texts_of(set, "a set of axes")));
+    if (!axes.is_none()) declaration.axes = texts_of(axes, "axes");
+    report.world = world.is_none() ? extent : int_of(world, "the size of the world");
+    report.outside = report.world - size;
+    report.cost = join_cost({declaration}, report.world, rank);
+    report.descriptors = descriptors_of(report.cost);
+    return report;
+}
+
+}  // namespace
+
+void bind_check(nb::module_& m) {
+    nb::class_<JoinCost::Set>(m, "CheckedSet", "One set of axes of a join.")
+        .def_ro("axes", &JoinCost::Set::axes, "'dp,cp': the axes.")
+        .def_ro("groups", &JoinCost::Set::groups, "The number of groups.")
+        .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks of each.")
+        .def_ro("communicator", &JoinCost::Set::communicator,
+                "Which of the rank's communicators it has, the same for sets of equal ranks; None for groups "
+                "of one.")
+        .def("__repr__", [](const JoinCost::Set& self) {
+            return detail::cat("<", self.axes, ": ", self.groups, " x ", self.group_size, ">");
+        });
+    nb::class_<Report>(
+        m, "Report", "What joining a mesh costs a rank, and whether it fits into the limits of this process.")
+        .def_ro("mesh", &Report::mesh, "The mesh in its notation.")
+        .def_ro("world", &Report::world, "The number of ranks of the world.")
+        .def_ro("outside", &Report::outside, "The number of ranks that the mesh leaves out.")
+        .def_prop_ro(
+            "sets", [](const Report& self) { return self.cost.sets; },
+            "Each declared set of axes once, in the order of creation.")
+        .def_prop_ro(
+            "communicators", [](const Report& self) { return self.cost.communicators; },
+            "Of two or more ranks, on each rank of the mesh.")
+        .def_prop_ro(
+            "connections", [](const Report& self) { return self.cost.connections; },
+            "On Gloo: one to each other rank of each communicator.")
+        .def_prop_ro(
+            "descriptor_limit", [](const Report& self) { return self.descriptors.limit; },
+            "The file descriptors that this process may open, None for no limit.")
+        .def_prop_ro("nccl_communicators", [](const Report& self) { return self.cost.nccl_communicators; })
+        .def_prop_ro(
+            "nccl_ids", [](const Report& self) { return self.cost.nccl_ids; },
+            "The unique ids that NCCL's communicator of all ranks begins with.")
+        .def_prop_ro(
+            "shortage", [](const Report& self) { return self.descriptors.shortage; },
+            "What a join on Gloo would raise here, '' if it fits.")
+        .def_prop_ro("fits", [](const Report& self) { return self.descriptors.shortage.empty(); })
+        .def("__bool__", [](const Report& self) { return self.descriptors.shortage.empty(); })
+        .def("__repr__", [](const Report& self) {
+            return detail::cat("<Report of ", self.mesh, ": ", self.cost.communicators,
+                               " communicators a rank, ",
+                               self.descriptors.shortage.empty() ? "fits>" : self.descriptors.shortage + ">");
+        });
+    m.def("check", &check, nb::arg("mesh"), nb::kw_only(), nb::arg("over") = nb::none(),
+          nb::arg("axes") = nb::none(), nb::arg("world") = nb::none(),
+          nb::sig("def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "
+                  "collections.abc.Iterable[str]] | None = None, "
+                  "axes: collections.abc.Iterable[str] | None = None, world: int | None = None) -> Report"),
+          "What joining a mesh costs a rank, by arithmetic: `over` the sets of axes to declare too, `axes` "
+          "the single "
+          "axes to declare, all of them unless said.");
+}
+
+}  // namespace rankmesh::python

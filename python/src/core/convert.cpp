@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rankmesh::python {
+
+using detail::cat;
+
+std::string described(nb::handle value) {
+    const auto type = std::string(nb::str(value.type().attr("__name__")).c_str());
+    auto shown = std::string{};
+    try {
+        shown = nb::repr(value).c_str();
+    } catch (const nb::python_error&) {
+        return "a " + type;
+    }
+    constexpr auto most = std::size_t{60};
+    return cat(detail::shortened(detail::escaped(shown), most), ", which is ", type);
+}
+
+int int_from(nb::handle value, const std::function<std::string()>& what) {
+    if (!PyIndex_Check(value.ptr()))
+        throw TypeFault(cat(what(), " is ", described(value), "; it must be an int"));
+    const auto number = nb::steal(PyNumber_Index(value.ptr()));
+    if (!number.is_valid()) throw nb::python_error();
+    auto overflow = 0;
+    const auto wide = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+    if (overflow != 0 || wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max())
+        throw UsageError(
+            cat(what(), " is ",
+                overflow != 0 ? std::string("a number of more than 64 bits") : std::to_string(wide),
+                "; ranks, sizes and indices are at most ", Mesh::max_size));
+    return static_cast<int>(wide);
+}
+
+std::vector<int> ints_of(nb::handle values, std::string_view what) {
+    auto ints = std::vector<int>{};
+    if (nb::isinstance<nb::str>(values) || !nb::hasattr(values, "__iter__"))
+        throw TypeFault(cat(what, " is ", described(values), "; it must be a sequence of ints"));
+    for (auto value : values) ints.push_back(int_from(value, [&] { return cat("a number of ", what); }));
+    return ints;
+}
+
+std::string text_of(nb::handle value, std::string_view what) {
+    if (!nb::isinstance<nb::str>(value))
+        throw TypeFault(cat(what, " is ", described(value), "; it must be a str"));
+    auto length = Py_ssize_t{0};
+    const auto* text = PyUnicode_AsUTF8AndSize(value.ptr(), &length);
+    if (!text) {
+        PyErr_Clear();
+        throw UsageError(cat(what, " is ", described(value), ", which is no valid Unicode"));
+    }
+    return std::string(text, static_cast<std::size_t>(length));
+}
+
+std::vector<std::string> texts_of(nb::handle values, std::string_view what) {
+    if (nb::isinstance<nb::str>(values)) return {text_of(values, what)};
+    if (!nb::hasattr(values, "__iter__"))
+        throw TypeFault(cat(what, " is ", described(values), "; it must be a sequence of str"));
+    auto texts = std::vector<std::string>{};
+    for (auto value : values) texts.push_back(text_of(value, cat("a name of ", what)));
+    return texts;
+}
+
+AxisId axis_of(const Mesh& mesh, nb::handle name) {
+    if (!nb::isinstance<nb::str>(name))
+        throw TypeFault(cat("an axis is ", described(name), "; it must be the str of its name"));
+    auto length = Py_ssize_t{0};
+    const auto* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
+    if (text) {
+        const auto view = std::string_view(text, static_cast<std::size_t>(length));
+        if (const auto found = mesh.find(view)) return *found;
+    }
+    PyErr_Clear();
+    try {
+        return mesh.axis(text_of(name, "an axis"));
+    } catch (const UsageError& error) {
+        throw UnknownName(error.what());
+    }
+}
+
+std::vector<AxisId> axes_of(const Mesh& mesh, const nb::args& names) {
+    if (names.size() == 0)
+        throw UsageError(cat("no axis is named; mesh ", to_string(mesh), " has axes to name, as in '",
+                             mesh.name(AxisId{0}), "'"));
+    auto axes = std::vector<AxisId>{};
+    for (auto name : names) axes.push_back(axis_of(mesh, name));
+    return axes;
+}
+
+AxisSet set_of(const std::vector<AxisId>& axes) {
+    auto set = AxisSet{};
+    for (auto axis : axes) set.insert(axis);
+    return set;
+}
+
+Coordinate coordinate_of(const nb::args& args, const nb::kwargs& kwargs) {
+    if (args.size() > 1 || (args.size() == 1 && kwargs.size() > 0))
+        throw UsageError("a coordinate is one mapping, or keywords: {'pp': 1, 'tp': 3} or pp=1, tp=3");
+    auto coordinate = Coordinate{};
+    const auto add = [&](nb::handle name, nb::handle index) {
+        const auto axis = text_of(name, "an axis of a coordinate");
+        coordinate.push_back(
+            axis, int_from(index, [&] { return cat("the index of axis ", detail::in_quotes(axis)); }));
+    };
+    if (args.size() == 0) {
+        for (auto [name, index] : kwargs) add(name, index);
+        return coordinate;
+    }
+    const auto given = nb::object(args[0]);
+    if (nb::isinstance<Coordinate>(given)) return nb::cast<Coordinate>(given);
+    if (nb::isinstance<nb::str>(given)) return Coordinate::parse(text_of(given, "a coordinate"));
+    if (!nb::hasattr(given, "keys"))
+        throw TypeFault(
+            cat("a coordinate is ", described(given), "; it must be a mapping such as {'tp': 3}"));
+    for (auto name : given.attr("keys")()) add(name, given[name]);
+    return coordinate;
+}
+
+Edge edge_of(std::string_view edge) {
+    if (edge == "open") return Edge::open;
+    if (edge == "wrap") return Edge::wrap;
+    throw UsageError(cat("edge is ", detail::in_quotes(edge), "; it is 'open' or 'wrap'"));
+}
+
+namespace {
+
+void raise(const char* type, const char* text) {
+    const auto made = nb::module_::import_("rankmesh._errors").attr(type)(nb::str(text));
+    PyErr_SetObject(made.type().ptr(), made.ptr());
+}
+template <class... Lists>
+void raise_with(const char* type, const char* text, const Lists&... lists) {
+    const auto list_of = [](const std::vector<int>& ranks) {
+        auto list = nb::list();
+        for (auto rank : ranks) list.append(rank);
+        return list;
+    };
+    const auto made = nb::module_::import_("rankmesh._errors").attr(type)(nb::str(text), list_of(lists)...);
+    PyErr_SetObject(made.type().ptr(), made.ptr());
+}
+
+}  // namespace
+
+void register_errors() {
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const UnknownName& error) {
+            raise("UnknownName", error.what());
+        } catch (const TypeFault& error) {
+            raise("UsageTypeError", error.what());
+        } catch (const UsageError& error) {
+            raise("UsageError", error.what());
+        } catch (const Disagreement& error) {
+            raise_with("Disagreement", error.what(), error.ranks);
+        } catch (const Timeout& error) {
+            raise_with("Timeout", error.what(), error.arrived, error.missing);
+        } catch (const PeerLost& error) {
+            raise_with("PeerLost", error.what(), error.ranks);
+        } catch (const EngineFailure& error) {
+            raise("EngineFailure", error.what());
+        } catch (const NotBuilt& error) {
+            raise("NotBuilt", error.what());
+        } catch (const Error& error) {
+            raise("Error", error.what());
+        }
+    });
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "ranks.hpp"
+
+namespace rankmesh::python {
+
+using detail::cat;
+
+namespace {
+
+/// A size of an axis: an int, or "*" where the rest of something is allowed.
+Extent extent_of(nb::handle size, std::string_view axis) {
+    if (nb::isinstance<nb::str>(size) && text_of(size, "a size") == "*") return rest;
+    return int_from(size, [&] { return cat("the size of axis ", detail::in_quotes(axis)); });
+}
+
+struct Axes {
+    std::vector<std::string> names;
+    std::vector<Extent> sizes;
+
+    void add(nb::handle name, nb::handle size) {
+        names.push_back(text_of(name, "an axis"));
+        sizes.push_back(extent_of(size, names.back()));
+    }
+    std::vector<Axis> all() const {
+        auto axes = std::vector<Axis>{};
+        for (std::size_t i = 0; i < names.size(); ++i) axes.push_back({names[i], sizes[i]});
+        return axes;
+    }
+};
+
+/// Axes from a mapping or pairs, or from keywords.
+Axes axes_from(nb::handle given, const nb::kwargs& keywords) {
+    auto axes = Axes{};
+    if (given.is_valid()) {
+        const auto pairs =
+            nb::hasattr(given, "items") ? nb::object(given.attr("items")()) : nb::borrow(given);
+        if (!nb::hasattr(pairs, "__iter__"))
+            throw TypeFault(cat("a mesh is ", described(given), "; it must be a str, a mapping, or pairs"));
+        for (auto pair : pairs) {
+            if (nb::isinstance<nb::str>(pair) || !nb::hasattr(pair, "__len__") || nb::len(pair) != 2)
+                throw TypeFault(cat("an axis is ", described(pair), "; it must be a pair such as ('tp', 8)"));
+            axes.add(pair[0], pair[1]);
+        }
+    }
+    for (auto [name, size] : keywords) axes.add(name, size);
+    return axes;
+}
+
+Mesh mesh_from(const nb::args& args, const nb::kwargs& keywords) {
+    if (args.size() > 2 || (args.size() > 0 && keywords.size() > 0))
+        throw UsageError(
+            "a mesh is text with the size of the world, or axes: Mesh('pp=4 tp=*', 32) or Mesh(pp=4, tp=8)");
+    if (args.size() == 0) return MeshSpec(axes_from({}, keywords).all()).resolve();
+    const auto given = nb::object(args[0]);
+    const auto has_world = args.size() == 2 && !nb::handle(args[1]).is_none();
+    auto spec = [&]() -> MeshSpec {
+        if (nb::isinstance<Mesh>(given)) return nb::cast<Mesh>(given);
+        if (nb::isinstance<nb::str>(given)) return MeshSpec::parse(text_of(given, "a mesh"));
+        return MeshSpec(axes_from(given, keywords).all());
+    }();
+    return has_world ? spec.resolve(int_of(args[1], "the size of the world")) : spec.resolve();
+}
+
+std::vector<std::string_view> names_of(const Mesh& mesh, const std::vector<AxisId>& axes) {
+    auto names = std::vector<std::string_view>{};
+    for (auto axis : axes) names.push_back(mesh.name(axis));
+    return names;
+}
+
+nb::tuple all_names(const Mesh& mesh) {
+    auto names = nb::list();
+    for (int a = 0; a < mesh.axis_count(); ++a) names.append(nb::cast(mesh.name(AxisId{a})));
+    return nb::tuple(names);
+}
+
+/// Calls that take a coordinate throw UnknownName for an axis that the mesh lacks.
+void check_axes(const Mesh& mesh, const Coordinate& coordinate) {
+    for (int i = 0; i < coordinate.size(); ++i)
+        if (!mesh.find(coordinate.name(i))) axis_of(mesh, nb::cast(coordinate.name(i)));
+}
+
+std::size_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
+
+nb::object value_of(const Coordinate& coordinate, nb::handle name, nb::object missing) {
+    if (!nb::isinstance<nb::str>(name)) return missing;
+    const auto i = coordinate.find(text_of(name, "an axis"));
+    return i < 0 ? missing : nb::object(nb::int_(coordinate[AxisId{i}]));
+}
+
+nb::dict dict_of(const Coordinate& coordinate) {
+    auto dict = nb::dict();
+    for (int i = 0; i < coordinate.size(); ++i) dict[nb::cast(coordinate.name(i))] = coordinate[AxisId{i}];
+    return dict;
+}
+
+void bind_coordinate(nb::module_& m) {
+    nb::class_<Coordinate>(
+        m, "Coordinate", nb::sig("class Coordinate(collections.abc.Mapping[str, int])"),
+        "A rank's index on every axis: a read-only mapping from the axis's name, in mesh order.\n\n"
+        ">>> Mesh('pp=4 dp=8 tp=8').coord(67)['pp']\n1")
+        .def(
+            "__init__",
+            [](Coordinate* self, nb::args args, nb::kwargs kwargs) {
+                new (self) Coordinate(coordinate_of(args, kwargs));
+            },
+            nb::sig("def __init__(self, coordinate: str | collections.abc.Mapping[str, int] = ..., /, "
+                    "**index: int) -> None"),
+            "From text such as 'pp=1 tp=3', a mapping, or keywords.")
+        .def(
+            "__getitem__",
+            [](const Coordinate& self, nb::handle name) {
+                auto length = Py_ssize_t{0};
+                const auto* text =
+                    nb::isinstance<nb::str>(name) ? PyUnicode_AsUTF8AndSize(name.ptr(), &length) : nullptr;
+                if (!text) {
+                    PyErr_Clear();
+                    throw UnknownName(cat("the coordinate has no axis ", described(name)));
+                }
+                const auto view = std::string_view(text, static_cast<std::size_t>(length));
+                if (const auto i = self.find(view); i >= 0) return self[AxisId{i}];
+                try {
+                    return self[view];
+                } catch (const UsageError& error) {
+                    throw UnknownName(error.what());
+                }
+            },
+            nb::arg("axis"), nb::sig("def __getitem__(self, axis: str, /) -> int"))
+        .def(
+            "get",
+            [](const Coordinate& self, nb::object name, nb::object missing) {
+                return value_of(self, name, missing);
+            },
+            nb::arg("axis"), nb::arg("default") = nb::none(),
+            nb::sig("def get(self, axis: str, default: typing.Any = None, /) -> typing.Any"))
+        .def("__len__", &Coordinate::size)
+        .def(
+            "__iter__", [](const Coordinate& self) { return nb::iter(dict_of(self)); },
+            nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
+        .def(
+            "__contains__",
+            [](const Coordinate& self, nb::object name) {
+                return !value_of(self, name, nb::none()).is_none();
+            },
+            nb::arg("axis"), nb::sig("def __contains__(self, axis: object, /) -> bool"))
+        .def(
+            "keys", [](const Coordinate& self) { return dict_of(self).attr("keys")(); },
+            nb::sig("def keys(self) -> collections.abc.KeysView[str]"))
+        .def(
+            "values", [](const Coordinate& self) { return dict_of(self).attr("values")(); },
+            nb::sig("def values(self) -> collections.abc.ValuesView[int]"))
+        .def(
+            "items", [](const Coordinate& self) { return dict_of(self).attr("items")(); },
+            nb::sig("def items(self) -> collections.abc.ItemsView[str, int]"))
+        .def(
+            "__eq__",
+            [](const Coordinate& self, nb::object other) -> bool {
+                if (nb::isinstance<Coordinate>(other))
+                    return dict_of(self)
+                        .attr("__eq__")(dict_of(nb::cast<Coordinate>(other)))
+                        .is(nb::bool_(true));
+                return nb::isinstance<nb::dict>(other) &&
+                       dict_of(self).attr("__eq__")(other).is(nb::bool_(true));
+            },
+            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+        .def("__hash__",
+             [](const Coordinate& self) {  // of equal coordinates in any order
+                 auto hash = std::size_t{0};
+                 for (int i = 0; i < self.size(); ++i)
+                     hash += hash_of(self.name(i)) * (2 * static_cast<std::size_t>(self[AxisId{i}]) + 1);
+                 return hash;
+             })
+        .def("__str__", [](const Coordinate& self) { return to_string(self); })
+        .def("__repr__", [](const Coordinate& self) { return cat("Coordinate('", to_string(self), "')"); })
+        .def(
+            "__reduce__",
+            [](nb::object self) {
+                return nb::make_tuple(self.type(), nb::make_tuple(dict_of(nb::cast<Coordinate>(self))));
+            },
+            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+    nb::module_::import_("collections.abc").attr("Mapping").attr("register")(m.attr("Coordinate"));
+}
+
+}  // namespace
+
+void bind_mesh(nb::module_& m) {
+    bind_coordinate(m);
+    nb::class_<Mesh>(
+        m, "Mesh",
+        "An ordered list of named axes laid over ranks by strides, outermost first: pp=4 dp=8 tp=8.\n\n"
+        "It is a value that holds no table: 8 ranks and 2^30 cost the same.\n\n"
+        ">>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, mesh.coord(67)['tp'], mesh.group(67, 'pp')\n"
+        "(256, 3, Group('{3, 67, 131, 195}'))")
+        .def(
+            "__init__",
+            [](Mesh* self, nb::args args, nb::kwargs axes) { new (self) Mesh(mesh_from(args, axes)); },
+            nb::sig("def __init__(self, mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
+                    "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
+                    "**axes: int) -> None"),
+            "From text, a mapping or pairs, where one size may be '*' if the size of the world follows, or "
+            "from "
+            "keywords, outermost first.")
+        .def_prop_ro(
+            "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
+        .def_prop_ro("offset", &Mesh::offset, "The lowest rank.")
+        .def_prop_ro("extent", &Mesh::extent,
+                     "One more than the highest rank: the smallest world in which the mesh fits.")
+        .def_prop_ro("is_plain", &Mesh::is_plain, "True if the ranks are 0..size-1 in the order of the axes.")
+        .def_prop_ro("axes", &all_names, nb::sig("def axes(self) -> tuple[str, ...]"),
+                     "The names of the axes, outermost first.")
+        .def_prop_ro(
+            "sizes",
+            [](const Mesh& self) {
+                auto sizes = nb::dict();
+                for (int a = 0; a < self.axis_count(); ++a)
+                    sizes[nb::cast(self.name(AxisId{a}))] = self.size(AxisId{a});
+                return sizes;
+            },
+            nb::sig("def sizes(self) -> dict[str, int]"),
+            "The size of each axis by its name, outermost first.")
+        .def_prop_ro(
+            "shape",
+            [](const Mesh& self) {
+                auto sizes = nb::list();
+                for (int a = 0; a < self.axis_count(); ++a) sizes.append(self.size(AxisId{a}));
+                return nb::tuple(sizes);
+            },
+            nb::sig("def shape(self) -> tuple[int, ...]"), "The size of each axis, outermost first.")
+        .def(
+            "size_of", [](const Mesh& self, nb::handle axis) { return self.size(axis_of(self, axis)); },
+            nb::arg("axis"), nb::sig("def size_of(self, axis: str) -> int"),
+            "The number of indices of an axis.")
+        .def(
+            "__contains__",
+            [](const Mesh& self, nb::object rank) {
+                if (!PyIndex_Check(rank.ptr())) return false;
+                try {
+                    return self.contains(int_of(rank, "a rank"));
+                } catch (const UsageError&) {
+                    return false;  // no rank is that large
+                }
+            },
+            nb::arg("rank"), nb::sig("def __contains__(self, rank: object, /) -> bool"))
+        .def_prop_ro(
+            "ranks", [](const Mesh& self) { return Ranks(self.ranks()); },
+            "All ranks, in the order of the axes.")
+        .def(
+            "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
+            nb::arg("rank"), nb::sig("def coord(self, rank: int) -> Coordinate"),
+            "The index of a rank on every axis.")
+        .def(
+            "rank",
+            [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
+                const auto coordinate = coordinate_of(args, kwargs);
+                check_axes(self, coordinate);
+                return self.rank(coordinate);
+            },
+            nb::sig("def rank(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
+                    "/, **index: int) -> int"),
+            "The rank at a coordinate that names every axis once, in any order.")
+        .def(
+            "index",
+            [](const Mesh& self, nb::handle rank, nb::handle axis) {
+                return self.index(int_of(rank, "a rank"), axis_of(self, axis));
+            },
+            nb::arg("rank"), nb::arg("axis"), nb::sig("def index(self, rank: int, axis: str) -> int"),
+            "The index of a rank on one axis.")
+        .def(
+            "group",
+            [](const Mesh& self, nb::handle rank, nb::args axes) {
+                return Ranks(self.group(int_of(rank, "a rank"), set_of(axes_of(self, axes))));
+            },
+            nb::sig("def group(self, rank: int, /, *axes: str) -> Group"),
+            "The ranks that differ from this one only along these axes, in mesh order.")
+        .def(
+            "partition",
+            [](const Mesh& self, nb::args args) {
+                const auto axes = axes_of(self, args);
+                return Groups{self, axes, false, self.partition(set_of(axes))};
+            },
+            nb::sig("def partition(self, *axes: str) -> Partition"),
+            "All groups along these axes, in the order of their first ranks.")
+        .def(
+            "partition_in_order",
+            [](const Mesh& self, nb::args args) {
+                const auto axes = axes_of(self, args);
+                return Groups{self, axes, true, self.partition_in_order(std::span<const AxisId>(axes))};
+            },
+            nb::sig("def partition_in_order(self, *axes: str) -> Partition"),
+            "All groups along these axes, each listed with the first named axis outermost, as some "
+            "frameworks do.")
+        .def(
+            "neighbor",
+            [](const Mesh& self, nb::handle rank, nb::handle axis, nb::handle by, std::string_view edge) {
+                return self.neighbor(int_of(rank, "a rank"), axis_of(self, axis), int_of(by, "the distance"),
+                                     edge_of(edge));
+            },
+            nb::arg("rank"), nb::arg("axis"), nb::arg("by"), nb::arg("edge") = "open",
+            nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
+                    "= 'open') -> int | None"),
+            "The rank `by` steps along an axis; past an open edge None.")
+        .def(
+            "slice",
+            [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
+                const auto coordinate = coordinate_of(args, kwargs);
+                check_axes(self, coordinate);
+                return self.slice(coordinate);
+            },
+            nb::sig("def slice(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
+                    "/, **index: int) -> Mesh"),
+            "The mesh of the ranks at these indices, without these axes.")
+        .def(
+            "flatten",
+            [](const Mesh& self, nb::args args, nb::handle as) {
+                const auto axes = axes_of(self, args);
+                return self.flatten(names_of(self, axes), text_of(as, "the flattened axis's name"));
+            },
+            nb::arg("axes"), nb::arg("into"), nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
+            "These axes as one axis, where the first of them stands; they need not be adjacent.")
+        .def(
+            "split",
+            [](const Mesh& self, nb::handle axis, nb::args args, nb::kwargs keywords) {
+                const auto name = self.name(axis_of(self, axis));
+                if (args.size() > 1 || (args.size() == 1 && keywords.size() > 0))
+                    throw UsageError("a split is a mapping or pairs, or keywords: split('tp', ep=2, etp=4)");
+                const auto parts = axes_from(args.size() == 1 ? nb::handle(args[0]) : nb::handle(), keywords);
+                return self.split(name, parts.all());
+            },
+            nb::sig("def split(self, axis: str, into: collections.abc.Mapping[str, int | str] | "
+                    "collections.abc.Iterable[tuple[str, int | str]] = ..., /, **sizes: int | str) -> Mesh"),
+            "One axis as several, outermost first; one size may be '*'.")
+        .def(
+            "permuted",
+            [](const Mesh& self, nb::args args) {
+                return self.permuted(names_of(self, axes_of(self, args)));
+            },
+            nb::sig("def permuted(self, *axes: str) -> Mesh"),
+            "The same ranks at the same coordinates, axes listed in another order.")
+        .def("concatenate", &Mesh::concatenate, nb::arg("other"),
+             "The axes of this mesh, then those of another that starts at the same rank.")
+        .def(
+            "shifted",
+            [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); },
+            nb::arg("by"), nb::sig("def shifted(self, by: int) -> Mesh"),
+            "The same mesh this many ranks further on.")
+        .def(
+            "__eq__",
+            [](const Mesh& self, nb::handle other) {
+                return nb::isinstance<Mesh>(other) && self == nb::cast<const Mesh&>(other);
+            },
+            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+        .def("__hash__", [](const Mesh& self) { return hash_of(to_string(self)); })
+        .def_prop_ro(
+            "text", [](const Mesh& self) { return to_string(self); },
+            "The mesh in the notation that Mesh reads.")
+        .def(
+            "__str__",
+            [](nb::object self) -> nb::object {
+                const nb::object out = nb::module_::import_("sys").attr("stdout");
+                if (out.is_none() || !nb::hasattr(out, "isatty") || !nb::cast<bool>(out.attr("isatty")()))
+                    return self.attr("text");
+                const nb::object width =
+                    nb::module_::import_("shutil").attr("get_terminal_size")().attr("columns");
+                const auto columns = std::clamp(nb::cast<int>(width), 40, 10000);
+                return nb::module_::import_("rankmesh").attr("show")(self).attr("text")(columns);
+            },
+            nb::sig("def __str__(self) -> str"),
+            "The picture of the mesh where standard output is a terminal, else its text.")
+        .def(
+            "_repr_html_",
+            [](nb::object self) { return nb::module_::import_("rankmesh").attr("show")(self).attr("svg")(); },
+            nb::sig("def _repr_html_(self) -> str"))
+        .def("__repr__", [](const Mesh& self) { return cat("Mesh('", to_string(self), "')"); })
+        .def(
+            "__format__",
+            [](const Mesh& self, nb::handle spec) {
+                return nb::str(to_string(self).c_str()).attr("__format__")(spec);
+            },
+            nb::arg("spec"), nb::sig("def __format__(self, spec: str, /) -> str"))
+        .def(
+            "__reduce__",
+            [](nb::object self) {
+                return nb::make_tuple(self.type(), nb::make_tuple(to_string(nb::cast<const Mesh&>(self))));
+            },
+            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/core/placement.hpp>
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include "ranks.hpp"
+
+namespace rankmesh::python {
+
+using detail::cat;
+
+void bind_placement(nb::module_& m) {
+    nb::class_<Placement>(m, "Placement",
+                          "Which rank stands at which place of a mesh, where strides do not say it.\n\n"
+                          ">>> Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')")
+        .def(
+            "__init__",
+            [](Placement* self, nb::object text) {
+                new (self) Placement(Placement::parse(text_of(text, "a placement")));
+            },
+            nb::arg("text"), nb::sig("def __init__(self, text: str, /) -> None"),
+            "From text such as 'a=2 b=2 @[3,1,2,0]'.")
+        .def(
+            "__init__",
+            [](Placement* self, const Mesh& mesh, nb::object ranks) {
+                new (self) Placement(mesh, ints_of(ranks, "the ranks"));
+            },
+            nb::arg("mesh"), nb::arg("ranks"),
+            nb::sig("def __init__(self, mesh: Mesh, ranks: collections.abc.Iterable[int]) -> None"),
+            "The rank at each place of a mesh of plain strides, row by row, the last axis fastest.")
+        .def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy)
+        .def_prop_ro("size", &Placement::size, "The number of ranks.")
+        .def_prop_ro(
+            "ranks",
+            [](const Placement& self) {
+                return Ranks(std::vector<int>(self.ranks().begin(), self.ranks().end()));
+            },
+            "The ranks by place.")
+        .def(
+            "numpy",
+            [](nb::object self) {
+                const auto& placement = nb::cast<const Placement&>(self);
+                const auto& mesh = placement.mesh();
+                auto shape = std::vector<std::size_t>{};
+                for (int a = 0; a < mesh.axis_count(); ++a)
+                    shape.push_back(static_cast<std::size_t>(mesh.size(AxisId{a})));
+                return nb::ndarray<nb::numpy, const int>(placement.ranks().data(), shape.size(), shape.data(),
+                                                         self)
+                    .cast();
+            },
+            nb::sig("def numpy(self) -> typing.Any"),
+            "The table as a read-only NumPy array of the mesh's shape: a view, which keeps this alive.")
+        .def(
+            "__contains__",
+            [](const Placement& self, nb::object rank) {
+                try {
+                    return PyIndex_Check(rank.ptr()) && self.contains(int_of(rank, "a rank"));
+                } catch (const UsageError&) {
+                    return false;  // no rank is that large
+                }
+            },
+            nb::arg("rank"), nb::sig("def __contains__(self, rank: object, /) -> bool"))
+        .def(
+            "coord",
+            [](const Placement& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
+            nb::arg("rank"), nb::sig("def coord(self, rank: int) -> Coordinate"),
+            "The index of a rank on every axis.")
+        .def(
+            "rank",
+            [](const Placement& self, nb::args args, nb::kwargs kwargs) {
+                return self.rank(coordinate_of(args, kwargs));
+            },
+            nb::sig("def rank(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
+                    "/, **index: int) -> int"),
+            "The rank at a coordinate that names every axis once, in any order.")
+        .def(
+            "index",
+            [](const Placement& self, nb::handle rank, nb::handle axis) {
+                return self.index(int_of(rank, "a rank"), axis_of(self.mesh(), axis));
+            },
+            nb::arg("rank"), nb::arg("axis"), nb::sig("def index(self, rank: int, axis: str) -> int"),
+            "The index of a rank on one axis.")
+        .def(
+            "group",
+            [](const Placement& self, nb::handle rank, nb::args axes) {
+                return Ranks(self.group(int_of(rank, "a rank"), set_of(axes_of(self.mesh(), axes))));
+            },
+            nb::sig("def group(self, rank: int, /, *axes: str) -> Group"),
+            "The ranks that differ from this one only along these axes, in mesh order.")
+        .def(
+            "neighbor",
+            [](const Placement& self, nb::handle rank, nb::handle axis, nb::handle by,
+               std::string_view edge) {
+                return self.neighbor(int_of(rank, "a rank"), axis_of(self.mesh(), axis),
+                                     int_of(by, "the distance"), edge_of(edge));
+            },
+            nb::arg("rank"), nb::arg("axis"), nb::arg("by"), nb::arg("edge") = "open",
+            nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
+                    "= 'open') -> int | None"),
+            "The rank `by` steps along an axis; past an open edge None.")
+        .def(
+            "__eq__",
+            [](const Placement& self, nb::handle other) {
+                return nb::isinstance<Placement>(other) && self == nb::cast<const Placement&>(other);
+            },
+            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+        .def("__hash__", [](const Placement& self) { return std::hash<std::string>{}(to_string(self)); })
+        .def_prop_ro(
+            "text", [](const Placement& self) { return to_string(self); },
+            "The placement in the notation that Placement reads.")
+        .def("__repr__", [](const Placement& self) { return cat("Placement('", to_string(self), "')"); })
+        .def(
+            "__reduce__",
+            [](nb::object self) {
+                return nb::make_tuple(self.type(),
+                                      nb::make_tuple(to_string(nb::cast<const Placement&>(self))));
+            },
+            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ranks.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <nanobind/make_iterator.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+namespace rankmesh::python {
+
+using detail::cat;
+
+Ranks::Ranks(std::vector<int> ranks) {
+    if (ranks.empty()) throw UsageError("a group of no ranks; list at least one");
+    const auto step = ranks.size() > 1 ? std::int64_t{ranks[1]} - ranks[0] : 1;
+    auto uniform = step > 0;
+    for (std::size_t i = 1; i < ranks.size() && uniform; ++i)
+        uniform = std::int64_t{ranks[i]} - ranks[i - 1] == step;
+    if (uniform) {
+        auto layout = Layout{};
+        layout.push_back({static_cast<int>(ranks.size()), static_cast<int>(step)});
+        ranks_ = Group(ranks[0], layout);
+    } else {
+        ranks_ = std::make_shared<const std::vector<int>>(std::move(ranks));
+    }
+}
+
+int Ranks::size() const { return closed() ? closed()->size() : static_cast<int>(list().size()); }
+
+int Ranks::operator[](int position) const {
+    return closed() ? (*closed())[position] : list()[static_cast<std::size_t>(position)];
+}
+
+std::optional<int> Ranks::step() const { return closed() ? closed()->step() : std::nullopt; }
+
+std::optional<int> Ranks::group_rank(int rank) const {
+    if (closed()) return closed()->group_rank(rank);
+    const auto found = std::ranges::find(list(), rank);
+    return found == list().end() ? std::nullopt : std::optional(static_cast<int>(found - list().begin()));
+}
+
+Ranks Ranks::pick(const std::vector<int>& positions) const {
+    if (closed()) return closed()->pick(positions);
+    // The positions are those of a group 0, 1, 2, ... of the same length.
+    auto layout = Layout{};
+    layout.push_back({size(), 1});
+    auto picked = std::vector<int>{};
+    for (auto position : Group(0, layout).pick(positions)) picked.push_back((*this)[position]);
+    return Ranks(std::move(picked));
+}
+
+void Ranks::copy_to(int* out) const {
+    if (closed())
+        std::copy(closed()->begin(), closed()->end(), out);
+    else
+        std::ranges::copy(list(), out);
+}
+
+std::string Ranks::text() const { return closed() ? to_string(*closed()) : ranks_to_string(list()); }
+
+bool Ranks::operator==(const Ranks& other) const {
+    if (closed() && other.closed()) return *closed() == *other.closed();
+    if (size() != other.size()) return false;
+    for (int i = 0; i < size(); ++i)
+        if ((*this)[i] != other[i]) return false;
+    return true;
+}
+
+std::size_t Ranks::hash() const {
+    auto hash = static_cast<std::size_t>(size());
+    for (auto position : {0, size() / 2, size() - 1})
+        hash = hash * 0x9e3779b97f4a7c15U + static_cast<std::size_t>((*this)[position]);
+    return hash;
+}
+
+namespace {
+
+/// An array of ranks that is handed to NumPy with its memory.
+template <class Fill, std::convertible_to<std::size_t>... Sizes>
+auto array_of(Fill&& fill, Sizes... sizes) {
+    const auto count = (static_cast<std::size_t>(sizes) * ...);
+    auto memory = std::make_unique_for_overwrite<int[]>(count);
+    fill(std::span<int>(memory.get(), count));
+    auto* data = memory.get();
+    const auto owner =
+        nb::capsule(memory.release(), [](void* array) noexcept { delete[] static_cast<int*>(array); });
+    return nb::ndarray<nb::numpy, int>(data, {static_cast<std::size_t>(sizes)...}, owner).cast();
+}
+
+nb::object array_of(const Ranks& ranks) {
+    return array_of([&](std::span<int> out) { ranks.copy_to(out.data()); }, ranks.size());
+}
+
+nb::object array_of(const Groups& groups) {
+    return array_of([&](std::span<int> out) { groups.groups.copy_to(out); }, groups.groups.size(),
+                    groups.groups.group_size());
+}
+
+/// NumPy's `__array__`: the array as this type; never a view, so that copy=False is refused.
+template <class T>
+nb::object as_array(const T& ranks, nb::object dtype, nb::object copy) {
+    if (nb::isinstance<nb::bool_>(copy) && !nb::cast<bool>(copy))
+        throw UsageError("a group holds no array that could be shared; leave out copy=False");
+    auto array = array_of(ranks);
+    return dtype.is_none() ? array : array.attr("astype")(dtype);
+}
+
+/// A Python index as one from the front; throws nb::index_error.
+int position_of(nb::handle index, int size, const char* what) {
+    const auto given = int_of(index, "an index");
+    const auto position = given < 0 ? given + size : given;
+    if (position < 0 || position >= size)
+        throw nb::index_error(cat("index ", given, " of ", what, " of ", size).c_str());
+    return position;
+}
+
+/// What `x[a:b]` gives of a sequence.
+template <class At>
+nb::list items_of(const nb::slice& slice, int size, At&& at) {
+    auto list = nb::list();
+    const auto [start, stop, step, length] = slice.compute(static_cast<std::size_t>(size));
+    (void)stop;
+    for (std::size_t i = 0; i < length; ++i)
+        list.append(at(static_cast<int>(start + static_cast<Py_ssize_t>(i) * step)));
+    return list;
+}
+
+/// What pickles as a call of a method: pickle knows no functions of an extension module.
+nb::object method_caller(const char* name, nb::handle arguments) {
+    return nb::module_::import_("operator")
+        .attr("methodcaller")(name, *nb::borrow<nb::args>(nb::tuple(nb::borrow(arguments))));
+}
+
+/// Goes through a sequence that it keeps alive.
+template <class Sequence>
+struct Iterator {
+    nb::object owner;
+    const Sequence* sequence;
+    int size;
+    int next = 0;
+};
+
+Ranks ranks_from(nb::handle given) {
+    if (nb::isinstance<Ranks>(given)) return nb::cast<Ranks>(given);
+    if (nb::isinstance<nb::str>(given)) return Ranks(parse_ranks(text_of(given, "a group")));
+    auto ranks = ints_of(given, "a group");
+    auto sorted = ranks;
+    std::ranges::sort(sorted);
+    if (!sorted.empty() && sorted.front() < 0)
+        throw UsageError(cat("a group lists rank ", sorted.front(), "; ranks are 0 or more"));
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+        throw UsageError(cat("a group lists rank ", *twice, " twice"));
+    return Ranks(std::move(ranks));
+}
+
+Ranks group_at(const Groups& groups, int i) { return Ranks(groups.groups[i]); }
+
+std::string asked(const Groups& groups) {
+    auto text =
+        cat("Mesh('", to_string(groups.mesh), groups.in_order ? "').partition_in_order(" : "').partition(");
+    for (std::size_t i = 0; i < groups.axes.size(); ++i)
+        text += cat(i > 0 ? ", '" : "'", groups.mesh.name(groups.axes[i]), "'");
+    return text + ")";
+}
+
+}  // namespace
+
+void bind_ranks(nb::module_& m) {
+    nb::class_<Iterator<Ranks>>(m, "_RankIterator")
+        .def("__iter__", [](nb::handle self) { return self; })
+        .def("__next__", [](Iterator<Ranks>& it) {
+            if (it.next == it.size) throw nb::stop_iteration();
+            return (*it.sequence)[it.next++];
+        });
+    nb::class_<Iterator<Groups>>(m, "_GroupIterator")
+        .def("__iter__", [](nb::handle self) { return self; })
+        .def("__next__", [](Iterator<Groups>& it) {
+            if (it.next == it.size) throw nb::stop_iteration();
+            return group_at(*it.sequence, it.next++);
+        });
+
+    nb::class_<Ranks>(
+        m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
+        "An ordered list of ranks, a sequence of int. In closed form where its ranks follow from strides: "
+        "one of 2^30 ranks costs what one of 8 does.\n\n"
+        ">>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')")
+        .def(
+            "__init__", [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); },
+            nb::arg("ranks"),
+            nb::sig("def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None"),
+            "The group of these ranks, in this order: text such as '{0..7, 64..71}', or ints.")
+        .def("__len__", &Ranks::size)
+        .def(
+            "__getitem__",
+            [](const Ranks& self, nb::handle index) {
+                if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
+                const auto i = position_of(index, self.size(), "a group");
+                return self[i];
+            },
+            nb::arg("index"), nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> int"))
+        .def(
+            "__getitem__",
+            [](const Ranks& self, const nb::slice& slice) {
+                return items_of(slice, self.size(), [&](int i) { return self[i]; });
+            },
+            nb::arg("index"), nb::sig("def __getitem__(self, index: slice, /) -> list[int]"))
+        .def(
+            "__iter__",
+            [](nb::object self) {
+                const auto& ranks = nb::cast<const Ranks&>(self);
+                return Iterator<Ranks>{self, &ranks, ranks.size()};
+            },
+            nb::sig("def __iter__(self) -> collections.abc.Iterator[int]"))
+        .def(
+            "__reversed__",
+            [](const Ranks& self) {
+                auto list = nb::list();
+                for (int i = self.size(); i-- > 0;) list.append(self[i]);
+                return nb::iter(list);
+            },
+            nb::sig("def __reversed__(self) -> collections.abc.Iterator[int]"))
+        .def(
+            "__contains__",
+            [](const Ranks& self, nb::object rank) {
+                if (!PyIndex_Check(rank.ptr())) return false;
+                try {
+                    return self.group_rank(int_of(rank, "a rank")).has_value();
+                } catch (const UsageError&) {
+                    return false;  // no rank is that large
+                }
+            },
+            nb::arg("rank"), nb::sig("def __contains__(self, rank: object, /) -> bool"))
+        .def(
+            "index",
+            [](const Ranks& self, nb::handle rank, nb::handle start, nb::handle stop) {
+                const auto given = int_of(rank, "a rank");
+                const auto found = self.group_rank(given);
+                const auto bound = [&](nb::handle index, int missing) {
+                    const auto i = index.is_none() ? missing : int_of(index, "an index");
+                    return i < 0 ? i + self.size() : i;
+                };
+                if (!found || *found < bound(start, 0) || *found >= bound(stop, self.size()))
+                    throw UsageError(cat("rank ", given, " is not in the group ", self.text()));
+                return *found;
+            },
+            nb::arg("value"), nb::arg("start") = nb::none(), nb::arg("stop") = nb::none(),
+            nb::sig("def index(self, value: typing.Any, start: int = 0, stop: int = ...) -> int"),
+            "The group rank of a rank; ValueError if it is not in the group.")
+        .def(
+            "count",
+            [](const Ranks& self, nb::object rank) {
+                return PyIndex_Check(rank.ptr()) && self.group_rank(int_of(rank, "a rank")) ? 1 : 0;
+            },
+            nb::arg("rank"), nb::sig("def count(self, rank: object, /) -> int"))
+        .def(
+            "group_rank",
+            [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); },
+            nb::arg("rank"), nb::sig("def group_rank(self, rank: int) -> int | None"),
+            "The group rank of a rank, None if it is not in the group.")
+        .def_prop_ro("step", &Ranks::step,
+                     "The step from each rank to the next where it is one and the same, else None.")
+        .def(
+            "pick",
+            [](const Ranks& self, nb::args positions) {
+                return self.pick(ints_of(positions, "the positions"));
+            },
+            nb::sig("def pick(self, *positions: int) -> Group"),
+            "The ranks at these group ranks, negative ones counted from the end; in the group's order, at "
+            "most 16.")
+        .def(
+            "numpy", [](const Ranks& self) { return array_of(self); },
+            nb::sig("def numpy(self) -> typing.Any"), "The ranks as a NumPy array of int32 of its own.")
+        .def("__array__", &as_array<Ranks>, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+             nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
+        .def(
+            "__eq__",
+            [](const Ranks& self, nb::handle other) {
+                return nb::isinstance<Ranks>(other) && self == nb::cast<const Ranks&>(other);
+            },
+            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+        .def("__hash__", &Ranks::hash)
+        .def("__str__", &Ranks::text)
+        .def("__repr__", [](const Ranks& self) { return cat("Group('", self.text(), "')"); })
+        .def(
+            "__reduce__",
+            [](nb::object self) {
+                const auto& ranks = nb::cast<const Ranks&>(self);
+                if (const auto step = ranks.step())
+                    return nb::make_tuple(
+                        method_caller("_of_step", nb::make_tuple(ranks[0], *step, ranks.size())),
+                        nb::make_tuple(self.type()));
+                auto list = nb::list();
+                for (int i = 0; i < ranks.size(); ++i) list.append(ranks[i]);
+                return nb::make_tuple(self.type(), nb::make_tuple(list));
+            },
+            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
+        .def_static(
+            "_of_step",
+            [](int first, int step, int size) {
+                if (first < 0 || step < 1 || size < 1 ||
+                    first + (size - std::int64_t{1}) * step >= Mesh::max_size)
+                    throw UsageError(cat("a pickled group of ", size, " ranks from ", first, " in steps of ",
+                                         step, " is none"));
+                auto layout = Layout{};
+                layout.push_back({size, step});
+                return Ranks(Group(first, layout));
+            },
+            nb::arg("first"), nb::arg("step"), nb::arg("size"));
+
+    nb::class_<Groups>(
+        m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
+        "All groups along one set of axes, in the order of their first ranks: a sequence of Group.\n\n"
+        ">>> [list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]")
+        .def("__len__", [](const Groups& self) { return self.groups.size(); })
+        .def_prop_ro(
+            "group_size", [](const Groups& self) { return self.groups.group_size(); },
+            "The number of ranks in each group.")
+        .def(
+            "__getitem__",
+            [](const Groups& self, nb::handle index) {
+                if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
+                const auto i = position_of(index, self.groups.size(), "a partition");
+                return group_at(self, i);
+            },
+            nb::arg("index"), nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> Group"))
+        .def(
+            "__getitem__",
+            [](const Groups& self, const nb::slice& slice) {
+                return items_of(slice, self.groups.size(), [&](int i) { return group_at(self, i); });
+            },
+            nb::arg("index"), nb::sig("def __getitem__(self, index: slice, /) -> list[Group]"))
+        .def(
+            "__iter__",
+            [](nb::object self) {
+                const auto& groups = nb::cast<const Groups&>(self);
+                return Iterator<Groups>{self, &groups, groups.groups.size()};
+            },
+            nb::sig("def __iter__(self) -> collections.abc.Iterator[Group]"))
+        .def(
+            "numpy", [](const Groups& self) { return array_of(self); },
+            nb::sig("def numpy(self) -> typing.Any"),
+            "The ranks as a NumPy array of int32 of its own, a row for each group; rows are views of it.")
+        .def("__array__", &as_array<Groups>, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+             nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
+        .def(
+            "__eq__",
+            [](const Groups& self, nb::handle other) {
+                if (!nb::isinstance<Groups>(other)) return false;
+                const auto& theirs = nb::cast<const Groups&>(other);
+                if (self.groups.size() != theirs.groups.size()) return false;
+                for (int i = 0; i < self.groups.size(); ++i)
+                    if (!(self.groups[i] == theirs.groups[i])) return false;
+                return true;
+            },
+            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+        .def("__hash__",
+             [](const Groups& self) {
+                 return Ranks(self.groups[0]).hash() * 31 + static_cast<std::size_t>(self.groups.size());
+             })
+        .def("__repr__", &asked)
+        .def(
+            "__reduce__",
+            [](const Groups& self) {
+                auto names = nb::list();
+                for (auto axis : self.axes) names.append(nb::cast(std::string(self.mesh.name(axis))));
+                return nb::make_tuple(
+                    method_caller(self.in_order ? "partition_in_order" : "partition", names),
+                    nb::make_tuple(nb::cast(self.mesh)));
+            },
+            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+    nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Group"));
+    nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Partition"));
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups and partitions as Python has them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <rankmesh/core/mesh.hpp>
+
+#include "convert.hpp"
+
+namespace rankmesh::python {
+
+/// A group: in closed form where the core gives one, else a list of ranks, as of a placement.
+class Ranks {
+public:
+    Ranks(const Group& group) : ranks_(group) {}
+    /// The same in closed form where the ranks rise by one step.
+    explicit Ranks(std::vector<int> ranks);
+
+    int size() const;
+    int operator[](int position) const;
+    std::optional<int> step() const;
+    std::optional<int> group_rank(int rank) const;
+    Ranks pick(const std::vector<int>& positions) const;
+    void copy_to(int* out) const;
+    std::string text() const;
+    bool operator==(const Ranks& other) const;
+    std::size_t hash() const;
+
+private:
+    using List = std::shared_ptr<const std::vector<int>>;
+    const Group* closed() const { return std::get_if<Group>(&ranks_); }
+    const std::vector<int>& list() const { return *std::get<List>(ranks_); }
+
+    std::variant<Group, List> ranks_;
+};
+
+/// The groups of a mesh along some axes, which it was asked for in this order.
+struct Groups {
+    Mesh mesh;
+    std::vector<AxisId> axes;
+    bool in_order;
+    Partition groups;
+};
+
+void bind_ranks(nb::module_& m);
+void bind_mesh(nb::module_& m);
+void bind_placement(nb::module_& m);
+void bind_view(nb::module_& m);
+void bind_check(nb::module_& m);
+
+}  // namespace rankmesh::python

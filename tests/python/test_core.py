@@ -1,0 +1,297 @@
+"""The algebra in Python, held against tables that are built here rank by rank."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import rankmesh
+from rankmesh import Coordinate, Group, Mesh, Placement
+
+SHAPES = [
+    {"dp": 1},
+    {"dp": 7},
+    {"pp": 1, "dp": 1, "tp": 1},
+    {"pp": 4, "dp": 2, "tp": 8},
+    {"pp": 3, "cp": 5, "dp": 7},
+    {"a": 2, "b": 3, "c": 2, "d": 5},
+]
+
+
+def table(sizes: Mapping[str, int]) -> list[dict[str, int]]:
+    """The coordinate of every rank of a plain mesh, the last axis fastest."""
+    return [
+        dict(zip(sizes, indices, strict=True))
+        for indices in itertools.product(*(range(size) for size in sizes.values()))
+    ]
+
+
+def sets_of_axes(sizes: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+    for count in range(1, len(sizes) + 1):
+        yield from itertools.combinations(sizes, count)
+
+
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+def test_every_answer_is_that_of_a_table(sizes: dict[str, int]) -> None:
+    mesh = Mesh(**sizes)
+    coordinates = table(sizes)
+    assert mesh.size == len(coordinates) == mesh.extent
+    assert mesh.axes == tuple(sizes)
+    assert mesh.sizes == sizes
+    assert mesh.shape == tuple(sizes.values())
+    assert list(mesh.ranks) == list(range(mesh.size))
+    for rank, at in enumerate(coordinates):
+        assert mesh.coord(rank) == at
+        assert dict(mesh.coord(rank)) == at
+        assert mesh.rank(at) == mesh.rank(**at) == mesh.rank(mesh.coord(rank)) == rank
+        for axis, index in at.items():
+            assert mesh.index(rank, axis) == index == mesh.coord(rank)[axis]
+            for by, edge in itertools.product((-2, -1, 1, 3), ("open", "wrap")):
+                to = index + by
+                inside = 0 <= to < sizes[axis]
+                wanted = None if edge == "open" and not inside else {**at, axis: to % sizes[axis]}
+                expected = None if wanted is None else coordinates.index(wanted)
+                assert mesh.neighbor(rank, axis, by, edge) == expected
+        for axes in sets_of_axes(sizes):
+            same = [r for r, other in enumerate(coordinates) if all(at[a] == other[a] for a in at if a not in axes)]
+            group = mesh.group(rank, *axes)
+            assert list(group) == same
+            assert group.index(rank) == group.group_rank(rank) == same.index(rank)
+    for axes in sets_of_axes(sizes):
+        partition = mesh.partition(*axes)
+        assert sorted(rank for group in partition for rank in group) == list(range(mesh.size))
+        assert [list(group) for group in partition] == partition.numpy().tolist()
+        assert partition == mesh.partition(*reversed(axes))
+
+
+def test_a_partition_in_order_lists_the_first_named_axis_outermost() -> None:
+    mesh = Mesh(dp=2, cp=3, tp=2)
+    for group in mesh.partition_in_order("cp", "dp"):
+        assert [(mesh.index(r, "cp"), mesh.index(r, "dp")) for r in group] == list(
+            itertools.product(range(3), range(2))
+        )
+
+
+@pytest.mark.parametrize("text", ["pp=4 dp=8 tp=8", "pp=2:32 dp=4:8 @64", "a=(2,2):(8,1) b=2:2", "dp=1"])
+def test_text_repr_and_pickle_give_the_same_mesh_back(text: str) -> None:
+    mesh = Mesh(text)
+    assert mesh.text == f"{mesh}" == text
+    same = [Mesh(mesh.text), eval(repr(mesh)), pickle.loads(pickle.dumps(mesh)), Mesh(mesh)]
+    assert all(other == mesh and hash(other) == hash(mesh) for other in same)
+    assert len({mesh, *same}) == 1
+    for axis in mesh.axes:
+        groups: list[Any] = [mesh.group(mesh.offset, axis), mesh.group(mesh.offset, *mesh.axes), mesh.ranks]
+        for value in [*groups, mesh.partition(axis), mesh.coord(mesh.offset), mesh.partition_in_order(axis)]:
+            for again in (eval(repr(value)), pickle.loads(pickle.dumps(value))):
+                assert again == value
+                assert hash(again) == hash(value)
+                assert type(again) is type(value)
+
+
+def test_a_mesh_is_made_of_text_pairs_mappings_and_keywords() -> None:
+    mesh = Mesh("pp=4 dp=8 tp=8")
+    assert mesh == Mesh(pp=4, dp=8, tp=8) == Mesh({"pp": 4, "dp": 8, "tp": 8})
+    assert mesh == Mesh([("pp", 4), ("dp", 8), ("tp", 8)]) == Mesh("pp=4 dp=* tp=8", 256)
+    assert mesh == Mesh({"pp": 4, "dp": "*", "tp": np.int64(8)}, 256)
+    assert mesh != "pp=4 dp=8 tp=8"
+
+
+def test_meshes_are_rearranged_as_in_cpp() -> None:
+    mesh = Mesh("pp=4 dp=8 tp=8")
+    assert mesh.slice(dp=3).text == "pp=4:64 tp=8:1 @24"
+    assert mesh.slice({"dp": 3}) == mesh.slice("dp=3") == mesh.slice(dp=3)
+    assert mesh.flatten("dp", "tp", into="mp") == Mesh(pp=4, mp=64)
+    assert mesh.split("tp", ep=2, etp="*") == mesh.split("tp", {"ep": 2, "etp": 4}) == Mesh(pp=4, dp=8, ep=2, etp=4)
+    assert mesh.permuted("tp", "dp", "pp").partition("tp") == mesh.partition("tp")
+    assert mesh.slice(tp=0).concatenate(mesh.slice(pp=0, dp=0)) == mesh
+    assert mesh.shifted(8).offset == 8
+    assert mesh.size_of("dp") == 8
+
+
+def test_groups_are_sequences() -> None:
+    group = Mesh("pp=4 dp=8 tp=8").group(67, "pp", "tp")
+    ranks = list(group)
+    assert isinstance(group, Sequence)
+    assert not isinstance(group, list)
+    assert len(group) == 32
+    assert group[-1] == ranks[-1]
+    assert group[2:9:3] == ranks[2:9:3]
+    assert group[::-1] == list(reversed(group)) == ranks[::-1]
+    assert ranks[3] in group
+    assert 8 not in group
+    assert "8" not in group
+    assert 2**70 not in group
+    assert group.count(ranks[0]) == 1
+    assert list(group.pick(0, -1)) == [ranks[0], ranks[-1]]
+    assert np.array_equal(np.asarray(group), ranks)
+    assert np.asarray(group, dtype=np.int64).dtype == np.int64
+    assert group == Group(ranks) == Group(str(group))
+    with pytest.raises(IndexError):
+        group[32]
+
+
+def test_a_group_holds_no_table() -> None:
+    whole = Mesh(dp=2**30).group(5, "dp")
+    assert len(whole) == 2**30
+    assert whole[-1] == 2**30 - 1
+    assert whole.index(77) == 77
+    assert len(pickle.dumps(whole)) < 1000
+    assert pickle.loads(pickle.dumps(whole)) == whole
+
+
+def test_the_array_of_a_partition_is_one_and_its_rows_are_views() -> None:
+    array = Mesh(dp=4, tp=8).partition("tp").numpy()
+    assert array.shape == (4, 8)
+    assert array.dtype == np.int32
+    assert array.flags.c_contiguous
+    assert np.shares_memory(array, array[2])
+
+
+def test_a_placement_answers_what_its_table_says() -> None:
+    ranks = list(range(24))
+    random.Random(7).shuffle(ranks)
+    mesh = Mesh(a=2, b=3, c=4)
+    placement = Placement(mesh, ranks)
+    for place, rank in enumerate(ranks):
+        assert placement.coord(rank) == mesh.coord(place)
+        assert placement.rank(mesh.coord(place)) == rank
+        assert list(placement.group(rank, "a", "c")) == [ranks[r] for r in mesh.group(place, "a", "c")]
+    assert np.array_equal(placement.numpy(), np.reshape(ranks, (2, 3, 4)))
+    assert not placement.numpy().flags.writeable
+    assert np.shares_memory(placement.numpy(), placement.numpy())
+    for same in (Placement(placement.text), eval(repr(placement)), pickle.loads(pickle.dumps(placement))):
+        assert same == placement
+        assert hash(same) == hash(placement)
+
+
+def test_the_array_of_a_placement_outlives_it() -> None:
+    array = Placement("a=2 b=2 @[3,1,2,0]").numpy()
+    assert array.tolist() == [[3, 1], [2, 0]]
+
+
+def test_coordinates_are_mappings() -> None:
+    at = Mesh("pp=4 dp=8 tp=8").coord(67)
+    assert isinstance(at, Mapping)
+    assert dict(at) == {"pp": 1, "dp": 0, "tp": 3} == at
+    assert list(at) == ["pp", "dp", "tp"]
+    assert list(at.values()) == [1, 0, 3]
+    assert at.get("xx") is None
+    assert at.get("xx", 5) == 5
+    assert "pp" in at
+    assert 3 not in at
+    assert at == Coordinate(tp=3, pp=1, dp=0)
+    assert hash(at) == hash(Coordinate(tp=3, pp=1, dp=0))
+    assert at != Coordinate(tp=3, pp=1)
+
+
+MESH = Mesh("pp=4 dp=8 tp=8")
+WRONG: list[tuple[Any, type[Exception], str]] = [
+    (
+        lambda: MESH.coord(256),
+        ValueError,
+        "rank 256 is outside mesh pp=4 dp=8 tp=8, which covers ranks 0..255",
+    ),
+    (
+        lambda: MESH.coord(10**30),
+        ValueError,
+        "a rank is a number of more than 64 bits; ranks, sizes and indices are at most 2147483647",
+    ),
+    (
+        lambda: MESH.coord(2**40),
+        ValueError,
+        "a rank is 1099511627776; ranks, sizes and indices are at most 2147483647",
+    ),
+    (lambda: MESH.coord("67"), TypeError, "a rank is '67', which is str; it must be an int"),
+    (lambda: MESH.coord(1.0), TypeError, "a rank is 1.0, which is float; it must be an int"),
+    (lambda: MESH.coord(3)["zp"], KeyError, "the coordinate has no axis 'zp'; did you mean 'pp'?"),
+    (lambda: MESH.group(1, "zp"), KeyError, "mesh pp=4 dp=8 tp=8 has no axis 'zp'; did you mean 'pp'?"),
+    (lambda: MESH.group(1), ValueError, "no axis is named; mesh pp=4 dp=8 tp=8 has axes to name, as in 'pp'"),
+    (lambda: MESH.group(1, 3), TypeError, "an axis is 3, which is int; it must be the str of its name"),
+    (lambda: MESH.rank(pp=1, zp=2), KeyError, "mesh pp=4 dp=8 tp=8 has no axis 'zp'; did you mean 'pp'?"),
+    (lambda: MESH.neighbor(0, "tp", 1, "around"), ValueError, "edge is 'around'; it is 'open' or 'wrap'"),
+    (lambda: Mesh(pp=0), ValueError, "axis 'pp' has size 0; sizes are 1 or more"),
+    (lambda: Mesh(pp=3.5), TypeError, "the size of axis 'pp' is 3.5, which is float; it must be an int"),
+    (lambda: Mesh(**{"p p": 2}), ValueError, "name"),
+    (lambda: Mesh(pp=2**31), ValueError, "2147483648"),
+    (lambda: Mesh("pp=4", tp=2), ValueError, "a mesh is text with the size of the world, or axes"),
+    (lambda: Mesh("dp=* tp=3", 8), ValueError, "does not fit a world of 8"),
+    (lambda: Mesh("a=\ud800"), ValueError, "which is no valid Unicode"),
+    (lambda: Mesh("größe=2"), ValueError, "größe"),
+    (lambda: Mesh(3), TypeError, "a mesh is 3, which is int; it must be a str, a mapping, or pairs"),
+    (
+        lambda: Mesh(["pp", "tp"]),
+        TypeError,
+        "an axis is 'pp', which is str; it must be a pair such as ('tp', 8)",
+    ),
+    (lambda: Group([1, 1]), ValueError, "a group lists rank 1 twice"),
+    (lambda: Group([-1]), ValueError, "a group lists rank -1; ranks are 0 or more"),
+    (lambda: Group([]), ValueError, "a group of no ranks; list at least one"),
+    (lambda: Group(3), TypeError, "a group is 3, which is int; it must be a sequence of ints"),
+    (lambda: Group("{0..4}").index(9), ValueError, "rank 9 is not in the group {0..4}"),
+    (lambda: Placement(Mesh(a=4), [1, 2]), ValueError, "a placement lists 2 ranks; mesh a=4 has 4 positions"),
+    (
+        lambda: np.asarray(Group("{0..4}"), copy=False),
+        ValueError,
+        "a group holds no array that could be shared",
+    ),
+    (lambda: rankmesh.show("pp=2", on="node"), ValueError, "node"),
+    (lambda: rankmesh.show("pp=2", rank=7), ValueError, "rank 7"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), WRONG)
+def test_wrong_input_is_an_exception_of_the_natural_kind(call: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert isinstance(caught.value, rankmesh.Error)
+    assert text in str(caught.value)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is type(caught.value)
+    assert str(again) == str(caught.value)
+
+
+def test_show_draws_every_rank_once() -> None:
+    picture = rankmesh.show("pp=2 dp=4 tp=8", on="node:8 gpu:8", rank=9)
+    ranks = [rank for row in picture.rows() for rank in row if rank is not None]
+    assert sorted(ranks) == list(range(64))
+    assert "node 7" in str(picture)
+    assert "\x1b[" in picture.text(color=True)
+    assert picture.svg().startswith("<svg")
+    assert Mesh("pp=2 dp=4 tp=8")._repr_html_().startswith("<svg")
+
+
+def test_print_draws_a_mesh_in_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    mesh = Mesh("pp=2 tp=4")
+    for out, expected in ((Terminal(), rankmesh.show(mesh).text()), (io.StringIO(), mesh.text)):
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setattr("sys.stdout", out)
+        print(mesh)
+        monkeypatch.undo()
+        assert out.getvalue() == expected + "\n"
+
+
+def test_check_counts_what_a_join_makes() -> None:
+    report = rankmesh.check("pp=16 dp=* tp=8", world=1 << 20, over=[("dp", "tp")])
+    assert report.communicators == 4
+    assert [(s.axes, s.group_size) for s in report.sets] == [
+        ("pp", 16),
+        ("dp", 8192),
+        ("tp", 8),
+        ("dp,tp", 65536),
+    ]
+    assert report.world == 1 << 20
+    assert report.outside == 0
+    assert report.connections == 15 + 8191 + 7 + 65535
+    assert rankmesh.check(Placement("a=2 b=2 @[3,1,2,0]")).fits
+    assert rankmesh.check("tp=4", world=6).outside == 2
