@@ -5,7 +5,7 @@
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 
-#include "ranks.hpp"
+#include "core/core.hpp"
 
 namespace rankmesh::python {
 

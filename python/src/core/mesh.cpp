@@ -4,7 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "ranks.hpp"
+#include "core/core.hpp"
 
 namespace rankmesh::python {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ranks.hpp"
+#include "core/core.hpp"
 
 NB_MODULE(_core, m) {
     using namespace rankmesh::python;
     m.doc() = "The core of rankmesh: meshes, groups, placements, their pictures.";
     m.attr("version") = RANKMESH_VERSION;
     register_errors();
-    bind_ranks(m);
+    bind_groups(m);
     bind_mesh(m);
     bind_placement(m);
     bind_view(m);

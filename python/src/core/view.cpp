@@ -7,7 +7,7 @@
 #include <rankmesh/view/svg.hpp>
 #include <rankmesh/view/text.hpp>
 
-#include "ranks.hpp"
+#include "core/core.hpp"
 
 namespace rankmesh::python {
 

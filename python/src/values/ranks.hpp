@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups and partitions as Python has them.
+// A group as Python has it.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include <rankmesh/core/mesh.hpp>
 
-#include "convert.hpp"
+#include "values/convert.hpp"
 
 namespace rankmesh::python {
 
@@ -38,19 +38,5 @@ private:
 
     std::variant<Group, List> ranks_;
 };
-
-/// The groups of a mesh along some axes, which it was asked for in this order.
-struct Groups {
-    Mesh mesh;
-    std::vector<AxisId> axes;
-    bool in_order;
-    Partition groups;
-};
-
-void bind_ranks(nb::module_& m);
-void bind_mesh(nb::module_& m);
-void bind_placement(nb::module_& m);
-void bind_view(nb::module_& m);
-void bind_check(nb::module_& m);
 
 }  // namespace rankmesh::python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert.hpp"
+#include "values/convert.hpp"
 
 #include <algorithm>
 #include <limits>

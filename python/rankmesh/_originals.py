@@ -1,0 +1,67 @@
+"""Exceptions of the original frameworks' own types, which are errors of rankmesh too."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from rankmesh._errors import UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DialectError(UsageError):
+    """What a dialect refuses; `rule` names the row of docs/dialects.md where the original goes on in silence."""
+
+    fault: str
+    rule: str
+
+    def __init__(self, text: str = "", fault: str = "", rule: str = "") -> None:
+        super().__init__(text)
+        self.fault = fault
+        self.rule = rule
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return original, (_kind_of(type(self)), str(self), self.fault, self.rule)
+
+
+def _kind_of(kind: type) -> type[Exception]:
+    """The original's type behind a class that `_class_of` has made."""
+    return kind.__bases__[1] if len(kind.__bases__) > 1 else DialectError
+
+
+@functools.cache
+def _class_of(kind: type[Exception]) -> type[DialectError]:
+    if issubclass(DialectError, kind) or kind is DialectError:
+        return DialectError
+    return type(kind.__name__, (DialectError, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> DialectError:
+    """An exception of the original's type with this text, which is a rankmesh.Error too."""
+    return _class_of(kind)(text, fault, rule)
+
+
+def raises(default: type[Exception], **kinds: type[Exception]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Makes a function raise the original's types, by fault, for what its dialect refuses.
+
+    >>> @raises(AssertionError, unknown=KeyError)
+    ... def get_dim(axis): ...
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return function(*args, **kwargs)
+            except DialectError as error:
+                kind = kinds.get(error.fault.replace(" ", "_"), default)
+                if isinstance(error, kind):
+                    raise
+                raise original(kind, str(error), error.fault, error.rule) from None
+
+        return call
+
+    return decorate

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+/// Raises rankmesh._originals.DialectError, from which the Python modules make the originals' own exceptions.
+void register_dialect_errors() {
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const dialect::Error& error) {
+            const auto* refusal = dynamic_cast<const dialect::Refusal*>(&error);
+            const nb::object type = nb::module_::import_("rankmesh._originals").attr("DialectError");
+            const auto made = type(nb::str(error.what()), nb::cast(dialect::to_string(error.fault)),
+                                   nb::cast(refusal ? std::string_view(refusal->rule) : std::string_view()));
+            PyErr_SetObject(type.ptr(), made.ptr());
+        }
+    });
+}
+
+}  // namespace
+}  // namespace rankmesh::python
+
+NB_MODULE(_dialects, m) {
+    using namespace rankmesh::python;
+    m.doc() =
+        "The vocabularies of other frameworks; rankmesh.megatron and so on give them their originals' "
+        "signatures.";
+    nanobind::module_::import_("rankmesh._core");
+    register_dialect_errors();
+}
