@@ -1,5 +1,7 @@
 """Process topologies of large parallel jobs: declare a mesh, ask it anything, check it, draw it, run on it."""
 
+from typing import TYPE_CHECKING, Any
+
 from rankmesh._core import (
     CheckedSet,
     Coordinate,
@@ -25,17 +27,51 @@ from rankmesh._errors import (
     UsageTypeError,
 )
 
+if TYPE_CHECKING:
+    from rankmesh._engine import Communicator, Member, Pending, World, engines, from_mpi4py, run, to_mpi4py
+    from rankmesh._plan import Axes, Declaration, Pick
+
+# What needs the engines, and so loads MPI where it is built in, is loaded when it is first asked for.
+_LATER = {
+    **dict.fromkeys(
+        ("Communicator", "Member", "Pending", "World", "engines", "from_mpi4py", "run", "to_mpi4py"),
+        "rankmesh._engine",
+    ),
+    **dict.fromkeys(("Axes", "Declaration", "Pick"), "rankmesh._plan"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'rankmesh' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
 __all__ = [
+    "Axes",
     "CheckedSet",
+    "Communicator",
     "Coordinate",
+    "Declaration",
     "Disagreement",
     "EngineFailure",
     "Error",
     "Group",
+    "Member",
     "Mesh",
     "NotBuilt",
     "Partition",
     "PeerLost",
+    "Pending",
+    "Pick",
     "Picture",
     "Placement",
     "Report",
@@ -43,7 +79,12 @@ __all__ = [
     "UnknownName",
     "UsageError",
     "UsageTypeError",
+    "World",
     "__version__",
     "check",
+    "engines",
+    "from_mpi4py",
+    "run",
     "show",
+    "to_mpi4py",
 ]

@@ -21,6 +21,9 @@ struct Access {
     /// What the operations of a Communicator end in.
     static void run(Communicator& on, const Call& call) { on.run(call); }
     static Pending start(Communicator& on, const Call& call) { return on.start(call); }
+    /// What completes an operation in place whose input, or output, is this rank's own part of the buffer.
+    static void own_part_in(const Communicator& on, Call& call) { on.own_part_in(std::move(call)); }
+    static void own_part_out(const Communicator& on, Call& call) { on.own_part_out(std::move(call)); }
 };
 
 }  // namespace rankmesh::detail

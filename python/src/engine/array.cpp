@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/array.hpp"
+
+#include <bit>
+#include <optional>
+
+#include <nanobind/ndarray.h>
+
+namespace rankmesh::python {
+namespace {
+
+using detail::cat;
+
+struct Element {
+    DType dtype;
+    std::size_t unit = 1;
+    bool is_complex = false;
+};
+
+std::optional<Element> integer(bool is_signed, std::size_t bytes) {
+    if (bytes > 8 || !std::has_single_bit(bytes)) return std::nullopt;
+    const auto first = static_cast<int>(is_signed ? DType::i8 : DType::u8);
+    return Element{static_cast<DType>(first + std::countr_zero(bytes))};
+}
+
+std::optional<Element> floating(std::size_t bytes) {
+    if (bytes == 2) return Element{DType::f16};
+    if (bytes == 4) return Element{DType::f32};
+    if (bytes == 8) return Element{DType::f64};
+    return std::nullopt;
+}
+
+std::optional<Element> complex(std::size_t bytes) {
+    auto element = floating(bytes / 2);
+    if (!element || bytes < 8) return std::nullopt;
+    element->unit = 2;
+    element->is_complex = true;
+    return element;
+}
+
+/// The type of a format of the struct module, as the buffer protocol has it.
+std::optional<Element> element_of(std::string_view format, std::size_t bytes) {
+    if (format.empty()) format = "B";
+    if (format.front() == '@' || format.front() == '=' || format.front() == '<') format.remove_prefix(1);
+    if (format.size() == 2 && format[0] == 'Z') return complex(bytes);
+    if (format.size() != 1) return std::nullopt;
+    switch (format[0]) {
+        case '?':
+            return Element{DType::boolean};
+        case 'c':
+            return Element{DType::byte};
+        case 'b':
+        case 'h':
+        case 'i':
+        case 'l':
+        case 'q':
+        case 'n':
+            return integer(true, bytes);
+        case 'B':
+        case 'H':
+        case 'I':
+        case 'L':
+        case 'Q':
+        case 'N':
+            return integer(false, bytes);
+        case 'e':
+        case 'f':
+        case 'd':
+            return floating(bytes);
+        default:
+            return std::nullopt;
+    }
+}
+
+/// The type of an element as DLPack has it.
+std::optional<Element> element_of(const nb::dlpack::dtype& type) {
+    const auto bytes = std::size_t{type.bits} / 8;
+    if (type.lanes != 1 || bytes == 0) return std::nullopt;
+    constexpr auto f8e4m3fn = 10;
+    constexpr auto f8e5m2 = 12;
+    switch (type.code) {
+        case 0:
+            return integer(true, bytes);
+        case 1:
+            return integer(false, bytes);
+        case 2:
+            return floating(bytes);
+        case 4:
+            return bytes == 2 ? std::optional(Element{DType::bf16}) : std::nullopt;
+        case 5:
+            return complex(bytes);
+        case 6:
+            return bytes == 1 ? std::optional(Element{DType::boolean}) : std::nullopt;
+        case f8e4m3fn:
+            return Element{DType::f8e4m3};
+        case f8e5m2:
+            return Element{DType::f8e5m2};
+        default:
+            return std::nullopt;
+    }
+}
+
+std::string type_named(nb::handle object) {
+    try {
+        const nb::object type = object.attr("dtype");
+        return nb::str(type).c_str();
+    } catch (const nb::python_error&) {
+        return nb::str(object.type().attr("__name__")).c_str();
+    }
+}
+
+/// Throws UsageError unless the strides, in elements, are those of elements one after the other.
+template <class Shape, class Strides>
+void check_contiguous(std::string_view what, std::size_t dimensions, const Shape& shape,
+                      const Strides& strides) {
+    auto plain = std::int64_t{1};
+    auto fits = true;
+    for (auto i = dimensions; i-- > 0;) {
+        if (shape(i) == 0) return;  // no element lies anywhere
+        fits = fits && (shape(i) == 1 || strides(i) == plain);
+        plain *= shape(i);
+    }
+    if (fits) return;
+    auto text = std::string{};
+    for (std::size_t i = 0; i < dimensions; ++i) text += cat(i > 0 ? ", " : "", strides(i));
+    throw UsageError(cat(what, " has strides of (", text,
+                         ") elements; its elements must lie one after the other: pass a contiguous copy, as "
+                         "numpy.ascontiguousarray and Tensor.contiguous make"));
+}
+
+[[noreturn]] void throw_read_only(std::string_view what) {
+    throw UsageError(cat(what, " is read-only; pass an array that can be written"));
+}
+[[noreturn]] void throw_type(std::string_view what, nb::handle object) {
+    throw UsageError(
+        cat(what, " has elements of ", type_named(object),
+            "; engines move bool, integers and floats of at most 64 bits and complex of at most 128, in "
+            "the machine's byte order: view it as one of these"));
+}
+
+/// What holds a Python object until it is destroyed, on any thread.
+template <class T>
+std::shared_ptr<void> kept(std::unique_ptr<T> held) {
+    return std::shared_ptr<void>(held.release(), [](void* held) {
+        if (!nb::is_alive()) return;
+        const auto gil = nb::gil_scoped_acquire();
+        delete static_cast<T*>(held);
+    });
+}
+
+struct Lent {
+    Py_buffer buffer{};
+    ~Lent() { PyBuffer_Release(&buffer); }
+};
+
+std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool written) {
+    if (!PyObject_CheckBuffer(object.ptr())) return std::nullopt;
+    auto lent = std::make_unique<Lent>();
+    if (PyObject_GetBuffer(object.ptr(), &lent->buffer, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
+        PyErr_Clear();
+        return std::nullopt;
+    }
+    const auto& buffer = lent->buffer;
+    const auto bytes = static_cast<std::size_t>(buffer.itemsize);
+    const auto element = element_of(buffer.format ? buffer.format : "", bytes);
+    if (!element) throw_type(what, object);
+    check_contiguous(
+        what, static_cast<std::size_t>(buffer.ndim),
+        [&](std::size_t i) { return std::int64_t{buffer.shape[i]}; },
+        [&](std::size_t i) { return std::int64_t{buffer.strides[i] / buffer.itemsize}; });
+    if (written && buffer.readonly) throw_read_only(what);
+    auto array = Array{.data = buffer.buf,
+                       .count = static_cast<std::size_t>(buffer.len) / bytes * element->unit,
+                       .dtype = element->dtype,
+                       .unit = element->unit,
+                       .is_complex = element->is_complex};
+    array.keep = kept(std::move(lent));
+    return array;
+}
+
+Array from_dlpack(nb::handle object, std::string_view what, bool written) {
+    using Readable = nb::ndarray<nb::ro>;
+    auto tensor = std::make_unique<Readable>();
+    if (!nb::hasattr(object, "__dlpack__") || !nb::try_cast(object, *tensor)) {
+        PyErr_Clear();
+        if (nb::hasattr(object, "requires_grad") &&
+            nb::cast<bool>(nb::bool_(nb::object(object.attr("requires_grad")))))
+            throw UsageError(cat(what, " is a tensor that requires a gradient; pass tensor.detach()"));
+        throw TypeFault(
+            cat(what, " is ", described(object),
+                "; it must be an array: of NumPy, a tensor, or what has the buffer protocol or DLPack"));
+    }
+    if (tensor->device_type() != nb::device::cpu::value)
+        throw UsageError(cat(what, " lies on device ", tensor->device_id(), " of DLPack's type ",
+                             tensor->device_type(),
+                             "; this world moves memory of the host: pass a copy on the CPU"));
+    const auto element = element_of(tensor->dtype());
+    if (!element) throw_type(what, object);
+    check_contiguous(
+        what, tensor->ndim(), [&](std::size_t i) { return static_cast<std::int64_t>(tensor->shape(i)); },
+        [&](std::size_t i) { return std::int64_t{tensor->stride(i)}; });
+    if (written) {
+        auto writable = nb::ndarray<>();
+        if (!nb::try_cast(object, writable)) {
+            PyErr_Clear();
+            throw_read_only(what);
+        }
+    }
+    auto array = Array{.data = const_cast<void*>(static_cast<const void*>(tensor->data())),
+                       .count = tensor->size() * element->unit,
+                       .dtype = element->dtype,
+                       .unit = element->unit,
+                       .is_complex = element->is_complex};
+    array.keep = kept(std::move(tensor));
+    return array;
+}
+
+}  // namespace
+
+Array array_of(nb::handle object, std::string_view what, bool written) {
+    if (auto array = from_buffer(object, what, written)) return std::move(*array);
+    return from_dlpack(object, what, written);
+}
+
+}  // namespace rankmesh::python

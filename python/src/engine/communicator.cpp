@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <deque>
+
+#include <nanobind/stl/vector.h>
+
+#include <rankmesh/engine/make_call.hpp>
+
+#include "engine/access.hpp"
+#include "engine/array.hpp"
+#include "engine/engine.hpp"
+#include "engine/interrupt.hpp"
+#include "values/ranks.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+using detail::Call;
+using detail::cat;
+using Op = detail::Operation;
+
+Reduction reduction_of(nb::handle given) {
+    const auto name = text_of(given, "a reduction");
+    for (int i = 0; i <= static_cast<int>(Reduction::logical_xor); ++i)
+        if (to_string(static_cast<Reduction>(i)) == name) return static_cast<Reduction>(i);
+    throw UsageError(cat("a reduction is ", detail::in_quotes(name),
+                         "; there are sum, prod, min, max, mean, bit_and, bit_or, bit_xor, logical_and, "
+                         "logical_or and logical_xor"));
+}
+
+/// An operation with what it reads and writes, whose memory it holds.
+struct Prepared {
+    Call call;
+    Array in = {};
+    Array out = {};
+    std::vector<std::size_t> in_counts = {};
+    std::vector<std::size_t> out_counts = {};
+    nb::object result = nb::none();  ///< what was written
+
+    /// Counts of elements as counts of what an engine moves.
+    void count() {
+        for (auto* counts : {&in_counts, &out_counts})
+            for (auto& count : *counts) count *= call.unit;
+        call.in_counts = in_counts.empty() ? nullptr : in_counts.data();
+        call.out_counts = out_counts.empty() ? nullptr : out_counts.data();
+    }
+};
+
+std::string named(Op operation, const char* part) {
+    return cat("the ", part, " of ", detail::to_string(operation));
+}
+
+/// An operation from one array to another, or in place where there is no other.
+Prepared prepare(Op operation, nb::handle in, nb::handle out, int argument = 0) {
+    const auto in_place = out.is_none();
+    auto prepared = Prepared{.call = {.operation = operation, .argument = argument}};
+    auto& call = prepared.call;
+    prepared.in = array_of(in, named(operation, in_place ? "buffer" : "input"), in_place);
+    if (!in_place) {
+        prepared.out = array_of(out, named(operation, "output"), true);
+        if (prepared.in.dtype != prepared.out.dtype || prepared.in.unit != prepared.out.unit)
+            detail::two_types(operation, prepared.in.dtype, prepared.out.dtype);
+    }
+    const auto& written = in_place ? prepared.in : prepared.out;
+    call.dtype = written.dtype;
+    call.unit = written.unit;
+    call.in = prepared.in.data;
+    call.in_count = prepared.in.count;
+    call.out = written.data;
+    call.out_count = written.count;
+    prepared.result = nb::borrow(in_place ? in : out);
+    return prepared;
+}
+
+Prepared reducing(Op operation, nb::handle in, nb::handle out, nb::handle reduction, int root = 0) {
+    auto prepared = prepare(operation, in, out, root);
+    prepared.call.reduction = reduction_of(reduction);
+    const auto name = to_string(prepared.call.reduction);
+    if (prepared.in.is_complex && !reduces_complex(prepared.call.reduction))
+        throw UsageError(cat("a ", name, " of complex numbers; they have sum and mean"));
+    if (operation == Op::scan && prepared.call.reduction == Reduction::mean)
+        throw UsageError("a scan by mean; scans have every reduction but mean");
+    return prepared;
+}
+
+/// What one rank alone gives or gets: the others may pass None.
+Prepared rooted(Op operation, const Communicator& on, nb::handle in, nb::handle out, int root,
+                bool root_reads) {
+    auto prepared = Prepared{.call = {.operation = operation, .argument = root}};
+    auto& call = prepared.call;
+    const auto mine = on.rank() == root;
+    const auto needed = [&](nb::handle given, const char* part) {
+        if (given.is_none())
+            throw UsageError(cat("rank ", on.rank(), " of ", on.label(), " gives None as ",
+                                 named(operation, part), "; only ranks other than the root ", root, " may"));
+    };
+    if (!root_reads || mine || !in.is_none()) {
+        needed(in, "input");
+        prepared.in = array_of(in, named(operation, "input"), false);
+        call.in = prepared.in.data;
+        call.in_count = prepared.in.count;
+    }
+    if (root_reads || mine || !out.is_none()) {
+        needed(out, "output");
+        prepared.out = array_of(out, named(operation, "output"), true);
+        call.out = prepared.out.data;
+        call.out_count = prepared.out.count;
+    }
+    const auto& known = root_reads ? prepared.out : prepared.in;
+    if (prepared.in.data && prepared.out.data &&
+        (prepared.in.dtype != prepared.out.dtype || prepared.in.unit != prepared.out.unit))
+        detail::two_types(operation, prepared.in.dtype, prepared.out.dtype);
+    call.dtype = known.dtype;
+    call.unit = known.unit;
+    prepared.result = nb::borrow(out);
+    return prepared;
+}
+
+std::vector<std::size_t> counts_of(nb::handle given, const char* what) {
+    auto counts = std::vector<std::size_t>{};
+    for (auto count : ints_of(given, what)) {
+        if (count < 0) throw UsageError(cat(what, " hold ", count, "; counts are 0 or more"));
+        counts.push_back(static_cast<std::size_t>(count));
+    }
+    return counts;
+}
+
+void check_count(const std::vector<std::size_t>& counts, const Communicator& on, const char* what) {
+    if (counts.size() != static_cast<std::size_t>(on.size()))
+        throw UsageError(cat(what, " are ", counts.size(), "; ", on.label(), " has ", on.size(),
+                             " ranks, which need one each"));
+}
+
+/// Several as one.
+struct List {
+    Buffers buffers;
+    ConstBuffers inputs;
+    std::vector<Array> keep;
+
+    Array add(nb::handle object, std::size_t number, bool written) {
+        auto array = array_of(object, detail::buffer_of_list(number), written);
+        keep.push_back(array);
+        return array;
+    }
+};
+
+bool is_list(nb::handle object) {
+    return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object);
+}
+
+List list_of(nb::handle objects) {
+    auto list = List{};
+    auto number = std::size_t{0};
+    for (auto object : objects) {
+        const auto array = list.add(object, number++, true);
+        list.buffers.add(Memory(array.data, array.count, array.dtype, Space::host));
+    }
+    return list;
+}
+
+/// An operation that was started: what it reads and writes is its own until it was waited for.
+class Started {
+public:
+    Started(Pending&& pending, std::function<void()> leave, Prepared&& prepared)
+        : prepared_(std::make_unique<Prepared>(std::move(prepared))),
+          leave_(std::move(leave)),
+          handle_(std::make_unique<PendingHandle>(std::move(pending))) {}
+
+    nb::object wait() {
+        auto& pending = handle_->get();
+        without_gil(leave_, [&] { pending.wait(); });
+        if (prepared_) result_ = prepared_->result;
+        prepared_ = nullptr;
+        return result_;
+    }
+    bool done() {
+        auto& pending = handle_->get();
+        const auto release = nb::gil_scoped_release();
+        return pending.done();
+    }
+
+private:
+    nb::object result_ = nb::none();
+    std::unique_ptr<Prepared> prepared_;  // which outlives the operation
+    std::function<void()> leave_;
+    std::unique_ptr<PendingHandle> handle_;
+};
+
+/// The world that a communicator is of, as without_gil leaves it.
+std::function<void()> leaving(const Communicator& on) {
+    const auto world = detail::Access::state(on).world;
+    return [world] {
+        world->leave(
+            cat("rank ", world->rank(), " of ", world->size(), " was interrupted by a signal (SIGINT)"));
+    };
+}
+
+using Self = CommunicatorHandle;
+
+nb::object run(const Self& self, Prepared&& prepared) {
+    auto& on = self.get();
+    prepared.count();
+    without_gil(leaving(on), [&] { detail::Access::run(on, prepared.call); });
+    return std::move(prepared.result);
+}
+
+Started start(const Self& self, Prepared&& prepared) {
+    auto& on = self.get();
+    prepared.count();
+    auto pending = detail::Access::start(on, prepared.call);
+    return Started(std::move(pending), leaving(on), std::move(prepared));
+}
+
+Prepared all_gather(const Self& self, nb::handle in, nb::handle out) {
+    auto prepared = prepare(Op::all_gather, in, out);
+    if (out.is_none()) detail::Access::own_part_in(self.get(), prepared.call);
+    return prepared;
+}
+
+Prepared reduce_scatter(const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
+    auto prepared = reducing(Op::reduce_scatter, in, out, reduction);
+    if (out.is_none()) detail::Access::own_part_out(self.get(), prepared.call);
+    return prepared;
+}
+
+Prepared all_gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts) {
+    auto prepared = prepare(Op::all_gather_v, in, out);
+    prepared.in_counts = counts_of(counts, "the counts");
+    check_count(prepared.in_counts, self.get(), "the counts");
+    prepared.out_counts = prepared.in_counts;
+    return prepared;
+}
+
+Prepared all_to_all_v(const Self& self, nb::handle in, nb::handle in_counts, nb::handle out,
+                      nb::handle out_counts) {
+    auto prepared = prepare(Op::all_to_all_v, in, out);
+    prepared.in_counts = counts_of(in_counts, "the counts of the input");
+    prepared.out_counts = counts_of(out_counts, "the counts of the output");
+    check_count(prepared.in_counts, self.get(), "the counts of the input");
+    check_count(prepared.out_counts, self.get(), "the counts of the output");
+    return prepared;
+}
+
+Prepared shift(nb::handle in, nb::handle out, nb::handle by, std::string_view edge) {
+    auto prepared = prepare(Op::shift, in, out, int_of(by, "the distance"));
+    prepared.call.edge = edge_of(edge);
+    return prepared;
+}
+
+Prepared send(nb::handle in, nb::handle to) {
+    auto prepared = Prepared{.call = {.operation = Op::send, .argument = int_of(to, "the peer")}};
+    prepared.in = array_of(in, "the buffer of send", false);
+    prepared.call.dtype = prepared.in.dtype;
+    prepared.call.unit = prepared.in.unit;
+    prepared.call.in = prepared.in.data;
+    prepared.call.in_count = prepared.call.out_count = prepared.in.count;
+    return prepared;
+}
+
+Prepared send_recv(nb::handle in, nb::handle to, nb::handle out, nb::handle from) {
+    auto prepared = prepare(Op::send_recv, in, out, int_of(to, "the peer"));
+    prepared.call.source = int_of(from, "the peer");
+    return prepared;
+}
+
+int root_of(nb::handle root) { return int_of(root, "the root"); }
+
+/// Runs the list form of an operation.
+template <class Run>
+nb::object run_list(const Self& self, nb::handle objects, Run&& run) {
+    auto list = list_of(objects);
+    auto& on = self.get();
+    without_gil(leaving(on), [&] { run(on, list.buffers); });
+    return nb::borrow(objects);
+}
+
+/// Calls `body` with the tag of a reduction.
+template <class Body>
+void with_reduction(Reduction reduction, Body&& body) {
+    const auto one_of = [&]<std::size_t... I>(std::index_sequence<I...>) {
+        ((static_cast<std::size_t>(reduction) == I ? body(detail::ReductionTag<static_cast<Reduction>(I)>{})
+                                                   : void()),
+         ...);
+    };
+    one_of(std::make_index_sequence<static_cast<std::size_t>(Reduction::logical_xor) + 1>{});
+}
+
+std::vector<char> pickled(nb::handle object) {
+    const auto bytes = nb::cast<nb::bytes>(nb::module_::import_("pickle").attr("dumps")(object, 5));
+    return {bytes.c_str(), bytes.c_str() + bytes.size()};
+}
+nb::object unpickled(const std::vector<char>& bytes) {
+    return nb::module_::import_("pickle").attr("loads")(nb::bytes(bytes.data(), bytes.size()));
+}
+
+nb::object broadcast_object(const Self& self, nb::object object, nb::handle root) {
+    auto& on = self.get();
+    const auto from = root_of(root);
+    auto bytes = on.rank() == from ? pickled(object) : std::vector<char>{};
+    without_gil(leaving(on), [&] { on.broadcast_object(bytes, from); });
+    return on.rank() == from ? object : unpickled(bytes);
+}
+
+void send_object(const Self& self, nb::handle object, nb::handle to) {
+    auto& on = self.get();
+    const auto bytes = pickled(object);
+    const auto peer = int_of(to, "the peer");
+    without_gil(leaving(on), [&] { on.send_object(bytes, peer); });
+}
+
+nb::object recv_object(const Self& self, nb::handle from) {
+    auto& on = self.get();
+    const auto peer = int_of(from, "the peer");
+    auto bytes = std::vector<char>{};
+    without_gil(leaving(on), [&] { on.recv_object(bytes, peer); });
+    return unpickled(bytes);
+}
+
+nb::object all_gather_object(const Self& self, nb::handle object) {
+    auto& on = self.get();
+    const auto mine = pickled(object);
+    auto lengths = std::vector<std::uint64_t>(static_cast<std::size_t>(on.size()));
+    auto all = std::vector<char>{};
+    auto counts = std::vector<std::size_t>{};
+    without_gil(leaving(on), [&] {
+        auto host = on.host();
+        const auto length = static_cast<std::uint64_t>(mine.size());
+        host.all_gather(length, lengths);
+        counts.assign(lengths.begin(), lengths.end());
+        auto sum = std::size_t{0};
+        for (auto count : counts) sum += count;
+        all.resize(sum);
+        host.all_gather_v(mine, all, counts);
+    });
+    auto objects = nb::list();
+    auto at = all.begin();
+    for (auto count : counts) {
+        const auto end = at + static_cast<std::ptrdiff_t>(count);
+        objects.append(unpickled({at, end}));
+        at = end;
+    }
+    return objects;
+}
+
+/// Runs sends and receives as one.
+void batch(const Self& self, nb::handle sends, nb::handle recvs) {
+    auto& on = self.get();
+    struct Message {
+        Array array;
+        int peer;
+        bool is_send;
+    };
+    auto messages = std::vector<Message>{};
+    const auto add = [&](nb::handle pairs, bool is_send) {
+        for (auto pair : pairs) {
+            if (!nb::hasattr(pair, "__len__") || nb::len(pair) != 2)
+                throw TypeFault(
+                    cat("a message of a batch is ", described(pair), "; it must be a pair (array, peer)"));
+            messages.push_back(
+                {array_of(nb::object(pair[0]), is_send ? "a send of a batch" : "a recv of a batch", !is_send),
+                 int_of(nb::object(pair[1]), "the peer"), is_send});
+        }
+    };
+    add(sends, true);
+    add(recvs, false);
+    without_gil(leaving(on), [&] {
+        on.batch([&] {
+            for (const auto& [array, peer, is_send] : messages) {
+                const auto memory = Memory(array.data, array.count, array.dtype, Space::host);
+                if (is_send)
+                    on.send(memory, peer);
+                else
+                    on.recv(memory, peer);
+            }
+        });
+    });
+}
+
+#define RANKMESH_REDUCTIONS                                                                               \
+    "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', " \
+    "'logical_or', 'logical_xor']"
+
+constexpr auto reduction_type =
+    "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', "
+    "'logical_or', 'logical_xor']";
+
+/// Text that lives as long as the module.
+const char* kept(std::string text) {
+    static auto& all = *new std::deque<std::string>;
+    return all.emplace_back(std::move(text)).c_str();
+}
+
+/// An operation, and the same started.
+template <class... Args, class... Extra>
+void both(nb::class_<Self>& bound, const std::string& name, const std::string& parameters, const char* text,
+          Prepared (*make)(const Self&, Args...), const Extra&... extra) {
+    bound.def(
+        kept(name), [make](const Self& self, Args... args) { return run(self, make(self, args...)); },
+        extra..., nb::sig(kept(cat("def ", name, "(self, ", parameters, ") -> typing.Any"))), text);
+    bound.def(
+        kept("start_" + name),
+        [make](const Self& self, Args... args) { return start(self, make(self, args...)); }, extra...,
+        nb::sig(kept(cat("def start_", name, "(self, ", parameters, ") -> Pending"))),
+        kept(cat(
+            name,
+            ", started: returns at once; the arrays are the operation's until its Pending was waited for.")));
+}
+
+/// An operation without arrays, and the same started.
+Prepared of_nothing(Op operation) { return {.call = {.operation = operation}}; }
+
+void bind_pending(nb::module_& m) {
+    nb::class_<Started>(m, "Pending",
+                        "An operation that was started; its arrays belong to it until it was waited for.\n\n"
+                        "Dropped without wait(), it waits.")
+        .def("wait", &Started::wait,
+             "Returns once the operation is complete: what it wrote. A second call returns the same.\n\n"
+             "Raises Timeout when the communicator's timeout expires, PeerLost when a peer has left.")
+        .def("result", &Started::wait, "The same as wait().")
+        .def("done", &Started::done, "True if wait() would return at once.");
+}
+
+nb::object all_reduce_list(const Self& self, nb::handle arrays, Reduction reduction) {
+    return run_list(self, arrays, [&](Communicator& on, const Buffers& buffers) {
+        with_reduction(reduction, [&](auto tag) { on.all_reduce(buffers, tag); });
+    });
+}
+
+}  // namespace
+
+void bind_communicator(nb::module_& m) {
+    bind_pending(m);
+    auto c = nb::class_<Self>(m, "Communicator",
+                              "A live group: what collectives run on. Every rank of the group calls the same "
+                              "ones in the same order.\n\n"
+                              "Arrays are NumPy arrays, CPU tensors, and what else has the buffer protocol "
+                              "or DLPack, with elements one after the "
+                              "other. What is written is returned. Blocking calls release the GIL, and raise "
+                              "Timeout, PeerLost, UsageError for "
+                              "arrays of the wrong length, and in checked mode Disagreement.");
+    c.def_prop_ro(
+         "rank", [](const Self& self) { return self.get().rank(); }, "This process's rank in the group.")
+        .def_prop_ro(
+            "size", [](const Self& self) { return self.get().size(); }, "The number of ranks of the group.")
+        .def_prop_ro(
+            "label", [](const Self& self) { return self.get().label(); }, "What this is, in words.")
+        .def_prop_ro(
+            "world_ranks", [](const Self& self) { return Ranks(self.get().world_ranks()); },
+            "The world ranks of the group, in order.")
+        .def(
+            "world_rank",
+            [](const Self& self, nb::handle rank) {
+                return self.get().world_rank(int_of(rank, "a group rank"));
+            },
+            nb::arg("group_rank"), nb::sig("def world_rank(self, group_rank: int) -> int"),
+            "The world rank of a rank of the group.")
+        .def(
+            "group_rank_of",
+            [](const Self& self, nb::handle rank) {
+                return self.get().group_rank_of(int_of(rank, "a rank"));
+            },
+            nb::arg("world_rank"), nb::sig("def group_rank_of(self, world_rank: int) -> int | None"),
+            "The group rank of a world rank, None if it is not in the group.")
+        .def(
+            "within",
+            [](const Self& self, nb::handle timeout) {
+                return std::make_unique<Self>(self.get().within(duration_of(timeout, "the timeout")));
+            },
+            nb::arg("timeout"),
+            nb::sig("def within(self, timeout: float | datetime.timedelta) -> Communicator"),
+            "The same communicator with another timeout, in seconds, for its blocking calls.")
+        .def("__repr__", [](const Self& self) {
+            return self.ended() ? std::string("<Communicator, ended>")
+                                : cat("<Communicator ", self.get().label(), ">");
+        });
+
+    const auto reduction = cat("reduction: ", reduction_type, " = 'sum'");
+    const auto none = nb::arg("out") = nb::none();
+    const auto sum = nb::arg("reduction") = "sum";
+    c.def(
+        "all_reduce",
+        [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
+            if (is_list(in)) {
+                if (!out.is_none())
+                    throw UsageError("all_reduce of a list is in place; leave out the output");
+                return all_reduce_list(self, in, reduction_of(reduction));
+            }
+            return run(self, reducing(Op::all_reduce, in, out, reduction));
+        },
+        nb::arg("buffer"), none, sum,
+        nb::sig(kept(cat("def all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
+                         ") -> typing.Any"))),
+        "Every rank's `out` becomes the reduction of all ranks' `buffer`, element by element; without `out` "
+        "in place. All "
+        "are equally long. A list of arrays is reduced in place, in few engine calls.");
+    c.def(
+        "start_all_reduce",
+        [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
+            return start(self, reducing(Op::all_reduce, in, out, reduction));
+        },
+        nb::arg("buffer"), none, sum,
+        nb::sig(kept(cat("def start_all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
+                         ") -> Pending"))),
+        "all_reduce, started: returns at once; the arrays are the operation's until its Pending was waited "
+        "for.");
+    both(
+        c, "reduce", cat("buffer: typing.Any, out: typing.Any = None, ", reduction, ", root: int = 0"),
+        "The root's `out` becomes the reduction of all ranks' `buffer`, the others' may be None; without any "
+        "`out` in "
+        "place: the root's buffer becomes the reduction, the others' stay.",
+        +[](const Self& self, nb::handle in, nb::handle out, nb::handle reduction, nb::handle root) {
+            const auto at = root_of(root);
+            if (!out.is_none() || self.get().rank() == at)
+                return reducing(Op::reduce, in, out, reduction, at);
+            auto prepared = rooted(Op::reduce, self.get(), in, out, at, false);
+            prepared.call.reduction = reduction_of(reduction);
+            return prepared;
+        },
+        nb::arg("buffer"), none, sum, nb::arg("root") = 0);
+    both(
+        c, "scan", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
+        "The `out` of rank i becomes the reduction of the `buffer` of ranks 0 to i; without `out` in place. "
+        "All are equally "
+        "long.",
+        +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
+            return reducing(Op::scan, in, out, reduction);
+        },
+        nb::arg("buffer"), none, sum);
+    both(c, "reduce_scatter", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
+         "`buffer`, `size` times as long as `out`, is reduced over the ranks; rank i gets its part i. "
+         "Without `out` in place: "
+         "part i of rank i's buffer becomes the result, the other parts are left undefined.",
+         &reduce_scatter, nb::arg("buffer"), none, sum);
+    c.def(
+        "broadcast",
+        [](const Self& self, nb::handle buffer, nb::handle root) {
+            const auto from = root_of(root);
+            if (is_list(buffer))
+                return run_list(self, buffer,
+                                [&](Communicator& on, const Buffers& all) { on.broadcast(all, from); });
+            return run(self, prepare(Op::broadcast, buffer, nb::none(), from));
+        },
+        nb::arg("buffer"), nb::arg("root") = 0,
+        nb::sig("def broadcast(self, buffer: typing.Any, root: int = 0) -> typing.Any"),
+        "Every rank's buffer becomes that of the root: all are equally long. A list of arrays goes in few "
+        "engine calls.");
+    c.def(
+        "start_broadcast",
+        [](const Self& self, nb::handle buffer, nb::handle root) {
+            return start(self, prepare(Op::broadcast, buffer, nb::none(), root_of(root)));
+        },
+        nb::arg("buffer"), nb::arg("root") = 0,
+        nb::sig("def start_broadcast(self, buffer: typing.Any, root: int = 0) -> Pending"),
+        "broadcast, started: returns at once; the array is the operation's until its Pending was waited "
+        "for.");
+    both(c, "all_gather", "buffer: typing.Any, out: typing.Any = None",
+         "`out` becomes the ranks' `buffer` one after the other: these are equally long, it `size` times as "
+         "long. Without "
+         "`out` in place: every rank gives its own part of the buffer.",
+         &all_gather, nb::arg("buffer"), none);
+    both(c, "all_gather_v", "buffer: typing.Any, out: typing.Any, counts: collections.abc.Sequence[int]",
+         "The same with parts of different lengths: `counts[i]` is the length of rank i's buffer, their sum "
+         "that of `out`.",
+         &all_gather_v, nb::arg("buffer"), nb::arg("out"), nb::arg("counts"));
+    both(
+        c, "gather", "buffer: typing.Any, out: typing.Any = None, root: int = 0",
+        "The root's `out` becomes the ranks' `buffer` one after the other, `size` times as long; the others' "
+        "may be None.",
+        +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
+            return rooted(Op::gather, self.get(), in, out, root_of(root), false);
+        },
+        nb::arg("buffer"), none, nb::arg("root") = 0);
+    both(
+        c, "scatter", "buffer: typing.Any, out: typing.Any, root: int = 0",
+        "Rank i's `out` becomes part i of the root's `buffer`, which is `size` times as long; the others' "
+        "may be None.",
+        +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
+            return rooted(Op::scatter, self.get(), in, out, root_of(root), true);
+        },
+        nb::arg("buffer").none(), nb::arg("out"), nb::arg("root") = 0);
+    both(
+        c, "all_to_all", "buffer: typing.Any, out: typing.Any = None",
+        "Part j of rank i's `buffer` becomes part i of rank j's `out`; both have the same length, a multiple "
+        "of `size`.",
+        +[](const Self&, nb::handle in, nb::handle out) { return prepare(Op::all_to_all, in, out); },
+        nb::arg("buffer"), none);
+    both(c, "all_to_all_v",
+         "buffer: typing.Any, counts: collections.abc.Sequence[int], out: typing.Any, out_counts: "
+         "collections.abc.Sequence[int]",
+         "The same with parts of different lengths: `counts[j]` elements go to rank j, `out_counts[i]` come "
+         "from i.",
+         &all_to_all_v, nb::arg("buffer"), nb::arg("counts"), nb::arg("out"), nb::arg("out_counts"));
+    both(
+        c, "shift",
+        "buffer: typing.Any, out: typing.Any = None, by: int = 1, edge: typing.Literal['open', 'wrap'] = "
+        "'wrap'",
+        "`out` becomes the `buffer` of the rank `by` group ranks before; where an open edge leaves none, it "
+        "stays. Without "
+        "`out` in place.",
+        +[](const Self&, nb::handle in, nb::handle out, nb::handle by, std::string_view edge) {
+            return shift(in, out, by, edge);
+        },
+        nb::arg("buffer"), none, nb::arg("by") = 1, nb::arg("edge") = "wrap");
+    both(
+        c, "send", "buffer: typing.Any, to: int",
+        "Sends to the group rank `to`, which calls recv with the same length; may return before it has.",
+        +[](const Self&, nb::handle in, nb::handle to) { return send(in, to); }, nb::arg("buffer"),
+        nb::arg("to"));
+    both(
+        c, "recv", "buffer: typing.Any, source: int",
+        "Receives what the group rank `source` sends, which is as long.",
+        +[](const Self&, nb::handle out, nb::handle from) {
+            return prepare(Op::recv, out, nb::none(), int_of(from, "the peer"));
+        },
+        nb::arg("buffer"), nb::arg("source"));
+    both(
+        c, "send_recv", "buffer: typing.Any, to: int, out: typing.Any, source: int",
+        "Sends to one rank while receiving from another, or the same; the arrays may differ in length, not "
+        "in type.",
+        +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from) {
+            return send_recv(in, to, out, from);
+        },
+        nb::arg("buffer"), nb::arg("to"), nb::arg("out"), nb::arg("source"));
+    c.def("batch", &batch, nb::arg("sends") = nb::make_tuple(), nb::arg("recvs") = nb::make_tuple(),
+          nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int]] = (), recvs: "
+                  "collections.abc.Iterable[tuple[typing.Any, int]] = ()) -> None"),
+          "Runs sends and receives, pairs of an array and a group rank, as one, so that no order among them "
+          "can deadlock.");
+    c.def(
+        "barrier", [](const Self& self) { run(self, of_nothing(Op::barrier)); },
+        "Returns once every rank of the group has called it.");
+    c.def(
+        "start_barrier", [](const Self& self) { return start(self, of_nothing(Op::barrier)); },
+        "barrier, started.");
+    c.def(
+        "monitored_barrier",
+        [](const Self& self) {
+            auto& on = self.get();
+            without_gil(leaving(on), [&] { on.monitored_barrier(); });
+        },
+        "Like barrier(), but an expired timeout raises Timeout with `arrived` and `missing` on every engine, "
+        "MPI included.");
+    c.def("broadcast_object", &broadcast_object, nb::arg("object"), nb::arg("root") = 0,
+          nb::sig("def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any"),
+          "The root's object, pickled; the others' argument is ignored. Ranks trust each other: unpickling "
+          "runs code.");
+    c.def("send_object", &send_object, nb::arg("object"), nb::arg("to"),
+          nb::sig("def send_object(self, object: typing.Any, to: int) -> None"),
+          "Sends an object, pickled, to a group rank.");
+    c.def("recv_object", &recv_object, nb::arg("source"),
+          nb::sig("def recv_object(self, source: int) -> typing.Any"), "The object that a group rank sends.");
+    c.def("all_gather_object", &all_gather_object, nb::arg("object"),
+          nb::sig("def all_gather_object(self, object: typing.Any) -> list[typing.Any]"),
+          "The objects of all ranks of the group, pickled, in order.");
+}
+
+}  // namespace rankmesh::python

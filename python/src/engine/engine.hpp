@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is bound, each in the file of its name.
+#pragma once
+
+#include "engine/handle.hpp"
+
+namespace rankmesh::python {
+
+/// A duration from a number of seconds, or a timedelta; throws UsageError for one that is not positive.
+std::chrono::nanoseconds duration_of(nb::handle seconds, std::string_view what);
+/// What `leave` of without_gil does to a world: its peers hear that this rank was interrupted.
+std::function<void()> leaving(const World& world);
+
+void bind_world(nb::module_& m);
+void bind_member(nb::module_& m);
+void bind_communicator(nb::module_& m);
+void bind_mpi4py(nb::module_& m);
+
+}  // namespace rankmesh::python

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include "engine/engine.hpp"
+#include "engine/interrupt.hpp"
+
+namespace rankmesh::python {
+
+namespace {
+
+using Self = MemberHandle;
+
+std::vector<std::string> names_of(const nb::args& args) { return texts_of(args, "the axes"); }
+std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
+    return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+void bind_member(nb::module_& m) {
+    nb::class_<Self>(
+        m, "Member",
+        "This process's place in a plan, or in one of its meshes, with its communicators.\n\n"
+        "A plan of one mesh answers at once; of several, member['expert'] is the place in that mesh.")
+        .def(
+            "__getitem__",
+            [](const Self& self, nb::handle mesh) {
+                return std::make_unique<Self>(self.get()[text_of(mesh, "the name of a mesh")]);
+            },
+            nb::arg("mesh"), nb::sig("def __getitem__(self, mesh: str, /) -> Member"))
+        .def_prop_ro(
+            "meshes", [](const Self& self) { return self.get().meshes(); },
+            "The names of the plan's meshes, in the order of the plan.")
+        .def_prop_ro(
+            "rank", [](const Self& self) { return self.get().rank(); }, "This process's rank in the world.")
+        .def_prop_ro(
+            "host", [](const Self& self) { return self.get().host(); }, "The name of this process's host.")
+        .def_prop_ro(
+            "local_rank", [](const Self& self) { return self.get().local_rank(); },
+            "This rank's place among the ranks on its host.")
+        .def_prop_ro(
+            "local_size", [](const Self& self) { return self.get().local_size(); },
+            "The number of ranks on this host.")
+        .def_prop_ro(
+            "mesh", [](const Self& self) { return self.get().mesh(); }, nb::rv_policy::move,
+            "The mesh, every size known.")
+        .def_prop_ro(
+            "inside", [](const Self& self) { return self.get().inside(); },
+            "True if this rank stands in the mesh.")
+        .def_prop_ro(
+            "coord", [](const Self& self) { return self.get().coord(); }, "This rank's index on every axis.")
+        .def_prop_ro(
+            "prefix", [](const Self& self) { return self.get().prefix(); },
+            "'[pp=1 dp=0 tp=3]': what a line of this rank's log begins with.")
+        .def(
+            "at", [](const Self& self, nb::handle axis) { return self.get().at(text_of(axis, "an axis")); },
+            nb::arg("axis"), nb::sig("def at(self, axis: str) -> int"), "This rank's index on an axis.")
+        .def(
+            "is_first",
+            [](const Self& self, nb::handle axis) { return self.get().is_first(text_of(axis, "an axis")); },
+            nb::arg("axis"), nb::sig("def is_first(self, axis: str) -> bool"))
+        .def(
+            "is_last",
+            [](const Self& self, nb::handle axis) { return self.get().is_last(text_of(axis, "an axis")); },
+            nb::arg("axis"), nb::sig("def is_last(self, axis: str) -> bool"))
+        .def(
+            "neighbor",
+            [](const Self& self, nb::handle axis, nb::handle by, std::string_view edge) {
+                return self.get().neighbor(text_of(axis, "an axis"), int_of(by, "the distance"),
+                                           edge_of(edge));
+            },
+            nb::arg("axis"), nb::arg("by"), nb::arg("edge") = "open",
+            nb::sig("def neighbor(self, axis: str, by: int, edge: typing.Literal['open', 'wrap'] = 'open') "
+                    "-> int | None"),
+            "The world rank `by` steps along an axis; past an open edge None.")
+        .def(
+            "rank_at",
+            [](const Self& self, nb::args args, nb::kwargs kwargs) {
+                return self.get().rank_at(coordinate_of(args, kwargs));
+            },
+            nb::sig("def rank_at(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = "
+                    "..., /, **index: int) -> int"),
+            "The world rank that stands at a coordinate of the mesh.")
+        .def(
+            "on",
+            [](const Self& self, nb::args axes) {
+                const auto names = names_of(axes);
+                return std::make_unique<CommunicatorHandle>(self.get().on(views_of(names)));
+            },
+            nb::sig("def on(self, *axes: str) -> Communicator"),
+            "The communicator of a single axis, a declared set in any order, or a declared pick, separate or "
+            "local ranks by "
+            "their name.")
+        .def(
+            "find",
+            [](const Self& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
+                const auto names = names_of(axes);
+                auto found = self.get().find(views_of(names));
+                return found ? std::make_unique<CommunicatorHandle>(std::move(*found)) : nullptr;
+            },
+            nb::sig("def find(self, *axes: str) -> Communicator | None"),
+            "The same, but None where this rank has no such communicator.")
+        .def(
+            "prepare",
+            [](const Self& self, nb::args axes) {
+                const auto names = names_of(axes);
+                auto& member = self.get();
+                without_gil([] {}, [&] { member.prepare(views_of(names)); });
+            },
+            nb::sig("def prepare(self, *axes: str) -> None"),
+            "Connects what a lazy declaration deferred: every rank of the mesh calls it with the same names.")
+        .def_prop_ro(
+            "communicator_count", [](const Self& self) { return self.get().channel_count(); },
+            "How many communicators of two or more ranks this process holds.")
+        .def("__repr__", [](const Self& self) {
+            if (self.ended()) return std::string("<Member, ended>");
+            return detail::cat("<Member ", self.get().meshes().size() == 1 ? self.get().prefix() : "", ">");
+        });
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.hpp"
+
+#ifdef RANKMESH_PYTHON_MPI
+#include <cstdint>
+
+#include <rankmesh/interop/mpi.hpp>
+
+#include "engine/interrupt.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+using detail::cat;
+
+std::string library_version() {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    auto length = 0;
+    MPI_Get_library_version(text, &length);
+    return {text, static_cast<std::size_t>(length)};
+}
+
+/// mpi4py's module; throws UsageError unless it works on the MPI that this build does.
+nb::object checked_mpi4py() {
+    const nb::object module = nb::module_::import_("mpi4py.MPI");
+    const nb::object given = module.attr("Get_library_version")();
+    const auto theirs = text_of(given, "the version of mpi4py's MPI");
+    const auto ours = library_version();
+    const auto line = [](const std::string& text) { return text.substr(0, text.find_first_of(",\n")); };
+    // Older versions of mpi4py cut the text short.
+    if (theirs.empty() || ours.substr(0, theirs.size()) != theirs)
+        throw UsageError(cat("mpi4py works on ", line(theirs), " and this build on ", line(ours),
+                             "; communicators cross only between the same MPI"));
+    return module;
+}
+
+MPI_Comm* address_of(const nb::object& module, nb::handle comm) {
+    const nb::object address = module.attr("_addressof")(comm);
+    return reinterpret_cast<MPI_Comm*>(nb::cast<std::uintptr_t>(address));
+}
+
+}  // namespace
+
+void bind_mpi4py(nb::module_& m) {
+    m.def(
+        "from_mpi4py",
+        [](nb::handle comm) {
+            const auto module = checked_mpi4py();
+            const nb::object type = module.attr("Comm");
+            if (!nb::isinstance(comm, type))
+                throw TypeFault(cat("a communicator is ", described(comm), "; it must be mpi4py's"));
+            const auto given = *address_of(module, comm);
+            auto world = std::optional<World>{};
+            without_gil([] {}, [&] { world.emplace(mpi::adopt(given)); });
+            return std::make_unique<WorldHandle>(std::move(*world));
+        },
+        nb::arg("comm"), nb::sig("def from_mpi4py(comm: typing.Any) -> World"),
+        "The ranks of an mpi4py communicator as a world, in its order; all of them call it. The communicator "
+        "stays the caller's.");
+    m.def(
+        "to_mpi4py",
+        [](const CommunicatorHandle& communicator) {
+            const auto module = checked_mpi4py();
+            const nb::object type = module.attr("Intracomm");
+            const auto made = type();
+            *address_of(module, made) = mpi::native(communicator.get());
+            return nb::object(made);
+        },
+        nb::arg("communicator"), nb::sig("def to_mpi4py(communicator: Communicator) -> typing.Any"),
+        "The MPI communicator behind one of ours as mpi4py's; it stays rankmesh's, and must not be freed or "
+        "outlive it.");
+}
+
+}  // namespace rankmesh::python
+
+#else
+
+namespace rankmesh::python {
+
+void bind_mpi4py(nb::module_& m) {
+    constexpr auto missing = "built without MPI; install rankmesh where an MPI is found";
+    m.def(
+        "from_mpi4py", [](nb::handle) { throw NotBuilt(missing); }, nb::arg("comm"),
+        nb::sig("def from_mpi4py(comm: typing.Any) -> World"));
+    m.def(
+        "to_mpi4py", [](nb::handle) { throw NotBuilt(missing); }, nb::arg("communicator"),
+        nb::sig("def to_mpi4py(communicator: Communicator) -> typing.Any"));
+}
+
+}  // namespace rankmesh::python
+
+#endif

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <mutex>
+#include <vector>
+
+#include <nanobind/stl/vector.h>
+
+#include <rankmesh/engine/built.hpp>
+#include <rankmesh/engine/run.hpp>
+#include <rankmesh/engine/threads.hpp>
+
+#include "engine/access.hpp"
+#include "engine/engine.hpp"
+#include "engine/interrupt.hpp"
+#include "values/ranks.hpp"
+
+namespace rankmesh::python {
+
+using detail::cat;
+
+std::chrono::nanoseconds duration_of(nb::handle given, std::string_view what) {
+    auto seconds = 0.0;
+    if (nb::hasattr(given, "total_seconds"))
+        seconds = nb::cast<double>(given.attr("total_seconds")());
+    else if (!nb::try_cast(given, seconds))
+        throw TypeFault(
+            cat(what, " is ", described(given), "; it must be a number of seconds, or a timedelta"));
+    if (!(seconds > 0) || seconds > 1e9)
+        throw UsageError(
+            cat(what, " is ", std::to_string(seconds), " s; it must be positive and at most 10^9 s"));
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+std::function<void()> leaving(const World& world) {
+    const auto state = detail::Access::checked_state(world);
+    return [state] {
+        state->leave(
+            cat("rank ", state->rank(), " of ", state->size(), " was interrupted by a signal (SIGINT)"));
+    };
+}
+
+namespace {
+
+/// What a call to the engine waits for that nothing can end before its timeout.
+void without_gil(const std::function<void()>& call) {
+    python::without_gil([] {}, call);
+}
+
+/// Calls a Python function with each line of the log, on whichever thread the engine is.
+class Log {
+public:
+    explicit Log(nb::object function) : function_(new nb::object(std::move(function)), &Log::release) {}
+    void operator()(std::string_view line) const {
+        if (!nb::is_alive()) return;
+        const auto gil = nb::gil_scoped_acquire();
+        try {
+            (*function_)(nb::str(line.data(), line.size()));
+        } catch (nb::python_error& error) {
+            error.discard_as_unraisable("the log of a world");
+        }
+    }
+
+private:
+    static void release(nb::object* function) {
+        if (!nb::is_alive()) return;
+        const auto gil = nb::gil_scoped_acquire();
+        delete function;
+    }
+    std::shared_ptr<nb::object> function_;
+};
+
+WorldOptions options_of(nb::handle engine, nb::handle timeout, bool multithreaded,
+                        std::optional<bool> checked, nb::handle log) {
+    auto options = WorldOptions{};
+    if (!engine.is_none()) options.engine = text_of(engine, "the engine");
+    if (!timeout.is_none()) options.timeout = duration_of(timeout, "the timeout");
+    options.multithreaded = multithreaded;
+    options.checked = checked;
+    if (!log.is_none()) {
+        if (!PyCallable_Check(log.ptr()))
+            throw TypeFault(cat("the log is ", described(log), "; it must be a function of one str"));
+        options.log = Log(nb::borrow(log));
+    }
+    return options;
+}
+
+std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle timeout, bool multithreaded,
+                                              std::optional<bool> checked, nb::handle log) {
+    const auto options = options_of(engine, timeout, multithreaded, checked, log);
+    auto world = std::optional<World>{};
+    without_gil([&] { world.emplace(World::from_environment(options)); });
+    return std::make_unique<WorldHandle>(std::move(*world));
+}
+
+// --- threads
+
+/// The ranks of one run, of which some thread of Python's waits for all.
+class Run {
+public:
+    void begin(const World& world, unsigned long thread) {
+        const auto lock = std::lock_guard(mutex_);
+        ranks_.push_back({detail::Access::checked_state(world), thread});
+    }
+    void end(unsigned long thread) {
+        const auto lock = std::lock_guard(mutex_);
+        std::erase_if(ranks_, [&](const Rank& rank) { return rank.thread == thread; });
+    }
+    /// Makes every rank raise KeyboardInterrupt, or PeerLost where it waits for peers.
+    void interrupt() {
+        auto ranks = std::vector<Rank>{};
+        {
+            const auto lock = std::lock_guard(mutex_);
+            ranks = ranks_;
+        }
+        for (const auto& [state, thread] : ranks) {
+            {
+                const auto gil = nb::gil_scoped_acquire();
+                PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
+            }
+            state->leave(
+                cat("rank ", state->rank(), " of ", state->size(), " was interrupted by a signal (SIGINT)"));
+        }
+    }
+
+private:
+    struct Rank {
+        std::shared_ptr<detail::WorldState> state;
+        unsigned long thread;
+    };
+    std::mutex mutex_;
+    std::vector<Rank> ranks_;
+};
+
+nb::object run(nb::handle size, nb::handle program, nb::handle timeout, std::optional<bool> checked,
+               nb::handle log, nb::handle args) {
+    const auto ranks = int_of(size, "the number of ranks");
+    if (!PyCallable_Check(program.ptr()))
+        throw TypeFault(cat("the program is ", described(program), "; it must be a function of a World"));
+    const auto options = options_of(nb::none(), timeout, true, checked, log);
+    auto results = std::vector<nb::object>(static_cast<std::size_t>(std::clamp(ranks, 0, 1 << 20)));
+    auto all = Run{};
+    const auto rank = [&](World& world) {
+        const auto gil = nb::gil_scoped_acquire();
+        const auto thread = PyThread_get_thread_ident();
+        all.begin(world, thread);
+        struct End {
+            Run& all;
+            unsigned long thread;
+            ~End() { all.end(thread); }
+        };
+        const auto end = End{all, thread};
+        auto handle = nb::cast(std::make_unique<WorldHandle>(world));
+        try {
+            results[static_cast<std::size_t>(world.rank())] =
+                nb::borrow(program)(handle, *nb::borrow<nb::args>(nb::tuple(nb::borrow(args))));
+        } catch (...) {
+            nb::cast<WorldHandle&>(handle).end(true);
+            throw;
+        }
+        nb::cast<WorldHandle&>(handle).end(false);
+    };
+    python::without_gil([&all] { all.interrupt(); }, [&] { threads::run(ranks, rank, options); });
+    auto list = nb::list();
+    for (auto& result : results) list.append(result);
+    return list;
+}
+
+// --- plans
+
+Axes axes_of(nb::handle given) {
+    if (!nb::hasattr(given, "axes"))
+        return Axes(std::span<const std::string>(texts_of(given, "a set of axes")));
+    auto axes = Axes(std::span<const std::string>(texts_of(nb::object(given.attr("axes")), "a set of axes")));
+    const nb::object separate = given.attr("separate");
+    const nb::object timeout = given.attr("timeout");
+    if (const auto name = text_of(separate, "the name of a separate communicator"); !name.empty())
+        axes = axes.separate(name);
+    if (!timeout.is_none()) axes = axes.within(duration_of(timeout, "the timeout"));
+    return axes;
+}
+
+Declaration declaration_of(nb::handle mesh, nb::handle given) {
+    const auto field = [&](const char* name) { return nb::object(given.attr(name)); };
+    auto declaration = Declaration{};
+    declaration.mesh = nb::isinstance<Mesh>(mesh) ? MeshSpec(nb::cast<Mesh>(mesh))
+                                                  : MeshSpec::parse(text_of(mesh, "a mesh"));
+    declaration.name = text_of(field("name"), "the name of a mesh");
+    for (auto set : field("over")) declaration.over.push_back(axes_of(set));
+    for (auto pick : field("picks"))
+        declaration.picks.push_back({.of = text_of(nb::object(pick.attr("of")), "the axis of a pick"),
+                                     .at = ints_of(nb::object(pick.attr("at")), "the indices of a pick"),
+                                     .as = text_of(nb::object(pick.attr("name")), "the name of a pick")});
+    declaration.local = text_of(field("local"), "the name of the local ranks");
+    if (const auto axes = field("axes"); !axes.is_none()) declaration.axes = texts_of(axes, "the axes");
+    declaration.placed = ints_of(field("placed"), "the placed ranks");
+    declaration.partial = nb::cast<bool>(field("partial"));
+    declaration.lazy = nb::cast<bool>(field("lazy"));
+    if (const auto timeout = field("timeout"); !timeout.is_none())
+        declaration.timeout = duration_of(timeout, "the timeout");
+    return declaration;
+}
+
+std::unique_ptr<MemberHandle> join(const WorldHandle& self, nb::args args, nb::kwargs options) {
+    const nb::object plan_module = nb::module_::import_("rankmesh._plan");
+    const nb::object type = plan_module.attr("Declaration");
+    auto plan = Plan{};
+    for (auto given : args) {
+        if (nb::isinstance(given, type)) {
+            if (options.size() > 0)
+                throw UsageError("the options of a Declaration are its own; give them there");
+            plan.push_back(declaration_of(nb::object(given.attr("mesh")), given));
+        } else {
+            const auto made = type(given, **options);
+            plan.push_back(declaration_of(given, made));
+        }
+    }
+    auto& world = self.get();
+    auto member = std::optional<Member>{};
+    python::without_gil(leaving(world), [&] { member.emplace(world.join(plan)); });
+    return std::make_unique<MemberHandle>(std::move(*member));
+}
+
+}  // namespace
+
+void bind_world(nb::module_& m) {
+    nb::class_<WorldHandle>(
+        m, "World",
+        "The processes of a job, and the object through which this process reaches them.\n\n"
+        "As a context manager it is closed at the end; left by an exception, peers are told and never waited "
+        "for.")
+        .def_static("from_environment", &from_environment, nb::kw_only(), nb::arg("engine") = nb::none(),
+                    nb::arg("timeout") = nb::none(), nb::arg("multithreaded") = false,
+                    nb::arg("checked") = nb::none(), nb::arg("log") = nb::none(),
+                    nb::sig("def from_environment(*, engine: typing.Literal['threads', 'mpi', 'gloo'] | None "
+                            "= None, timeout: "
+                            "float | datetime.timedelta | None = None, multithreaded: bool = False, checked: "
+                            "bool | None = "
+                            "None, log: collections.abc.Callable[[str], object] | None = None) -> World"),
+                    "The world that this process was started in: MPI under mpirun, Gloo under srun and where "
+                    "RANKMESH_STORE "
+                    "says how the processes find each other, alone without a launcher. `timeout` in seconds, "
+                    "30 minutes "
+                    "unless said; `checked` compares what ranks call, for finding mistakes; `log` gets lines "
+                    "of text.")
+        .def_prop_ro(
+            "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
+        .def_prop_ro(
+            "size", [](const WorldHandle& self) { return self.get().size(); }, "The number of ranks.")
+        .def_prop_ro(
+            "engine", [](const WorldHandle& self) { return self.get().engine(); },
+            "'threads', 'mpi' or 'gloo'.")
+        .def_prop_ro(
+            "host", [](const WorldHandle& self) { return self.get().host(); },
+            "The name of this process's host.")
+        .def_prop_ro(
+            "local_rank", [](const WorldHandle& self) { return self.get().local_rank(); },
+            "This rank's place among the ranks on its host.")
+        .def_prop_ro(
+            "local_size", [](const WorldHandle& self) { return self.get().local_size(); },
+            "The number of ranks on this host.")
+        .def(
+            "join", &join,
+            nb::sig("def join(self, *plan: str | Mesh | Declaration, name: str = '', over: "
+                    "collections.abc.Iterable[str | collections.abc.Iterable[str] | Axes] = (), picks: "
+                    "collections.abc.Iterable[Pick] = (), local: str = '', axes: "
+                    "collections.abc.Iterable[str] | None = None, "
+                    "placed: collections.abc.Iterable[int] = (), partial: bool = False, lazy: bool = False, "
+                    "timeout: float | "
+                    "datetime.timedelta | None = None) -> Member"),
+            "Makes this process's communicators for a plan: one mesh with its options, or several "
+            "Declarations. The one "
+            "collective call besides operations; raises Disagreement on every rank where their plans differ.")
+        .def(
+            "sub",
+            [](const WorldHandle& self, nb::handle ranks) {
+                const auto listed = ints_of(ranks, "the ranks");
+                auto& world = self.get();
+                auto sub = std::optional<World>{};
+                python::without_gil(leaving(world), [&] { sub.emplace(world.sub(listed)); });
+                return std::make_unique<WorldHandle>(std::move(*sub));
+            },
+            nb::arg("ranks"), nb::sig("def sub(self, ranks: collections.abc.Iterable[int]) -> World"),
+            "A new world of these ranks, in that order; called by exactly those ranks.")
+        .def(
+            "survivors",
+            [](const WorldHandle& self, nb::handle grace) {
+                const auto duration = duration_of(grace, "the grace");
+                auto& world = self.get();
+                auto rest = std::optional<World>{};
+                without_gil([&] { rest.emplace(world.survivors(duration)); });
+                return std::make_unique<WorldHandle>(std::move(*rest));
+            },
+            nb::arg("grace") = 1.0,
+            nb::sig("def survivors(self, grace: float | datetime.timedelta = 1.0) -> World"),
+            "A world of the ranks that are still here, in their order, after PeerLost; on Gloo.")
+        .def(
+            "close", [](WorldHandle& self) { self.end(false); },
+            "Ends this process's part in the world; what is made of it keeps the engine until it ends too.")
+        .def(
+            "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> World"))
+        .def(
+            "__exit__",
+            [](WorldHandle& self, nb::handle type, nb::handle, nb::handle) { self.end(!type.is_none()); },
+            nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
+            nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
+        .def("__repr__", [](const WorldHandle& self) {
+            if (self.ended()) return std::string("<World, closed>");
+            const auto& world = self.get();
+            return cat("<World: rank ", world.rank(), " of ", world.size(), " on ", world.engine(), ">");
+        });
+    m.def("run", &run, nb::arg("size"), nb::arg("program"), nb::kw_only(), nb::arg("timeout") = nb::none(),
+          nb::arg("checked") = nb::none(), nb::arg("log") = nb::none(), nb::arg("args") = nb::make_tuple(),
+          nb::sig("def run(size: int, program: collections.abc.Callable[..., typing.Any], *, timeout: float "
+                  "| datetime.timedelta | "
+                  "None = None, checked: bool | None = None, log: collections.abc.Callable[[str], object] | "
+                  "None = None, args: "
+                  "tuple[typing.Any, ...] = ()) -> list[typing.Any]"),
+          "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process; what "
+          "each returned, by "
+          "rank. The first exception of a rank is raised here, the other ranks' calls raise PeerLost.");
+    m.def(
+        "engines",
+        [] {
+            auto engines = nb::dict();
+            for (const auto& engine : built_engines()) engines[nb::cast(engine.name)] = engine.library;
+            return engines;
+        },
+        nb::sig("def engines() -> dict[str, str]"),
+        "The engines of this build, with the libraries they work with.");
+}
+
+}  // namespace rankmesh::python

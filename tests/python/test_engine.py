@@ -1,0 +1,462 @@
+"""Worlds, members and collectives on arrays: threads are the ranks here, processes in test_processes.py."""
+
+from __future__ import annotations
+
+import array
+import datetime
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import rankmesh
+from rankmesh import Axes, Communicator, Declaration, Mesh, Pick, World, run
+
+REDUCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sum": lambda parts: parts.sum(axis=0),
+    "prod": lambda parts: parts.prod(axis=0),
+    "min": lambda parts: parts.min(axis=0),
+    "max": lambda parts: parts.max(axis=0),
+    "mean": lambda parts: parts.mean(axis=0),
+}
+DTYPES = [
+    np.int8,
+    np.uint16,
+    np.int32,
+    np.int64,
+    np.uint64,
+    np.float16,
+    np.float32,
+    np.float64,
+    np.complex64,
+    np.complex128,
+]
+
+
+def given(dtype: Any, ranks: int, length: int) -> np.ndarray:
+    """What each rank gives: small numbers, so that every type holds the results exactly."""
+    parts = np.arange(ranks * length).reshape(ranks, length) % 3 + 1
+    return (parts * (1 + 1j) if np.issubdtype(dtype, np.complexfloating) else parts).astype(dtype)
+
+
+def group_of(world: World) -> Communicator:
+    return world.join("dp=*").on("dp")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_reductions_are_those_of_numpy(dtype: Any, size: int) -> None:
+    parts = given(dtype, size, 5)
+
+    def program(world: World) -> None:
+        on = group_of(world)
+        mine = parts[on.rank]
+        for name, expected in REDUCTIONS.items():
+            if name == "mean" and not np.issubdtype(dtype, np.inexact):
+                continue
+            if np.issubdtype(dtype, np.complexfloating) and name not in ("sum", "mean"):
+                continue
+            want = expected(parts).astype(dtype)
+            out = np.zeros(5, dtype)
+            assert on.all_reduce(mine, out, name) is out
+            assert np.allclose(out, want)
+            buffer = mine.copy()
+            assert on.start_all_reduce(buffer, reduction=name).wait() is buffer
+            assert np.allclose(buffer, want)
+            rooted = np.zeros(5, dtype) if on.rank == size - 1 else None
+            on.reduce(mine, np.zeros(5, dtype) if rooted is None else rooted, name, size - 1)
+            if rooted is not None:
+                assert np.allclose(rooted, want)
+            if name != "mean":
+                scanned = on.scan(mine, np.zeros(5, dtype), name)
+                assert np.allclose(scanned, expected(parts[: on.rank + 1]).astype(dtype))
+
+    run(size, program)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("started", [False, True])
+def test_moving_operations_are_those_of_numpy(size: int, started: bool) -> None:
+    parts = given(np.float64, size, 2 * size)
+
+    def program(world: World) -> None:
+        on = group_of(world)
+        rank = on.rank
+        mine = parts[rank]
+
+        def call(name: str, *args: Any, **options: Any) -> Any:
+            if started:
+                return getattr(on, "start_" + name)(*args, **options).result()
+            return getattr(on, name)(*args, **options)
+
+        everything = parts.reshape(-1)
+        assert np.array_equal(call("all_gather", mine, np.zeros(everything.size)), everything)
+        own = np.zeros((size, 2 * size))
+        own[rank] = mine
+        assert np.array_equal(call("all_gather", own), parts)
+        summed = parts.sum(axis=0).reshape(size, 2)
+        assert np.array_equal(call("reduce_scatter", mine, np.zeros(2)), summed[rank])
+        assert np.array_equal(call("broadcast", mine.copy(), 0), parts[0])
+        gathered = call("gather", mine, np.zeros(everything.size) if rank == 0 else None, 0)
+        assert rank != 0 or np.array_equal(gathered, everything)
+        assert np.array_equal(call("scatter", everything if rank == 0 else None, np.zeros(2 * size), 0), mine)
+        swapped = parts.reshape(size, size, 2)[:, rank].reshape(-1)
+        assert np.array_equal(call("all_to_all", mine, np.zeros(2 * size)), swapped)
+        assert np.array_equal(call("all_to_all", mine.copy()), swapped)
+        assert np.array_equal(call("shift", mine, np.zeros(2 * size), 1), parts[(rank - 1) % size])
+        edge = call("shift", mine, np.full(2 * size, -1.0), 1, "open")
+        assert np.array_equal(edge, parts[rank - 1] if rank > 0 else np.full(2 * size, -1.0))
+        counts = [i + 1 for i in range(size)]
+        ragged = [np.full(n, float(i)) for i, n in enumerate(counts)]
+        assert np.array_equal(call("all_gather_v", ragged[rank], np.zeros(sum(counts)), counts), np.concatenate(ragged))
+        sent = np.arange(float(size * (rank + 1)))
+        out = call("all_to_all_v", sent, [rank + 1] * size, np.zeros(sum(counts)), counts)
+        expected = [np.arange(float(size * (i + 1)))[rank * (i + 1) : (rank + 1) * (i + 1)] for i in range(size)]
+        assert np.array_equal(out, np.concatenate(expected))
+        if size > 1:
+            right, left = (rank + 1) % size, (rank - 1) % size
+            assert np.array_equal(call("send_recv", mine, right, np.zeros(2 * size), left), parts[left])
+            a, b = np.zeros(2 * size), np.zeros(2 * size)
+            on.batch(sends=[(mine, right), (mine, left)], recvs=[(a, left), (b, right)])
+            assert np.array_equal(a, parts[left])
+            assert np.array_equal(b, parts[right])
+        on.barrier()
+        on.start_barrier().wait()
+        on.monitored_barrier()
+
+    run(size, program)
+
+
+def test_messages_and_objects() -> None:
+    def program(world: World) -> Any:
+        on = group_of(world)
+        if on.rank == 0:
+            on.send(np.arange(3), 1)
+            on.send_object({"step": 7, "name": "größe"}, 1)
+            received = None
+        else:
+            numbers = on.recv(np.zeros(3, np.int64), 0)
+            received = (numbers.tolist(), on.recv_object(0))
+        return received, on.broadcast_object(("root", on.rank), 1), on.all_gather_object([on.rank] * on.rank)
+
+    (_, root, everything), (received, _, _) = run(2, program)
+    assert received == ([0, 1, 2], {"step": 7, "name": "größe"})
+    assert root == ("root", 1)
+    assert everything == [[], [1]]
+
+
+def test_lists_of_arrays_go_as_one() -> None:
+    def program(world: World) -> None:
+        on = group_of(world)
+        arrays = [np.full(n, on.rank + 1, t) for n, t in itertools.product((1, 100), (np.float32, np.int64))]
+        assert on.all_reduce(arrays, reduction="max") is arrays
+        assert all((a == 3).all() for a in arrays)
+        on.broadcast([np.zeros(2)], 1)
+
+    run(3, program)
+
+
+def test_what_has_the_buffer_protocol_or_dlpack_is_an_array() -> None:
+    def program(world: World) -> None:
+        on = group_of(world)
+        packed = array.array("d", [1.0, 2.0])
+        assert on.all_reduce(packed).tolist() == [2.0, 4.0]
+        raw = bytearray(b"ab" if on.rank == 0 else b"xy")
+        assert on.broadcast(raw) == b"ab"
+        assert on.broadcast(memoryview(bytearray(4))).nbytes == 4
+        out = np.zeros(4, np.uint8)
+        on.all_gather(b"hi", out)  # what is only read may be read-only
+        assert out.tobytes() == b"hihi"
+        scalar = np.array(2.5)
+        assert on.all_reduce(scalar) == 5.0
+        assert on.all_reduce(np.zeros((0, 3))).shape == (0, 3)
+        table = np.asfortranarray(np.ones((3, 1)))
+        assert on.all_reduce(table).sum() == 6.0
+
+    run(2, program)
+
+
+def test_cpu_tensors_are_arrays() -> None:
+    torch = pytest.importorskip("torch")
+
+    def program(world: World) -> None:
+        on = group_of(world)
+        for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.complex64):
+            tensor = torch.full((2, 3), on.rank + 1).to(dtype)
+            assert on.all_reduce(tensor) is tensor
+            assert (tensor == torch.tensor(3).to(dtype)).all()
+        out = torch.zeros(4)
+        on.all_gather(torch.tensor([1.0, 2.0]), out)
+        assert out.tolist() == [1.0, 2.0, 1.0, 2.0]
+        with pytest.raises(ValueError, match=r"requires a gradient; pass tensor\.detach"):
+            on.all_reduce(torch.zeros(2, requires_grad=True))
+        with pytest.raises(ValueError, match="must lie one after the other"):
+            on.all_reduce(torch.zeros(4, 4).t())
+        with pytest.raises((ValueError, TypeError)):
+            on.all_reduce(torch.zeros(2, device="meta"))
+
+    run(2, program)
+
+
+def test_plans_of_several_meshes() -> None:
+    def program(world: World) -> Any:
+        me = world.join(
+            Declaration(
+                "pp=2 dp=*",
+                name="dense",
+                over=[Axes("pp", "dp", separate="all", timeout=5)],
+                picks=[Pick("pp", [0, -1], "embedding")],
+                local="node",
+            ),
+            Declaration(Mesh(edp=2, ep=2), name="expert", lazy=True),
+        )
+        me["expert"].prepare("ep")
+        on = me["dense"].on("all")
+        x = on.all_reduce(np.ones(1))
+        with pytest.raises(ValueError, match="mesh 'expert' has it"):
+            me["dense"].on("ep")
+        assert me["expert"].find("ep", "edp") is None
+        assert me["dense"].on("embedding").size == 2
+        assert me["dense"].at("node") == world.local_rank
+        return x[0], me.meshes, dict(me["expert"].coord), me["dense"].neighbor("dp", 1), me.communicator_count
+
+    results = run(4, program)
+    assert [r[0] for r in results] == [4.0] * 4
+    assert results[1][1:4] == (["dense", "expert"], {"edp": 0, "ep": 1}, None)
+
+
+def test_each_rank_says_where_it_is() -> None:
+    def program(world: World) -> None:
+        me = world.join("pp=2 tp=2", over=["pp", ("tp", "pp")])
+        mesh = me.mesh
+        assert mesh == Mesh(pp=2, tp=2)
+        assert me.coord == mesh.coord(world.rank)
+        assert me.rank == world.rank == me.rank_at(me.coord)
+        assert me.inside
+        assert me.prefix == f"[{me.coord}]"
+        assert (me.is_first("pp"), me.is_last("tp")) == (me.at("pp") == 0, me.at("tp") == 1)
+        on = me.on("pp")
+        assert list(on.world_ranks) == list(mesh.group(world.rank, "pp"))
+        assert on.world_rank(on.rank) == world.rank
+        assert on.group_rank_of(99) is None
+        assert "'pp' of mesh" in on.label
+        assert me.local_size == world.local_size == 4
+        assert me.host == world.host
+        assert world.engine == "threads"
+
+    run(4, program)
+
+
+def test_results_and_arguments_of_a_run() -> None:
+    assert run(3, lambda world, factor: world.rank * factor, args=(10,)) == [0, 10, 20]
+    lines: list[str] = []
+    run(2, lambda world: world.join("dp=2") and None, log=lines.append)
+    assert any("joined dp=2" in line for line in lines)
+
+
+def test_the_first_exception_of_a_rank_is_raised() -> None:
+    class Mine(Exception):
+        pass
+
+    def program(world: World) -> None:
+        on = group_of(world)
+        if world.rank == 1:
+            raise Mine("of rank 1")
+        with pytest.raises(rankmesh.PeerLost) as lost:
+            on.barrier()
+        assert lost.value.ranks == [1]
+        assert isinstance(lost.value, ConnectionError)
+
+    with pytest.raises(Mine, match="of rank 1"):
+        run(3, program)
+
+
+def test_a_rank_that_does_not_come_is_a_timeout_with_its_rank() -> None:
+    def program(world: World) -> None:
+        on = group_of(world)
+        if world.rank == 0:
+            with pytest.raises(rankmesh.Timeout) as late:
+                on.within(datetime.timedelta(milliseconds=200)).barrier()
+            assert isinstance(late.value, TimeoutError)
+            assert (late.value.arrived, late.value.missing) == ([0], [1])
+        else:
+            time.sleep(0.5)
+
+    run(2, program)
+
+
+def test_plans_that_differ_are_a_disagreement_on_every_rank() -> None:
+    def program(world: World) -> str:
+        with pytest.raises(rankmesh.Disagreement) as caught:
+            world.join("dp=2" if world.rank == 0 else "tp=2")
+        return str(caught.value)
+
+    texts = run(2, program, timeout=5)
+    assert all("dp=2" in text and "tp=2" in text for text in texts)
+
+
+def test_checked_mode_names_who_calls_what() -> None:
+    def program(world: World) -> None:
+        on = group_of(world)
+        array = np.ones(2 + world.rank)
+        with pytest.raises(rankmesh.Disagreement, match="all_reduce"):
+            on.all_reduce(array)
+
+    run(2, program, checked=True)
+
+
+WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
+    (lambda on: on.all_reduce(3), TypeError, "the buffer of all_reduce is 3, which is int; it must be an array"),
+    (
+        lambda on: on.all_reduce(np.ones((4, 4))[:, ::2]),
+        ValueError,
+        "the buffer of all_reduce has strides of (4, 2) elements",
+    ),
+    (lambda on: on.all_reduce(np.broadcast_to(1.0, 3)), ValueError, "must lie one after the other"),
+    (
+        lambda on: on.all_reduce(b"abc"),
+        ValueError,
+        "the buffer of all_reduce is read-only; pass an array that can be written",
+    ),
+    (lambda on: on.all_reduce(np.array(["a"])), ValueError, "has elements of <U1; engines move bool, integers"),
+    (lambda on: on.all_reduce(np.ones(2, ">f8")), ValueError, "has elements of >f8; engines move bool, integers"),
+    (lambda on: on.all_reduce(np.array([object()])), ValueError, "has elements of object"),
+    (lambda on: on.all_reduce(np.ones(2), reduction="summ"), ValueError, "a reduction is 'summ'; there are sum, prod"),
+    (
+        lambda on: on.all_reduce(np.ones(2), np.ones(3)),
+        ValueError,
+        "was given 2 elements in and 3 out; both must be equal",
+    ),
+    (
+        lambda on: on.all_reduce(np.ones(2), np.ones(2, "f4")),
+        ValueError,
+        "f64 elements in and f32 out; both must be of one type",
+    ),
+    (
+        lambda on: on.all_reduce(np.ones(2) * 1j, reduction="prod"),
+        ValueError,
+        "a prod of complex numbers; they have sum and mean",
+    ),
+    (lambda on: on.all_reduce(np.ones(2, "i4"), reduction="mean"), ValueError, "mean"),
+    (lambda on: on.scan(np.ones(2), reduction="mean"), ValueError, "a scan by mean"),
+    (lambda on: on.all_gather(np.ones(3)), ValueError, "in place was given 3 elements; it takes a multiple of 2"),
+    (lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1]), ValueError, "the counts are 1; "),
+    (
+        lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1, -1]),
+        ValueError,
+        "the counts hold -1; counts are 0 or more",
+    ),
+    (lambda on: on.broadcast(np.ones(1), 5), ValueError, "from group rank 5; group ranks are 0..1"),
+    (lambda on: on.broadcast(np.ones(1), 2**40), ValueError, "the root is 1099511627776"),
+    (lambda on: on.gather(np.ones(2), None, on.rank), ValueError, "gives None as the output of gather"),
+    (lambda on: on.send(np.ones(1), on.rank), ValueError, "send"),
+    (
+        lambda on: on.batch(sends=[3]),
+        TypeError,
+        "a message of a batch is 3, which is int; it must be a pair (array, peer)",
+    ),
+    (lambda on: on.within(-1), ValueError, "the timeout is -1.000000 s; it must be positive"),
+    (
+        lambda on: on.within("long"),
+        TypeError,
+        "the timeout is 'long', which is str; it must be a number of seconds, or a timedelta",
+    ),
+]
+
+
+def test_wrong_arguments_are_refused_in_words_and_the_group_goes_on() -> None:
+    def program(world: World) -> None:
+        on = group_of(world)
+        for call, kind, text in WRONG:
+            with pytest.raises(kind) as caught:
+                call(on)
+            assert isinstance(caught.value, rankmesh.Error), caught.value
+            assert text in str(caught.value)
+        assert on.all_reduce(np.ones(1))[0] == 2.0
+
+    run(2, program)
+
+
+def test_a_world_that_has_ended_says_so() -> None:
+    kept: list[Any] = []
+
+    def program(world: World) -> None:
+        kept.append(world)
+
+    run(1, program)
+    with pytest.raises(ValueError, match="this world was closed, or its run has returned"):
+        _ = kept[0].rank
+    with World.from_environment(engine="threads") as world:
+        assert world.size == 1
+    with pytest.raises(ValueError, match="was closed"):
+        world.join("dp=1")
+
+
+def test_a_pending_that_is_dropped_is_waited_for() -> None:
+    def program(world: World) -> float:
+        on = group_of(world)
+        buffer = np.ones(3)
+        pending = on.start_all_reduce(buffer)
+        del pending
+        return float(buffer[0])
+
+    assert run(2, program) == [2.0, 2.0]
+
+
+def test_the_array_of_a_pending_lives_as_long_as_it() -> None:
+    def program(world: World) -> float:
+        on = group_of(world)
+        pending = on.start_all_reduce(np.full(1000, world.rank + 1.0))
+        return float(pending.wait()[0])
+
+    assert run(2, program) == [3.0, 3.0]
+
+
+def interrupted_after(delay: float, call: Callable[[], Any]) -> float:
+    """How long a call goes on after Ctrl-C, which ends it with KeyboardInterrupt."""
+    begin = time.monotonic()
+    timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    timer.join()
+    return time.monotonic() - begin - delay
+
+
+def test_ctrl_c_ends_ranks_that_wait_and_ranks_that_compute() -> None:
+    def program(world: World) -> None:
+        on = group_of(world)
+        if world.rank == 0:
+            while True:
+                pass
+        on.barrier()
+
+    assert interrupted_after(0.3, lambda: run(3, program)) < 1.0
+
+
+def test_a_handler_of_ones_own_runs_and_the_call_goes_on() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+        def program(world: World) -> bool:
+            on = group_of(world)
+            if world.rank == 0:
+                time.sleep(0.5)
+            on.barrier()
+            return True
+
+        assert run(2, program) == [True, True]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+
+
+def test_engines_are_named() -> None:
+    assert "threads" in rankmesh.engines()
