@@ -2,7 +2,8 @@
 #include <iostream>
 #include <memory>
 
-#include "frameworks.hpp"
+#include <rankmesh/convert/convert.hpp>
+
 #include "output.hpp"
 #include "topology.hpp"
 
@@ -19,58 +20,54 @@ struct Arguments {
     bool quiet = false;
 };
 
-std::string moves_of(const Comparison& comparison, int size) {
-    if (comparison.moved == 0) return "# no rank moves\n";
-    auto text = fmt::format("# {} of {} ranks move: ", comparison.moved, size);
+std::string moves_of(const Conversion& conversion) {
+    const auto moved = *conversion.moved;
+    if (moved == 0) return "# no rank moves\n";
+    auto text = fmt::format("# {} of {} ranks move: ", moved, conversion.ranks);
     auto separator = "";
-    for (const auto& [from, to] : comparison.first) {
+    for (const auto& [from, to] : conversion.first_moves) {
         text += fmt::format("{}{} → {}", separator, from, to);
         separator = ", ";
     }
-    const auto more = comparison.moved - static_cast<int>(comparison.first.size());
+    const auto more = moved - static_cast<int>(conversion.first_moves.size());
     return text + (more > 0 ? fmt::format(", … {} more\n", more) : "\n");
 }
 
 /// What is to be said of the settings: how ranks move, and what is lost.
-std::string notes_of(const Arrangement& from, const Expressed& expressed, std::string_view to) {
+std::string notes_of(const Conversion& conversion) {
     auto text = std::string{};
-    if (expressed.back) {
-        const auto size = from.dense().size();
-        text = fmt::format("# {} → {}\n", to_string(from), to_string(*expressed.back)) +
-               moves_of(expressed.comparison, size);
-        if (const auto& call = expressed.call)
-            text += call->moved == 0
-                        ? fmt::format("# no rank would move with {}\n", call->text)
-                        : fmt::format("# {} of {} would move with {}\n", call->moved, size, call->text);
+    if (conversion.mesh_to) {
+        text = fmt::format("# {} → {}\n", conversion.mesh_from, *conversion.mesh_to) + moves_of(conversion);
+        if (const auto& call = conversion.call)
+            text += call->moved == 0 ? fmt::format("# no rank would move with {}\n", call->text)
+                                     : fmt::format("# {} of {} would move with {}\n", call->moved,
+                                                   conversion.ranks, call->text);
     } else {
-        text = fmt::format("# {} cannot be said in {}\n", to_string(from), to);
+        text = fmt::format("# {} cannot be said in {}\n", conversion.mesh_from, conversion.to);
     }
-    for (const auto& loss : by_reason(expressed.comparison.lost))
+    for (const auto& loss : by_reason(conversion.lost))
         text += fmt::format("# lost: {}: {}\n", loss.what, loss.why);
     return text;
 }
 
 /// The settings go to standard output, and nothing else, so that they can be piped and kept in a file.
-void print_text(const Arrangement& from, const Expressed& expressed, std::string_view to, bool quiet,
-                Output& output) {
-    if (expressed.document) output.print("{}\n", expressed.document->text);
-    if (quiet && expressed.document) return;
+void print_text(const Conversion& conversion, bool quiet, Output& output) {
+    if (conversion.text) output.print("{}\n", *conversion.text);
+    if (quiet && conversion.text) return;
     output.flush();
-    std::cerr << notes_of(from, expressed, to);
+    std::cerr << notes_of(conversion);
 }
 
-void print_json(const Arguments& arguments, const Arrangement& from, const Expressed& expressed,
-                Output& output) {
-    const auto& comparison = expressed.comparison;
-    auto out = Json{{"from", arguments.from}, {"to", arguments.to}, {"ranks", from.dense().size()}};
-    out["settings"] = expressed.document ? expressed.document->values : Json();
-    out["text"] = expressed.document ? Json(expressed.document->text) : Json();
-    out["mesh_from"] = to_string(from);
-    out["mesh_to"] = expressed.back ? Json(to_string(*expressed.back)) : Json();
-    out["moved"] = expressed.back ? Json(comparison.moved) : Json();
-    out["first_moves"] = comparison.first;
+void print_json(const Conversion& conversion, Output& output) {
+    auto out = Json{{"from", conversion.from}, {"to", conversion.to}, {"ranks", conversion.ranks}};
+    out["settings"] = conversion.settings ? Json::parse(*conversion.settings) : Json();
+    out["text"] = conversion.text ? Json(*conversion.text) : Json();
+    out["mesh_from"] = conversion.mesh_from;
+    out["mesh_to"] = conversion.mesh_to ? Json(*conversion.mesh_to) : Json();
+    out["moved"] = conversion.moved ? Json(*conversion.moved) : Json();
+    out["first_moves"] = conversion.first_moves;
     out["lost"] = Json::array();
-    for (const auto& loss : comparison.lost) out["lost"].push_back({{"what", loss.what}, {"why", loss.why}});
+    for (const auto& loss : conversion.lost) out["lost"].push_back({{"what", loss.what}, {"why", loss.why}});
     output.print("{}\n", out.dump());
 }
 
@@ -79,22 +76,20 @@ int run(const Arguments& arguments, Output& output) {
         throw UsageError("rankmesh convert needs --from FRAMEWORK; see rankmesh convert --help");
     if (arguments.to.empty())
         throw UsageError("rankmesh convert needs --to FRAMEWORK; see rankmesh convert --help");
-    const auto& from = framework_named(arguments.from, "--from");
-    const auto& to = framework_named(arguments.to, "--to");
-    const auto given = read_all(from, Settings::read(from.name, arguments.settings), arguments.world);
-    const auto expressed = express(to, given);
+    const auto conversion =
+        rankmesh::convert(arguments.from, arguments.to, arguments.settings, arguments.world);
     if (arguments.json)
-        print_json(arguments, given, expressed, output);
+        print_json(conversion, output);
     else
-        print_text(given, expressed, to.name, arguments.quiet, output);
-    return expressed.document && expressed.comparison.lost.empty() ? 0 : 1;
+        print_text(conversion, arguments.quiet, output);
+    return conversion.text && conversion.lost.empty() ? 0 : 1;
 }
 
 std::string footer() {
     auto text = std::string("Frameworks, and settings that each reads:\n");
-    for (const auto& framework : frameworks())
-        text +=
-            fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.of, "", framework.example);
+    for (const auto& framework : known_frameworks())
+        text += fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.settings, "",
+                            framework.example);
     return text +
            "\nSETTINGS are flags behind --, key=value words, JSON or TOML, the name of a file that holds one "
            "of them,\nor - for standard input; behind a file or JSON more words may follow. The other "

@@ -43,6 +43,12 @@ std::string plural(std::size_t count, std::string_view of) {
 
 }  // namespace
 
+Option as_option(std::string& as) {
+    auto names = std::vector<std::string>{};
+    for (const auto name : conversion::dialect_names()) names.emplace_back(name);
+    return {"--as", "in the words of a framework: " + joined(names, ", "), &as, "DIALECT"};
+}
+
 void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,
                 Output& output) {
     const auto answers = words.answers(rank);

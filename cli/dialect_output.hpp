@@ -2,11 +2,18 @@
 // What show, rank and groups print in the words of a framework.
 #pragma once
 
-#include "dialects.hpp"
+#include "convert/words.hpp"
+#include "topology.hpp"
 
 namespace rankmesh::cli {
 
 class Output;
+using conversion::GroupKind;
+using conversion::in_words;
+using conversion::Words;
+
+/// The value of `--as`, with its help.
+Option as_option(std::string& as);
 
 /// One rank: what the accessors answer, and its group of each kind.
 void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,

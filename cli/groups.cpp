@@ -82,7 +82,7 @@ void print_json(const auto& topology, AxisSet axes, Output& output) {
 
 int run(const Arguments& arguments, Output& output) {
     if (!arguments.as.empty()) {
-        const auto words = in_words(arguments.as, arguments);
+        const auto words = in_words(arguments.as, arguments.mesh, arguments.world);
         print_groups(words, words.kinds_named(arguments.axes), arguments.json, output);
         return 0;
     }

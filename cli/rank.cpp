@@ -124,7 +124,9 @@ const Mesh& named_by(const Words& words, std::string_view rank) {
 }
 
 int run(const Arguments& arguments, Output& output) {
-    const auto words = arguments.as.empty() ? std::nullopt : std::optional(in_words(arguments.as, arguments));
+    const auto words = arguments.as.empty()
+                           ? std::nullopt
+                           : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
     const auto topology = words ? Topology(named_by(*words, arguments.rank)) : arguments.topology();
     const auto rank = rank_of(topology, arguments.rank);
     const auto cluster = cluster_of(arguments.on);

@@ -76,7 +76,9 @@ Json json_of(const view::Scene& scene) {
 int run(const Arguments& arguments, Output& output) {
     const auto style = view::TextStyle{.width = std::max(40, arguments.width.value_or(terminal_width())),
                                        .color = wants_color(arguments.color)};
-    const auto words = arguments.as.empty() ? std::nullopt : std::optional(in_words(arguments.as, arguments));
+    const auto words = arguments.as.empty()
+                           ? std::nullopt
+                           : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
     const auto topology = words ? Topology(words->mesh) : arguments.topology();
     auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
     if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);

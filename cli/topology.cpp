@@ -8,6 +8,8 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
+#include "convert/words.hpp"
+
 namespace rankmesh::cli {
 
 namespace {
@@ -100,9 +102,7 @@ void check_rank(const Topology& topology, int rank) {
 void check_within(const Topology& topology, int world, const std::string& source) {
     std::visit(
         [&](const auto& known) {
-            if (last_rank(known) >= world)
-                throw UsageError(detail::cat("mesh ", to_string(known), " reaches rank ", last_rank(known),
-                                             ", but ", source, " ", world, world == 1 ? " rank" : " ranks"));
+            conversion::check_within(to_string(known), last_rank(known), world, source);
         },
         topology);
 }

@@ -11,10 +11,12 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 
-#include "json.hpp"
+#include "convert/json.hpp"
 #include "subcommand.hpp"
 
 namespace rankmesh::cli {
+
+using conversion::Json;
 
 /// What MESH on the command line is: a mesh, or with `@[3,1,2,0]` a placement.
 using Topology = std::variant<Mesh, Placement>;

@@ -9,10 +9,12 @@
 #include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
 
-#include "conversions.hpp"
+#include "rankmesh.hpp"
 
 namespace rankmesh::tests {
 namespace {
+
+using Json = nlohmann::json;
 
 /// A mesh that the dialect can say without moving a rank.
 const auto meshes_as =

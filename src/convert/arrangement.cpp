@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/arrangement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+
+namespace {
+
+constexpr auto dp_names = std::array{"dp", "dp_replicate", "dp_shard"};
+
+std::vector<std::string> names_of(const Mesh& mesh) {
+    auto names = std::vector<std::string>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) names.emplace_back(mesh.name(AxisId{a}));
+    return names;
+}
+
+bool same_ranks(const Mesh& a, const Mesh& b) {
+    if (a.size() != b.size()) return false;
+    if (a.extent() - a.offset() == a.size()) return a.offset() == b.offset() && a.extent() == b.extent();
+    return std::ranges::all_of(a.ranks(), [&](int rank) { return b.contains(rank); });
+}
+
+Mesh renamed(Mesh mesh) {
+    for (const auto& name : names_of(mesh)) {
+        const auto role = role_of(name);
+        if (role == name) continue;
+        if (mesh.find(role))
+            throw UsageError(cat("the axes '", name, "' and '", role, "' of mesh ", to_string(mesh),
+                                 " are both ", role, "; give one another name"));
+        mesh = joined(mesh, {name}, role);
+    }
+    return mesh;
+}
+
+}  // namespace
+
+const Mesh* Arrangement::experts() const {
+    for (std::size_t i = 1; i < meshes.size(); ++i)
+        if (meshes[i].find("ep")) return &meshes[i];
+    return nullptr;
+}
+
+Arrangement parse_arrangement(std::string_view text, std::optional<int> world) {
+    auto arrangement = Arrangement{};
+    while (true) {
+        const auto end = text.find(';');
+        const auto one = text.substr(0, end);
+        if (one.find("@[") != std::string_view::npos)
+            throw UsageError(
+                cat(detail::in_quotes(one),
+                    " is a placement; frameworks lay their ranks out by strides, so give a mesh"));
+        const auto spec = MeshSpec::parse(one);
+        if (spec.has_rest() && !world)
+            throw UsageError(
+                cat("mesh ", to_string(spec), " has a size '*'; add --world N, or give the size"));
+        arrangement.meshes.push_back(spec.has_rest() ? spec.resolve(*world) : spec.resolve());
+        if (!same_ranks(arrangement.dense(), arrangement.meshes.back()))
+            throw UsageError(cat("the meshes ", to_string(arrangement.dense()), " and ",
+                                 to_string(arrangement.meshes.back()), " are over different ranks"));
+        if (end == std::string_view::npos) return arrangement;
+        text.remove_prefix(end + 1);
+    }
+}
+
+std::string to_string(const Arrangement& arrangement) {
+    auto text = std::string{};
+    for (const auto& mesh : arrangement.meshes) text += (text.empty() ? "" : "; ") + to_string(mesh);
+    return text;
+}
+
+std::string_view role_of(std::string_view name) {
+    static constexpr auto roles =
+        std::array<std::pair<std::string_view, std::string_view>, 13>{{{"pipe", "pp"},
+                                                                       {"pipeline", "pp"},
+                                                                       {"stage", "pp"},
+                                                                       {"data", "dp"},
+                                                                       {"replicate", "dp_replicate"},
+                                                                       {"shard", "dp_shard"},
+                                                                       {"fsdp", "dp_shard"},
+                                                                       {"context", "cp"},
+                                                                       {"tensor", "tp"},
+                                                                       {"model", "tp"},
+                                                                       {"mp", "tp"},
+                                                                       {"expert", "ep"},
+                                                                       {"moe_ep", "ep"}}};
+    for (const auto& [known, role] : roles)
+        if (known == name) return role;
+    return name;
+}
+
+Arrangement in_roles(const Arrangement& arrangement) {
+    auto known = arrangement;
+    for (auto& mesh : known.meshes) mesh = renamed(mesh);
+    auto& dense = known.meshes.front();
+    if (!dense.find("ep") || known.experts()) return known;
+    if (size_of(dense, "ep") > 1) {
+        auto experts = joined(dense, {"dp", "dp_replicate", "dp_shard", "cp"}, "edp");
+        known.meshes.push_back(joined(experts, {"tp"}, "etp"));
+    }
+    // In the dense layers the experts' ranks are data parallel, innermost there as every framework has them.
+    auto& own = known.meshes.front();
+    const auto into = own.find("dp_shard") && !own.find("dp") ? "dp_shard" : "dp";
+    if (own.find(into)) {
+        auto order = names_of(own);
+        order.erase(std::ranges::find(order, "ep"));
+        order.insert(std::ranges::find(order, into) + 1, "ep");
+        own = own.permuted(std::vector<std::string_view>(order.begin(), order.end()));
+    }
+    own = joined(own, {into, "ep"}, into);
+    return known;
+}
+
+int size_of(const Mesh& mesh, std::string_view axis) {
+    const auto found = mesh.find(axis);
+    return found ? mesh.size(*found) : 1;
+}
+
+int data_size(const Mesh& mesh) {
+    auto size = 1;
+    for (const auto* name : dp_names) size *= size_of(mesh, name);
+    return size;
+}
+
+std::vector<std::string> by_stride(const Mesh& mesh) {
+    auto found = std::vector<std::pair<int, std::string>>{};
+    for (const auto& name : names_of(mesh))
+        if (mesh.size(name) > 1) found.emplace_back(mesh.layout(name).digit(0).stride, name);
+    std::ranges::stable_sort(found, std::greater{}, &std::pair<int, std::string>::first);
+    auto names = std::vector<std::string>{};
+    for (const auto& [stride, name] : found) names.push_back(name);
+    return names;
+}
+
+Mesh plain_mesh(const std::vector<std::pair<std::string, int>>& axes) {
+    auto list = std::vector<Axis>{};
+    for (const auto& [name, size] : axes) list.push_back({name, size});
+    return Mesh(std::span<const Axis>(list));
+}
+
+Mesh joined(const Mesh& mesh, const std::vector<std::string_view>& names, std::string_view as) {
+    auto there = std::vector<std::string_view>{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (std::ranges::find(names, mesh.name(AxisId{a})) != names.end())
+            there.push_back(mesh.name(AxisId{a}));
+    return there.empty() ? mesh : mesh.flatten(there, as);
+}
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every framework's settings come down to: meshes whose axes are named by what they are for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <rankmesh/core/mesh.hpp>
+
+namespace rankmesh::conversion {
+
+/// Something that settings say besides who stands with whom: `virtual pipeline stages`, `2`.
+struct Extra {
+    std::string name;
+    std::string value;
+    friend bool operator==(const Extra&, const Extra&) = default;
+};
+
+/// Meshes over the same ranks, the dense layers' first: `pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1`.
+///
+/// The experts' mesh has an axis `ep`, their data-parallel ranks are `edp` and their tensor-parallel ones
+/// `etp`. A mesh of replicas that cut through the dense axes has `mp_replicate` and `mp_shard`.
+struct Arrangement {
+    std::vector<Mesh> meshes;
+    std::vector<Extra> extras = {};
+
+    const Mesh& dense() const { return meshes.front(); }
+    /// The experts' mesh, null if there is none.
+    const Mesh* experts() const;
+};
+
+/// Reads meshes with `;` between them; a size `*` takes what `world` leaves. Throws UsageError if they are
+/// not over the same ranks.
+Arrangement parse_arrangement(std::string_view text, std::optional<int> world);
+/// The meshes, as `parse_arrangement` reads them.
+std::string to_string(const Arrangement& arrangement);
+
+/// What an axis is for: `pipe` is `pp`, `data` is `dp`, `model` is `tp`; a name that nobody knows is itself.
+std::string_view role_of(std::string_view name);
+/// The same arrangement with axes named by their roles; experts that stand among the dense axes get a mesh of
+/// their own, in which dp and cp are edp.
+Arrangement in_roles(const Arrangement& arrangement);
+
+/// The size of an axis, 1 where there is none.
+int size_of(const Mesh& mesh, std::string_view axis);
+/// The size of all data-parallel axes together: dp, dp_replicate and dp_shard.
+int data_size(const Mesh& mesh);
+/// The names of the axes of more than one rank by falling stride, so that a mesh of them in this order moves
+/// as few ranks as can be.
+std::vector<std::string> by_stride(const Mesh& mesh);
+/// A mesh whose ranks are 0, 1, 2, ... in the order of its axes.
+Mesh plain_mesh(const std::vector<std::pair<std::string, int>>& axes);
+/// The mesh with these axes as one, in mesh order; names that it lacks are left out, one name is renamed.
+Mesh joined(const Mesh& mesh, const std::vector<std::string_view>& names, std::string_view as);
+
+}  // namespace rankmesh::conversion

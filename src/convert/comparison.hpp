@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two arrangements of one job: which ranks move, and which groups are no longer the same.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <rankmesh/convert/convert.hpp>
+
+#include "convert/arrangement.hpp"
+
+namespace rankmesh::conversion {
+
+/// How ranks get from one arrangement to another: who stands at a coordinate there stands at the same one
+/// here.
+struct Comparison {
+    static constexpr std::size_t shown = 8;
+
+    int moved = 0;                           ///< how many ranks get another number
+    std::vector<std::pair<int, int>> first;  ///< the first few of them
+    std::vector<Loss> lost;                  ///< groups and other things that only the first has
+    bool fits = true;                        ///< false: the dense axes are others, nothing can be compared
+};
+
+/// The most ranks whose moves are looked at one by one.
+constexpr auto most_compared = 1 << 24;
+
+/// Compares arrangements in roles. `why(axis)` says why the second has no groups along an axis.
+///
+/// Law: what is not lost has the same groups in both, once every rank has moved.
+Comparison compare(const Arrangement& from, const Arrangement& to,
+                   const std::function<std::string(std::string_view)>& why);
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/frameworks.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/engine/launcher.hpp>
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+
+// A new framework is a file of its own that defines its function, and a word in each list here.
+Framework rankmesh_text(), torch(), megatron(), megatron2022(), deepspeed(), areal(), picotron(), olmo(),
+    llamafactory(), torchtitan(), tensorrt_llm(), tensorrt_llm_old();
+
+const std::vector<Framework>& frameworks() {
+    static const auto all = std::vector<Framework>{
+        rankmesh_text(), torch(), megatron(),     megatron2022(), deepspeed(),    areal(),
+        picotron(),      olmo(),  llamafactory(), torchtitan(),   tensorrt_llm(), tensorrt_llm_old()};
+    return all;
+}
+
+const Framework& framework_named(std::string_view name, std::string_view option) {
+    auto names = std::vector<std::string_view>{};
+    auto list = std::string{};
+    for (const auto& framework : frameworks()) {
+        if (framework.name == name) return framework;
+        names.push_back(framework.name);
+        list += cat(list.empty() ? "" : ", ", framework.name);
+    }
+    throw UsageError(
+        cat(option, " knows no ", detail::in_quotes(name), "; there are ", list, did_you_mean(name, names)));
+}
+
+Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world) {
+    try {
+        auto arrangement = from.read(settings, world);
+        settings.finish();
+        return arrangement;
+    } catch (const dialect::Error& error) {
+        settings.finish();  // sizes that do not fit may be for want of one that is misspelt
+        throw UsageError(settings.brief(error.what()));
+    } catch (const UsageError& error) {
+        throw UsageError(settings.brief(error.what()));
+    }
+}
+
+namespace {
+
+/// The same without what says nothing: a schedule is of pipelines of two ranks or more.
+Arrangement without_idle(Arrangement arrangement) {
+    if (size_of(arrangement.dense(), "pp") == 1)
+        std::erase_if(arrangement.extras, [](const auto& extra) { return extra.name == pipeline_schedule; });
+    return arrangement;
+}
+
+}  // namespace
+
+Expressed express(const Framework& to, const Arrangement& arrangement, bool call) {
+    auto expressed = Expressed{};
+    const auto asked = in_roles(arrangement);
+    const auto why = [&](std::string_view what) {
+        const auto found = to.why.find(what);
+        return found != to.why.end() ? std::string(found->second) : cat(to.name, " has no setting for it");
+    };
+    auto& lost = expressed.comparison.lost;
+    for (const auto& name : by_stride(asked.dense()))
+        if (const auto role = name.starts_with("dp_") ? "dp" : std::string_view(name);
+            !to.roles.empty() && std::ranges::find(to.roles, role) == to.roles.end()) {
+            auto known = std::string{};
+            for (const auto& one : to.roles) known += cat(known.empty() ? "" : ", ", one);
+            lost.push_back({cat(name, "=", asked.dense().size(name)),
+                            to.why.contains(name) ? why(name)
+                                                  : cat(to.name, " has no such axis; it has ", known,
+                                                        did_you_mean(name, to.roles))});
+        }
+    if (!lost.empty()) {
+        expressed.comparison.fits = false;
+        return expressed;
+    }
+    try {
+        const auto write = call && to.write_call ? to.write_call : to.write;
+        auto document = write(to.own_names ? arrangement : asked);
+        expressed.back =
+            in_roles(read_all(to, Settings(to.name, document.values, document.text), asked.dense().size()));
+        expressed.document = std::move(document);
+    } catch (const UsageError& error) {
+        // The framework refuses these sizes, in its own words.
+        lost.push_back({to_string(asked), error.what()});
+        expressed.comparison.fits = false;
+        return expressed;
+    }
+    expressed.comparison = compare(without_idle(asked), *expressed.back, why);
+    if (to.write_call && !call && expressed.comparison.moved > 0)
+        if (const auto other = express(to, arrangement, true);
+            other.document && other.comparison.moved < expressed.comparison.moved)
+            expressed.call = {other.document->text, other.comparison.moved};
+    return expressed;
+}
+
+std::optional<int> world_of(Settings& settings, std::optional<int> world) {
+    const auto said = settings.number("world_size");
+    if (said && *said < 1)
+        throw UsageError(cat(settings.shown("world_size"), " is ", *said, "; it is 1 or more"));
+    if (said && world && *said != *world)
+        throw UsageError(cat("--world says ", *world, " ranks, ", settings.shown("world_size"), " ", *said,
+                             "; say it once"));
+    return said ? said : world;
+}
+
+int needed_world(Settings& settings, std::optional<int> world, std::string_view what) {
+    auto known = world_of(settings, world);
+    if (!known)
+        if (const auto announced = announced_size()) known = announced->value;
+    if (!known)
+        throw UsageError(cat(
+            what, " is what the world leaves over, and nobody says how many ranks there are; add --world N"));
+    return *known;
+}
+
+std::string schedule_named(const std::string& word) {
+    const auto lower = [](std::string text) {
+        std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+        return text;
+    };
+    for (const auto* known : {"1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble",
+                              "ZBVZeroBubble", "DualPipeV"})
+        if (lower(word) == lower(known)) return known;
+    return word;
+}
+
+std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name) {
+    const auto found = std::ranges::find(arrangement.extras, name, &Extra::name);
+    return found == arrangement.extras.end() ? std::nullopt : std::optional(found->value);
+}
+
+}  // namespace rankmesh::conversion

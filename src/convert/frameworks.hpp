@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frameworks whose settings are read and written.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/arrangement.hpp"
+#include "convert/comparison.hpp"
+#include "convert/settings.hpp"
+
+namespace rankmesh::conversion {
+
+struct Words;
+
+/// Settings as a framework writes them.
+struct Document {
+    Json values;       ///< what the framework's own `read` takes
+    std::string text;  ///< the same in the framework's syntax, to be pasted
+};
+
+/// One framework: how its settings become an arrangement, and an arrangement its settings.
+struct Framework {
+    std::string_view name;
+    std::string_view of;       ///< whose settings these are, for the help
+    std::string_view example;  ///< settings that it reads
+    /// Reads settings; `world` is what the caller says of the number of ranks, if anything.
+    Arrangement (*read)(Settings& settings, std::optional<int> world);
+    /// Writes the dense axes of an arrangement in roles, and of the rest what the framework has settings for;
+    /// throws UsageError in its own words where sizes do not fit it.
+    Document (*write)(const Arrangement& arrangement);
+    /// The mesh in the framework's words, of what is asked for, in roles, and what was written of it; null
+    /// where nothing is known but its settings.
+    Words (*words)(const Arrangement& roles, const Document& document) = nullptr;
+    /// The dense axes that it knows; empty: any.
+    std::vector<std::string_view> roles = {};
+    /// What stands in the way of other axes and things, by their names; else it "has no setting for it".
+    std::map<std::string_view, std::string_view> why = {};
+    /// Writes what the framework's function is called with, where that can say more than its settings.
+    Document (*write_call)(const Arrangement& arrangement) = nullptr;
+    bool own_names = false;  ///< axes keep the names that they have, whatever they are for
+};
+
+/// All of them, each in the file of its name, in the order in which the help lists them.
+const std::vector<Framework>& frameworks();
+
+/// The framework of that name; throws UsageError that names the nearest.
+const Framework& framework_named(std::string_view name, std::string_view option);
+
+/// What a framework can say of an arrangement.
+struct Expressed {
+    std::optional<Document> document;      ///< nothing where the dense axes do not fit
+    std::optional<Arrangement> back;       ///< what the document says, in roles
+    Comparison comparison;                 ///< of what was asked with that
+    std::optional<Conversion::Call> call;  ///< where fewer ranks move with it than with the settings
+};
+/// With `call` what its function can say, without what its settings can.
+Expressed express(const Framework& to, const Arrangement& arrangement, bool call = false);
+/// The arrangement of settings, all of which the framework knows.
+Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world);
+
+// --- what several of them need
+
+/// The number of ranks: `world_size` of the settings, else the caller's; throws UsageError if they
+/// differ.
+std::optional<int> world_of(Settings& settings, std::optional<int> world);
+/// The same where the settings leave a size to the world: else the launcher's; throws UsageError if nobody
+/// says it.
+int needed_world(Settings& settings, std::optional<int> world, std::string_view what);
+/// The value of an extra, nothing where it is not said.
+std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name);
+inline constexpr std::string_view virtual_stages = "virtual pipeline stages";
+inline constexpr std::string_view pipeline_schedule = "pipeline schedule";
+/// A schedule of torch's in torch's own spelling, which knows no case; another word is itself.
+std::string schedule_named(const std::string& word);
+
+}  // namespace rankmesh::conversion

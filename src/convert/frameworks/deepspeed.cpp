@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
+#include <rankmesh/dialect/deepspeed/process_topology.hpp>
+
+#include "convert/frameworks/grid_answers.hpp"
+#include "convert/frameworks/topology_settings.hpp"
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+
+namespace of_deepspeed {
+
+Arrangement read(Settings& settings, std::optional<int> world) {
+    // The arguments of PipeModelDataParallelTopology, whose axes are pipe, data and model.
+    if (settings.has("num_pp") || settings.has("num_mp") || settings.has("num_dp")) {
+        const auto pp = settings.size("num_pp");
+        const auto dp = settings.size("num_dp");
+        const auto mp = settings.size("num_mp");
+        const auto mesh = deepspeed::PipeModelDataParallelTopology(pp, mp, dp).mesh();
+        if (const auto known = world_of(settings, world); known && *known != mesh.size())
+            throw UsageError(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
+                                 "; they must be equal"));
+        return {{mesh}};
+    }
+    const auto given = topology_of(settings, world, "model");
+    return {{deepspeed::ProcessTopology(given.axes, given.dims).mesh()}};
+}
+
+Document write(const Arrangement& arrangement) {
+    const auto dense = joined(arrangement.dense(), {"dp", "dp_replicate", "dp_shard"}, "dp");
+    // In the order that moves the fewest ranks; pipe and data must be there.
+    auto order = by_stride(dense);
+    for (const auto* needed : {"dp", "pp"})
+        if (size_of(dense, needed) == 1) order.insert(order.begin(), needed);
+    return topology_document(dense, order, "model");
+}
+
+Words words(const Arrangement&, const Document& document) {
+    const auto topology = deepspeed::ProcessTopology(document.values["axes"].get<std::vector<std::string>>(),
+                                                     document.values["dims"].get<std::vector<int>>());
+    const auto& mesh = topology.mesh();
+    auto in_words = Words{
+        .dialect = {},
+        .mesh = mesh,
+        .kinds = {kind_along("ds_model_proc_group", mesh, all_but_data(mesh)),
+                  kind_along("dp_proc_group", mesh, mesh.axes("data")),
+                  kind_along("pp_proc_group", mesh, mesh.axes("pipe"))},
+        .answers = [topology](int rank) {
+            const auto place = deepspeed::Place(topology, rank, topology.world_size());
+            return grid_answers(place)
+                .add("get_slice_parallel_rank", [&] { return place.get_slice_parallel_rank(); })
+                .add("get_slice_parallel_world_size", [&] { return place.get_slice_parallel_world_size(); })
+                .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
+                .all();
+        }};
+    in_words.kinds.push_back(
+        kind_along("slice_proc_group", mesh, mesh.find("model") ? mesh.axes("model") : AxisSet{}));
+    return in_words;
+}
+
+}  // namespace of_deepspeed
+
+Framework deepspeed() {
+    constexpr auto experts =
+        "DeepSpeed sets expert parallelism at the MoE layer (ep_size), not in the topology";
+    constexpr auto replicas =
+        "DeepSpeed sets sharding in its configuration (zero_optimization), not in the topology";
+    return {.name = "deepspeed",
+            .of = "the axes and dims of ProcessTopology, or sizes in their order, outermost first",
+            .example = "pipe=2 data=4 model=2",
+            .read = of_deepspeed::read,
+            .write = of_deepspeed::write,
+            .words = of_deepspeed::words,
+            .why = {{"ep", experts},
+                    {"edp", experts},
+                    {"etp", experts},
+                    {"dp_replicate", replicas},
+                    {"dp_shard", replicas}}};
+}
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/dialect/megatron/parallel_state.hpp>
+#include <rankmesh/dialect/megatron/process_groups.hpp>
+
+#include "convert/words.hpp"
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+
+namespace of_megatron {
+
+constexpr auto levels_name = "hierarchical context parallel sizes";
+constexpr auto instances_name = "distributed optimizer instances";
+constexpr auto mapped_order = "tp-cp-ep-pp-dp";
+
+megatron::Sizes sizes_in(Settings& settings) {
+    auto sizes = megatron::Sizes{};
+    sizes.tensor_model_parallel_size = settings.size("tensor_model_parallel_size");
+    sizes.pipeline_model_parallel_size = settings.size("pipeline_model_parallel_size");
+    sizes.context_parallel_size = settings.size("context_parallel_size");
+    sizes.expert_model_parallel_size = settings.size("expert_model_parallel_size");
+    sizes.expert_tensor_parallel_size = settings.number("expert_tensor_parallel_size");
+    sizes.num_distributed_optimizer_instances = settings.size("num_distributed_optimizer_instances");
+    sizes.hierarchical_context_parallel_sizes =
+        settings.numbers("hierarchical_context_parallel_sizes").value_or(std::vector<int>{});
+    // A flag of the command line, and the argument that it becomes.
+    for (const auto* name : {"num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size"})
+        if (const auto stages = settings.number(name)) sizes.virtual_pipeline_model_parallel_size = stages;
+    if (const auto order = settings.word("order")) sizes.order = *order;
+    if (settings.flag("use_tp_pp_dp_mapping").value_or(false)) sizes.order = mapped_order;
+    settings.let_be({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
+                     "pipeline_model_parallel_comm_backend"});
+    if (settings.has("num_layers_per_virtual_pipeline_stage"))
+        throw UsageError(cat(settings.shown("num_layers_per_virtual_pipeline_stage"),
+                             " counts layers, of which nothing is known here; give ",
+                             settings.shown("num_virtual_stages_per_pipeline_rank")));
+    return sizes;
+}
+
+Mesh without_ones(const Mesh& mesh, const std::vector<std::string_view>& keep) {
+    auto axes = std::vector<std::pair<std::string, int>>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        const auto name = mesh.name(AxisId{a});
+        if (mesh.size(name) > 1 || std::ranges::find(keep, name) != keep.end())
+            axes.emplace_back(name, mesh.size(name));
+    }
+    return plain_mesh(axes);
+}
+
+/// Where a replica of the optimizer is a run of whole dp ranks, dp is split into replicas and shards.
+bool splits_dp(const megatron::Sizes& sizes, const Mesh& dense) {
+    const auto cp_inside =
+        size_of(dense, "cp") == 1 || dense.layout("dp").digit(0).stride > dense.layout("cp").digit(0).stride;
+    return cp_inside && size_of(dense, "dp") % sizes.num_distributed_optimizer_instances == 0 &&
+           size_of(dense, "dp") > 1;
+}
+
+Arrangement read(Settings& settings, std::optional<int> world) {
+    const auto sizes = sizes_in(settings);
+    const auto dp = settings.number("data_parallel_size");
+    const auto groups =
+        megatron::ProcessGroups(sizes, needed_world(settings, world, "megatron's data parallel size"));
+    auto arrangement =
+        Arrangement{{without_ones(groups.decoder_rank_generator().mesh(), {"pp", "dp", "cp", "tp"})}};
+    auto& dense = arrangement.meshes[0];
+    // Megatron takes this from the world and keeps it among its arguments.
+    if (dp && *dp != size_of(dense, "dp"))
+        throw UsageError(cat(settings.shown("data_parallel_size"), " is ", *dp, ", but a world of ",
+                             dense.size(), " ranks leaves ", size_of(dense, "dp"), " to it"));
+    const auto instances = sizes.num_distributed_optimizer_instances;
+    if (instances > 1 && splits_dp(sizes, dense))
+        dense = dense.split("dp", {{"dp_replicate", instances}, {"dp_shard", rest}});
+    else if (instances > 1)
+        arrangement.extras.push_back({instances_name, std::to_string(instances)});
+    const auto& experts = groups.expert_decoder_rank_generator().mesh();
+    if (size_of(experts, "ep") > 1 || size_of(experts, "tp") != size_of(dense, "tp"))
+        arrangement.meshes.push_back(
+            joined(joined(without_ones(experts, {"pp", "dp", "ep", "tp"}), {"dp"}, "edp"), {"tp"}, "etp"));
+    if (const auto stages = sizes.virtual_pipeline_model_parallel_size)
+        arrangement.extras.push_back({std::string(virtual_stages), std::to_string(*stages)});
+    auto levels = std::string{};
+    for (auto size : sizes.hierarchical_context_parallel_sizes)
+        levels += cat(levels.empty() ? "" : " ", size);
+    if (!levels.empty()) arrangement.extras.push_back({levels_name, levels});
+    return arrangement;
+}
+
+bool is_accepted(const megatron::Sizes& sizes, int world) {
+    try {
+        static_cast<void>(megatron::ProcessGroups(sizes, world));
+        return true;
+    } catch (const dialect::Error&) {
+        return false;
+    }
+}
+
+/// The order, innermost first, that lays the axes out as they are: one that the command line has if it does.
+std::string order_of(const Mesh& dense) {
+    auto order = by_stride(dense);
+    std::ranges::reverse(order);
+    for (const auto* known : {"tp-cp-ep-dp-pp", mapped_order}) {
+        auto names = megatron::tokens(known);
+        std::erase_if(names, [&](const auto& name) { return size_of(dense, name) == 1; });
+        if (names == order) return known;
+    }
+    for (const auto* missing : {"dp", "cp", "tp"})
+        if (std::ranges::find(order, missing) == order.end()) order.insert(order.begin(), missing);
+    if (std::ranges::find(order, "pp") == order.end()) order.emplace_back("pp");
+    const auto inside = size_of(dense, "dp") > 1 ? "dp" : "pp";
+    order.insert(std::ranges::find(order, inside), "ep");  // experts are taken out of dp
+    auto text = order[0];
+    for (std::size_t i = 1; i < order.size(); ++i) text += "-" + order[i];
+    return text;
+}
+
+/// The sizes of an arrangement in roles.
+megatron::Sizes megatron_sizes(const Arrangement& arrangement) {
+    const auto& dense = arrangement.dense();
+    auto sizes = megatron::Sizes{};
+    sizes.tensor_model_parallel_size = size_of(dense, "tp");
+    sizes.pipeline_model_parallel_size = size_of(dense, "pp");
+    sizes.context_parallel_size = size_of(dense, "cp");
+    if (const auto* experts = arrangement.experts()) {
+        sizes.expert_model_parallel_size = size_of(*experts, "ep");
+        sizes.expert_tensor_parallel_size = size_of(*experts, "etp");
+    }
+    if (size_of(dense, "dp_shard") > 1)
+        sizes.num_distributed_optimizer_instances = size_of(dense, "dp_replicate");
+    if (const auto instances = extra_of(arrangement, instances_name))
+        sizes.num_distributed_optimizer_instances = std::stoi(*instances);
+    if (const auto stages = extra_of(arrangement, virtual_stages); stages && size_of(dense, "pp") > 1)
+        sizes.virtual_pipeline_model_parallel_size = std::stoi(*stages);
+    if (const auto levels = extra_of(arrangement, levels_name))
+        sizes.hierarchical_context_parallel_sizes =
+            Json::parse("[" + std::string(*levels) + "]").get<std::vector<int>>();
+    sizes.order = order_of(joined(dense, {"dp", "dp_replicate", "dp_shard"}, "dp"));
+    return sizes;
+}
+
+/// The arguments of initialize_model_parallel, which takes more orders than the command line.
+Document write_call(const Arrangement& arrangement) {
+    const auto sizes = megatron_sizes(arrangement);
+    auto values = Json{{"tensor_model_parallel_size", sizes.tensor_model_parallel_size},
+                       {"pipeline_model_parallel_size", sizes.pipeline_model_parallel_size},
+                       {"context_parallel_size", sizes.context_parallel_size},
+                       {"expert_model_parallel_size", sizes.expert_model_parallel_size},
+                       {"num_distributed_optimizer_instances", sizes.num_distributed_optimizer_instances},
+                       {"order", sizes.order}};
+    if (sizes.expert_tensor_parallel_size)
+        values["expert_tensor_parallel_size"] = *sizes.expert_tensor_parallel_size;
+    return {values, cat("initialize_model_parallel(order=\"", sizes.order, "\")")};
+}
+
+/// True where dp varies slower than pp.
+bool is_outside_of_pp(const Mesh& dense) {
+    const auto order = by_stride(dense);
+    const auto pp = std::ranges::find(order, "pp");
+    return pp != order.end() &&
+           std::any_of(order.begin(), pp, [](const auto& name) { return name.starts_with("dp"); });
+}
+
+Document write(const Arrangement& arrangement) {
+    const auto sizes = megatron_sizes(arrangement);
+    auto values = Json::object();
+    auto text = std::string{};
+    const auto say = [&](const char* name, const Json& value, const std::string& shown) {
+        values[name] = value;
+        auto flag = cat("--", name);
+        std::ranges::replace(flag, '_', '-');
+        text += cat(text.empty() ? "" : " ", flag, shown.empty() ? "" : " ", shown);
+    };
+    const auto say_size = [&](const char* name, int size, int otherwise) {
+        if (size != otherwise) say(name, size, std::to_string(size));
+    };
+    say_size("tensor_model_parallel_size", sizes.tensor_model_parallel_size, 0);
+    say_size("pipeline_model_parallel_size", sizes.pipeline_model_parallel_size, 0);
+    say_size("num_virtual_stages_per_pipeline_rank", sizes.virtual_pipeline_model_parallel_size.value_or(1),
+             1);
+    say_size("context_parallel_size", sizes.context_parallel_size, 1);
+    if (const auto levels = extra_of(arrangement, levels_name)) {
+        say("hierarchical_context_parallel_sizes", sizes.hierarchical_context_parallel_sizes, *levels);
+    }
+    say_size("expert_model_parallel_size", sizes.expert_model_parallel_size, 1);
+    if (sizes.expert_tensor_parallel_size)
+        say_size("expert_tensor_parallel_size", *sizes.expert_tensor_parallel_size,
+                 sizes.tensor_model_parallel_size);
+    if (sizes.num_distributed_optimizer_instances > 1) {
+        say("use_distributed_optimizer", true, {});
+        say_size("num_distributed_optimizer_instances", sizes.num_distributed_optimizer_instances, 1);
+    }
+    // The command line has two orders; the function behind it takes any that it finds no fault with.
+    auto mapped = sizes;
+    mapped.order = mapped_order;
+    if (is_outside_of_pp(arrangement.dense()) && is_accepted(mapped, arrangement.dense().size()))
+        say("use_tp_pp_dp_mapping", true, {});
+    return {values, text};
+}
+
+Json answers(const megatron::State& s) {
+    return Answers{}
+        .add("get_tensor_model_parallel_rank", [&] { return s.get_tensor_model_parallel_rank(); })
+        .add("get_tensor_model_parallel_world_size", [&] { return s.get_tensor_model_parallel_world_size(); })
+        .add("get_pipeline_model_parallel_rank", [&] { return s.get_pipeline_model_parallel_rank(); })
+        .add("get_pipeline_model_parallel_world_size",
+             [&] { return s.get_pipeline_model_parallel_world_size(); })
+        .add("get_data_parallel_rank", [&] { return s.get_data_parallel_rank(); })
+        .add("get_data_parallel_world_size", [&] { return s.get_data_parallel_world_size(); })
+        .add("get_context_parallel_rank", [&] { return s.get_context_parallel_rank(); })
+        .add("get_context_parallel_world_size", [&] { return s.get_context_parallel_world_size(); })
+        .add("get_tensor_and_context_parallel_rank", [&] { return s.get_tensor_and_context_parallel_rank(); })
+        .add("get_tensor_and_context_parallel_world_size",
+             [&] { return s.get_tensor_and_context_parallel_world_size(); })
+        .add("get_expert_model_parallel_rank", [&] { return s.get_expert_model_parallel_rank(); })
+        .add("get_expert_model_parallel_world_size", [&] { return s.get_expert_model_parallel_world_size(); })
+        .add("get_expert_tensor_parallel_rank", [&] { return s.get_expert_tensor_parallel_rank(); })
+        .add("get_expert_tensor_parallel_world_size",
+             [&] { return s.get_expert_tensor_parallel_world_size(); })
+        .add("get_expert_data_parallel_rank", [&] { return s.get_expert_data_parallel_rank(); })
+        .add("get_expert_data_parallel_world_size", [&] { return s.get_expert_data_parallel_world_size(); })
+        .add("get_tensor_model_parallel_src_rank", [&] { return s.get_tensor_model_parallel_src_rank(); })
+        .add("get_data_parallel_src_rank", [&] { return s.get_data_parallel_src_rank(); })
+        .add("get_model_parallel_src_rank", [&] { return s.get_model_parallel_src_rank(); })
+        .add("get_expert_model_parallel_src_rank", [&] { return s.get_expert_model_parallel_src_rank(); })
+        .add("get_pipeline_model_parallel_first_rank",
+             [&] { return s.get_pipeline_model_parallel_first_rank(); })
+        .add("get_pipeline_model_parallel_last_rank",
+             [&] { return s.get_pipeline_model_parallel_last_rank(); })
+        .add("get_pipeline_model_parallel_next_rank",
+             [&] { return s.get_pipeline_model_parallel_next_rank(); })
+        .add("get_pipeline_model_parallel_prev_rank",
+             [&] { return s.get_pipeline_model_parallel_prev_rank(); })
+        .add("is_pipeline_first_stage", [&] { return s.is_pipeline_first_stage(); })
+        .add("is_pipeline_last_stage", [&] { return s.is_pipeline_last_stage(); })
+        .add("is_rank_in_embedding_group", [&] { return s.is_rank_in_embedding_group(); })
+        .add("is_rank_in_position_embedding_group", [&] { return s.is_rank_in_position_embedding_group(); })
+        .all();
+}
+
+Words words(const Arrangement& roles, const Document&) {
+    const auto world = roles.dense().size();
+    auto sizes = megatron_sizes(roles);
+    sizes.create_gloo_process_groups = false;  // the same ranks once more, for the host
+    const auto groups = megatron::ProcessGroups(sizes, world);
+    auto in_words = Words{.dialect = {},
+                          .mesh = groups.decoder_rank_generator().mesh().slice({{"ep", 0}, {"gtp_remat", 0}}),
+                          .kinds = {},
+                          .answers = [=](int rank) { return answers(megatron::State(sizes, rank, world)); }};
+    for (const auto& desc : groups.descriptions()) {
+        const auto list = groups.groups(desc);
+        in_words.kinds.push_back({.name = desc,
+                                  .count = list.size(),
+                                  .group = [list](int i) { return list_of(list[i]); },
+                                  .of =
+                                      [groups, desc](int rank) {
+                                          const auto own = groups.group(desc, rank);
+                                          return own ? list_of(*own) : std::vector<int>{};
+                                      }});
+    }
+    return in_words;
+}
+
+}  // namespace of_megatron
+
+Framework megatron() {
+    return {
+        .name = "megatron",
+        .of =
+            "the flags of Megatron-core of 2026, or the arguments of its initialize_model_parallel; needs "
+            "the world's size",
+        .example = "-- --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 16",
+        .read = of_megatron::read,
+        .write = of_megatron::write,
+        .words = of_megatron::words,
+        .roles = {"pp", "dp", "cp", "tp"},
+        .why = {{"dp_replicate",
+                 "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
+                {"dp_shard", "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
+                {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
+                {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}},
+        .write_call = of_megatron::write_call};
+}
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/dialect/error.hpp>
+
+#include "convert/frameworks.hpp"
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+
+namespace of_tensorrt_llm {
+
+constexpr auto attention_dp = "attention data parallelism";
+
+/// `pp tp cp` since December 2025, `pp cp tp` before: which of cp and tp is innermost.
+template <bool cp_innermost>
+Arrangement read(Settings& settings, std::optional<int> world) {
+    const auto known = world_of(settings, world);
+    settings.let_be({"rank", "gpus_per_node", "attn_tp_size", "attn_cp_size", "cp_config"});
+    const auto tp = settings.size("tp_size");
+    const auto pp = settings.size("pp_size");
+    const auto cp = settings.size("cp_size");
+    const auto tp_axis = std::pair<std::string, int>("tp", tp);
+    const auto cp_axis = std::pair<std::string, int>("cp", cp);
+    auto arrangement = Arrangement{
+        {plain_mesh({{"pp", pp}, cp_innermost ? tp_axis : cp_axis, cp_innermost ? cp_axis : tp_axis})}};
+    if (settings.size("moe_cluster_size", 1, -1) > 1)
+        throw UsageError("moe_cluster_size is above 1; clusters of experts are not known here");
+    auto moe_tp = settings.size("moe_tp_size", -1, -1);
+    auto moe_ep = settings.size("moe_ep_size", -1, -1);
+    const auto attention = settings.flag("enable_attention_dp").value_or(false);
+    if (const auto ranks = arrangement.dense().size(); known && *known != ranks)
+        throw dialect::Error(dialect::Fault::sizes,
+                             cat("world_size must equal to tp_size * pp_size * cp_size, but got ", *known,
+                                 " != ", tp, " * ", pp, " * ", cp, "."));
+    if (moe_tp < 1 && moe_ep < 1) moe_ep = 1;
+    if (moe_tp < 1) moe_tp = tp / moe_ep;
+    if (moe_ep < 1) moe_ep = tp / moe_tp;
+    if (moe_tp * moe_ep != tp)
+        throw UsageError(cat("tp_size must equal to moe_tp_size * moe_ep_size * moe_cluster_size, but got ",
+                             tp, " != ", moe_tp, " * ", moe_ep, " * 1"));
+    if (moe_ep > 1 && cp > 1) throw UsageError("CP don't support MoE tp/ep yet");
+    if (moe_ep > 1) arrangement.meshes.push_back(plain_mesh({{"pp", pp}, {"etp", moe_tp}, {"ep", moe_ep}}));
+    if (attention) arrangement.extras.push_back({attention_dp, "on"});
+    return arrangement;
+}
+
+Document write(const Arrangement& arrangement) {
+    const auto& mesh = arrangement.dense();
+    auto values = Json{{"world_size", mesh.size()},
+                       {"tp_size", size_of(mesh, "tp")},
+                       {"pp_size", size_of(mesh, "pp")},
+                       {"cp_size", size_of(mesh, "cp")}};
+    if (const auto* experts = arrangement.experts();
+        experts && size_of(mesh, "cp") == 1 &&
+        size_of(*experts, "ep") * size_of(*experts, "etp") == size_of(mesh, "tp")) {
+        values["moe_tp_size"] = size_of(*experts, "etp");
+        values["moe_ep_size"] = size_of(*experts, "ep");
+    }
+    if (extra_of(arrangement, attention_dp)) values["enable_attention_dp"] = true;
+    auto text = std::string{};
+    for (const auto& [name, value] : values.items())
+        text += cat(text.empty() ? "" : ", ", name, "=", value.is_boolean() ? "True" : value.dump());
+    return {values, cat("Mapping(", text, ")")};
+}
+
+Framework with(std::string_view name, std::string_view of,
+               Arrangement (*read)(Settings&, std::optional<int>)) {
+    constexpr auto experts =
+        "TensorRT-LLM's experts stand in tp, with moe_tp_size * moe_ep_size = tp_size and no cp";
+    constexpr auto data =
+        "TensorRT-LLM's Mapping has no data parallelism; each replica is a server of its own";
+    return {.name = name,
+            .of = of,
+            .example = "tp_size=4 pp_size=2",
+            .read = read,
+            .write = write,
+            .roles = {"pp", "tp", "cp"},
+            .why = {{"dp", data},
+                    {"dp_replicate", data},
+                    {"dp_shard", data},
+                    {"ep", experts},
+                    {"edp", experts},
+                    {"etp", experts}}};
+}
+
+}  // namespace of_tensorrt_llm
+
+Framework tensorrt_llm() {
+    return of_tensorrt_llm::with(
+        "tensorrt-llm", "the arguments of Mapping since December 2025, which lays ranks out as pp tp cp",
+        of_tensorrt_llm::read<true>);
+}
+
+Framework tensorrt_llm_old() {
+    return of_tensorrt_llm::with("tensorrt-llm-old",
+                                 "the same before, as pp cp tp: with cp of 1 there is no difference",
+                                 of_tensorrt_llm::read<false>);
+}
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A framework's own settings, in whichever form they were given.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/json.hpp"
+
+namespace rankmesh::conversion {
+
+/// Settings by name: read from flags, `key=value` words, JSON or TOML, or from a file that holds one of them.
+///
+/// Every getter notes the name that it was asked for, so that `finish` can tell which settings nobody knows.
+/// Dashes and underscores are the same, and a name may begin with dashes or end in an underscore.
+class Settings {
+public:
+    /// Reads words as a command line has them; the first may be a file, `-` for standard input, or JSON, with
+    /// further words behind it. Lines that begin with `#` are not read. Throws UsageError.
+    static Settings read(std::string_view framework, const std::vector<std::string>& words);
+    /// Reads one text, in any of these forms but the name of a file. Throws UsageError.
+    static Settings read_text(std::string_view framework, std::string text);
+    /// Those that a framework itself has written; `text` is what they look like.
+    Settings(std::string_view framework, Json values, std::string text)
+        : framework_(framework), values_(std::move(values)), text_(std::move(text)) {}
+
+    /// What was given, as it was given.
+    const std::string& text() const { return text_; }
+    /// The function whose arguments were given, empty where none was named.
+    const std::string& call() const { return call_; }
+    /// True where a file says them, which may say other things too.
+    bool is_file() const { return whole_; }
+    /// All of them, in the order in which they were given.
+    const Json& values() const { return values_; }
+    bool has(std::string_view name);
+    /// Settings that are known and say nothing about where ranks stand.
+    void let_be(std::initializer_list<std::string_view> names);
+
+    /// The value of a setting, nothing where it is not given or null; throws UsageError for one of another
+    /// kind.
+    std::optional<int> number(std::string_view name);
+    /// A number of at least `least`, or `otherwise`.
+    int size(std::string_view name, int otherwise = 1, int least = 1);
+    std::optional<std::string> word(std::string_view name);
+    std::optional<bool> flag(std::string_view name);
+    std::optional<std::vector<int>> numbers(std::string_view name);
+    std::optional<std::vector<std::string>> words(std::string_view name);
+    /// The settings inside a table, nothing where there is none.
+    std::optional<Settings> table(std::string_view name);
+    /// Every setting from here on, where a table of that name holds them; all others are somebody else's.
+    /// Throws UsageError for one that is no table.
+    void enter(std::string_view name);
+
+    /// The name as it was given or would be in this form: `--tp-size` or `tp_size`.
+    std::string shown(std::string_view name) const;
+    /// An error's text with the beginnings of what was given where it repeats more than that.
+    std::string brief(std::string error) const;
+    /// Throws UsageError for settings that no getter asked for, and where none is given that one asked for;
+    /// in a file and among flags those are let be that resemble none and are no size of an axis.
+    void finish() const;
+
+private:
+    void parse(std::string text, bool toml);
+    const Json* find(std::string_view name);
+    [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
+
+    [[noreturn]] void refuse_unknown(std::string_view name, std::string_view near) const;
+    /// Throws UsageError for a setting of ours in somebody else's table.
+    void refuse_strays(const Json& table, const std::string& path) const;
+    std::string list_of_known() const;
+
+    std::string framework_;
+    Json values_ = Json::object();
+    std::string text_;
+    std::string source_;  // where they are from, empty for those of a framework itself
+    std::string call_;
+    std::string section_;  // the table that was entered, or would have been
+    Json outside_;         // what stands beside it, null where it was not entered
+    bool flags_ = false;   // in the form of --flags
+    bool whole_ = false;   // a file, which may say other things too
+    std::set<std::string, std::less<>> known_;
+    std::set<std::string, std::less<>> outer_known_;  // before the table was entered
+    std::set<std::string, std::less<>> let_be_;
+    std::set<std::string, std::less<>> beside_;  // words behind a file, all of which must be known
+};
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/settings_file.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "convert/settings_limits.hpp"
+
+namespace rankmesh::conversion {
+
+namespace {
+
+/// An open file, or standard input, which is left open.
+class File {
+public:
+    // Without O_NONBLOCK the opening of a pipe waits for somebody who writes to it.
+    explicit File(const std::string& path)
+        : descriptor_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    ~File() {
+        if (descriptor_ > STDIN_FILENO) close(descriptor_);
+    }
+
+    bool is_pipe() const {
+        struct stat status {};
+        return fstat(descriptor_, &status) == 0 && S_ISFIFO(status.st_mode);
+    }
+    /// Appends what comes next, at most `most` bytes: their number, 0 at the end, below 0 for an error.
+    ssize_t read_into(std::string& text, std::size_t most) const {
+        const auto begin = text.size();
+        text.resize(begin + most);
+        auto count = ssize_t{-1};
+        while ((count = read(descriptor_, text.data() + begin, most)) < 0 &&
+               (errno == EINTR || errno == EAGAIN)) {
+            auto ready = pollfd{.fd = descriptor_, .events = POLLIN, .revents = 0};
+            poll(&ready, 1, -1);
+        }
+        text.resize(begin + (count > 0 ? static_cast<std::size_t>(count) : 0));
+        return count;
+    }
+
+private:
+    int descriptor_;
+};
+
+}  // namespace
+
+std::string content_of(const std::string& path, const std::string& source) {
+    const auto file = File(path);
+    auto text = std::string{};
+    auto count = ssize_t{1};
+    while (count > 0 && text.size() <= most_bytes) count = file.read_into(text, most_bytes + 1 - text.size());
+    const auto name = detail::cat("the settings file '", detail::excerpt(path, 400), "'");
+    if (count < 0) throw UsageError(detail::cat(name, " cannot be read"));
+    if (text.size() > most_bytes) Limits(source).refuse(detail::cat("have more than ", most_bytes, " bytes"));
+    if (text.empty() && path != "-" && file.is_pipe())
+        throw UsageError(
+            detail::cat(name, " is a pipe that nobody writes to; start what writes to it first"));
+    return text;
+}
+
+}  // namespace rankmesh::conversion

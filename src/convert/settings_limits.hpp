@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of a framework's settings is read. More is an error before it costs time or memory.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::conversion {
+
+inline constexpr std::size_t most_bytes = std::size_t{1} << 20;  ///< of one text
+inline constexpr int most_levels = 100;                          ///< of tables and lists inside one another
+inline constexpr int most_keys = 10'000;                         ///< of all tables together
+
+/// Counts the keys and levels of one text while it is read; throws UsageError where there are too many.
+class Limits {
+public:
+    explicit Limits(std::string_view source) : source_(source) {}
+
+    void key() {
+        if (++keys_ > most_keys) refuse(detail::cat("have more than ", most_keys, " keys"));
+    }
+    void enter() {
+        if (++levels_ > most_levels) refuse(detail::cat("nest more than ", most_levels, " levels deep"));
+    }
+    void leave(int levels = 1) { levels_ -= levels; }
+
+    /// Throws UsageError that says what there is too much of.
+    [[noreturn]] void refuse(std::string_view what) const {
+        throw UsageError(
+            detail::cat(source_, " ", what,
+                        ", which is the most that is read; give those alone that say where ranks "
+                        "stand"));
+    }
+
+private:
+    std::string source_;
+    int keys_ = 0;
+    int levels_ = 0;
+};
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms in which settings are written, each turned into one object.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/json.hpp"
+#include "convert/settings_limits.hpp"
+
+namespace rankmesh::conversion {
+
+/// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list.
+/// Throws UsageError, as the other three do too, for what is more than is read.
+Json parse_flags(const std::vector<std::string>& words, Limits& limits);
+/// Arguments, and the function that they are for: empty where none is named.
+struct Call {
+    std::string name;
+    Json values;
+};
+/// True for `Name(...)`, maybe behind `name =`.
+bool is_call(std::string_view text);
+/// `tp=2, names=("dp", "tp")`, maybe inside `Name(...)`; values as in Python, a bare word is a text.
+/// Arguments without a name have that of the function's parameter, where the function is known.
+Call parse_assignments(std::string_view text, Limits& limits);
+/// JSON; throws UsageError with the place where it ends to be JSON, and for a key that stands twice in a
+/// table.
+Json parse_json(const std::string& text, std::string_view source);
+/// TOML; throws UsageError with the line where it ends to be TOML.
+Json parse_toml(const std::string& text, std::string_view source);
+
+/// The text without blanks and line ends around it.
+std::string_view trimmed(std::string_view text);
+
+/// The canonical form of a name: `--tp-size` and `tp_size_` are `tp_size`.
+std::string plain_name(std::string_view name);
+
+}  // namespace rankmesh::conversion
