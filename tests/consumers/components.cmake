@@ -15,7 +15,7 @@ function(says pattern components link)
     endif()
 endfunction()
 
-says("no component 'cuda' here: there are core, threads, rankmesh, mpi, gloo and nccl" "core;cuda" "")
+says("no component 'cuda' here: there are core, threads, rankmesh, convert, convert_threads, mpi, gloo and nccl" "core;cuda" "")
 says("cannot be linked|does not agree" "core;threads;rankmesh" "rankmesh::threads;rankmesh::rankmesh")
 foreach(engine mpi gloo)
     string(TOUPPER ${engine} ENGINE)
