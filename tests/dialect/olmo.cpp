@@ -165,7 +165,11 @@ TEST(Olmo, TheRootIsIndexableByWhatIsFlattened) {
                   (void)mesh[{"cp", "pp"}];
               }),
               "Invalid mesh_dim_names ('cp', 'pp') specified. Mesh dim indices should be in ascending order");
-    EXPECT_EQ(error_of([&] { (void)mesh["pp"]["cp"]; }), "Cannot create a submesh from a submesh.");
+    EXPECT_EQ(to_string(mesh[{"pp", "cp"}]["cp"].mesh()), to_string(mesh["cp"].mesh()));
+    EXPECT_EQ(error_of([&] { (void)mesh["pp"]["cp"]; }),
+              "Invalid mesh_dim_names ('cp',) specified. Valid mesh_dim_names are ('pp',)");
+    EXPECT_EQ(error_of([&] { (void)mesh["pp"]["dp"]; }),
+              "Invalid mesh_dim_names ('dp',) specified. Valid mesh_dim_names are ('pp',)");
     EXPECT_EQ(error_of([&] { (void)mesh.get_group(); }),
               "Found the DeviceMesh have 4 dimensions; `mesh_dim` needs to be specified when "
               "device_mesh.ndim is not 1");

@@ -4,6 +4,8 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
+#include "dialect/mesh_groups.hpp"
+
 namespace rankmesh::olmo {
 
 using detail::cat;
@@ -20,13 +22,6 @@ void flatten_all(const DeviceMesh& mesh) {
     get_dp_process_group(mesh);
 }
 
-std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
-    auto names = std::vector<std::string>{};
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (axes.contains(AxisId{a})) names.emplace_back(mesh.name(AxisId{a}));
-    return names;
-}
-
 Plan plan_of(const Mesh& mesh) {
     auto names = std::vector<std::string>{};
     auto shape = std::vector<int>{};
@@ -37,7 +32,7 @@ Plan plan_of(const Mesh& mesh) {
     const auto seen = init_device_mesh(shape, names, 0, mesh.size());
     flatten_all(seen);
     auto over = std::vector<Axes>{};
-    for (const auto& [name, axes] : seen.flattened()) over.emplace_back(names_of(mesh, axes));
+    for (const auto& [name, axes] : seen.flattened()) over.emplace_back(dialect::names_of(mesh, axes));
     return {{.mesh = mesh, .over = std::move(over)}};
 }
 
@@ -53,33 +48,19 @@ Plan plan(const ExpertParallelConfig& ep_config, int world_size) {
 
 ProcessGroups::ProcessGroups(const Member& member, const DeviceMesh& device_mesh)
     : device_mesh_(device_mesh) {
-    const auto& root = device_mesh.root();
-    dialect::check_mesh(member, root, joined_with);
+    dialect::check_mesh(member, device_mesh.root(), joined_with);
     flatten_all(device_mesh);
-    const auto add = [&](AxisSet axes) {
-        const auto names = names_of(root, axes);
-        const auto views = std::vector<std::string_view>(names.begin(), names.end());
-        groups_.emplace_back(axes, dialect::communicator(member, views, joined_with));
-    };
-    for (int a = 0; a < root.axis_count(); ++a) {
-        auto axes = AxisSet{};
-        axes.insert(AxisId{a});
-        add(axes);
-    }
-    for (const auto& [name, axes] : device_mesh.flattened()) add(axes);
+    groups_ = dialect::mesh_groups(member, dialect::all_axes(device_mesh), joined_with);
 }
 
 Communicator& ProcessGroups::get_group(const DeviceMesh& mesh, std::optional<std::string_view> mesh_dim) {
     if (mesh.root() != device_mesh_.root())
         throw Error(Fault::argument, cat("these are the groups of mesh ", to_string(device_mesh_.root()),
                                          ", not of ", to_string(mesh.root())));
-    const auto axes = mesh.axes(mesh_dim);
-    for (auto& [known, group] : groups_)
-        if (known == axes) return group;
-    const auto names = names_of(mesh.root(), axes);
+    if (auto* group = dialect::find(groups_, mesh, mesh_dim)) return *group;
     throw Error(
         Fault::not_member,
-        cat("there is no group over ", to_string(names),
+        cat("there is no group over ", to_string(dialect::names_of(mesh.root(), mesh.axes(mesh_dim))),
             "; flatten the mesh before its ProcessGroups are made, and declare the group in the plan"));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/olmo/device_mesh.hpp>
+#include <rankmesh/dialect/device_mesh.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -7,12 +7,9 @@
 
 #include <rankmesh/dialect/error.hpp>
 
-namespace rankmesh::olmo {
+namespace rankmesh::dialect {
 
 using detail::cat;
-using dialect::Error;
-using dialect::Fault;
-using dialect::Refusal;
 
 namespace {
 
@@ -152,24 +149,17 @@ std::vector<std::pair<std::string, AxisSet>> DeviceMesh::flattened() const {
 }
 
 std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> names,
-                                                 const std::vector<Dim>& flattened) const {
+                                                 const std::vector<Dim>& known) {
     auto found = std::vector<Dim>{};
     for (const auto& name : names) {
-        auto is_it = [&](const Dim& dim) { return dim.name == name; };
-        auto dim = std::ranges::find_if(flattened, is_it);
-        if (dim == flattened.end()) {
-            const auto axis = std::ranges::find_if(root_->dims, is_it);
-            if (axis == root_->dims.end()) {
-                auto valid = std::vector<std::string>{};
-                for (const auto& known : root_->dims) valid.push_back(known.name);
-                for (const auto& known : flattened) valid.push_back(known.name);
-                throw Error(Fault::unknown, cat("Invalid mesh_dim_names ", to_string(names),
-                                                " specified. Valid mesh_dim_names are ", to_string(valid)));
-            }
-            found.push_back(*axis);
-        } else {
-            found.push_back(*dim);
+        const auto dim = std::ranges::find(known, name, &Dim::name);
+        if (dim == known.end()) {
+            auto valid = std::vector<std::string>{};
+            for (const auto& one : known) valid.push_back(one.name);
+            throw Error(Fault::unknown, cat("Invalid mesh_dim_names ", to_string(names),
+                                            " specified. Valid mesh_dim_names are ", to_string(valid)));
         }
+        found.push_back(*dim);
         if (found.size() > 1 && first(found.back().axes) <= last(found[found.size() - 2].axes))
             throw Error(Fault::argument, cat("Invalid mesh_dim_names ", to_string(names),
                                              " specified. Mesh dim indices should be in ascending order"));
@@ -180,9 +170,10 @@ std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> na
 DeviceMesh DeviceMesh::operator[](std::span<const std::string> names) const {
     if (!root_->named || dims_.empty())
         throw Error(Fault::missing, "Cannot slice a DeviceMesh without mesh_dim_names!");
-    if (std::ranges::equal(names, dims_, {}, {}, &Dim::name)) return *this;
-    if (dims_ != root_->dims) throw Error(Fault::argument, "Cannot create a submesh from a submesh.");
-    return {root_, resolve(names, root_->names_so_far())};
+    auto known = dims_;
+    if (dims_ == root_->dims)
+        for (auto& dim : root_->names_so_far()) known.push_back(std::move(dim));
+    return {root_, resolve(names, known)};
 }
 
 AxisSet DeviceMesh::axes(std::optional<std::string_view> mesh_dim) const {
@@ -225,12 +216,14 @@ DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::stri
     auto known = root_->dims;
     known.insert(known.end(), all.begin(), all.end());
     const auto taken = std::ranges::find(known, flat.name, &Dim::name);
-    if (taken == known.end())
-        all.push_back(flat);
-    else if (*taken != flat)
+    if (taken != known.end() && *taken != flat)
         throw Error(Fault::exists, cat(flat.name, " already exists for submesh of the mesh with dimensions ",
                                        to_string(*names), ". Please specify another valid mesh_dim_name."));
-    resolve(then, all);
+    if (taken == known.end()) {
+        all.push_back(flat);
+        known.push_back(flat);
+    }
+    resolve(then, known);
     root_->flattened = std::move(all);
     return {root_, {flat}};
 }
@@ -248,4 +241,4 @@ std::vector<NewGroups> new_groups(const DeviceMesh& mesh) {
     return made;
 }
 
-}  // namespace rankmesh::olmo
+}  // namespace rankmesh::dialect

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communicators of a device mesh, found by the axes of its root.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <rankmesh/dialect/device_mesh.hpp>
+#include <rankmesh/engine/member.hpp>
+
+namespace rankmesh::dialect {
+
+using MeshGroups = std::vector<std::pair<AxisSet, Communicator>>;
+
+/// The names of these axes, outermost first.
+std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes);
+
+/// A communicator for each of these sets of axes; throws UsageError that names `plan`, the call whose result
+/// to join with, where the member's plan lacks one.
+MeshGroups mesh_groups(const Member& member, std::span<const AxisSet> sets, std::string_view plan);
+
+/// Each axis of the root of this mesh, then what it was flattened to.
+std::vector<AxisSet> all_axes(const DeviceMesh& mesh);
+
+/// The communicator of `mesh.get_group(mesh_dim)`, null where it is none of these.
+Communicator* find(MeshGroups& groups, const DeviceMesh& mesh, std::optional<std::string_view> mesh_dim);
+
+}  // namespace rankmesh::dialect
