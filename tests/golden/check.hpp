@@ -50,6 +50,7 @@ System megatron_parallel_state();
 System megatron_rank_generator();
 System olmo_mesh();
 System picotron();
+System torchtitan();
 System vllm_parallel_state();
 const std::vector<System>& systems();
 

@@ -19,6 +19,7 @@ const std::vector<System>& systems() {
                                                 megatron_rank_generator(),
                                                 olmo_mesh(),
                                                 picotron(),
+                                                torchtitan(),
                                                 vllm_parallel_state()};
     return all;
 }
