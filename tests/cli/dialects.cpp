@@ -8,6 +8,7 @@
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
+#include <rankmesh/dialect/torchtitan/place.hpp>
 
 #include "rankmesh.hpp"
 
@@ -32,7 +33,10 @@ const auto meshes_as =
                                                      {"olmo", "pp=2 dp_replicate=2 dp_shard=3 tp=2"},
                                                      {"olmo", "pp=2 dp=2 ep=2"},
                                                      {"olmo", "dp=2 cp=3"},
-                                                     {"llamafactory", "dp_replicate=2 dp_shard=2 cp=2"}};
+                                                     {"llamafactory", "dp_replicate=2 dp_shard=2 cp=2"},
+                                                     {"torchtitan", "pp=2 dp_replicate=2 dp_shard=3 tp=2"},
+                                                     {"torchtitan", "dp=2 cp=3"},
+                                                     {"torchtitan", "pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1"}};
 
 TEST(As, ARankStandsInTheGroupsThatAreListed) {
     for (const auto& [dialect, mesh] : meshes_as) {
@@ -124,6 +128,12 @@ TEST(As, EachRanksGroupsAreThoseOfItsPlace) {
         EXPECT_EQ(groups["get_group(Dim.MP_REPLICATE)"], list(*l.get_group(llamafactory::Dim::mp_replicate)));
         EXPECT_EQ(groups["get_group(Dim.DP)"], list(*l.get_group(llamafactory::Dim::dp)));
         EXPECT_EQ(groups["get_group(Dim.CP)"], list(*l.get_group(llamafactory::Dim::cp)));
+
+        const auto t = torchtitan::Place({{.tp = 2, .pp = 2, .ep = 3}, 12}, rank);
+        groups = groups_as("torchtitan", "pp=2 dp=3 tp=2; pp=2 edp=2 ep=3 etp=1", rank);
+        for (const auto* name : {"pp", "batch", "loss", "tp", "ep", "efsdp", "dp", "dp_shard"})
+            EXPECT_EQ(groups[name], list(t.get_mesh(name).mesh())) << name;
+        EXPECT_EQ(groups.size(), 8U);
     }
 }
 
@@ -138,6 +148,12 @@ TEST(As, AnswersWhatTheAccessorsSay) {
     const auto megatron = json_of("rank 'pp=4 dp=2 tp=2' 2 --json --as megatron");
     EXPECT_EQ(megatron["answers"]["get_pipeline_model_parallel_prev_rank"], 14);
     EXPECT_EQ(json_of("rank 'pp=4 dp=2 tp=2' 6 --json --as megatron")["groups"]["EMBEDDING_GROUP"], Json());
+    const auto torchtitan = json_of("rank 'pp=2 dp=4 tp=2' 13 --json --as torchtitan")["answers"];
+    EXPECT_EQ(torchtitan["seq_len_divisor"], 4);
+    EXPECT_EQ(torchtitan["get_mesh(\"batch\")"], "batch=4 {9, 11, 13, 15}");
+    EXPECT_EQ(torchtitan["spmd_dense_mesh()"], "dp=4 cp=1 tp=2 {8..15}");
+    EXPECT_EQ(torchtitan["spmd_sparse_mesh()"], Json());
+    EXPECT_TRUE(torchtitan["get_mesh(\"cp\")"].contains("error"));
     EXPECT_TRUE(json_of("rank 'dp=2 tp=2' 1 --json --as olmo")["answers"]["get_pp_mesh"].contains("error"));
     EXPECT_EQ(
         json_of("rank 'pp=2 dp=2 tp=2' pp=1,dp=0,tp=1 --json --as megatron2022 --on 'node:2 gpu:4'")["host"],
@@ -202,11 +218,16 @@ TEST(As, SaysNoWithTheReason) {
               "split it over ranks");
     expect_no("show 'dp=2 tp=2' --as megtron", 2,
               "--as knows no 'megtron'; there are megatron, megatron2022, deepspeed, areal, picotron, olmo, "
-              "llamafactory; "
+              "llamafactory, torchtitan; "
               "did you mean 'megatron'?");
-    expect_no("show 'dp=2 tp=2' --as torchtitan", 2,
-              "--as knows no 'torchtitan', which only rankmesh convert reads and writes; there are megatron, "
-              "megatron2022, deepspeed, areal, picotron, olmo, llamafactory");
+    expect_no(
+        "show 'dp=2 tp=2' --as tensorrt-llm", 2,
+        "--as knows no 'tensorrt-llm', which only rankmesh convert reads and writes; there are megatron, "
+        "megatron2022, deepspeed, areal, picotron, olmo, llamafactory, torchtitan");
+    expect_no(
+        "show 'dp=4 tp=2; edp=2 ep=2 etp=2' --as torchtitan", 1,
+        "torchtitan's ParallelDims has no expert_tensor_parallel_degree any more, and etp is 2; give experts "
+        "with etp=1");
     expect_no("groups 'dp=2 tp=2' cp_dp_grup --as picotron", 2,
               "picotron has no groups 'cp_dp_grup' here; did you mean 'cp_dp_group'?");
     expect_no(

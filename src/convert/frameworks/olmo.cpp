@@ -4,6 +4,7 @@
 
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 
+#include "convert/frameworks/device_mesh_answer.hpp"
 #include "convert/words.hpp"
 
 namespace rankmesh::conversion {
@@ -138,15 +139,6 @@ AxisSet axes_of(const olmo::DeviceMesh& mesh, std::string_view name) {
     for (const auto& [flat, axes] : mesh.flattened())
         if (flat == name) return axes;
     return mesh.root().axes(name);
-}
-
-/// A part of the mesh as its dimensions and its ranks: `dp=2 cp=2 {0, 2, 4, 6}`.
-std::string described(const olmo::DeviceMesh& part) {
-    const auto names = part.mesh_dim_names().value_or(std::vector<std::string>{});
-    const auto shape = part.shape();
-    auto text = std::string{};
-    for (std::size_t i = 0; i < names.size(); ++i) text += names[i] + "=" + std::to_string(shape[i]) + " ";
-    return text + to_string(part.mesh());
 }
 
 /// Asks a mesh that is built for the question alone: some flatten what they are given.

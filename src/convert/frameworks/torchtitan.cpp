@@ -3,8 +3,10 @@
 #include <cstdint>
 
 #include <rankmesh/dialect/error.hpp>
+#include <rankmesh/dialect/torchtitan/place.hpp>
 
-#include "convert/frameworks.hpp"
+#include "convert/frameworks/device_mesh_answer.hpp"
+#include "convert/words.hpp"
 
 namespace rankmesh::conversion {
 
@@ -110,6 +112,51 @@ Document write(const Arrangement& arrangement) {
     return {Json{{"parallelism", values}}, text};
 }
 
+Json answers(const torchtitan::Place& place) {
+    const auto& dims = place.parallel_dims();
+    auto answers = Answers{};
+    answers.add("dp_enabled", [&] { return dims.dp_enabled(); })
+        .add("dp_cp_enabled", [&] { return dims.dp_cp_enabled(); })
+        .add("fsdp_enabled", [&] { return dims.fsdp_enabled(); })
+        .add("non_data_parallel_size", [&] { return dims.non_data_parallel_size(); })
+        .add("seq_len_divisor", [&] { return dims.seq_len_divisor(); });
+    for (const auto& name : place.mesh_dim_names())
+        answers.add(cat("get_mesh(\"", name, "\")"), [&] { return described(place.get_mesh(name)); });
+    answers.add("spmd_dense_mesh()", [&] { return described(place.spmd_dense_mesh()); });
+    answers.add("spmd_sparse_mesh()", [&] {
+        const auto mesh = place.spmd_sparse_mesh();
+        return mesh ? std::optional(described(*mesh)) : std::nullopt;
+    });
+    return answers.all();
+}
+
+/// The mesh that the newest versions build, which have no expert_tensor_parallel_degree.
+Words words(const Arrangement& roles, const Document&) {
+    const auto& mesh = roles.dense();
+    const auto* experts = roles.experts();
+    if (experts && size_of(*experts, "etp") > 1)
+        throw Error(
+            cat("torchtitan's ParallelDims has no expert_tensor_parallel_degree any more, and etp is ",
+                size_of(*experts, "etp"), "; give experts with etp=1"));
+    const auto replicas = size_of(mesh, "dp_replicate");
+    const auto dims = torchtitan::ParallelDims({.dp_replicate = replicas,
+                                                .dp_shard = data_size(mesh) / replicas,
+                                                .cp = size_of(mesh, "cp"),
+                                                .tp = size_of(mesh, "tp"),
+                                                .pp = size_of(mesh, "pp"),
+                                                .ep = experts ? size_of(*experts, "ep") : 1},
+                                               mesh.size());
+    const auto first = torchtitan::Place(dims, 0);
+    auto in_words = Words{
+        .dialect = {}, .mesh = first.get_mesh("dp_shard").root(), .kinds = {}, .answers = [dims](int rank) {
+            return answers(torchtitan::Place(dims, rank));
+        }};
+    for (const auto& name : first.mesh_dim_names())
+        if (const auto part = first.get_optional_mesh(name))
+            in_words.kinds.push_back(kind_along(name, part->root(), part->axes()));
+    return in_words;
+}
+
 }  // namespace of_torchtitan
 
 Framework torchtitan() {
@@ -122,6 +169,7 @@ Framework torchtitan() {
         .example = "tensor_parallel_degree=2 data_parallel_shard_degree=4",
         .read = of_torchtitan::read,
         .write = of_torchtitan::write,
+        .words = of_torchtitan::words,
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"ep", experts},
                 {"edp", experts},
