@@ -89,7 +89,7 @@ enum {
     RANKMESH_PROD = 1,
     RANKMESH_MIN = 2,
     RANKMESH_MAX = 3,
-    RANKMESH_MEAN = 4,  ///< of floating types; a scan has none
+    RANKMESH_MEAN = 4,  ///< floating-point types only, and not for scan
     RANKMESH_BIT_AND = 5,
     RANKMESH_BIT_OR = 6,
     RANKMESH_BIT_XOR = 7,

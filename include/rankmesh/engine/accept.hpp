@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations do not compile with, each with one sentence that says why and what does.
+// Compile-time checks of the arguments of collectives: each failure says in one sentence what is wrong and
+// what to write instead.
 #pragma once
 
 #include <concepts>
@@ -17,23 +18,23 @@ namespace rankmesh::detail {
 
 template <class>
 inline constexpr bool is_list = false;
-/// What stands where a buffer should: anything but a reduction and a list of buffers.
+/// An argument passed as a buffer, valid or not: anything but a reduction and a list of buffers.
 template <class B>
 concept Given = !IsReduction<B> && !is_list<std::remove_cvref_t<B>>;
-/// A root or a distance rather than a buffer.
+/// A root or a distance; behind a buffer argument it is not itself a buffer.
 template <class N>
 concept Integer = std::integral<std::remove_cvref_t<N>> &&(sizeof(N) > 1);
-/// What stands where a buffer should, and no integer, which behind one buffer is a root or a distance.
+/// The same for a second buffer: an integer there is a root or a distance.
 template <class B>
 concept GivenNext = Given<B> && !Integer<B>;
 
-/// What broadcast_object carries.
+/// A container that broadcast_object can send: a buffer with resize().
 template <class Container>
 concept Resizable = Buffer<Container> && requires(Container& container) {
     container.resize(std::size_t{});
 };
 
-/// Counts by another integer than std::size_t.
+/// Counts of another integer type than std::size_t.
 template <class Counts>
 concept OtherCounts = std::ranges::range<Counts> && std::integral<std::ranges::range_value_t<Counts>> &&
     !std::same_as<std::ranges::range_value_t<Counts>, std::size_t>;
@@ -72,68 +73,74 @@ enum class Fault : std::uint8_t {
 template <Fault fault>
 inline constexpr bool accepted = fault == Fault::none;
 
-/// Fails to compile with one sentence for what is wrong; true if nothing is.
+/// Fails to compile with the sentence for `fault`; true if there is none.
 template <Fault fault>
 consteval bool accept() {
     using enum Fault;
     if constexpr (fault == pointer)
-        static_assert(accepted<fault>,
-                      "a pointer is no buffer, as it has no length: pass std::span(pointer, count)");
+        static_assert(accepted<fault>, "a raw pointer has no length: pass std::span(pointer, count)");
     else if constexpr (fault == packed_bits)
         static_assert(accepted<fault>,
-                      "std::vector<bool> is no buffer, as it packs bits: use std::vector<char>");
+                      "std::vector<bool> stores packed bits and cannot be a buffer: use std::vector<char>");
     else if constexpr (fault == reference_wrapper)
-        static_assert(accepted<fault>, "std::ref is no buffer: pass the buffer itself");
+        static_assert(accepted<fault>, "std::ref(x) cannot be a buffer: pass x itself");
     else if constexpr (fault == run_time_reduction)
-        static_assert(accepted<fault>,
-                      "a rankmesh::Reduction is no argument: pass a tag, such as rankmesh::sum");
-    else if constexpr (fault == no_buffer)
-        static_assert(accepted<fault>,
-                      "this is no buffer: pass elements one after the other, or one, none holding a pointer; "
-                      "enable_element and buffer_traits say what else is");
-    else if constexpr (fault == scattered)
-        static_assert(accepted<fault>,
-                      "a buffer's elements lie one after the other: copy these into a std::vector");
-    else if constexpr (fault == buffers)
-        static_assert(accepted<fault>, "a range of buffers is a list: pass rankmesh::Buffers(range)");
-    else if constexpr (fault == elements)
-        static_assert(accepted<fault>,
-                      "elements that hold pointers cannot be sent: numbers, enums and aggregates of them "
-                      "can, and classes for which rankmesh::enable_element is true");
-    else if constexpr (fault == sent_temporary)
         static_assert(
             accepted<fault>,
-            "what is sent is a temporary, and gone before it is sent: pass a named buffer, or a view");
+            "a run-time rankmesh::Reduction is not supported here: pass a tag such as rankmesh::sum");
+    else if constexpr (fault == no_buffer)
+        static_assert(accepted<fault>,
+                      "this type cannot be a buffer: pass a contiguous range or a single element without "
+                      "pointers, or specialize rankmesh::enable_element or rankmesh::buffer_traits for it");
+    else if constexpr (fault == scattered)
+        static_assert(accepted<fault>,
+                      "a buffer must be contiguous in memory: copy the elements into a std::vector");
+    else if constexpr (fault == buffers)
+        static_assert(accepted<fault>,
+                      "this is a range of buffers, not one buffer: pass rankmesh::Buffers(range)");
+    else if constexpr (fault == elements)
+        static_assert(accepted<fault>,
+                      "this element type cannot be sent: use numbers, enums or aggregates of them without "
+                      "pointers, or specialize rankmesh::enable_element for it");
+    else if constexpr (fault == sent_temporary)
+        static_assert(accepted<fault>,
+                      "the input buffer is a temporary that would be destroyed before it is sent: pass a "
+                      "named buffer or a view");
     else if constexpr (fault == temporary)
-        static_assert(accepted<fault>,
-                      "the result would go into a temporary: pass a named buffer, or a view");
+        static_assert(
+            accepted<fault>,
+            "the output buffer is a temporary, so the result would be lost: pass a named buffer or a view");
     else if constexpr (fault == constant)
-        static_assert(accepted<fault>,
-                      "the result would go into a const buffer: pass one that may be written");
+        static_assert(accepted<fault>, "the output buffer is const: pass a writable one");
     else if constexpr (fault == two_types)
-        static_assert(accepted<fault>, "the buffers hold elements of two types: convert one of them first");
+        static_assert(accepted<fault>,
+                      "the input and output buffers have different element types: convert one of them first");
     else if constexpr (fault == complex_reduction)
         static_assert(accepted<fault>,
-                      "complex numbers are reduced by rankmesh::sum and rankmesh::mean only");
+                      "complex numbers can be reduced only with rankmesh::sum and rankmesh::mean");
     else if constexpr (fault == unknown_reduction)
-        static_assert(accepted<fault>, "elements of this type can be moved, but not reduced: reduce numbers");
+        static_assert(accepted<fault>,
+                      "elements of this type can be sent but not reduced: only numbers can be reduced");
     else if constexpr (fault == mean)
         static_assert(accepted<fault>,
-                      "rankmesh::mean is of floating elements: convert these, or take the sum and divide");
+                      "rankmesh::mean needs a floating-point type: convert the elements, or use "
+                      "rankmesh::sum and divide");
     else if constexpr (fault == bitwise)
-        static_assert(accepted<fault>, "bitwise reductions are of integers and std::byte only");
+        static_assert(accepted<fault>, "bitwise reductions need an integer type or std::byte");
     else if constexpr (fault == logical)
-        static_assert(accepted<fault>, "logical reductions are of integers and bool only");
+        static_assert(accepted<fault>, "logical reductions need an integer type or bool");
     else if constexpr (fault == arithmetic)
         static_assert(accepted<fault>,
-                      "sum, prod, min and max are of numbers only: bool has logical reductions, std::byte "
-                      "bitwise ones, eight-bit floats none");
+                      "sum, prod, min and max are not defined for this type: use logical reductions for "
+                      "bool and bitwise ones for std::byte; 8-bit floats cannot be reduced");
     else if constexpr (fault == mean_of_scan)
-        static_assert(accepted<fault>, "a scan has no mean: scan by rankmesh::sum, and divide by rank() + 1");
-    else if constexpr (fault == two_integers)
         static_assert(accepted<fault>,
-                      "of two integers the second may be a result, or a root or distance: write (x, y, sum), "
-                      "(x, sum, root), (x, y, by) or (x, +by)");
+                      "scan does not support rankmesh::mean: use rankmesh::sum and divide by rank() + 1");
+    else if constexpr (fault == two_integers)
+        static_assert(
+            accepted<fault>,
+            "ambiguous: the second integer could be an output, a root or a distance: write (x, y, sum) "
+            "or (x, y, distance) for an output, (x, sum, root) or (x, +distance) for an operation in place");
     return accepted<fault>;
 }
 
@@ -192,7 +199,7 @@ consteval Fault fault_of() {
     }
 }
 
-/// Of a reduction of elements of T.
+/// The fault in reducing elements of T by R.
 template <class R, class T>
 consteval Fault fault_of_reduction() {
     if constexpr (Reduces<R, T>) return Fault::none;
@@ -211,8 +218,8 @@ consteval Fault fault_of() {
         return fault_of_reduction<R, element_t<In>>();
 }
 
-/// `n`, which stands behind one buffer, as the root or the distance that it is. Behind one integer it could
-/// be the result as well.
+/// The root or distance `n` that follows the only buffer of a call; does not compile where that buffer is a
+/// single integer, since `n` could then be the output.
 template <class B, class N>
 constexpr int integer_behind(const std::remove_reference_t<N>& n) {
     if constexpr (OneElement<B>)

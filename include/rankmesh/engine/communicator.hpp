@@ -157,7 +157,7 @@ public:
         run(counted(detail::moving(Op::all_gather_v, in, std::forward<Out>(out)), counts, counts));
     }
     template <class In, class Out, detail::OtherCounts Counts>
-    void all_gather_v(const In&, Out&&, const Counts&) = delete;  // counts are std::size_t, and these are not
+    void all_gather_v(const In&, Out&&, const Counts&) = delete;  // use std::size_t counts
     /// The `out` of group rank `root` becomes the members' `in` one after the other, size() times
     /// as long; the others' `out` is ignored. Throws UsageError for a root that is no group rank.
     template <detail::Given In, detail::Given Out>
@@ -191,7 +191,7 @@ public:
         run(counted(detail::moving(Op::all_to_all_v, in, std::forward<Out>(out)), in_counts, out_counts));
     }
     template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
-    void all_to_all_v(const In&, const Counts&, Out&&, const More&) = delete;  // counts are std::size_t
+    void all_to_all_v(const In&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
 
     /// `out` becomes the `in` of the member `by` group ranks before, as long; where an open edge leaves none,
     /// `out` stays.
@@ -383,7 +383,7 @@ public:
         return start(counted(std::move(call), counts, counts));
     }
     template <class In, class Out, detail::OtherCounts Counts>
-    Pending start_all_gather_v(In&&, Out&&, const Counts&) = delete;  // counts are std::size_t
+    Pending start_all_gather_v(In&&, Out&&, const Counts&) = delete;  // use std::size_t counts
     /// gather, started.
     template <detail::Given In, detail::Given Out>
     Pending start_gather(In&& in, Out&& out, int root = 0) {
@@ -412,7 +412,7 @@ public:
         return start(counted(std::move(call), in_counts, out_counts));
     }
     template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
-    Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) = delete;  // counts are std::size_t
+    Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
     /// shift, started.
     template <detail::Given In, detail::Given Out>
     Pending start_shift(In&& in, Out&& out, int by, Edge edge = Edge::wrap) {

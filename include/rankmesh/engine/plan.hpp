@@ -25,7 +25,7 @@ public:
     explicit Axes(const Name& name, const Names&... names)
         : names_{std::string(std::string_view(name)), std::string(std::string_view(names))...} {}
     template <std::convertible_to<std::string_view>... Names>
-    Axes(const Names&...) = delete;  // no set but a name: write {{"dp", "tp"}}
+    Axes(const Names&...) = delete;  // one pair of braces is missing: write {{"dp", "tp"}}
     explicit Axes(std::span<const std::string> names) : names_(names.begin(), names.end()) {}
 
     const std::vector<std::string>& names() const { return names_; }

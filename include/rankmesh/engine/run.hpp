@@ -40,7 +40,7 @@ requires std::invocable<Program&, World&>
 int run(int argc, char** argv, Program&& program, const RunOptions& options = {}) {
     using Result = std::invoke_result_t<Program&, World&>;
     static_assert(std::is_void_v<Result> || std::convertible_to<Result, int>,
-                  "a program returns nothing, or an exit code");
+                  "the program passed to rankmesh::run must return void or an int exit code");
     const auto with_code = [&](World& world) -> int {
         if constexpr (std::is_void_v<Result>) {
             std::invoke(program, world);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// the result would go into a temporary: pass a named buffer, or a view
+// the output buffer is a temporary, so the result would be lost: pass a named buffer or a view
 #include "refused.hpp"
 struct Layer {
     std::vector<float> weights;

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// rankmesh::mean is of floating elements: convert these, or take the sum and divide
+// rankmesh::mean needs a floating-point type: convert the elements, or use rankmesh::sum and divide
 #include "refused.hpp"
 void refused(Communicator& on, std::vector<int>& counts) { on.all_reduce(counts, mean); }

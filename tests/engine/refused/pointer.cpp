@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// a pointer is no buffer, as it has no length: pass std::span(pointer, count)
+// a raw pointer has no length: pass std::span(pointer, count)
 #include "refused.hpp"
 void refused(Communicator& on, float* gradients, int n) { on.all_reduce(gradients, n); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// elements that hold pointers cannot be sent: numbers, enums and aggregates of them can
+// this element type cannot be sent: use numbers, enums or aggregates of them without pointers
 #include "refused.hpp"
 struct Row {
     float* data;

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// of two integers the second may be a result, or a root or distance: write (x, y, sum)
+// ambiguous: the second integer could be an output, a root or a distance: write (x, y, sum)
 #include "refused.hpp"
 void refused(Communicator& on, int n, int m) { on.reduce(n, m); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// this is no buffer: pass elements one after the other, or one, none holding a pointer
+// this type cannot be a buffer: pass a contiguous range or a single element without pointers
 #include "refused.hpp"
 struct Matrix {
     float* data;
