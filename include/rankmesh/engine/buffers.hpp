@@ -39,14 +39,14 @@ RANKMESH_EXPORT std::string buffer_of_list(std::size_t number);
 
 template <class T, class Void>
 concept WritableOf = std::is_void_v<T> && !std::is_const_v<T> && std::is_const_v<Void>;
-/// What gives buffers, one after the other.
+/// A range of buffers.
 template <class Range>
 concept RangeOfBuffers =
     std::ranges::input_range<Range> && !Buffer<Range> && Buffer<std::ranges::range_reference_t<Range>>;
-/// A view of elements that live elsewhere: one over a temporary container owns it, and can only be moved.
+/// A view of elements that something else owns; one over a temporary container owns it and can only be moved.
 template <class Range>
 concept ViewOfOthers = std::ranges::view<Range> && std::copyable<Range>;
-/// A buffer of the Range, which is as short-lived as a Range that owns its elements.
+/// A buffer of the Range; a Range that owns its elements gives temporary ones.
 template <class Range>
 using each_of_t =
     std::conditional_t<std::is_lvalue_reference_v<Range> || ViewOfOthers<std::remove_cvref_t<Range>> ||
@@ -56,8 +56,8 @@ using each_of_t =
 
 }  // namespace detail
 
-/// A list of buffers of any sizes and types, for operations that pack them into few engine calls. What is
-/// written may not overlap.
+/// A list of buffers of any sizes and types, for operations that pack them into few engine calls. Buffers
+/// that are written must not overlap.
 ///
 ///     auto weights = std::vector<float>(100);
 ///     auto bias = 0.0;
@@ -66,7 +66,7 @@ template <class Void>
 class BufferList {
 public:
     BufferList() = default;
-    /// Of buffers, and ranges of buffers, one after the other.
+    /// The buffers of the arguments, each a buffer or a range of buffers, in their order.
     template <detail::Given First, detail::Given... Rest>
     explicit BufferList(First&& first, Rest&&... others) {
         add(std::forward<First>(first));
@@ -114,9 +114,9 @@ using ConstBuffers = BufferList<const void>;
 
 /// How a list of buffers is packed.
 struct ListOptions {
-    /// The most bytes that are copied together on their way into or out of one engine call. A larger buffer,
-    /// and any of more than 64 KiB at its larger end, travels by itself, uncopied. A communicator keeps up to
-    /// twice as much memory for its next list.
+    /// The most bytes that are packed together for one engine call. A larger buffer, and any whose input or
+    /// output is more than 64 KiB, gets a call of its own without a copy. A communicator keeps up to twice as
+    /// much memory for its next list.
     std::size_t bucket_bytes = std::size_t{25} << 20;
 };
 

@@ -25,25 +25,27 @@ struct Access;
 
 /// A live group: what collectives run on.
 ///
-/// A communicator is a light handle on a channel, which holds what an MPI_Comm does: groups of the same ranks
-/// share one, unless one is declared separate. Every member of the group calls the
-/// same collectives in the same order; messages between two members arrive in the order in which they were
-/// sent. One thread at a time uses a channel; a second one throws UsageError.
+/// A communicator is a lightweight handle; its channel is what the engine made for the group, such as an
+/// MPI_Comm or a set of connections. Groups of the same ranks share one channel, unless one is declared
+/// separate. Every rank of the group calls the same collectives in the same order; messages between two ranks
+/// arrive in the order in which they were sent. One thread at a time uses a channel; a second one throws
+/// UsageError.
 ///
 /// Every blocking call throws UsageError for buffers of the wrong length, Timeout when the timeout expires,
 /// and PeerLost when a peer has left; after Timeout and PeerLost the channel stays unusable. On MPI an
 /// expired timeout is reported and ends the job.
 ///
-/// On a device, calls do not block this thread: each runs once its stream has come to it and the calls before
-/// it on this channel are complete, so that messages that must match go in one batch or send_recv. What fails
-/// there is thrown by Pending::synchronize(), or by the next call.
+/// On a device, calls do not block this thread: each runs in stream order, after the earlier calls on this
+/// channel, so a send and a recv that wait for each other go in one batch or send_recv. An error there is
+/// thrown by Pending::synchronize(), or by the next call.
 ///
-/// Each call has a `start_` twin that returns at once; the buffers belong to its Pending until that is waited
-/// for.
+/// Each call has a `start_` variant that returns at once with a Pending; its buffers must not be used until
+/// wait() on that has returned.
 ///
-/// Lengths, counts and parts are in elements, a struct or a complex number being one. What is given as a
-/// buffer is a Buffer, what is written an OutBuffer, and what is reduced a type that the reduction makes
-/// sense on (Reduces); anything else does not compile, with a sentence that says why.
+/// Lengths and counts are in elements; a struct or a complex number is one element. A buffer of size() times
+/// n elements has size() parts: part i is the n elements from i * n. Inputs are Buffers, outputs OutBuffers,
+/// and the element type of a reduction satisfies Reduces; other arguments fail to compile with a sentence
+/// that says why.
 ///
 ///     void step(Communicator& tp, std::vector<float>& partial) { tp.all_reduce(partial, sum); }
 class RANKMESH_EXPORT Communicator {
@@ -52,139 +54,148 @@ public:
     Communicator& operator=(Communicator&&) noexcept = default;
     ~Communicator() = default;
 
-    /// This process's rank in the group.
+    /// This process's rank in the group, from 0 to size() - 1.
     int rank() const;
-    /// The number of members.
+    /// The number of ranks in the group.
     int size() const;
-    /// The world rank of the rank `group_rank`.
+    /// The world rank of group rank `group_rank`.
     int world_rank(int group_rank) const;
-    /// The world ranks of all members, in order.
+    /// The world ranks of the group, in group-rank order.
     std::vector<int> world_ranks() const;
-    /// The group rank of a world rank, nothing if it is no member.
+    /// The group rank of a world rank; nothing if that is not in the group.
     std::optional<int> group_rank_of(int world_rank) const;
-    /// What this is, in words: `'dp,cp' of mesh 'dense'`.
+    /// A description for messages: `'dp,cp' of mesh 'dense'`.
     std::string label() const;
 
     /// The same channel with another timeout for its blocking calls.
     Communicator within(std::chrono::nanoseconds timeout) const;
-    /// Where the buffers of its calls must lie: on a device if the world has an engine for one.
+    /// The memory that the buffers of its calls must be in: a device's if the world has a device engine, else
+    /// the host's.
     Space space() const;
-    /// The same group on the host's engine; itself if it is there already.
+    /// The same group on the host engine; itself if it is on the host already.
     Communicator host() const;
-    /// The same channel with its calls ordered on `stream`; throws UsageError on a host engine, which has
-    /// none.
+    /// The same channel with its calls ordered on `stream`; throws UsageError on a host engine, which has no
+    /// streams.
     Communicator on(Stream stream) const;
 
-    /// Every member's `out` becomes the reduction of all members' `in`, element by element: all are equally
-    /// long.
+    /// Reduces `in` element by element over all ranks into every rank's `out`; `in` and `out` have the same
+    /// length on all ranks.
     template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
     void all_reduce(const In& in, Out&& out, R r = {}) {
         run(detail::reducing(Op::all_reduce, in, std::forward<Out>(out), r));
     }
-    /// The same in place.
+    /// all_reduce in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void all_reduce(B&& buffer, R r = {}) {
         run(detail::reducing(Op::all_reduce, buffer, std::forward<B>(buffer), r));
     }
 
-    /// The `out` of group rank `root` becomes the reduction of all members' `in`, as long as each
-    /// of them; the others' `out` is ignored. Throws UsageError for a root that is no group rank.
+    /// Reduces `in` element by element over all ranks into the `out` of group rank `root`; `in` on all ranks
+    /// and the root's `out` have the same length, the other ranks' `out` is ignored. Throws UsageError for a
+    /// root that is not a group rank.
     template <detail::Given In, detail::Given Out, detail::IsReduction R>
     void reduce(const In& in, Out&& out, R r, int root = 0) {
         run(detail::reducing(Op::reduce, in, std::forward<Out>(out), r, root));
     }
-    /// The same by sum.
+    /// reduce with sum.
     template <detail::Given In, detail::GivenNext Out>
     void reduce(const In& in, Out&& out, int root = 0) {
         run(detail::reducing(Op::reduce, in, std::forward<Out>(out), sum, root));
     }
-    /// The same in place: the root's buffer becomes the reduction, the others' stay.
+    /// reduce in place: the root's buffer becomes the result, the other ranks' buffers are unchanged.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void reduce(B&& buffer, R r = {}, int root = 0) {
         run(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), r, root));
     }
-    /// The same in place by sum.
+    /// reduce in place with sum.
     template <detail::Given B, detail::Integer N>
     void reduce(B&& buffer, N&& root) {
         const auto group_rank = detail::integer_behind<B, N>(root);
         run(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), sum, group_rank));
     }
 
-    /// The `out` of rank i becomes the reduction of the `in` of ranks 0 to i: all are equally long.
+    /// Inclusive prefix reduction: rank i's `out` becomes the reduction of the `in` of ranks 0 to i; `in` and
+    /// `out` have the same length on all ranks.
     template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
     void scan(const In& in, Out&& out, R r = {}) {
         run(detail::scanning(in, std::forward<Out>(out), r));
     }
-    /// The same in place.
+    /// scan in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void scan(B&& buffer, R r = {}) {
         run(detail::scanning(buffer, std::forward<B>(buffer), r));
     }
 
-    /// `in`, size() times as long as `out`, is reduced over the members; rank i gets its part i.
+    /// Reduces `in` element by element over all ranks, part i of the result into rank i's `out`; `out` has
+    /// the same length on all ranks, `in` is size() times as long.
     template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
     void reduce_scatter(const In& in, Out&& out, R r = {}) {
         run(detail::reducing(Op::reduce_scatter, in, std::forward<Out>(out), r));
     }
-    /// The same in place, of a multiple of size(): part i of rank i's buffer becomes the result, the other
-    /// parts are left undefined.
+    /// reduce_scatter in place: rank i's result replaces part i of its buffer, the other parts are undefined
+    /// afterwards; the length is a multiple of size(), the same on all ranks.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void reduce_scatter(B&& buffer, R r = {}) {
         run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
 
-    /// Every member's buffer becomes the buffer of group rank `root`: all are equally long.
-    /// Throws UsageError for a root that is no group rank.
+    /// Copies the buffer of group rank `root` into every rank's buffer; all have the same length. Throws
+    /// UsageError for a root that is not a group rank.
     template <detail::Given B>
     void broadcast(B&& buffer, int root = 0) {
         run(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
 
-    /// `out` becomes the members' `in` one after the other: these are equally long, it size() times as long.
+    /// Concatenates all ranks' `in` in group-rank order into every rank's `out`; `in` has the same length on
+    /// all ranks, `out` is size() times as long.
     template <detail::Given In, detail::Given Out>
     void all_gather(const In& in, Out&& out) {
         run(detail::moving(Op::all_gather, in, std::forward<Out>(out)));
     }
-    /// The same in place: every member gives its own part of the buffer, a multiple of size() long.
+    /// all_gather in place: rank i contributes part i of its buffer; the length is a multiple of size(), the
+    /// same on all ranks.
     template <detail::Given B>
     void all_gather(B&& buffer) {
         run(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
-    /// The same with parts of different lengths: `counts[i]` is the length of rank i's `in`, their sum that
-    /// of `out`. Throws UsageError for another number of counts than size().
+    /// all_gather of inputs of different lengths: `counts[i]` is the length of rank i's `in`, and the sum of
+    /// the counts that of `out`; all ranks pass the same counts. Throws UsageError unless there are size()
+    /// counts.
     template <detail::Given In, detail::Given Out>
     void all_gather_v(const In& in, Out&& out, std::span<const std::size_t> counts) {
         run(counted(detail::moving(Op::all_gather_v, in, std::forward<Out>(out)), counts, counts));
     }
     template <class In, class Out, detail::OtherCounts Counts>
     void all_gather_v(const In&, Out&&, const Counts&) = delete;  // use std::size_t counts
-    /// The `out` of group rank `root` becomes the members' `in` one after the other, size() times
-    /// as long; the others' `out` is ignored. Throws UsageError for a root that is no group rank.
+    /// Concatenates all ranks' `in` in group-rank order into the `out` of group rank `root`; `in` has the
+    /// same length on all ranks, the root's `out` is size() times as long, the other ranks' `out` is ignored.
+    /// Throws UsageError for a root that is not a group rank.
     template <detail::Given In, detail::Given Out>
     void gather(const In& in, Out&& out, int root = 0) {
         run(detail::moving(Op::gather, in, std::forward<Out>(out), root));
     }
-    /// Rank i's `out` becomes part i of the `in` of group rank `root`, which is size() times as
-    /// long; the others' `in` is ignored. Throws UsageError for a root that is no group rank.
+    /// Copies part i of the `in` of group rank `root` into rank i's `out`; `out` has the same length on all
+    /// ranks, the root's `in` is size() times as long, the other ranks' `in` is ignored. Throws UsageError
+    /// for a root that is not a group rank.
     template <detail::Given In, detail::Given Out>
     void scatter(const In& in, Out&& out, int root = 0) {
         run(detail::moving(Op::scatter, in, std::forward<Out>(out), root));
     }
 
-    /// Part j of rank i's `in` becomes part i of rank j's `out`; both have the same length, a multiple of
-    /// size().
+    /// Copies part j of rank i's `in` into part i of rank j's `out`; `in` and `out` have the same length on
+    /// all ranks, a multiple of size().
     template <detail::Given In, detail::Given Out>
     void all_to_all(const In& in, Out&& out) {
         run(detail::moving(Op::all_to_all, in, std::forward<Out>(out)));
     }
-    /// The same in place; host engines copy the buffer first.
+    /// all_to_all in place; host engines copy the buffer first.
     template <detail::Given B>
     void all_to_all(B&& buffer) {
         run(detail::moving(Op::all_to_all, buffer, std::forward<B>(buffer)));
     }
-    /// The same with parts of different lengths: `in_counts[j]` elements go to rank j, `out_counts[i]` come
-    /// from i, and their sums are the lengths of `in` and `out`. Throws UsageError for another number of
-    /// counts than size().
+    /// all_to_all with parts of different lengths: `in_counts[j]` elements go to rank j, `out_counts[i]`
+    /// elements come from rank i; the sums of the counts are the lengths of `in` and `out`. Throws UsageError
+    /// unless there are size() counts of each.
     template <detail::Given In, detail::Given Out>
     void all_to_all_v(const In& in, std::span<const std::size_t> in_counts, Out&& out,
                       std::span<const std::size_t> out_counts) {
@@ -193,53 +204,57 @@ public:
     template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
     void all_to_all_v(const In&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
 
-    /// `out` becomes the `in` of the member `by` group ranks before, as long; where an open edge leaves none,
-    /// `out` stays.
+    /// Sends `in` to the rank `by` group ranks higher and receives `out` from the rank `by` lower, modulo
+    /// size(); `in` and `out` have the same length on all ranks. With Edge::open nothing wraps round: a rank
+    /// that has no sender leaves its `out` unchanged.
     template <detail::Given In, detail::Given Out>
     void shift(const In& in, Out&& out, int by, Edge edge = Edge::wrap) {
         run(detail::moving(Op::shift, in, std::forward<Out>(out), by, edge));
     }
-    /// The same by 1, round the edge.
+    /// shift by 1, wrapping round.
     template <detail::Given In, detail::GivenNext Out>
     void shift(const In& in, Out&& out) {
         run(detail::moving(Op::shift, in, std::forward<Out>(out), 1, Edge::wrap));
     }
-    /// The same in place.
+    /// shift in place.
     template <detail::Given B, detail::Integer N>
     void shift(B&& buffer, N&& by, Edge edge = Edge::wrap) {
         const auto distance = detail::integer_behind<B, N>(by);
         run(detail::moving(Op::shift, buffer, std::forward<B>(buffer), distance, edge));
     }
 
-    /// Returns once every member has called it.
+    /// Returns once every rank of the group has called it.
     void barrier() { run({}); }
     /// Like barrier(), but an expired timeout throws Timeout with `arrived` and `missing` on every engine,
-    /// MPI included, where group rank 0 collects a message from every rank: for diagnosis, not for every
-    /// step.
+    /// MPI included. On MPI group rank 0 collects a message from every rank: use it for diagnosis, not in
+    /// every step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    /// Sends to group rank `to`, which calls recv with the same length; may return before it has.
-    /// Throws UsageError for a `to` that is no group rank, or one's own outside a batch.
+    /// Sends `in` to group rank `to`, which must call recv with the same length; may return before that has
+    /// received it. Throws UsageError if `to` is not a group rank, or is this rank and the call is not in a
+    /// batch.
     template <detail::Given In>
     void send(In&& in, int to) {
         run(detail::sending(std::forward<In>(in), to));
     }
-    /// Receives what group rank `from` sends, which is as long; throws UsageError as send does.
+    /// Receives into `out` what group rank `from` sends, which must have the same length; throws UsageError
+    /// as send does.
     template <detail::Given Out>
     void recv(Out&& out, int from) {
         run(detail::moving(Op::recv, out, std::forward<Out>(out), from));
     }
-    /// Sends to one member while receiving from another, or the same; `in` and `out` may differ in length,
-    /// not in type.
+    /// Sends `in` to group rank `to` while receiving `out` from group rank `from`, which may be the same
+    /// rank; `in` and `out` may differ in length, but not in element type.
     template <detail::Given In, detail::Given Out>
     void send_recv(In&& in, int to, Out&& out, int from) {
         run(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from));
     }
 
-    /// Runs every send, recv and send_recv that `body` calls on this channel as one, so that no order among
-    /// them can deadlock; their buffers must live until it returns.
+    /// Runs every send, recv and send_recv that `body` calls on this channel as one operation, so that their
+    /// order cannot deadlock; their buffers must live until batch returns.
     ///
-    /// A send to oneself matches the recv from oneself of the same batch. If `body` throws, nothing is sent.
+    /// A send to this rank itself matches a recv from it in the same batch. If `body` throws, nothing is
+    /// sent.
     ///
     ///     void both_ways(Communicator& pp, std::vector<float>& activations, std::vector<float>& grads) {
     ///         const auto last = pp.rank() == pp.size() - 1;
@@ -256,14 +271,14 @@ public:
         run_batch(state);
     }
 
-    /// Every member's string or vector becomes that of group rank `root`, which alone knows its
-    /// length: what a serialised object travels as. Its start_ twin waits for the length.
+    /// Copies the string or vector of group rank `root` to every rank, resizing the others': for serialised
+    /// objects, whose length only the root knows.
     template <detail::Resizable Container>
     void broadcast_object(Container& object, int root = 0) {
         start_broadcast_object(object, root).wait();
     }
-    /// Sends a string or vector to group rank `to`, which calls recv_object and need not know its
-    /// length: two messages, on the host also where a device is, and in no batch.
+    /// Sends a string or vector to group rank `to`, which calls recv_object and need not know its length: two
+    /// messages over the host engine, also where buffers are on a device, and never part of a batch.
     ///
     ///     void hand_on(Communicator& pp, std::string& state) {
     ///         if (pp.rank() == 0) pp.send_object(state, 1);
@@ -276,7 +291,7 @@ public:
         on_host.start_send(length, to).wait();  // started, since a batch would keep it for later
         on_host.start_send(object, to).wait();
     }
-    /// Receives what group rank `from` sends by send_object; `object` becomes as long as that.
+    /// Receives what group rank `from` sends with send_object; `object` is resized to its length.
     template <detail::Resizable Container>
     void recv_object(Container& object, int from) {
         auto on_host = for_object("recv_object", from);
@@ -286,97 +301,98 @@ public:
         on_host.start_recv(object, from).wait();
     }
 
-    /// All buffers of the list are reduced as by one all_reduce each, in few engine calls.
+    /// all_reduce in place of every buffer of the list, packed into few engine calls.
     template <detail::IsReduction R = decltype(sum)>
     void all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
         run_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
-    /// All buffers of the list become those of group rank `root`.
+    /// broadcast of every buffer of the list, packed into few engine calls.
     void broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
         run_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
-    /// Each buffer of `outs` becomes the members' buffer of the same number in `ins`, one after the other.
+    /// all_gather of every buffer of `ins` into that of the same index in `outs`, packed into few engine
+    /// calls.
     void all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
         run_list({.operation = Op::all_gather}, ins, outs, options);
     }
-    /// Each buffer of `ins`, size() times as long as that of the same number in `outs`, is reduced over the
-    /// members; rank i gets its part i.
-    template <class R = decltype(sum)>
-    requires detail::IsReduction<R>
+    /// reduce_scatter of every buffer of `ins` into that of the same index in `outs`, packed into few engine
+    /// calls.
+    template <detail::IsReduction R = decltype(sum)>
     void reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
                         const ListOptions& options = {}) {
         run_list({.operation = Op::reduce_scatter, .reduction = R::value}, ins, outs, options);
     }
 
-    // The same calls, started.
+    // Each start_ call begins the call of that name and returns at once with a Pending, which holds its
+    // buffers until wait() returns.
 
-    /// all_reduce, started.
+    /// Starts all_reduce.
     template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
     Pending start_all_reduce(In&& in, Out&& out, R r = {}) {
         return start(detail::reducing(Op::all_reduce, std::forward<In>(in), std::forward<Out>(out), r));
     }
-    /// all_reduce in place, started.
+    /// Starts all_reduce in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     Pending start_all_reduce(B&& buffer, R r = {}) {
         return start(detail::reducing(Op::all_reduce, buffer, std::forward<B>(buffer), r));
     }
-    /// reduce, started.
+    /// Starts reduce.
     template <detail::Given In, detail::Given Out, detail::IsReduction R>
     Pending start_reduce(In&& in, Out&& out, R r, int root = 0) {
         return start(detail::reducing(Op::reduce, std::forward<In>(in), std::forward<Out>(out), r, root));
     }
-    /// reduce by sum, started.
+    /// Starts reduce with sum.
     template <detail::Given In, detail::GivenNext Out>
     Pending start_reduce(In&& in, Out&& out, int root = 0) {
         return start(detail::reducing(Op::reduce, std::forward<In>(in), std::forward<Out>(out), sum, root));
     }
-    /// reduce in place, started.
+    /// Starts reduce in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     Pending start_reduce(B&& buffer, R r = {}, int root = 0) {
         return start(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), r, root));
     }
-    /// reduce in place by sum, started.
+    /// Starts reduce in place with sum.
     template <detail::Given B, detail::Integer N>
     Pending start_reduce(B&& buffer, N&& root) {
         const auto group_rank = detail::integer_behind<B, N>(root);
         return start(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), sum, group_rank));
     }
-    /// scan, started.
+    /// Starts scan.
     template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
     Pending start_scan(In&& in, Out&& out, R r = {}) {
         return start(detail::scanning(std::forward<In>(in), std::forward<Out>(out), r));
     }
-    /// scan in place, started.
+    /// Starts scan in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     Pending start_scan(B&& buffer, R r = {}) {
         return start(detail::scanning(buffer, std::forward<B>(buffer), r));
     }
-    /// reduce_scatter, started.
+    /// Starts reduce_scatter.
     template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
     Pending start_reduce_scatter(In&& in, Out&& out, R r = {}) {
         return start(detail::reducing(Op::reduce_scatter, std::forward<In>(in), std::forward<Out>(out), r));
     }
-    /// reduce_scatter in place, started.
+    /// Starts reduce_scatter in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     Pending start_reduce_scatter(B&& buffer, R r = {}) {
         return start(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
-    /// broadcast, started.
+    /// Starts broadcast.
     template <detail::Given B>
     Pending start_broadcast(B&& buffer, int root = 0) {
         return start(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
-    /// all_gather, started.
+    /// Starts all_gather.
     template <detail::Given In, detail::Given Out>
     Pending start_all_gather(In&& in, Out&& out) {
         return start(detail::moving(Op::all_gather, std::forward<In>(in), std::forward<Out>(out)));
     }
-    /// all_gather in place, started.
+    /// Starts all_gather in place.
     template <detail::Given B>
     Pending start_all_gather(B&& buffer) {
         return start(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
-    /// all_gather_v, started; the counts are read before it returns.
+    /// Starts all_gather_v; the counts are read before it returns.
     template <detail::Given In, detail::Given Out>
     Pending start_all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts) {
         auto call = detail::moving(Op::all_gather_v, std::forward<In>(in), std::forward<Out>(out));
@@ -384,27 +400,27 @@ public:
     }
     template <class In, class Out, detail::OtherCounts Counts>
     Pending start_all_gather_v(In&&, Out&&, const Counts&) = delete;  // use std::size_t counts
-    /// gather, started.
+    /// Starts gather.
     template <detail::Given In, detail::Given Out>
     Pending start_gather(In&& in, Out&& out, int root = 0) {
         return start(detail::moving(Op::gather, std::forward<In>(in), std::forward<Out>(out), root));
     }
-    /// scatter, started.
+    /// Starts scatter.
     template <detail::Given In, detail::Given Out>
     Pending start_scatter(In&& in, Out&& out, int root = 0) {
         return start(detail::moving(Op::scatter, std::forward<In>(in), std::forward<Out>(out), root));
     }
-    /// all_to_all, started.
+    /// Starts all_to_all.
     template <detail::Given In, detail::Given Out>
     Pending start_all_to_all(In&& in, Out&& out) {
         return start(detail::moving(Op::all_to_all, std::forward<In>(in), std::forward<Out>(out)));
     }
-    /// all_to_all in place, started.
+    /// Starts all_to_all in place.
     template <detail::Given B>
     Pending start_all_to_all(B&& buffer) {
         return start(detail::moving(Op::all_to_all, buffer, std::forward<B>(buffer)));
     }
-    /// all_to_all_v, started; the counts are read before it returns.
+    /// Starts all_to_all_v; the counts are read before it returns.
     template <detail::Given In, detail::Given Out>
     Pending start_all_to_all_v(In&& in, std::span<const std::size_t> in_counts, Out&& out,
                                std::span<const std::size_t> out_counts) {
@@ -413,49 +429,49 @@ public:
     }
     template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
     Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
-    /// shift, started.
+    /// Starts shift.
     template <detail::Given In, detail::Given Out>
     Pending start_shift(In&& in, Out&& out, int by, Edge edge = Edge::wrap) {
         return start(detail::moving(Op::shift, std::forward<In>(in), std::forward<Out>(out), by, edge));
     }
-    /// shift by 1, started.
+    /// Starts shift by 1.
     template <detail::Given In, detail::GivenNext Out>
     Pending start_shift(In&& in, Out&& out) {
         return start(detail::moving(Op::shift, std::forward<In>(in), std::forward<Out>(out), 1, Edge::wrap));
     }
-    /// shift in place, started.
+    /// Starts shift in place.
     template <detail::Given B, detail::Integer N>
     Pending start_shift(B&& buffer, N&& by, Edge edge = Edge::wrap) {
         const auto distance = detail::integer_behind<B, N>(by);
         return start(detail::moving(Op::shift, buffer, std::forward<B>(buffer), distance, edge));
     }
-    /// barrier, started.
+    /// Starts barrier.
     Pending start_barrier() { return start({}); }
-    /// monitored_barrier, started.
+    /// Starts monitored_barrier.
     Pending start_monitored_barrier() { return host().start({.operation = Op::monitored_barrier}); }
-    /// send, started.
+    /// Starts send.
     template <detail::Given In>
     Pending start_send(In&& in, int to) {
         return start(detail::sending(std::forward<In>(in), to));
     }
-    /// recv, started.
+    /// Starts recv.
     template <detail::Given Out>
     Pending start_recv(Out&& out, int from) {
         return start(detail::moving(Op::recv, out, std::forward<Out>(out), from));
     }
-    /// send_recv, started.
+    /// Starts send_recv.
     template <detail::Given In, detail::Given Out>
     Pending start_send_recv(In&& in, int to, Out&& out, int from) {
         return start(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from));
     }
-    /// batch, started.
+    /// Starts batch.
     template <std::invocable Body>
     Pending start_batch(Body&& body) {
         const auto state = begin_batch();
         collect(body, *state);
         return start_batch(state);
     }
-    /// broadcast_object, started: it waits for the length only.
+    /// Starts broadcast_object: waits for the length, and starts to copy the content.
     template <detail::Resizable Container>
     Pending start_broadcast_object(Container& object, int root = 0) {
         auto on_host = host();
@@ -464,22 +480,23 @@ public:
         if (object.size() != length) object.resize(length);
         return on_host.start_broadcast(object, root);
     }
-    /// all_reduce of a list, started.
+    /// Starts all_reduce of a list.
     template <detail::IsReduction R = decltype(sum)>
     Pending start_all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
         return start_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
-    /// broadcast of a list, started.
+    /// Starts broadcast of a list.
     Pending start_broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
         return start_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
-    /// all_gather of a list, started.
+    /// Starts all_gather of a list.
     Pending start_all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
         return start_list({.operation = Op::all_gather}, ins, outs, options);
     }
-    template <class R = decltype(sum)>
-    requires detail::IsReduction<R> Pending start_reduce_scatter(const ConstBuffers& ins, const Buffers& outs,
-                                                                 R = {}, const ListOptions& options = {}) {
+    /// Starts reduce_scatter of a list.
+    template <detail::IsReduction R = decltype(sum)>
+    Pending start_reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
+                                 const ListOptions& options = {}) {
         return start_list({.operation = Op::reduce_scatter, .reduction = R::value}, ins, outs, options);
     }
 
@@ -489,16 +506,16 @@ private:
     using Op = detail::Operation;
     explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 
-    // They complete a call that its caller holds, and hand it on.
+    // Each completes `call`, with counts or with this rank's own part as input or output, and returns it.
     const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
                                 std::span<const std::size_t> out_counts) const;
     const detail::Call& own_part_in(detail::Call&& call) const;
     const detail::Call& own_part_out(detail::Call&& call) const;
 
-    /// The group on the host; throws UsageError where `peer` is this member itself.
+    /// The same group on the host engine; throws UsageError if `peer` is this rank itself.
     Communicator for_object(std::string_view call, int peer) const;
 
-    // They hold the state, since the body may move from this communicator.
+    // These take the state rather than `this`, since the body may move from this communicator.
     template <class Body>
     static void collect(Body&& body, detail::CommunicatorState& state) {
         try {

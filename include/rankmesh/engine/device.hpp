@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine for devices needs in calls: where memory lies, and the stream that orders work on it.
+// What calls tell a device engine: where memory is, and the stream that orders work on it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace rankmesh {
 
-/// Where memory lies: what a host engine reads, or what only a device engine may touch.
+/// Where memory is: on the host, or on a device, which only a device engine may access.
 enum class Space : std::uint8_t { host, device };
 
 constexpr std::string_view to_string(Space space) { return space == Space::host ? "host" : "device"; }
@@ -23,10 +23,10 @@ struct Stream {
     friend bool operator==(Stream, Stream) = default;
 };
 
-/// `size` elements of T that lie on a device, or in `space`: a buffer for collectives that is never read
-/// here.
+/// `size` elements of T on a device, or in `space`: a buffer for collectives that this library never reads
+/// itself.
 ///
-/// A view: the memory is its owner's.
+/// It does not own the memory.
 template <class T>
 class Memory {
 public:
@@ -43,7 +43,7 @@ private:
     Space space_;
 };
 
-/// `size` elements of a type that is known only at run time: what another library lends.
+/// `size` elements of a type that is known only at run time: memory of another library.
 ///
 /// What does not compile for a Memory<T> is UsageError for it: a mean of integers, two types in one
 /// operation.

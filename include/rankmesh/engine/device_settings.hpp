@@ -6,22 +6,21 @@
 
 namespace rankmesh {
 
-/// How the communicator of one declared item is made on devices, beside those of the others; what is not said
-/// is the device engine's choice.
+/// Settings of the device communicator of one declared set or pick; the device engine chooses what is unset.
 ///
-/// It is part of the plan, the same on all ranks. Worlds without devices check it and make no use of it.
+/// They are part of the plan, the same on all ranks. Worlds without devices check and ignore them.
 struct DeviceSettings {
-    /// The fewest and the most blocks of threads (CTAs) that an operation takes of the device, 1 to 64: few
-    /// leave more of it to what is computed meanwhile.
+    /// The fewest and the most thread blocks (CTAs) that an operation uses, 1 to 64: few leave more of the
+    /// device to computation that overlaps.
     std::optional<int> min_ctas = {};
     std::optional<int> max_ctas = {};
-    /// What its messages are marked with between hosts, 0 or more; the network says what that means.
+    /// The traffic class of its messages between hosts, 0 or more; the network defines what it means.
     std::optional<int> traffic_class = {};
-    /// True if what is started with `start_` goes before other work that waits for room on the device.
-    /// Blocking calls are on the caller's stream, and have its priority.
+    /// True to run `start_` calls on a stream of high priority. Blocking calls run on the caller's stream,
+    /// with its priority.
     bool high_priority = false;
-    /// What the device's library calls it in its logs and profiles: letters, digits, `_`, `-` or `.`. Unless
-    /// said, `rankmesh` and what error texts call it.
+    /// Its name in the device library's logs and profiles: letters, digits, `_`, `-` or `.`. If unset,
+    /// `rankmesh` and its name in error texts.
     std::string name = {};
 
     friend bool operator==(const DeviceSettings&, const DeviceSettings&) = default;

@@ -10,7 +10,7 @@
 
 namespace rankmesh {
 
-/// What one element of a buffer is, as engines know it.
+/// The type of one element of a buffer, as engines know it.
 enum class DType : std::uint8_t {
     i8,
     i16,
@@ -43,14 +43,14 @@ constexpr std::string_view to_string(DType dtype) {
     return names[static_cast<std::size_t>(dtype)];
 }
 
-/// True for types whose mean makes sense.
+/// True for types that rankmesh::mean is defined for.
 constexpr bool is_floating(DType dtype) { return dtype >= DType::f16; }
 /// True for signed and unsigned integers.
 constexpr bool is_integer(DType dtype) { return dtype <= DType::u64; }
 
 /// The DType of T, as `dtype_of<T>::value`: specialise it for a type of your own with the same bytes.
 ///
-/// An element without one can still be moved, as bytes, but not reduced.
+/// An element type without one can still be sent, as bytes, but not reduced.
 template <class T>
 struct dtype_of {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What collectives can carry: values whose bytes say all, never what points elsewhere.
+// The element types that collectives can send: values that consist of their bytes alone, without pointers.
 #pragma once
 
 #include <algorithm>
@@ -129,12 +129,12 @@ consteval bool is_element() {
 
 }  // namespace detail
 
-/// A type that collectives can carry: a number, an enum, what an engine knows, a complex number, an array of
+/// A type that collectives can send: a number, an enum, what an engine knows, a complex number, an array of
 /// elements, an aggregate all of whose members are elements, or a trivially copyable class for which
 /// `enable_element` is true.
 ///
-/// Never a pointer, a reference, a union, or a view of memory such as std::span: those are sent by what they
-/// show.
+/// Never a pointer, a reference, a union, or a view of memory such as std::span: send the elements that it
+/// refers to.
 template <class T>
 concept Element = detail::is_element<T>();
 

@@ -17,11 +17,10 @@ struct RendezvousOptions {
     /// A folder that all processes of the job see, a Redis server as `redis://HOST:PORT`, or `pmix` for the
     /// server of their launcher; else RANKMESH_STORE, else PMIx if it answers. A job of one process needs
     /// none. A password comes from RANKMESH_REDIS_PASSWORD, or from the file RANKMESH_REDIS_PASSWORD_FILE,
-    /// which nobody else may read.
+    /// which other users must not be able to read.
     std::string store = {};
-    /// Tells this start of the job from every other one in that store; else RANKMESH_JOB,
-    /// TORCHELASTIC_RUN_ID, SLURM_JOB_ID with its step, or what Open MPI's launcher calls the job. PMIx needs
-    /// none.
+    /// Identifies this run of the job in that store; else RANKMESH_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID
+    /// with its step, or what Open MPI's launcher calls the job. PMIx needs none.
     std::string job = {};
     /// Else what PMIx says, or OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
     std::optional<int> rank = {};
@@ -33,10 +32,10 @@ struct RendezvousOptions {
     std::string interface = {};
 };
 
-/// The processes of a job that any launcher has started, also one by one, over TCP.
+/// The processes of a job, started by any launcher or one by one, over TCP.
 ///
 /// Throws NotBuilt without Gloo, UsageError if rank, size, store or job are unknown or the store is not safe,
-/// Timeout with the missing ranks if not all come.
+/// Timeout with the missing ranks if some do not arrive.
 class RANKMESH_EXPORT World : public rankmesh::World {
 public:
     explicit World(const WorldOptions& options = {}) : World(RendezvousOptions{}, options) {}

@@ -11,8 +11,8 @@
 
 namespace rankmesh {
 
-/// What a join costs one rank, by arithmetic: nothing is started, and a world of a million costs what one of
-/// eight does.
+/// What a join costs one rank, computed without starting anything; a world of a million ranks takes no longer
+/// than one of eight.
 ///
 /// Law: `communicators` is what `Member::channel_count()` says after that join, outside checked mode.
 struct JoinCost {
@@ -30,16 +30,16 @@ struct JoinCost {
     std::vector<Set> sets;         ///< each once, in the order of creation
     int communicators = 0;         ///< of two or more ranks
     std::int64_t connections = 0;  ///< on Gloo: one to each other rank of each communicator
-    /// On NCCL: the communicators, and one of all ranks, which they are split from and which ranks outside
-    /// hold too.
+    /// On NCCL: the communicators, and one of all ranks that they are split from, which ranks outside the
+    /// mesh have too.
     int nccl_communicators = 0;
-    int nccl_ids = 0;  ///< that the one of all ranks begins with
+    int nccl_ids = 0;  ///< unique ids that the communicator of all ranks is created from
 };
 
 /// What joining `plan` costs `rank` in a world of `world` ranks.
 ///
-/// Throws UsageError as join would, for a rank that is not in that world, and for `.local`: who is on one
-/// host only a job knows.
+/// Throws UsageError as join would, for a rank that is not in that world, and for `.local`, since which ranks
+/// share a host is known only in a job.
 ///
 ///     join_cost({{.mesh = {{"pp", 16}, {"dp", rest}, {"tp", 8}}}}, 1 << 20, 0).communicators == 3
 RANKMESH_EXPORT JoinCost join_cost(const Plan& plan, int world, int rank);

@@ -18,15 +18,15 @@ struct Announced {
 /// OMPI_COMM_WORLD_SIZE, else PMI_SIZE, else SLURM_STEP_NUM_TASKS, else WORLD_SIZE; nothing without a
 /// launcher.
 ///
-/// Not SLURM_NTASKS: inside a batch script that is the allocation. Throws UsageError if the variable is no
+/// Not SLURM_NTASKS: inside a batch script that is the allocation. Throws UsageError if the variable is not a
 /// number.
 RANKMESH_EXPORT std::optional<Announced> announced_size();
 
 /// This process's rank in the same way: OMPI_COMM_WORLD_RANK, else PMI_RANK, else SLURM_PROCID, else RANK.
 RANKMESH_EXPORT std::optional<Announced> announced_rank();
 
-/// Throws UsageError if `engine` sees another number of ranks than was announced: a program started by the
-/// wrong launcher silently becomes many worlds of one rank.
+/// Throws UsageError if `engine` sees another number of ranks than was announced: otherwise a program started
+/// by the wrong launcher would silently run as many worlds of one rank.
 RANKMESH_EXPORT void check_announced(const std::string& engine, int seen);
 
 }  // namespace rankmesh

@@ -17,18 +17,19 @@ namespace detail {
 struct MemberState;
 }
 
-/// This process's place in a plan, or in one of its meshes, with its communicators; not a member of a group.
+/// This process's part in a plan, or in one of its meshes: its coordinate, its neighbours and its
+/// communicators.
 ///
-/// A plan of one mesh answers at once; of several, `member["expert"]` is the place in that mesh, and every
-/// other question throws UsageError that names the meshes. Destroyed while an exception unwinds, a member
-/// whose peers may wait never waits: it ends the job (MPI) or fails its communicators (threads, Gloo).
+/// In a plan of several meshes `member["expert"]` is its part in that mesh; calls that need one mesh throw
+/// UsageError that names the meshes. Destroyed while an exception unwinds, a member whose peers may wait
+/// never waits: it ends the job (MPI) or fails its communicators (threads, Gloo).
 class RANKMESH_EXPORT Member {
 public:
     Member(Member&& other) noexcept;
     Member& operator=(Member&& other) noexcept;
     ~Member();
 
-    /// The place in the mesh of that name; throws UsageError that names the nearest spelling.
+    /// The part in the mesh of that name; throws UsageError that suggests the nearest name.
     Member operator[](std::string_view mesh) const&;
     Member operator[](std::string_view mesh) &&;
     /// The names of the plan's meshes, in the order of the plan.
@@ -36,27 +37,27 @@ public:
 
     /// This process's rank in the world.
     int rank() const;
-    /// The name of this process's host, its place among the ranks of the world there, and how many they are.
+    /// The name of this process's host, its index among the world's ranks there, from 0, and their number.
     std::string host() const;
     int local_rank() const;
     int local_size() const;
     /// The mesh with `rest` resolved; if the declaration sets `placed`, its ranks are positions in `placed`,
     /// not world ranks.
     const Mesh& mesh() const;
-    /// True if this rank stands in the mesh; the calls below throw UsageError where it does not.
+    /// True if this rank is in the mesh; the calls below throw UsageError if it is not.
     bool inside() const;
     Coordinate coord() const;
-    /// `[pp=1 dp=0 tp=3]`: what a line of this rank's log begins with; `[rank 5]` outside the mesh.
+    /// `[pp=1 dp=0 tp=3]`, the prefix of this rank's log lines; `[rank 5]` outside the mesh.
     std::string prefix() const;
     /// This rank's index on an axis, or among the declared local ranks.
     int at(std::string_view axis) const;
     bool is_first(std::string_view axis) const { return at(axis) == 0; }
     bool is_last(std::string_view axis) const;
-    /// The world rank `by` steps along an axis; past an open edge nothing.
+    /// The world rank at distance `by` along an axis; with Edge::open nothing past its ends.
     std::optional<int> neighbor(std::string_view axis, int by, Edge edge = Edge::open) const;
 
-    /// The world rank that stands at a coordinate of the mesh, also for ranks outside it: whom to send to
-    /// from another mesh.
+    /// The world rank at a coordinate of the mesh, also for ranks outside it: the peer to send to from
+    /// another mesh.
     ///
     ///     void hand_over(Member& me, std::vector<float>& weights) {
     ///         auto all = me["all"].on("world");
@@ -82,7 +83,8 @@ public:
     }
     std::optional<Communicator> find(std::span<const std::string_view> names) const;
 
-    /// Connects what a lazy declaration deferred: every rank of the mesh calls it with the same names.
+    /// Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it with the
+    /// same names.
     void prepare(AxisRef auto const&... axes) const {
         const std::string_view names[] = {name_of(axes)...};
         prepare(std::span<const std::string_view>(names));

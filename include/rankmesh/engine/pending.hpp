@@ -13,7 +13,7 @@ struct CommunicatorState;
 class Packed;
 }  // namespace detail
 
-/// An operation that was started and has not been waited for; its buffers belong to it until then.
+/// A started operation; its buffers must not be used or freed until wait() has returned.
 ///
 /// Destroyed without `wait()`, it waits. Destroyed while an exception unwinds, it never waits: it aborts the
 /// job (MPI), or takes its buffers back and fails the communicator, so that peers throw PeerLost (threads,
@@ -25,12 +25,11 @@ public:
     Pending& operator=(Pending&& other) noexcept;
     ~Pending();
 
-    /// Returns once the operation is complete and the buffers are the caller's again; a second call does
-    /// nothing.
+    /// Returns once the operation is complete and its buffers may be used again; a second call does nothing.
     ///
     /// Throws Timeout when the communicator's timeout expires, PeerLost when a peer has left.
     ///
-    /// On a device it returns at once, and what the stream does next comes after the operation.
+    /// On a device it returns at once; later work on the stream is ordered after the operation.
     void wait();
     /// The same, and on a device blocks this thread until it is complete, also after `wait()`.
     void synchronize();

@@ -30,8 +30,8 @@ public:
 
     const std::vector<std::string>& names() const { return names_; }
 
-    /// The same set over a channel of its own, found as `on(name)`: for overlap with the one that others
-    /// share.
+    /// The same set with a channel of its own instead of the shared one, found as `on(name)`: for calls that
+    /// overlap.
     Axes separate(std::string name) const {
         auto own = *this;
         own.separate_ = std::move(name);
@@ -43,8 +43,8 @@ public:
         own.timeout_ = timeout;
         return own;
     }
-    /// The same set with a communicator of these settings on devices; equal groups share it where theirs are
-    /// the same, and have one of their own where not.
+    /// The same set with these settings of its device communicator; groups with equal ranks and equal
+    /// settings share one.
     ///
     ///     const auto tp = Axes("tp").tuned({.max_ctas = 8, .high_priority = true, .name = "tp"});
     ///     const auto plan = Plan{{.mesh = {{"dp", rest}, {"tp", 8}}, .over = {tp}}};
@@ -53,11 +53,11 @@ public:
         own.settings_ = std::move(settings);
         return own;
     }
-    /// The name of the channel of its own, "" for the shared one.
+    /// The name of its own channel, "" for the shared one.
     const std::string& separate_name() const { return separate_; }
     /// Its own timeout; nothing: the mesh's.
     std::optional<std::chrono::nanoseconds> timeout() const { return timeout_; }
-    /// Of its communicator on devices.
+    /// The settings of its device communicator.
     const DeviceSettings& settings() const { return settings_; }
 
 private:
@@ -67,7 +67,7 @@ private:
     DeviceSettings settings_;
 };
 
-/// A part of each group along `of`, by index, negative ones counted from the end: found as `on(as)`.
+/// Some ranks of each group along axis `of`, by index, negative ones counted from the end: found as `on(as)`.
 struct Pick {
     std::string of = {};
     std::vector<int> at = {};
@@ -80,14 +80,14 @@ struct Declaration {
     /// What `member[name]` asks for; may stay empty in a plan of one mesh.
     std::string name = {};
     MeshSpec mesh = {{"world", rest}};
-    /// Sets of axes that get a communicator besides the single axes; a single axis may stand here to get a
+    /// Sets of axes that get a communicator besides the single axes; a single axis may be listed to get a
     /// timeout, as in `Axes("pp").within(...)`, or settings, as in `Axes("pp").tuned(...)`.
     std::vector<Axes> over = {};
     std::vector<Pick> picks = {};
-    /// The name under which the ranks of this mesh on one host are found, like those of an axis:
-    /// `on("node")`, `at("node")`. Empty: they are not.
+    /// The name of the group of this mesh's ranks on one host, used like an axis: `on("node")`, `at("node")`.
+    /// Empty: no such group.
     std::string local = {};
-    /// The single axes that get a communicator; all of them unless said.
+    /// The single axes that get a communicator; all of them if unset.
     std::optional<std::vector<std::string>> axes = std::nullopt;
     /// The world rank at each mesh position, for layouts that strides cannot express; empty: as the strides
     /// say.
@@ -96,7 +96,7 @@ struct Declaration {
     bool partial = false;
     /// True if nothing is connected at join, but each set at `prepare`.
     bool lazy = false;
-    /// For every blocking call on this mesh; the world's unless said.
+    /// The timeout of every blocking call on this mesh; if unset, the world's.
     std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
 };
 

@@ -10,10 +10,10 @@
 
 namespace rankmesh {
 
-/// How a reduction combines elements; floating results round as the engine does.
+/// How a reduction combines elements; floating-point results are rounded as by the engine.
 ///
-/// Integer sums and products that do not fit are the engine's own: they wrap around on threads, while Open
-/// MPI 4.1 saturates sums of u8 and u16 where the processor has vectors for it.
+/// Integer sums and products that overflow depend on the engine: they wrap around on threads, while Open MPI
+/// 4.1 saturates sums of u8 and u16 where the processor has vectors for it.
 enum class Reduction : std::uint8_t {
     sum,
     prod,
@@ -35,15 +35,16 @@ constexpr std::string_view to_string(Reduction reduction) {
     return names[static_cast<std::size_t>(reduction)];
 }
 
-/// True if `reduction` makes sense on `dtype`: a mean of floating types only, bits of integers and bytes,
-/// truth of integers and bools, the rest of all numbers.
+/// True if `reduction` is defined for `dtype`: mean for floating-point types only, bitwise ones for integers
+/// and bytes, logical ones for integers and bools, the others for all numbers.
 constexpr bool reduces(Reduction reduction, DType dtype) {
     if (reduction == Reduction::mean) return is_floating(dtype);
     if (reduction >= Reduction::logical_and) return is_integer(dtype) || dtype == DType::boolean;
     if (reduction >= Reduction::bit_and) return is_integer(dtype) || dtype == DType::byte;
     return is_integer(dtype) || is_floating(dtype);
 }
-/// True if `reduction` makes sense on complex numbers: what is the same of their two parts each.
+/// True if `reduction` is defined for complex numbers: if it can be applied to the real and imaginary parts
+/// separately.
 constexpr bool reduces_complex(Reduction reduction) {
     return reduction == Reduction::sum || reduction == Reduction::mean;
 }
@@ -74,13 +75,13 @@ concept IsReduction = requires {
 };
 }  // namespace detail
 
-/// True if R is a reduction tag that makes sense on T: a mean of integers does not compile, complex numbers
-/// have sum and mean. Of void, a type that is known only at run time, the call says it.
+/// True if R is a reduction tag that is defined for T: not the mean of integers, for example; complex numbers
+/// have sum and mean. For void, a type that is known only at run time, the call checks instead.
 template <class R, class T>
 concept Reduces = detail::IsReduction<R> &&
     (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)) ||
      (detail::Complex<T> && reduces_complex(R::value)));
-/// The same for a scan, which has no mean.
+/// The same for scan, which does not support mean.
 template <class R, class T>
 concept Scans = Reduces<R, T> && R::value != Reduction::mean;
 

@@ -11,12 +11,12 @@
 
 namespace rankmesh {
 
-/// What a program is run with.
+/// Options of run().
 struct RunOptions {
-    /// How many ranks it has, as threads, where no launcher started it; unless said: RANKMESH_THREADS,
-    /// else 1.
+    /// The number of ranks, as threads, if no launcher started the program; if unset: RANKMESH_THREADS, else
+    /// 1.
     std::optional<int> threads = std::nullopt;
-    /// What its world is made with.
+    /// Options of its world.
     WorldOptions world = {};
 };
 
@@ -25,13 +25,14 @@ RANKMESH_EXPORT int run(int argc, char** argv, const std::function<int(World&)>&
                         const RunOptions& options);
 }
 
-/// Runs `program` as this process's rank of the world that a launcher started, MPI or Gloo as
-/// World::from_environment says, else as `options.threads` ranks of one process; what `main` returns.
+/// Runs `program` as this process's rank of the world that a launcher started, on the engine that
+/// World::from_environment chooses; without a launcher as `options.threads` ranks of this process. Returns
+/// the exit code for `main`.
 ///
 /// `program` returns nothing, or an exit code; with threads, the first that is not 0 is returned. An
-/// exception that leaves it is printed to stderr with its rank, peers hear of it as when a World is left by
-/// an exception, and 1 is returned. Of threads the first one is printed. A launcher that announces a size is
-/// believed: under one whose engine is not built, or unknown, nothing is run, and the reason is printed.
+/// exception that it throws is printed to stderr with its rank (with threads, the first one), its peers fail
+/// as when an exception destroys a World, and 1 is returned. If a launcher announces a size but its engine is
+/// unknown or not built, nothing is run and the reason is printed.
 ///
 ///     void train(World& world) { world.join({{"dp", rest}}).on("dp").barrier(); }
 ///     int main(int argc, char** argv) { return run(argc, argv, train, {.threads = 4}); }

@@ -21,35 +21,35 @@ class WorldState;
 struct Access;
 }  // namespace detail
 
-/// What a world is made with.
+/// Options of a world.
 struct WorldOptions {
     /// "threads", "mpi" or "gloo"; empty: RANKMESH_ENGINE, else MPI if built and started by an MPI launcher,
     /// else Gloo if built, under a launcher that announces a size, and RANKMESH_STORE is set or the launcher
     /// speaks PMIx, else threads.
     std::string engine = {};
-    /// For join and for every blocking call whose mesh says nothing else.
+    /// The timeout of join, and of every blocking call whose mesh does not set its own.
     std::chrono::nanoseconds timeout = std::chrono::minutes(30);
     /// True if several threads of this process will communicate; on MPI this asks for MPI_THREAD_MULTIPLE.
     bool multithreaded = false;
-    /// True if the members of a group compare operation, type, reduction and lengths of each call before its
-    /// data moves: a call that differs throws Disagreement on every member, with who calls what, and the
-    /// group goes on. It costs a small exchange a call, so it is for finding mistakes. Unless said:
-    /// RANKMESH_CHECK, 1 or 0, else false. All ranks must say the same.
+    /// True to compare operation, type, reduction and lengths of each call across its group before data
+    /// moves: calls that differ throw Disagreement on every rank of the group, with each rank's call, and the
+    /// group stays usable. It costs a small exchange per call, so use it for debugging. If unset:
+    /// RANKMESH_CHECK, 1 or 0, else false. The same on all ranks.
     std::optional<bool> checked = std::nullopt;
-    /// What happens to the world and its members, a line each that begins with who says it, as in
-    /// `[pp=1 dp=0 tp=3] joined ...`; empty: nothing is said. Called on the thread that it happens on.
+    /// Is called with each log line, which begins with the rank that it is about, as in `[pp=1 dp=0 tp=3]
+    /// joined ...`; empty: no log. Called on the thread where the event happens.
     std::function<void(std::string_view)> log = {};
 };
 
 /// The processes of a job, and the object through which this process reaches them.
 ///
-/// Members and communicators share ownership of what lies beneath: the engine ends after the last of them.
+/// Members and communicators share ownership of the engine, which is finalised after the last of them.
 /// Destroyed while an exception unwinds, a world with peers never waits for them: on MPI it ends the job, on
 /// threads and Gloo its peers' calls throw PeerLost.
 class RANKMESH_EXPORT World {
 public:
     /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix and where
-    /// RANKMESH_STORE says how the processes find each other, alone without a launcher.
+    /// RANKMESH_STORE says how the processes find each other, one rank alone without a launcher.
     ///
     /// Throws NotBuilt for an engine that this build lacks, UsageError for one that does not exist or if the
     /// engine sees another number of ranks than the innermost launcher announced (OMPI_COMM_WORLD_SIZE, else
@@ -70,14 +70,14 @@ public:
 
     /// The name of this process's host: RANKMESH_HOST, else what the system says.
     std::string host() const;
-    /// This rank's place among the ranks of the world on its host, and how many they are.
+    /// This rank's index among the world's ranks on its host, from 0, and their number.
     int local_rank() const;
     int local_size() const;
 
     /// A new world of these ranks, in that order; called by exactly those ranks.
     ///
-    /// Throws UsageError for ranks that do not exist, repeat, or leave this one out. Ranks that list others
-    /// wait for each other until the timeout.
+    /// Throws UsageError for ranks that do not exist, repeat, or leave this one out. Ranks that pass
+    /// different lists wait for each other until the timeout.
     ///
     ///     void train(World& world) {
     ///         auto trainers = world.sub({0, 1, 2, 3});
@@ -85,13 +85,13 @@ public:
     ///     }
     World sub(const std::vector<int>& ranks);
 
-    /// A world of the ranks that are still here, in their order: those that call this within `grace` of each
-    /// other, where they catch PeerLost. It works on Gloo, whose ranks share a store.
+    /// A new world of the surviving ranks, in their order: those that call this within `grace` of each other
+    /// after they catch PeerLost. Supported on Gloo, whose ranks share a store.
     ///
-    /// Where all others are known to have ended, or to have left their world, nobody waits for them. The
-    /// survivors are numbered anew; this world's `rank()` stays, and if more ranks are lost, either world can
-    /// be asked again. Throws Timeout, with the survivors as `arrived`, on a rank that comes when they have
-    /// gone on; UsageError on engines where losing one rank ends the job.
+    /// Ranks that are known to have ended, or to have left their world, are not waited for. The survivors are
+    /// renumbered in the new world; this world's `rank()` does not change, and after further losses
+    /// survivors() can be called on either. Throws Timeout, with the survivors as `arrived`, on a rank that
+    /// calls it after they have made the new world; UsageError on engines where losing one rank ends the job.
     ///
     ///     void train_on(World& world, const std::function<void(World&)>& train) {
     ///         try {
@@ -103,14 +103,12 @@ public:
     ///     }
     World survivors(std::chrono::nanoseconds grace = std::chrono::seconds(1));
 
-    /// Makes this process's communicators for a plan: the one visible collective, called by every rank of the
-    /// world.
+    /// Makes this process's communicators for a plan; collective: every rank of the world calls it.
     ///
-    /// Before anything is created the plan is compared across all ranks. Throws UsageError for a plan that is
-    /// wrong in itself, Disagreement on every rank if they differ, with each description and its ranks, and
-    /// Timeout.
+    /// Compares the plan across all ranks before it creates anything. Throws UsageError for an invalid plan,
+    /// Disagreement on every rank if the plans differ, with each distinct plan and its ranks, and Timeout.
     Member join(const Plan& plan);
-    /// The same for one mesh; `options` says the rest of its declaration.
+    /// The same for one mesh; `options` holds the rest of its declaration.
     Member join(const MeshSpec& mesh, const Declaration& options = {});
 
 protected:
