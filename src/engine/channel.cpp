@@ -13,23 +13,32 @@ constexpr auto most_named = std::size_t{8};  // ranks with their coordinates in 
 
 }  // namespace
 
+std::string elements_text(std::size_t count, DType dtype, std::size_t unit) {
+    if (unit == 1) return cat(count, " ", to_string(dtype));
+    const auto elements = count / unit;
+    if (dtype != DType::byte) return cat(elements, " complex ", to_string(dtype));
+    return cat(elements, elements == 1 ? " element of " : " elements of ", unit, " bytes");
+}
+
 std::string to_string(const Call& call) {
     auto text = std::string(to_string(call.operation));
-    const auto dtype = to_string(call.dtype);
+    const auto in = elements_text(call.in_count, call.dtype, call.unit);
+    const auto out = elements_text(call.out_count, call.dtype, call.unit);
     switch (call.operation) {
         case Operation::barrier:
         case Operation::monitored_barrier:
             return text;
         case Operation::recv:
-            return cat(text, " of ", call.out_count, " ", dtype, " from ", call.argument);
+            return cat(text, " of ", out, " from ", call.argument);
         case Operation::send_recv:
-            append(text, cat(" of ", call.in_count, " ", dtype, " to ", call.argument));
-            if (call.source >= 0) append(text, cat(" and ", call.out_count, " from ", call.source));
+            append(text, cat(" of ", in, " to ", call.argument));
+            if (call.source >= 0)
+                append(text, cat(" and ", call.out_count / call.unit, " from ", call.source));
             return text;
         case Operation::scatter:
-            return cat(text, " of ", call.out_count, " ", dtype, " from ", call.argument);
+            return cat(text, " of ", out, " from ", call.argument);
         default:
-            append(text, cat(" of ", call.in_count, " ", dtype));
+            append(text, cat(" of ", in));
     }
     if (reduces(call.operation)) append(text, cat(" by ", to_string(call.reduction)));
     if (call.operation == Operation::broadcast) append(text, cat(" from ", call.argument));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <complex>
 #include <functional>
 
 #include <rankmesh/core/text.hpp>
@@ -135,10 +136,9 @@ TEST(Checked, EveryPairOfDifferentCallsIsHeardByAllMembersAndTheChannelGoesOn) {
                             const auto text = std::string(error.what());
                             EXPECT_NE(i, j) << text;
                             const auto begin =
-                                detail::cat("the members of 'dp' of mesh dp=", size, ", group ",
+                                detail::cat("call number ", number, " on 'dp' of mesh dp=", size, ", group ",
                                             to_string(Mesh{{"dp", size}}.group(0, "dp")),
-                                            ", do not call the same as their call number ", number,
-                                            "; nothing was moved:\n  ");
+                                            ", is not the same on all its ranks; nothing was sent:\n  ");
                             EXPECT_EQ(text.substr(0, begin.size()), begin);
                             EXPECT_NE(
                                 text.find(detail::cat("rank {", odd, "} [dp=", odd, "]: ", all[j].text)),
@@ -172,8 +172,8 @@ TEST(Checked, ManyDifferentCallsAreToldInBoundedText) {
             } catch (const Disagreement& error) {
                 EXPECT_STREQ(
                     error.what(),
-                    "the members of 'pp,dp' of mesh pp=2 dp=6, group {0..11}, do not call the same as their "
-                    "call number 1; nothing was moved:\n"
+                    "call number 1 on 'pp,dp' of mesh pp=2 dp=6, group {0..11}, is not the same on all its "
+                    "ranks; nothing was sent:\n"
                     "  ranks {0..2} [pp=0 dp=0, pp=0 dp=1, pp=0 dp=2]: all_reduce of 100 f32 by sum\n"
                     "  rank {3} [pp=0 dp=3]: all_reduce of 3 f32 by sum\n"
                     "  rank {4} [pp=0 dp=4]: all_reduce of 4 f32 by sum\n"
@@ -214,14 +214,14 @@ TEST(Checked, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
             const auto in = ones<float>(counts[r]);
             auto out = ones<float>(counts[0] + counts[1] + counts[2]);
             hears([&] { on.all_gather_v(in, out, counts); },
-                  "\n  rank 1 [dp=1] gives 2 f32 to rank 2 [dp=2], which counts on 3");
+                  "\n  rank 1 [dp=1] sends 2 f32 to rank 2 [dp=2], which expects 3");
             const auto given = std::vector<std::size_t>{1, 1, 1};
             auto taken = given;
             if (world.rank() == 2) taken[1] = 3;
             const auto three = ones<float>(3);
             auto some = ones<float>(world.rank() == 2 ? 5 : 3);
             hears([&] { on.start_all_to_all_v(three, given, some, taken).wait(); },
-                  "\n  rank 1 [dp=1] gives 1 f32 to rank 2 [dp=2], which counts on 3");
+                  "\n  rank 1 [dp=1] sends 1 f32 to rank 2 [dp=2], which expects 3");
             expect_works(on);
         },
         checked);
@@ -261,8 +261,58 @@ TEST(Checked, CountsOfStructElementsAreComparedByTheirBytes) {
             exchange_fours(1);
             const auto text = text_of<Disagreement>([&] { exchange_fours(2); });
             EXPECT_EQ(text.substr(text.find('\n')),
-                      "\n  rank 1 [dp=1] gives 32 byte to rank 0 [dp=0], which counts on 16"
-                      "\n  rank 0 [dp=0] gives 16 byte to rank 1 [dp=1], which counts on 32");
+                      "\n  rank 1 [dp=1] sends 4 elements of 8 bytes to rank 0 [dp=0], which expects 2"
+                      "\n  rank 0 [dp=0] sends 1 element of 16 bytes to rank 1 [dp=1], which expects 2");
+            expect_works(on);
+        },
+        checked);
+}
+
+TEST(Checked, LengthsAndTypesAreNamedAsTheCallerGaveThem) {
+    struct Pair {
+        int values[2];
+    };
+    threads::run(
+        2,
+        [](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto differ = [&]<class T>(T, const std::string& name) {
+                for (auto n : {std::size_t{2}, std::size_t{5}}) {
+                    auto x = std::vector<T>(world.rank() == 0 ? n : n + 1);
+                    const auto both = text_of<Disagreement>([&] { on.broadcast(x); });
+                    for (auto length : {n, n + 1})
+                        EXPECT_NE(both.find(detail::cat("]: broadcast of ", length, " ", name, " from 0")),
+                                  std::string::npos)
+                            << both;
+                    const auto message =
+                        text_of<Disagreement>([&] { world.rank() == 0 ? on.send(x, 1) : on.recv(x, 0); });
+                    EXPECT_NE(message.find(detail::cat(" sends ", n, " ", name, " to rank 1")),
+                              std::string::npos)
+                        << message;
+                    EXPECT_NE(message.find(detail::cat(" receives ", n + 1, " ", name, ",")),
+                              std::string::npos)
+                        << message;
+                }
+            };
+            differ(float{}, "f32");
+            differ(std::complex<float>{}, "complex f32");
+            differ(std::complex<double>{}, "complex f64");
+            differ(Pair{}, "elements of 8 bytes");
+            // Twelve bytes are no whole number of elements of eight.
+            struct Triple {
+                int values[3];
+            };
+            const auto exchange = [&]<class T>(T) {
+                const auto each = std::vector<std::size_t>(2, 1);
+                const auto given = std::vector<T>(2);
+                auto taken = given;
+                on.all_to_all_v(given, each, taken, each);
+            };
+            const auto text =
+                text_of<Disagreement>([&] { world.rank() == 0 ? exchange(Pair{}) : exchange(Triple{}); });
+            EXPECT_EQ(text.substr(text.find('\n')),
+                      "\n  rank 1 [dp=1] sends 12 byte to rank 0 [dp=0], which expects 8"
+                      "\n  rank 0 [dp=0] sends 8 byte to rank 1 [dp=1], which expects 12");
             expect_works(on);
         },
         checked);
@@ -288,7 +338,7 @@ TEST(Checked, AMessageThatDoesNotFitIsHeardAtBothEndsAndTheOthersArrive) {
                         detail::cat("on 'dp' of mesh dp=3, group {0..2}, rank 0 [dp=0] sends 3 f32 to rank 2 "
                                     "[dp=2], which receives ",
                                     what, ", in message number ", number,
-                                    " between them that way; nothing was moved"));
+                                    " between them that way; nothing was sent"));
                     EXPECT_EQ(error.ranks, (std::vector{0, 2}));
                     ++heard;
                 }

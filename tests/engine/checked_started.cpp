@@ -245,9 +245,9 @@ TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {
         unsetenv("RANKMESH_CHECK");
         return text.substr(0, 16);
     };
-    EXPECT_EQ(mode("1", {}), "the members of '");
+    EXPECT_EQ(mode("1", {}), "call number 1 on");
     EXPECT_EQ(mode("0", {}), "the ranks of 'dp");  // as the threads engine says it itself
-    EXPECT_EQ(mode("0", {.checked = true}), "the members of '");
+    EXPECT_EQ(mode("0", {.checked = true}), "call number 1 on");
     EXPECT_EQ(mode("1", {.checked = false}), "the ranks of 'dp");
     setenv("RANKMESH_CHECK", "yes", 1);
     EXPECT_EQ(text_of<UsageError>([] { threads::run(1, [](World&) {}); }),

@@ -496,14 +496,14 @@ TEST(Threads, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
         const auto in = std::vector<float>(counts[r], 1);
         auto out = std::vector<float>(counts[0] + counts[1] + counts[2], 7);
         hears([&] { on.all_gather_v(in, out, counts); },
-              "in all_gather_v on 'dp' of mesh dp=3 rank 1 gives 2 elements to rank 2, which counts on 3");
+              "in all_gather_v on 'dp' of mesh dp=3 rank 1 sends 2 elements to rank 2, which expects 3");
         const auto given = std::vector<std::size_t>{1, 1, 1};
         auto taken = given;
         if (world.rank() == 2) taken[1] = 3;
         const auto three = std::vector<float>(3, 1);
         auto some = std::vector<float>(world.rank() == 2 ? 5 : 3, 7);
         hears([&] { on.start_all_to_all_v(three, given, some, taken).wait(); },
-              "in all_to_all_v on 'dp' of mesh dp=3 rank 1 gives 1 elements to rank 2, which counts on 3");
+              "in all_to_all_v on 'dp' of mesh dp=3 rank 1 sends 1 element to rank 2, which expects 3");
         for (const auto& each : {out, some}) EXPECT_EQ(each, std::vector<float>(each.size(), 7));
         on.barrier();
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator hands to its engine: one operation, on bytes.
+// The call that a communicator makes on its engine: one operation on untyped buffers.
 #pragma once
 
 #include <cstddef>
@@ -42,10 +42,11 @@ constexpr std::string_view to_string(Operation operation) {
 }
 
 constexpr bool reduces(Operation operation) { return operation <= Operation::reduce_scatter; }
-/// True for what only two members call, in an order of their own.
+/// True for operations between two ranks, which the others of the group do not call.
 constexpr bool is_point_to_point(Operation operation) { return operation >= Operation::send; }
 
-/// Counts are elements of `dtype`; an operation in place has in == out, or its own part of the longer one.
+/// The arguments of one operation; `in_count` and `out_count` are in elements of `dtype`. In place `in` and
+/// `out` are equal, or the shorter one is this rank's part of the longer one.
 struct Call {
     Operation operation = Operation::barrier;
     DType dtype = DType::i32;
@@ -59,16 +60,20 @@ struct Call {
     int source = 0;  ///< the peer that a send_recv receives from
     Space in_space = Space::host;
     Space out_space = Space::host;
-    std::size_t unit = 1;  ///< elements of `dtype` in one of the caller's, which is what is counted below
-    const std::size_t* in_counts = nullptr;   ///< all_to_all_v: by member
-    const std::size_t* out_counts = nullptr;  ///< all_gather_v, all_to_all_v: by member
-    Stream stream = {};                       ///< what the call is ordered on, on a device
+    std::size_t unit = 1;  ///< elements of `dtype` in one of the caller's, which the counts below are in
+    const std::size_t* in_counts = nullptr;   ///< all_to_all_v: by group rank
+    const std::size_t* out_counts = nullptr;  ///< all_gather_v, all_to_all_v: by group rank
+    Stream stream = {};                       ///< on a device, the stream that orders the call
 
     std::size_t in_bytes() const { return in_count * size_of(dtype); }
     std::size_t out_bytes() const { return out_count * size_of(dtype); }
 };
 
-/// `all_reduce of 4 f32 by sum`: all that the members of a group must agree on.
+/// `all_reduce of 4 f32 by sum`: all that the ranks of a group must agree on, in the caller's elements.
 std::string to_string(const Call& call);
+
+/// The caller's elements in `count` elements of `dtype`, `unit` of them in one of the caller's: `4 f32`,
+/// `4 complex f32`, `4 elements of 24 bytes`.
+std::string elements_text(std::size_t count, DType dtype, std::size_t unit);
 
 }  // namespace rankmesh::detail

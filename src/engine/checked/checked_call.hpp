@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call from the time it is made until the engine has completed it, and what ranks tell each other of it.
+// A call in checked mode, from when it is made until the engine has completed it.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@ struct MemberText {
     static MemberText of(const Label& label);
 };
 
-/// What the two ranks of a message tell each other.
+/// The type and length of a message, exchanged by its sender and receiver.
 struct Notice {
     std::uint8_t receives = 0;
     DType dtype = DType::i32;
-    std::uint64_t count = 0;
+    std::uint64_t count = 0;  // in elements of `dtype`
+    std::uint64_t unit = 1;
     MemberText member = {};
 };
 

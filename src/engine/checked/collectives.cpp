@@ -13,10 +13,11 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr std::size_t most_told = 8;  // classes, or pairs of members, that an error spells out
+constexpr std::size_t most_told = 8;  // classes, or pairs of ranks, that an error lists
 
 CallFingerprint said_of(const Call& call, const Label& label) {
-    auto said = CallFingerprint{.operation = call.operation, .length = common_length(call)};
+    auto said =
+        CallFingerprint{.operation = call.operation, .length = common_length(call), .unit = call.unit};
     said.member = MemberText::of(label);
     if (call.operation == Operation::barrier) return said;
     said.dtype = call.dtype;
@@ -38,7 +39,8 @@ std::string text_of(const CallFingerprint& said) {
                      .dtype = said.dtype,
                      .reduction = said.reduction,
                      .edge = said.edge,
-                     .argument = said.argument};
+                     .argument = said.argument,
+                     .unit = said.unit};
     call.in_count = call.out_count = said.length;
     return to_string(call);
 }
@@ -118,8 +120,7 @@ void Collectives::begin() {
     compare_hashes(Step::calls);
 }
 
-/// The complement turns a maximum into a minimum, so that all ranks draw one conclusion from the same
-/// numbers.
+/// The complement turns a maximum into a minimum, so that all ranks decide the same from the same numbers.
 void Collectives::compare_hashes(Step step) {
     const auto own = static_cast<std::int64_t>(hash(compared(fingerprints_)));
     extremes_ = {own, ~own};
@@ -213,14 +214,16 @@ std::exception_ptr Collectives::disagreement() const {
             if (said.from < 0) continue;
             const auto from = ranks_[static_cast<int>(said.from)];
             const auto to = ranks_[static_cast<int>(i)];
+            // In elements of the receiver, unless what is sent does not divide into those.
+            const auto unit = said.given % said.unit == 0 ? said.unit : 1;
             lines.push_back(cat("rank ", from, " [", all_[static_cast<std::size_t>(said.from)].member.text,
-                                "] gives ", said.given, " ", to_string(said.dtype), " to rank ", to, " [",
-                                said.member.text, "], which counts on ", said.expected));
+                                "] sends ", elements_text(said.given, said.dtype, unit), " to rank ", to,
+                                " [", said.member.text, "], which expects ", said.expected / unit));
             odd.insert(odd.end(), {from, to});
         }
     }
-    auto text = cat("the members of ", where, ", do not call the same as their call number ", part.number,
-                    "; nothing was moved:");
+    auto text = cat("call number ", part.number, " on ", where,
+                    ", is not the same on all its ranks; nothing was sent:");
     for (std::size_t i = 0; i < std::min(lines.size(), most_told); ++i) append(text, cat("\n  ", lines[i]));
     if (lines.size() > most_told) append(text, cat("\n  and ", lines.size() - most_told, " more"));
     std::ranges::sort(odd);

@@ -10,21 +10,22 @@
 
 namespace rankmesh::detail {
 
-/// What ranks compare of a collective: equal on all ranks up to `member`.
+/// What the ranks of a group compare of one collective: equal on all of them up to `member`.
 struct CallFingerprint {
     Operation operation = Operation::barrier;
     DType dtype = DType::i32;
     Reduction reduction = Reduction::sum;
     Edge edge = Edge::wrap;
     std::int32_t argument = 0;
-    std::uint64_t length = 0;  // of what all give alike
-    std::int64_t from = -1;    // the first group rank that gives this member another length than it counts on
+    std::uint64_t length = 0;  // the length that is the same on all ranks, 0 with counts
+    std::int64_t from = -1;    // the first group rank that sends this one another length than it expects
     std::uint64_t given = 0;
     std::uint64_t expected = 0;
     MemberText member = {};
+    std::uint64_t unit = 1;  // not compared: a struct may be as long as several numbers
 };
 
-/// Compares the collectives of one group, one after the other, on a channel of their own.
+/// Compares the collectives of one group, one after the other, on a separate channel.
 ///
 /// While calls match it costs a reduction of two numbers, and for operations with counts an exchange of one
 /// number each way and a second reduction. No step begins before the previous one has completed on this rank,
@@ -64,8 +65,8 @@ private:
     Step step_ = Step::calls;
     CallFingerprint fingerprints_;  // of the first part, as all below
     std::array<std::int64_t, 2> extremes_ = {};
-    std::vector<std::uint64_t> given_;     // by group rank, what that member gives to this one
-    std::vector<std::uint64_t> expected_;  // what this one counts on
+    std::vector<std::uint64_t> given_;     // by group rank, the length that it sends to this one
+    std::vector<std::uint64_t> expected_;  // the lengths that this one expects
     std::vector<std::uint64_t> giving_;
     std::vector<CallFingerprint> all_;
 };

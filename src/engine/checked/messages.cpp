@@ -26,6 +26,7 @@ void Messages::add(CheckedCall& part) {
     part.notice = {.receives = receives,
                    .dtype = call.dtype,
                    .count = receives ? call.out_count : call.in_count,
+                   .unit = call.unit,
                    .member = MemberText::of(*part.label)};
     const auto notice = carrying(Operation::send, part.notice, call.argument);
     part.telling = channel_.start({&notice, 1}, *part.label);
@@ -103,11 +104,13 @@ std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, con
     const auto text = [](const End& end) {
         return cat("rank ", end.rank, " [", end.notice.member.text, "]");
     };
-    const auto what = [](const End& end) { return cat(end.notice.count, " ", to_string(end.notice.dtype)); };
+    const auto what = [](const End& end) {
+        return elements_text(end.notice.count, end.notice.dtype, end.notice.unit);
+    };
     return std::make_exception_ptr(Disagreement(
         cat("on ", part.label->text(), ", group ", to_string(ranks_), ", ", text(from), " sends ", what(from),
             " to ", text(to), ", which receives ", what(to), ", in message number ", number,
-            " between them that way; nothing was moved"),
+            " between them that way; nothing was sent"),
         from.rank < to.rank ? std::vector{from.rank, to.rank} : std::vector{to.rank, from.rank}));
 }
 

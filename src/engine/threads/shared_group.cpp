@@ -54,7 +54,7 @@ std::uint64_t SharedGroup::post(int group_rank, std::span<const Call> calls, con
     return ticket;
 }
 
-/// Adds an entry, and does the work if it was the last to arrive.
+/// Adds an entry, and runs the operation if it was the last to arrive.
 void SharedGroup::add(Entry& entry, const Label& label) {
     const auto& call = entry.call;
     if (is_point_to_point(call.operation)) {
@@ -75,7 +75,7 @@ void SharedGroup::add(Entry& entry, const Label& label) {
     auto& round = rounds_[index];
     round.entries[static_cast<std::size_t>(entry.group_rank)] = &entry;
     if (++round.posted < static_cast<int>(ranks_.size())) return;
-    // Members post in order, so the round that is complete is the first.
+    // Ranks post in order, so the complete round is the first one.
     const auto mismatch = compare(round, label);
     if (!mismatch) perform(round);
     for (auto* each : round.entries) {
@@ -87,7 +87,7 @@ void SharedGroup::add(Entry& entry, const Label& label) {
     changed_.notify_all();
 }
 
-/// Copies the next message of a lane if both halves are there.
+/// Copies the next message of a lane if both send and recv are posted.
 void SharedGroup::match(int from, int to, const Label& label) {
     auto& lane = lanes_[{from, to}];
     if (lane.sends.empty() || lane.receives.empty()) return;
@@ -157,7 +157,7 @@ bool SharedGroup::done(std::uint64_t ticket) {
 
 void SharedGroup::withdraw(std::uint64_t ticket, const Label& label) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    if (failure_) return;  // nobody will touch the buffers: work is done under the lock
+    if (failure_) return;  // no rank uses the buffers any more: copies are made under the lock
     const auto& posted = posted_.at(ticket);
     if (posted.done()) {
         posted_.erase(ticket);
@@ -196,7 +196,7 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
     };
     auto mismatch = std::make_shared<Mismatch>();
     if (std::ranges::all_of(round.entries, same)) {
-        // What goes from one member to another must be as long at both ends.
+        // The counts between two ranks must be equal at both ends.
         for (std::size_t from = 0; from < ranks_.size(); ++from)
             for (std::size_t to = 0; to < ranks_.size() && traits(first.call.operation).counts; ++to) {
                 const auto& sender = *round.entries[from];
@@ -205,9 +205,10 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
                                        ? sender.call.out_counts[from]
                                        : sender.call.in_counts[to];
                 if (sent * sender.call.unit == receiver.call.out_counts[from] * receiver.call.unit) continue;
-                mismatch->text = cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ",
-                                     ranks_[from], " gives ", sent, " elements to rank ", ranks_[to],
-                                     ", which counts on ", receiver.call.out_counts[from]);
+                mismatch->text =
+                    cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ", ranks_[from],
+                        " sends ", sent, sent == 1 ? " element" : " elements", " to rank ", ranks_[to],
+                        ", which expects ", receiver.call.out_counts[from]);
                 mismatch->odd_ranks = {ranks_[from], ranks_[to]};
                 return mismatch;
             }
@@ -260,7 +261,7 @@ void SharedGroup::perform(const Round& round) const {
         case Operation::scan: {
             auto result = std::vector<char>(first.in_bytes());
             copy(result.data(), first.in, result.size());
-            // Logical values are 0 or 1 also where only one rank has given any.
+            // A logical result is 0 or 1 also for a single rank.
             if (first.reduction >= Reduction::logical_and)
                 reduce_into(Reduction::logical_or, first.dtype, result.data(), result.data(), first.in_count);
             copy(first.out, result.data(), result.size());
