@@ -97,12 +97,12 @@ Cluster Cluster::parse(std::string_view text) {
     for (reader.blanks(); !reader.done(); reader.separator()) {
         auto& level = levels.emplace_back();
         level.name = reader.name();
-        reader.expect(":");
+        if (!reader.accept(":")) reader.fail("':' and a count, as in gpu:8,");
         level.count = reader.number();
         if (reader.accept("(")) read_link(reader, level);
         if (!reader.done() && reader.peek() != ' ' && reader.peek() != ',' && reader.peek() != '\t' &&
             reader.peek() != '\n')
-            reader.fail("a blank, or a link such as (25GB/s,5us)");
+            reader.fail("a blank, or a link such as (25GB/s,5us),");
     }
     return Cluster(std::move(levels));
 }

@@ -229,9 +229,10 @@ TEST(Settings, SayWhatIsWrongWithThem) {
                   "the name " + detail::in_quotes(longest) + " has 500 characters; at most 31 fit");
     auto sentence = std::string{};
     for (int i = 0; i < 100; ++i) sentence += "x y ";
-    expect_misuse("--from rankmesh --to torch '" + sentence + "'",
-                  "the mesh " + detail::in_quotes(sentence.substr(0, sentence.size() - 1)) +
-                      " cannot be read: at character 2 comes ' ', expected '='");
+    expect_misuse(
+        "--from rankmesh --to torch '" + sentence + "'",
+        "the mesh " + detail::in_quotes(sentence.substr(0, sentence.size() - 1)) +
+            " cannot be read: expected '=' and a size, as in x=8, after 'x', found ' ' at character 2");
     expect_misuse(pico + "tp_size=two", "tp_size is 'two'; it is a whole number up to 2147483647");
     expect_misuse(pico + "tp_size=0", "tp_size is 0; it is 1 or more");
     expect_misuse(pico + "tp_size=2 tp_size=4", "the settings say tp_size twice; say it once");

@@ -80,30 +80,31 @@ TEST(Cluster, EveryDeviceLiesInTheUnitsThatCountingFinds) {
 TEST(Cluster, SaysWhatIsWrongInANotation) {
     EXPECT_EQ(parse_error(""), "a cluster without levels; name at least one, as in 'node:2 gpu:8'");
     EXPECT_EQ(parse_error("gpu8"),
-              "the cluster 'gpu8' cannot be read: at character 5 comes the end, expected ':'");
+              "the cluster 'gpu8' cannot be read: expected ':' and a count, as in gpu:8, after 'gpu8', "
+              "found the end");
     EXPECT_EQ(parse_error("gpu:"),
-              "the cluster 'gpu:' cannot be read: at character 5 comes the end, expected a whole number");
-    EXPECT_EQ(
-        parse_error("gpu:8x"),
-        "the cluster 'gpu:8x' cannot be read: at character 6 comes 'x', expected a blank, or a link such "
-        "as (25GB/s,5us)");
+              "the cluster 'gpu:' cannot be read: expected a whole number after 'gpu:', found the end");
+    EXPECT_EQ(parse_error("gpu:8x"),
+              "the cluster 'gpu:8x' cannot be read: expected a blank, or a link such as (25GB/s,5us), after "
+              "'gpu:8', found 'x' at character 6");
     EXPECT_EQ(parse_error("gpu:0"), "level 'gpu' has count 0; counts are 1 or more");
     EXPECT_EQ(parse_error("a:2 a:2"), "the level 'a' is listed twice; every level stands once");
     EXPECT_EQ(parse_error("a:65536 b:32768"),
               "the levels up to 'b' make 2147483648 units; a cluster has at most 2147483647 devices");
-    EXPECT_EQ(
-        parse_error("gpu:8(25Gb/s)"),
-        "the cluster 'gpu:8(25Gb/s)' cannot be read: at character 9 comes 'G', expected a bandwidth in B/s, "
-        "kB/s, MB/s, GB/s or TB/s (bytes: 8 Gb/s are 1 GB/s) or a latency in s, ms, us or ns");
+    EXPECT_EQ(parse_error("gpu:8(25Gb/s)"),
+              "the cluster 'gpu:8(25Gb/s)' cannot be read: expected a bandwidth in B/s, "
+              "kB/s, MB/s, GB/s or TB/s (bytes: 8 Gb/s are 1 GB/s) or a latency in s, ms, us or ns after "
+              "'gpu:8(25', "
+              "found 'G' at character 9");
     EXPECT_EQ(parse_error("gpu:8(5us,25GB/s)"),
-              "the cluster 'gpu:8(5us,25GB/s)' cannot be read: at character 10 comes ',', expected ')'");
+              "the cluster 'gpu:8(5us,25GB/s)' cannot be read: expected ')' after 'gpu:8(5us', found ',' at "
+              "character 10");
     EXPECT_EQ(parse_error("gpu:8(25GB/s,5)"),
-              "the cluster 'gpu:8(25GB/s,5)' cannot be read: at character 15 comes ')', expected a latency "
-              "in s, ms, "
-              "us or ns");
+              "the cluster 'gpu:8(25GB/s,5)' cannot be read: expected a latency in s, ms, us or ns after "
+              "'5', found ')' at character 15");
     EXPECT_EQ(parse_error("gpu:8()"),
-              "the cluster 'gpu:8()' cannot be read: at character 7 comes ')', expected a number such as 25 "
-              "or 2.5");
+              "the cluster 'gpu:8()' cannot be read: expected a number such as 25 or 2.5 after "
+              "'gpu:8(', found ')' at character 7");
     EXPECT_NE(parse_error("gpu:8(0B/s)").find("level 'gpu' has a bandwidth of 0"), std::string::npos);
     EXPECT_NE(parse_error("gpu:8(2000s)").find("level 'gpu' has a latency of 2000"), std::string::npos);
     EXPECT_NE(parse_error("gpu:8(1.2.3GB/s)").find("expected a number within range"), std::string::npos);

@@ -267,32 +267,35 @@ TEST(UsageError, OfPlacementsNamesTheRank) {
               }),
               "rank 0 has no place in the placement of mesh a=2 b=2");
     EXPECT_EQ(refusal([&] { (void)Placement::parse("a=2 b=2"); }),
-              "the placement 'a=2 b=2' cannot be read: at character 8 comes the end, expected '@['");
+              "the placement 'a=2 b=2' cannot be read: expected '@[' after 'b=2', found the end");
 }
 
 TEST(UsageError, OfTextSaysWhereAndWhatWasExpected) {
-    EXPECT_EQ(refusal_of("dp=2 tp"),
-              "the mesh 'dp=2 tp' cannot be read: at character 8 comes the end, expected '='");
+    EXPECT_EQ(
+        refusal_of("dp=2 tp"),
+        "the mesh 'dp=2 tp' cannot be read: expected '=' and a size, as in tp=8, after 'tp', found the end");
     EXPECT_EQ(refusal_of("dp=2x"),
-              "the mesh 'dp=2x' cannot be read: at character 5 comes 'x', expected a blank or ',' between "
-              "axes");
+              "the mesh 'dp=2x' cannot be read: expected a blank or ',' between axes after "
+              "'dp=2', found 'x' at character 5");
     EXPECT_EQ(refusal_of("dp="),
-              "the mesh 'dp=' cannot be read: at character 4 comes the end, expected a whole number");
-    EXPECT_EQ(refusal_of("p/=3"), "the mesh 'p/=3' cannot be read: at character 2 comes '/', expected '='");
+              "the mesh 'dp=' cannot be read: expected a whole number after 'dp=', found the end");
+    EXPECT_EQ(refusal_of("p/=3"),
+              "the mesh 'p/=3' cannot be read: expected '=' and a size, as in p=8, after 'p', found '/' at "
+              "character 2");
     EXPECT_EQ(refusal_of("a=2 @4 b=3"),
-              "the mesh 'a=2 @4 b=3' cannot be read: at character 8 comes 'b', expected the end");
+              "the mesh 'a=2 @4 b=3' cannot be read: expected the end after '@4', found 'b' at character 8");
     EXPECT_EQ(refusal([] { (void)Coordinate::parse("pp=1dp=0"); }),
-              "the coordinate 'pp=1dp=0' cannot be read: at character 5 comes 'd', expected a blank or ',' "
-              "between axes");
+              "the coordinate 'pp=1dp=0' cannot be read: expected a blank or ',' between axes after "
+              "'pp=1', found 'd' at character 5");
     const auto ranks = [](std::string_view text) { return refusal([&] { (void)parse_ranks(text); }); };
-    EXPECT_EQ(ranks("0..7"), "the group '0..7' cannot be read: at character 1 comes '0', expected '{'");
-    EXPECT_EQ(ranks("{0, ..., 8}"),
-              "the group '{0, ..., 8}' cannot be read: at character 8 comes ',', expected two terms before "
-              "'...'");
+    EXPECT_EQ(ranks("0..7"), "the group '0..7' cannot be read: expected '{', found '0' at character 1");
+    EXPECT_EQ(
+        ranks("{0, ..., 8}"),
+        "the group '{0, ..., 8}' has '...' after fewer than two ranks; their difference is the step, as in "
+        "{0, 8, ..., 56}");
     EXPECT_EQ(ranks("{0, 8, ..., 50}"),
-              "the group '{0, 8, ..., 50}' goes on from 16 to 50 in steps of 8, which do not lead there");
-    EXPECT_EQ(ranks("{7..3}"),
-              "the group '{7..3}' goes on from 7 to 3 in steps of 1, which do not lead there");
+              "the group '{0, 8, ..., 50}' has a range from 16 to 50 that steps of 8 do not reach");
+    EXPECT_EQ(ranks("{7..3}"), "the group '{7..3}' has a range from 7 to 3 that steps of 1 do not reach");
     EXPECT_EQ(ranks("{-1}"), "the group '{-1}' lists rank -1; ranks are 0 or more");
     EXPECT_EQ(ranks("{0..7, 3}"), "the group '{0..7, 3}' lists rank 3 twice");
     EXPECT_EQ(ranks("{0..1000000000}"), "the group '{0..1000000000}' lists more than 1048576 ranks");

@@ -131,7 +131,7 @@ constexpr MeshSpec MeshSpec::parse(std::string_view text) {
         if (count == entries.size()) break;  // Mesh says that these are too many
         auto& entry = entries[count++];
         entry.name = reader.name();
-        reader.expect("=");
+        if (!reader.accept("=")) reader.fail(detail::cat("'=' and a size, as in ", entry.name, "=8,"));
         if (reader.accept("*")) {
             entry.size = rest;
         } else if (reader.peek() == '(') {

@@ -59,8 +59,8 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
     const auto fill = [&](std::int64_t from, std::int64_t to, std::int64_t step) {
         const auto steps = step == 0 ? 0 : (to - from) / step;
         if (steps < 1 || from + steps * step != to)
-            throw UsageError(detail::cat("the group ", detail::in_quotes(text), " goes on from ", from,
-                                         " to ", to, " in steps of ", step, ", which do not lead there"));
+            throw UsageError(detail::cat("the group ", detail::in_quotes(text), " has a range from ", from,
+                                         " to ", to, " that steps of ", step, " do not reach"));
         if (ranks.size() + static_cast<std::size_t>(steps) >= most)
             throw UsageError(
                 detail::cat("the group ", detail::in_quotes(text), " lists more than ", most, " ranks"));
@@ -74,7 +74,10 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
         do {
             reader.blanks();
             if (reader.accept("...")) {
-                if (fresh < 2) reader.fail("two terms before '...'");
+                if (fresh < 2)
+                    throw UsageError(detail::cat("the group ", detail::in_quotes(text),
+                                                 " has '...' after fewer than two ranks; their difference is "
+                                                 "the step, as in {0, 8, ..., 56}"));
                 reader.blanks();
                 reader.expect(",");
                 reader.blanks();

@@ -39,7 +39,7 @@ constexpr Coordinate Coordinate::parse(std::string_view text) {
     auto coordinate = Coordinate(Names{});
     for (reader.blanks(); !reader.done(); reader.separator()) {
         const auto name = reader.name();
-        reader.expect("=");
+        if (!reader.accept("=")) reader.fail(detail::cat("'=' and an index, as in ", name, "=0,"));
         coordinate.push_back(name, reader.number());
         if (!reader.at_separator()) reader.fail("a blank or ',' between axes");
     }
