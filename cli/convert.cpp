@@ -33,7 +33,7 @@ std::string moves_of(const Conversion& conversion) {
     return text + (more > 0 ? fmt::format(", … {} more\n", more) : "\n");
 }
 
-/// What is to be said of the settings: how ranks move, and what is lost.
+/// The notes on a conversion: how ranks move, and what is lost.
 std::string notes_of(const Conversion& conversion) {
     auto text = std::string{};
     if (conversion.mesh_to) {
@@ -73,9 +73,8 @@ void print_json(const Conversion& conversion, Output& output) {
 
 int run(const Arguments& arguments, Output& output) {
     if (arguments.from.empty())
-        throw UsageError("rankmesh convert needs --from FRAMEWORK; see rankmesh convert --help");
-    if (arguments.to.empty())
-        throw UsageError("rankmesh convert needs --to FRAMEWORK; see rankmesh convert --help");
+        throw UsageError("missing option --from FRAMEWORK; see rankmesh convert --help");
+    if (arguments.to.empty()) throw UsageError("missing option --to FRAMEWORK; see rankmesh convert --help");
     const auto conversion =
         rankmesh::convert(arguments.from, arguments.to, arguments.settings, arguments.world);
     if (arguments.json)
@@ -91,7 +90,7 @@ std::string footer() {
         text += fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.settings, "",
                             framework.example);
     return text +
-           "\nSETTINGS are flags behind --, key=value words, JSON or TOML, the name of a file that holds one "
+           "\nSETTINGS are flags after --, key=value words, JSON or TOML, the name of a file that holds one "
            "of them,\nor - for standard input; behind a file or JSON more words may follow. The other "
            "framework's settings go\nto standard output, how ranks move to standard error. Exit status 1: "
            "something cannot be said in the\nother framework.\n\n"
@@ -114,7 +113,7 @@ Subcommand convert() {
                     {"--json", "print JSON, as docs/json.md says", &arguments->json}},
         .run = [arguments](Output& output) { return of_convert::run(*arguments, output); },
         .footer = of_convert::footer(),
-        .unknown_option_hint = "; flags of a framework stand behind --"};
+        .unknown_option_hint = "; put a framework's flags after --"};
 }
 
 }  // namespace rankmesh::cli

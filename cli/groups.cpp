@@ -87,8 +87,7 @@ int run(const Arguments& arguments, Output& output) {
         return 0;
     }
     if (arguments.axes.empty())
-        throw UsageError(
-            fmt::format("rankmesh groups needs AXES: {}; see rankmesh groups --help", axes_help));
+        throw UsageError(fmt::format("missing argument AXES: {}; see rankmesh groups --help", axes_help));
     std::visit(
         [&](const auto& topology) {
             const auto axes = axes_of(mesh_of(topology), arguments.axes);

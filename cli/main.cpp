@@ -20,7 +20,7 @@ constexpr auto yes = 0;
 constexpr auto no = 1;
 constexpr auto usage_error = 2;
 
-/// `Usage: rankmesh rank MESH R [OPTIONS]`: every argument without dashes is needed.
+/// `Usage: rankmesh rank MESH R [OPTIONS]`: every positional argument is required.
 class Help : public CLI::Formatter {
 public:
     std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -44,7 +44,7 @@ CLI::Option* added(CLI::App& app, const Option& option, bool& target) {
     return app.add_flag(option.name, target, option.help);
 }
 CLI::Option* added(CLI::App& app, const Option& option, std::vector<std::string>& target) {
-    // Without dashes it takes all the words, otherwise one at a time.
+    // A positional argument takes all remaining words, an option one each time it is given.
     return app.add_option(option.name, target, option.help)->allow_extra_args(!option.name.starts_with('-'));
 }
 
@@ -78,7 +78,7 @@ std::string version_text() {
     return fmt::format("rankmesh {}\nengines: {}", RANKMESH_VERSION, joined(engines, ", "));
 }
 
-/// The word `--` says that no options follow.
+/// True for an option; not for `--`, after which no options follow.
 bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
 
 /// Throws UsageError unless the first word is a subcommand or an option.
@@ -87,14 +87,14 @@ void check_subcommand(const std::vector<Known>& subcommands, int argc, char** ar
     for (const auto& known : subcommands) names.push_back(known.subcommand.name);
     if (argc < 2)
         throw UsageError(
-            fmt::format("say what to do: {}; rankmesh --help explains them", joined(names, ", ")));
+            fmt::format("missing subcommand; one of: {}; see rankmesh --help", joined(names, ", ")));
     const auto word = std::string_view(argv[1]);
     if (is_option(word) || std::ranges::find(names, word) != names.end()) return;
-    throw UsageError(fmt::format("no subcommand is named {}; there are {}{}", detail::in_quotes(word),
+    throw UsageError(fmt::format("unknown subcommand {}; one of: {}{}", detail::in_quotes(word),
                                  joined(names, ", "), did_you_mean(word, {names.begin(), names.end()})));
 }
 
-/// Throws UsageError for what the subcommand did not take, or did not get.
+/// Throws UsageError for options and arguments that the subcommand does not have, or that are missing.
 void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
                  const Subcommand& subcommand = {}) {
     const auto is_command = app.get_parent() == nullptr;
@@ -106,7 +106,7 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
                 for (const auto& name : option->get_lnames()) names.push_back("--" + name);
             const auto asked = word.substr(0, word.find('='));
             const auto near = did_you_mean(asked, {names.begin(), names.end()});
-            throw UsageError(fmt::format("{} has no option {}{}", full_name, detail::in_quotes(asked),
+            throw UsageError(fmt::format("unknown option {}{}", detail::in_quotes(asked),
                                          !near.empty() ? near
                                          : !subcommand.unknown_option_hint.empty()
                                              ? subcommand.unknown_option_hint
@@ -114,13 +114,14 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
         }
     for (const auto& word : unknown)
         if (word != "--")
-            throw UsageError(
-                fmt::format("{} has no use for {}; a mesh is one argument in quotes, such as 'pp=4 dp=8'",
-                            full_name, detail::in_quotes(word)));
+            throw UsageError(fmt::format("unexpected argument {}; {}", detail::in_quotes(word),
+                                         word.find('=') != std::string::npos
+                                             ? "a mesh is one argument in quotes, such as 'pp=4 dp=8'"
+                                             : fmt::format("see {} --help", full_name)));
     for (const auto* option : app.get_options())
         if (option->get_positional() && option->count() == 0 &&
             option->get_name(true) != subcommand.optional_positional)
-            throw UsageError(fmt::format("{} needs {}: {}; see {} --help", full_name, option->get_name(true),
+            throw UsageError(fmt::format("missing argument {}: {}; see {} --help", option->get_name(true),
                                          option->get_description(), full_name));
 }
 

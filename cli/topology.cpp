@@ -52,7 +52,31 @@ Topology Common::topology() const {
     return parsed;
 }
 
+namespace {
+
+/// The words of a text with commas between them.
+std::string with_commas(std::string_view text) {
+    constexpr auto separators = std::string_view(" \t\n,");
+    auto list = std::string{};
+    for (auto at = text.find_first_not_of(separators); at != std::string_view::npos;
+         at = text.find_first_not_of(separators, at)) {
+        const auto end = std::min(text.size(), text.find_first_of(separators, at));
+        if (!list.empty()) list += ',';
+        list += text.substr(at, end - at);
+        at = end;
+    }
+    return list;
+}
+
+}  // namespace
+
 std::vector<std::string> axis_names(std::string_view text, std::string_view what) {
+    if (text.find_first_of(" \t\n") != std::string_view::npos) {
+        const auto list = with_commas(text);
+        throw UsageError(detail::cat(what, " ", detail::in_quotes(text),
+                                     " has a blank; separate axes by commas",
+                                     list.empty() ? "" : detail::cat(": ", detail::excerpt(list))));
+    }
     auto names = std::vector<std::string>{};
     while (true) {
         const auto comma = text.find(',');

@@ -232,7 +232,7 @@ TEST(As, SaysNoWithTheReason) {
               "picotron has no groups 'cp_dp_grup' here; did you mean 'cp_dp_group'?");
     expect_no(
         "groups 'dp=2 tp=2'", 2,
-        "rankmesh groups needs AXES: such as dp,tp; a set, listed in mesh order; see rankmesh groups --help");
+        "missing argument AXES: such as dp,tp; a set, listed in mesh order; see rankmesh groups --help");
     expect_no(
         "rank 'a=2 b=2 @[3,1,2,0]' 1 --as megatron", 2,
         "'a=2 b=2 @[3,1,2,0]' is a placement; frameworks lay their ranks out by strides, so give a mesh");

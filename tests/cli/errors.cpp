@@ -24,11 +24,9 @@ void expect_misuse(const std::string& words, const std::string& text) {
 }
 
 TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
-    expect_misuse("show dp=8 --colour never",
-                  "rankmesh show has no option '--colour'; did you mean '--color'?");
-    expect_misuse("show dp=8 --frobnicate",
-                  "rankmesh show has no option '--frobnicate'; see rankmesh show --help");
-    expect_misuse("--hlep", "rankmesh has no option '--hlep'; did you mean '--help'?");
+    expect_misuse("show dp=8 --colour never", "unknown option '--colour'; did you mean '--color'?");
+    expect_misuse("show dp=8 --frobnicate", "unknown option '--frobnicate'; see rankmesh show --help");
+    expect_misuse("--hlep", "unknown option '--hlep'; did you mean '--help'?");
     expect_misuse("show dp=8 --color alwys",
                   "--color is auto, always or never, not 'alwys'; did you mean 'always'?");
     expect_misuse("groups 'dp=8 tp=2' ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
@@ -36,17 +34,23 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     const auto subcommand = rankmesh("shwo dp=8");
     EXPECT_EQ(subcommand.exit_code, 2);
     EXPECT_TRUE(subcommand.output.starts_with(
-        "rankmesh: no subcommand is named 'shwo'; there are show, rank, groups, check, convert, env"));
+        "rankmesh: unknown subcommand 'shwo'; one of: show, rank, groups, check, convert, env"));
     EXPECT_TRUE(subcommand.output.ends_with("; did you mean 'show'?\n")) << subcommand.output;
 }
 
 TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse("rank dp=8",
-                  "rankmesh rank needs R: a number, or a coordinate such as pp=1,dp=0,tp=3; see rankmesh "
+                  "missing argument R: a number, or a coordinate such as pp=1,dp=0,tp=3; see rankmesh "
                   "rank --help");
+    expect_misuse("show pp=4 dp=8",
+                  "unexpected argument 'dp=8'; a mesh is one argument in quotes, such as 'pp=4 dp=8'");
+    expect_misuse("groups 'dp=8 tp=2' dp tp", "unexpected argument 'tp'; see rankmesh groups --help");
+    expect_misuse("groups 'dp=8 tp=2' 'dp tp'", "AXES 'dp tp' has a blank; separate axes by commas: dp,tp");
+    expect_misuse("groups 'dp=8 tp=2' ' dp,  tp '",
+                  "AXES ' dp,  tp ' has a blank; separate axes by commas: dp,tp");
+    expect_misuse("groups 'dp=8 tp=2' ' '", "AXES ' ' has a blank; separate axes by commas");
     expect_misuse(
-        "show pp=4 dp=8",
-        "rankmesh show has no use for 'dp=8'; a mesh is one argument in quotes, such as 'pp=4 dp=8'");
+        "", "missing subcommand; one of: show, rank, groups, check, convert, env, run; see rankmesh --help");
     expect_misuse("show dp=8 --width", "--width: 1 required N missing");
     expect_misuse("show dp=8 --width 39", "--width: Value 39 not in range 40 to 10000");
     expect_misuse("groups dp=4 dp,", "AXES has an empty name; list axes such as dp,tp");
