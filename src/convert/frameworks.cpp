@@ -23,16 +23,21 @@ const std::vector<Framework>& frameworks() {
     return all;
 }
 
+std::string unknown_framework(std::string_view option, std::string_view name,
+                              const std::vector<std::string_view>& known) {
+    auto list = std::string{};
+    for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
+    return cat("unknown framework ", detail::in_quotes(name), " for ", option, "; one of: ", list,
+               name == "vllm" ? "; vLLM uses the names of 'megatron2022'" : did_you_mean(name, known));
+}
+
 const Framework& framework_named(std::string_view name, std::string_view option) {
     auto names = std::vector<std::string_view>{};
-    auto list = std::string{};
     for (const auto& framework : frameworks()) {
         if (framework.name == name) return framework;
         names.push_back(framework.name);
-        list += cat(list.empty() ? "" : ", ", framework.name);
     }
-    throw UsageError(
-        cat(option, " knows no ", detail::in_quotes(name), "; there are ", list, did_you_mean(name, names)));
+    throw UsageError(unknown_framework(option, name, names));
 }
 
 Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world) {

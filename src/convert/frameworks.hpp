@@ -48,6 +48,9 @@ struct Framework {
 /// All of them, each in the file of its name, in the order in which the help lists them.
 const std::vector<Framework>& frameworks();
 
+/// The error for a name that is none of those that `option` takes.
+std::string unknown_framework(std::string_view option, std::string_view name,
+                              const std::vector<std::string_view>& known);
 /// The framework of that name; throws UsageError that names the nearest.
 const Framework& framework_named(std::string_view name, std::string_view option);
 

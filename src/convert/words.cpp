@@ -30,11 +30,10 @@ const Framework& dialect_named(std::string_view name) {
     for (const auto& framework : frameworks())
         if (framework.name == name) {
             if (framework.words) return framework;
-            throw UsageError(cat("--as knows no ", detail::in_quotes(name),
-                                 ", which only rankmesh convert reads and writes; there are ", all_names()));
+            throw UsageError(cat("--as has no group names of ", detail::in_quotes(name),
+                                 ", which is for rankmesh convert only; one of: ", all_names()));
         }
-    throw UsageError(cat("--as knows no ", detail::in_quotes(name), "; there are ", all_names(),
-                         did_you_mean(name, dialect_names())));
+    throw UsageError(unknown_framework("--as", name, dialect_names()));
 }
 
 Arrangement arrangement_of(std::string_view mesh, std::optional<int> world) {

@@ -217,13 +217,14 @@ TEST(As, SaysNoWithTheReason) {
               "it does not "
               "split it over ranks");
     expect_no("show 'dp=2 tp=2' --as megtron", 2,
-              "--as knows no 'megtron'; there are megatron, megatron2022, deepspeed, areal, picotron, olmo, "
-              "llamafactory, torchtitan; "
-              "did you mean 'megatron'?");
-    expect_no(
-        "show 'dp=2 tp=2' --as tensorrt-llm", 2,
-        "--as knows no 'tensorrt-llm', which only rankmesh convert reads and writes; there are megatron, "
-        "megatron2022, deepspeed, areal, picotron, olmo, llamafactory, torchtitan");
+              "unknown framework 'megtron' for --as; one of: megatron, megatron2022, deepspeed, areal, "
+              "picotron, olmo, llamafactory, torchtitan; did you mean 'megatron'?");
+    expect_no("show 'dp=2 tp=2' --as vllm", 2,
+              "unknown framework 'vllm' for --as; one of: megatron, megatron2022, deepspeed, areal, "
+              "picotron, olmo, llamafactory, torchtitan; vLLM uses the names of 'megatron2022'");
+    expect_no("show 'dp=2 tp=2' --as tensorrt-llm", 2,
+              "--as has no group names of 'tensorrt-llm', which is for rankmesh convert only; one of: "
+              "megatron, megatron2022, deepspeed, areal, picotron, olmo, llamafactory, torchtitan");
     expect_no(
         "show 'dp=4 tp=2; edp=2 ep=2 etp=2' --as torchtitan", 1,
         "torchtitan's ParallelDims has no expert_tensor_parallel_degree any more, and etp is 2; give experts "

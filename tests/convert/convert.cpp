@@ -274,7 +274,8 @@ TEST(Convert, NamesTheNearestFramework) {
             ADD_FAILURE() << from << " was read";
         } catch (const UsageError& error) {
             const auto text = std::string(error.what());
-            EXPECT_TRUE(text.starts_with(std::string(option) + " knows no 'picotrn'; there are rankmesh, "))
+            EXPECT_TRUE(text.starts_with("unknown framework 'picotrn' for " + std::string(option) +
+                                         "; one of: rankmesh, "))
                 << text;
             EXPECT_TRUE(text.ends_with("; did you mean 'picotron'?")) << text;
         }
