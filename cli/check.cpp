@@ -19,7 +19,7 @@ struct Arguments : Common {
     std::string engine;
 };
 
-/// What one engine needs for a join, and whether this machine has it.
+/// What joining needs on one engine, and whether the limits of this process allow it.
 struct Need {
     std::string engine;
     std::string text;
@@ -30,8 +30,8 @@ struct Need {
 struct Question {
     Declaration declaration;
     int world = 0;
-    int rank = 0;     ///< one that the mesh contains: all of them hold the same
-    int outside = 0;  ///< ranks of the world that it leaves out
+    int rank = 0;     ///< any rank of the mesh: join costs all of them the same
+    int outside = 0;  ///< the number of world ranks outside the mesh
 };
 
 Question question_of(const Arguments& arguments, const Topology& topology) {
@@ -91,13 +91,13 @@ std::vector<Need> needs_of(const JoinCost& cost, bool all_inside) {
     return needs;
 }
 
-/// Which communicator a set has, or why it has none.
+/// Whether a set has a communicator of its own, shares one, or has none, with the reason.
 std::string note_on(const JoinCost& cost, std::size_t number) {
     const auto& set = cost.sets[number];
-    if (!set.communicator) return "none: groups of one";
+    if (!set.communicator) return "none: one rank per group";
     const auto first = std::ranges::find(cost.sets, set.communicator, &JoinCost::Set::communicator);
     const auto own = first == cost.sets.begin() + static_cast<std::ptrdiff_t>(number);
-    return own ? "its own" : "that of " + first->axes;
+    return own ? "own" : "shared with " + first->axes;
 }
 
 /// The words of a text in lines of at most `width` columns, those after the first indented.
@@ -127,7 +127,7 @@ void print_text(const std::string& mesh, const Question& question, const JoinCos
     if (question.outside > 0) output.print(" of {}", question.world);
     output.write("\n\n");
 
-    auto rows = std::vector<std::array<std::string, 3>>{{"set", "groups", "communicator"}};
+    auto rows = std::vector<std::array<std::string, 3>>{{"axes", "groups x ranks", "communicator"}};
     for (std::size_t i = 0; i < cost.sets.size(); ++i)
         rows.push_back({cost.sets[i].axes,
                         fmt::format("{} x {}", cost.sets[i].groups, cost.sets[i].group_size),
@@ -139,7 +139,7 @@ void print_text(const std::string& mesh, const Question& question, const JoinCos
         output.print("{:<{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2]);
 
     const auto width = static_cast<std::size_t>(terminal_width());
-    auto held = fmt::format("a rank holds {}", counted(cost.communicators, "communicator"));
+    auto held = fmt::format("each rank has {}", counted(cost.communicators, "communicator"));
     if (question.outside > 0)
         held += fmt::format(", the {} outside the mesh none{}", counted(question.outside, "rank"),
                             cost.nccl_ids > 0 ? " but NCCL's of all ranks" : "");
@@ -189,17 +189,18 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand check() {
     const auto arguments = std::make_shared<of_check::Arguments>();
-    return {.name = "check",
-            .help = "Say what joining a mesh costs a rank, and whether it fits.",
-            .options = arguments->options(
-                {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over,
-                  "AXES"},
-                 {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
-                 {"--engine", "mpi, gloo or nccl; else all of them", &arguments->engine, "ENGINE"}}),
-            .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
-            .footer =
-                "Exit status 1: something does not fit into the limits of this process.\n\n"
-                "Example:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp"};
+    return {
+        .name = "check",
+        .help = "Count the communicators and connections that joining a mesh needs, and check the limits.",
+        .options = arguments->options(
+            {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over,
+              "AXES"},
+             {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
+             {"--engine", "mpi, gloo or nccl; else all of them", &arguments->engine, "ENGINE"}}),
+        .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
+        .footer =
+            "Exit status 1: an engine needs more than the limits of this process allow.\n\n"
+            "Example:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp"};
 }
 
 }  // namespace rankmesh::cli

@@ -43,15 +43,15 @@ TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
     EXPECT_EQ(outcome.output,
               "dp=4 pp=2 cp=1 tp=4 · 32 ranks\n"
               "\n"
-              "set    groups  communicator\n"
-              "dp      8 x 4  its own\n"
-              "pp     16 x 2  its own\n"
-              "cp     32 x 1  none: groups of one\n"
-              "dp,cp   8 x 4  that of dp\n"
-              "tp      8 x 4  its own\n"
-              "dp,tp  2 x 16  its own\n"
+              "axes   groups x ranks  communicator\n"
+              "dp              8 x 4  own\n"
+              "pp             16 x 2  own\n"
+              "cp             32 x 1  none: one rank per group\n"
+              "dp,cp           8 x 4  shared with dp\n"
+              "tp              8 x 4  own\n"
+              "dp,tp          2 x 16  own\n"
               "\n"
-              "a rank holds 4 communicators\n"
+              "each rank has 4 communicators\n"
               "\n"
               "mpi  ok 4 communicators; no limit is known\n"
               "gloo ok 22 connections, each a file descriptor; the limit here is 20000\n"
@@ -115,7 +115,7 @@ TEST(CheckSubcommand, DeclaresTheAxesThatItIsGiven) {
 TEST(CheckSubcommand, SaysWhatRanksOutsideTheMeshHold) {
     const auto outcome = check("'dp=2 tp=2' --world 6");
     EXPECT_NE(outcome.output.find("dp=2 tp=2 · 4 ranks of 6\n"), std::string::npos) << outcome.output;
-    EXPECT_NE(outcome.output.find("\na rank holds 2 communicators, the 2 ranks outside the mesh none but "
+    EXPECT_NE(outcome.output.find("\neach rank has 2 communicators, the 2 ranks outside the mesh none but "
                                   "NCCL's of\nall ranks\n"),
               std::string::npos)
         << outcome.output;
