@@ -204,12 +204,12 @@ public:
     template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
     void all_to_all_v(const In&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
 
-    /// Sends `in` to the rank `by` group ranks higher and receives `out` from the rank `by` lower, modulo
-    /// size(); `in` and `out` have the same length on all ranks. With Edge::open nothing wraps round: a rank
-    /// that has no sender leaves its `out` unchanged.
+    /// Sends `in` to the rank `distance` group ranks higher and receives `out` from the rank `distance`
+    /// lower, modulo size(); `in` and `out` have the same length on all ranks. With Edge::open nothing wraps
+    /// round: a rank that has no sender leaves its `out` unchanged.
     template <detail::Given In, detail::Given Out>
-    void shift(const In& in, Out&& out, int by, Edge edge = Edge::wrap) {
-        run(detail::moving(Op::shift, in, std::forward<Out>(out), by, edge));
+    void shift(const In& in, Out&& out, int distance, Edge edge = Edge::wrap) {
+        run(detail::moving(Op::shift, in, std::forward<Out>(out), distance, edge));
     }
     /// shift by 1, wrapping round.
     template <detail::Given In, detail::GivenNext Out>
@@ -218,9 +218,9 @@ public:
     }
     /// shift in place.
     template <detail::Given B, detail::Integer N>
-    void shift(B&& buffer, N&& by, Edge edge = Edge::wrap) {
-        const auto distance = detail::integer_behind<B, N>(by);
-        run(detail::moving(Op::shift, buffer, std::forward<B>(buffer), distance, edge));
+    void shift(B&& buffer, N&& distance, Edge edge = Edge::wrap) {
+        const auto by = detail::integer_behind<B, N>(distance);
+        run(detail::moving(Op::shift, buffer, std::forward<B>(buffer), by, edge));
     }
 
     /// Returns once every rank of the group has called it.
@@ -431,8 +431,8 @@ public:
     Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
     /// Starts shift.
     template <detail::Given In, detail::Given Out>
-    Pending start_shift(In&& in, Out&& out, int by, Edge edge = Edge::wrap) {
-        return start(detail::moving(Op::shift, std::forward<In>(in), std::forward<Out>(out), by, edge));
+    Pending start_shift(In&& in, Out&& out, int distance, Edge edge = Edge::wrap) {
+        return start(detail::moving(Op::shift, std::forward<In>(in), std::forward<Out>(out), distance, edge));
     }
     /// Starts shift by 1.
     template <detail::Given In, detail::GivenNext Out>
@@ -441,9 +441,9 @@ public:
     }
     /// Starts shift in place.
     template <detail::Given B, detail::Integer N>
-    Pending start_shift(B&& buffer, N&& by, Edge edge = Edge::wrap) {
-        const auto distance = detail::integer_behind<B, N>(by);
-        return start(detail::moving(Op::shift, buffer, std::forward<B>(buffer), distance, edge));
+    Pending start_shift(B&& buffer, N&& distance, Edge edge = Edge::wrap) {
+        const auto by = detail::integer_behind<B, N>(distance);
+        return start(detail::moving(Op::shift, buffer, std::forward<B>(buffer), by, edge));
     }
     /// Starts barrier.
     Pending start_barrier() { return start({}); }
