@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// rankmesh for C99, and for every language that can call C: meshes, worlds, join and the collectives.
+/// The C99 interface of rankmesh, for C and every language that can call it: meshes, worlds, join and the
+/// collectives.
 ///
 /// A function that can fail returns RANKMESH_OK, which is 0, or the kind of the error, whose text
-/// rankmesh_error_text() has on the thread that called. What it made is written through its last pointer,
-/// NULL where it failed. Objects are freed once, in any order, and NULL may be freed: what lies beneath a
-/// world lives until its last member, communicator and pending are freed. A NULL where something is needed is
-/// an error, never a crash.
+/// rankmesh_error_text() has on the thread that called. Its result is written through its last pointer, NULL
+/// where it failed. Objects are freed once, in any order, and NULL may be freed: the engine of a world ends
+/// after its last member, communicator and pending are freed. A NULL where a value is required is an error,
+/// never a crash.
 ///
-/// A text is written with its terminating zero: `needed` becomes the bytes that it takes, and a buffer of
-/// fewer is an error that says so, so ask with NULL and 0 first. Lists of ranks are written in the same way,
-/// counted in ranks. A set of axes is a text with commas between their names, in any order: "dp,cp".
+/// A text is written with its terminating zero: `needed` is set to its size in bytes, and a smaller buffer is
+/// an error, so call with NULL and 0 first. Lists of ranks are written in the same way, counted in ranks. A
+/// set of axes is a text with commas between their names, in any order: "dp,cp".
 #ifndef RANKMESH_RANKMESH_H
 #define RANKMESH_RANKMESH_H
 
@@ -43,7 +44,7 @@ enum {
     RANKMESH_OTHER_FAILURE = 7    ///< anything else, such as memory that ran out
 };
 
-/// The text of the last error of this thread, "" before the first: it stays until the next error here.
+/// The text of the last error of this thread, "" before the first; valid until the next error of this thread.
 RANKMESH_C_API const char* rankmesh_error_text(void);
 
 /// Which ranks an error names.
@@ -54,9 +55,9 @@ enum {
     RANKMESH_RANKS_MISSING = 2,    ///< of a timeout
     RANKMESH_RANKS_LOST = 3        ///< of lost peers
 };
-/// The world ranks of that kind that the last error of this thread names, `*count` of them: they stay until
-/// the next error here. There are none, and the answer is NULL, where the error names none or `count` is
-/// NULL.
+/// The world ranks of that kind that the last error of this thread names, `*count` of them; valid until the
+/// next error of this thread. There are none, and the answer is NULL, where the error names none or `count`
+/// is NULL.
 RANKMESH_C_API const int* rankmesh_error_ranks(rankmesh_error_list which, size_t* count);
 
 // --- what elements are, and how they are reduced
@@ -98,19 +99,19 @@ enum {
     RANKMESH_LOGICAL_XOR = 10
 };
 
-/// What lies beyond the ends of an axis or a group.
+/// What follows the ends of an axis or a group.
 typedef int rankmesh_edge;
 enum {
     RANKMESH_OPEN = 0,  ///< nothing
     RANKMESH_WRAP = 1   ///< its other end
 };
 
-/// Where a rank is asked for and there is none: past an open edge, or outside a group.
+/// The rank that is returned where there is none: past an open edge, or outside a group.
 #define RANKMESH_NO_RANK (-1)
 
 // --- meshes: questions that need no process
 
-/// An ordered list of named axes laid over ranks, outermost first: `pp=4 dp=8 tp=8`. Any thread may ask it.
+/// An ordered list of named axes laid over ranks, outermost first: `pp=4 dp=8 tp=8`. Any thread may use it.
 typedef struct rankmesh_mesh rankmesh_mesh;
 
 /// Reads `pp=4 dp=8 tp=8`, `pp=2:32 dp=4:8 @64`, or `dp=* tp=8` in a world of `world` ranks; `world` is 0
@@ -137,7 +138,7 @@ RANKMESH_C_API rankmesh_error rankmesh_mesh_axis_number(const rankmesh_mesh* mes
 /// The number of positions on an axis.
 RANKMESH_C_API rankmesh_error rankmesh_mesh_axis_size(const rankmesh_mesh* mesh, const char* axis, int* size);
 
-/// 1 if `rank` stands somewhere in the mesh, else 0.
+/// 1 if `rank` is in the mesh, else 0.
 RANKMESH_C_API rankmesh_error rankmesh_mesh_contains(const rankmesh_mesh* mesh, int rank, int* contains);
 /// The index of `rank` on every axis, outermost first.
 RANKMESH_C_API rankmesh_error rankmesh_mesh_coord(const rankmesh_mesh* mesh, int rank, int* indices,
@@ -158,7 +159,7 @@ RANKMESH_C_API rankmesh_error rankmesh_mesh_group(const rankmesh_mesh* mesh, int
 /// The number of ranks of each group along these axes.
 RANKMESH_C_API rankmesh_error rankmesh_mesh_group_size(const rankmesh_mesh* mesh, const char* axes,
                                                        int* size);
-/// The rank that stands at `group_rank` in the group of `rank`: no list is made.
+/// The rank at `group_rank` in the group of `rank`, without making a list.
 RANKMESH_C_API rankmesh_error rankmesh_mesh_group_member(const rankmesh_mesh* mesh, int rank,
                                                          const char* axes, int group_rank, int* member);
 /// The group rank of `member` in the group of `rank`; RANKMESH_NO_RANK if it is not in it.
@@ -170,7 +171,7 @@ RANKMESH_C_API rankmesh_error rankmesh_mesh_partition(const rankmesh_mesh* mesh,
 /// How many groups there are along these axes.
 RANKMESH_C_API rankmesh_error rankmesh_mesh_partition_size(const rankmesh_mesh* mesh, const char* axes,
                                                            int* size);
-/// The first rank of group number `group` along these axes; whoever has it can ask for the group.
+/// The first rank of group number `group` along these axes, with which the group can be queried.
 RANKMESH_C_API rankmesh_error rankmesh_mesh_partition_first(const rankmesh_mesh* mesh, const char* axes,
                                                             int group, int* rank);
 
@@ -179,32 +180,32 @@ RANKMESH_C_API rankmesh_error rankmesh_mesh_partition_first(const rankmesh_mesh*
 /// The processes of a job, and the object through which this process reaches them.
 typedef struct rankmesh_world rankmesh_world;
 
-/// What a world is made with; what is left 0 or NULL is the default.
+/// The options of a world; what is left 0 or NULL is the default.
 typedef struct rankmesh_world_options {
     /// "threads", "mpi" or "gloo"; NULL: as RANKMESH_ENGINE and the launcher say.
     const char* engine;
-    /// For join and every blocking call whose mesh says nothing else; 0: half an hour.
+    /// The timeout of join, and of every blocking call whose mesh does not set its own; 0: half an hour.
     double timeout_seconds;
     /// 1 if several threads of this process will communicate.
     int multithreaded;
     /// 1: the ranks of a group compare each call before its data moves, -1: they do not, 0: as RANKMESH_CHECK
     /// says.
     int checked;
-    /// Told what happens to the world and its members, a line each, on the thread that it happens on.
+    /// Called with a line for each event of the world and its members, on the thread where it happens.
     void (*log)(const char* line, void* user);
     void* log_user;
 } rankmesh_world_options;
 
 /// The world that this process was started in: MPI under mpirun, Gloo where the launcher or RANKMESH_STORE
-/// says how the processes find each other, alone without a launcher. `options` may be NULL.
+/// says how the processes find each other, one rank alone without a launcher. `options` may be NULL.
 RANKMESH_C_API rankmesh_error rankmesh_world_from_environment(const rankmesh_world_options* options,
                                                               rankmesh_world** world);
 /// Runs `program` as `size` ranks of one world, each a thread of this process, and returns when all have
 /// returned. `options` may be NULL.
 ///
-/// The world is lent to the program, which need not free it; `user` is handed on. A program that returns
-/// another number than 0 leaves: calls of its peers return RANKMESH_LOST, and the error of the rank that left
-/// first is what this returns.
+/// The program must not free the world; `user` is passed to it. A program that returns another number than 0
+/// has failed: calls of its peers return RANKMESH_LOST, and this returns the error of the rank that failed
+/// first.
 RANKMESH_C_API rankmesh_error rankmesh_threads_run(int size,
                                                    int (*program)(rankmesh_world* world, void* user),
                                                    void* user, const rankmesh_world_options* options);
@@ -212,16 +213,17 @@ RANKMESH_C_API rankmesh_error rankmesh_threads_run(int size,
 /// number, or -1 for the local rank's own. All ranks of `host` call it.
 RANKMESH_C_API rankmesh_error rankmesh_world_nccl(const rankmesh_world* host, int device,
                                                   rankmesh_world** world);
-/// A world of its own over some ranks, in that order; called by exactly those.
+/// A new world of some ranks, in that order; called by exactly those.
 RANKMESH_C_API rankmesh_error rankmesh_world_sub(rankmesh_world* world, const int* ranks, size_t count,
                                                  rankmesh_world** sub);
-/// A world of the ranks that are still here: those that call this within `grace_seconds` of each other, where
-/// they got RANKMESH_LOST. It works on Gloo.
+/// A new world of the surviving ranks: those that call this within `grace_seconds` of each other after they
+/// got RANKMESH_LOST. Supported on Gloo.
 RANKMESH_C_API rankmesh_error rankmesh_world_survivors(rankmesh_world* world, double grace_seconds,
                                                        rankmesh_world** survivors);
 RANKMESH_C_API void rankmesh_world_free(rankmesh_world* world);
-/// Frees the world of a program that has failed and goes: never waits for peers; theirs become RANKMESH_LOST,
-/// and on MPI the job ends. A program of rankmesh_threads_run returns another number than 0 instead.
+/// Frees the world of a program that has failed and exits: never waits for peers, whose calls return
+/// RANKMESH_LOST; on MPI the job ends. A program of rankmesh_threads_run returns another number than 0
+/// instead.
 RANKMESH_C_API void rankmesh_world_abandon(rankmesh_world* world);
 
 RANKMESH_C_API rankmesh_error rankmesh_world_rank(const rankmesh_world* world, int* rank);
@@ -232,7 +234,7 @@ RANKMESH_C_API rankmesh_error rankmesh_world_engine(const rankmesh_world* world,
 /// The name of this process's host.
 RANKMESH_C_API rankmesh_error rankmesh_world_host(const rankmesh_world* world, char* host, size_t size,
                                                   size_t* needed);
-/// This rank's place among the ranks on its host, and how many they are.
+/// This rank's index among the ranks on its host, from 0, and their number.
 RANKMESH_C_API rankmesh_error rankmesh_world_local_rank(const rankmesh_world* world, int* rank);
 RANKMESH_C_API rankmesh_error rankmesh_world_local_size(const rankmesh_world* world, int* size);
 
@@ -245,7 +247,7 @@ typedef struct rankmesh_axes {
     double timeout_seconds;  ///< of its blocking calls; 0: the mesh's
 } rankmesh_axes;
 
-/// A part of each group along axis `of`, by index, negative ones counted from the end; found by the name
+/// Some ranks of each group along axis `of`, by index, negative ones counted from the end; found by the name
 /// `as`.
 typedef struct rankmesh_pick {
     const char* of;
@@ -256,7 +258,7 @@ typedef struct rankmesh_pick {
 
 /// One mesh of a plan, and which communicators it gets; what is left 0 or NULL is the default.
 typedef struct rankmesh_declaration {
-    /// What rankmesh_member_in asks for; may be NULL in a plan of one mesh.
+    /// The name for rankmesh_member_in; may be NULL in a plan of one mesh.
     const char* name;
     /// `pp=2 dp=* tp=2`, where `*` is what the world leaves over.
     const char* mesh;
@@ -265,22 +267,23 @@ typedef struct rankmesh_declaration {
     size_t over_count;
     const rankmesh_pick* picks;
     size_t pick_count;
-    /// The name under which the ranks of this mesh on one host are found, like those of an axis.
+    /// The name of the group of this mesh's ranks on one host, used like an axis; NULL: no such group.
     const char* local;
     /// The single axes that get a communicator, "dp,tp"; NULL: all of them.
     const char* axes;
-    /// The rank at each position, where strides do not say it; NULL: the mesh's own.
+    /// The rank at each position, for layouts that strides cannot express; NULL: as the strides say.
     const int* placed;
     size_t placed_count;
     /// 1 if ranks of the world may be left out.
     int partial;
     /// 1 if nothing is connected at join, but each set at rankmesh_member_prepare.
     int lazy;
-    /// Of every blocking call on this mesh; 0: the world's.
+    /// The timeout of every blocking call on this mesh; 0: the world's.
     double timeout_seconds;
 } rankmesh_declaration;
 
-/// This process's place in a plan, or in one of its meshes, with its communicators.
+/// This process's part in a plan, or in one of its meshes: its coordinate, its neighbours and its
+/// communicators.
 typedef struct rankmesh_member rankmesh_member;
 /// A live group: what collectives run on. One thread at a time uses it.
 typedef struct rankmesh_communicator rankmesh_communicator;
@@ -290,12 +293,12 @@ typedef struct rankmesh_communicator rankmesh_communicator;
 RANKMESH_C_API rankmesh_error rankmesh_world_join(rankmesh_world* world, const rankmesh_declaration* plan,
                                                   size_t count, rankmesh_member** member);
 RANKMESH_C_API void rankmesh_member_free(rankmesh_member* member);
-/// The place in the mesh of that name; a plan of one mesh answers without.
+/// The part in the mesh of that name, which a plan of one mesh does not need.
 RANKMESH_C_API rankmesh_error rankmesh_member_in(const rankmesh_member* member, const char* mesh,
                                                  rankmesh_member** place);
-/// The mesh, its `*` resolved; where ranks were placed, over positions.
+/// The mesh with `*` resolved; if the declaration places ranks, its ranks are positions.
 RANKMESH_C_API rankmesh_error rankmesh_member_mesh(const rankmesh_member* member, rankmesh_mesh** mesh);
-/// 1 if this rank stands in the mesh, else 0: then the questions below are errors.
+/// 1 if this rank is in the mesh, else 0: then the functions below are errors.
 RANKMESH_C_API rankmesh_error rankmesh_member_inside(const rankmesh_member* member, int* inside);
 /// This rank's index on every axis, outermost first.
 RANKMESH_C_API rankmesh_error rankmesh_member_coord(const rankmesh_member* member, int* indices, size_t size,
@@ -308,7 +311,7 @@ RANKMESH_C_API rankmesh_error rankmesh_member_neighbor(const rankmesh_member* me
 /// The world rank at these indices of the mesh, one for each axis, also for ranks outside it.
 RANKMESH_C_API rankmesh_error rankmesh_member_rank_at(const rankmesh_member* member, const int* indices,
                                                       size_t count, int* rank);
-/// `[pp=1 dp=0 tp=3]`: what a line of this rank's log begins with.
+/// `[pp=1 dp=0 tp=3]`: the prefix of this rank's log lines.
 RANKMESH_C_API rankmesh_error rankmesh_member_prefix(const rankmesh_member* member, char* prefix, size_t size,
                                                      size_t* needed);
 /// The communicator of a single axis, a declared set of axes in any order, or a declared pick, separate
@@ -318,13 +321,14 @@ RANKMESH_C_API rankmesh_error rankmesh_member_on(const rankmesh_member* member, 
 /// The same, but NULL and no error where this rank has no such communicator.
 RANKMESH_C_API rankmesh_error rankmesh_member_find(const rankmesh_member* member, const char* axes,
                                                    rankmesh_communicator** communicator);
-/// Connects what a lazy declaration deferred: every rank of the mesh calls it with the same axes.
+/// Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it with the same
+/// axes.
 RANKMESH_C_API rankmesh_error rankmesh_member_prepare(const rankmesh_member* member, const char* axes);
 
 // --- communicators
 
 RANKMESH_C_API void rankmesh_communicator_free(rankmesh_communicator* communicator);
-/// This process's group rank: its place in the group, from 0.
+/// This process's rank in the group, from 0.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_rank(const rankmesh_communicator* communicator,
                                                          int* rank);
 RANKMESH_C_API rankmesh_error rankmesh_communicator_size(const rankmesh_communicator* communicator,
@@ -332,20 +336,20 @@ RANKMESH_C_API rankmesh_error rankmesh_communicator_size(const rankmesh_communic
 /// The world rank at a group rank.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_world_rank(const rankmesh_communicator* communicator,
                                                                int group_rank, int* world_rank);
-/// The world ranks of the group, in order.
+/// The world ranks of the group, in group-rank order.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_world_ranks(const rankmesh_communicator* communicator,
                                                                 int* ranks, size_t size, size_t* needed);
 /// The group rank of a world rank; RANKMESH_NO_RANK if it is not in the group.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_group_rank(const rankmesh_communicator* communicator,
                                                                int world_rank, int* group_rank);
-/// What it is, in words: `'dp,cp' of mesh 'dense'`.
+/// A description for messages: `'dp,cp' of mesh 'dense'`.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_label(const rankmesh_communicator* communicator,
                                                           char* label, size_t size, size_t* needed);
 /// The same channel with another timeout for its blocking calls.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_within(const rankmesh_communicator* communicator,
                                                            double timeout_seconds,
                                                            rankmesh_communicator** own);
-/// 1 if its buffers lie on a device, 0 if on the host.
+/// 1 if its buffers must be on a device, 0 if on the host.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_is_on_device(const rankmesh_communicator* communicator,
                                                                  int* is_on_device);
 /// The same group on the host's engine, for buffers in the host's memory.
@@ -364,85 +368,91 @@ RANKMESH_C_API rankmesh_error rankmesh_communicator_on_stream(const rankmesh_com
 // Each blocks where its last argument, `pending`, is NULL. Else it returns at once, and `*pending` is what
 // rankmesh_pending_wait waits for; the buffers belong to the operation until then.
 
-/// An operation that was started; its buffers belong to it until it was waited for.
+/// A started operation; its buffers must not be used or freed until it has been waited for.
 typedef struct rankmesh_pending rankmesh_pending;
 
-/// Returns once the operation is complete and the buffers are the caller's again; a second call does nothing.
-/// On a device it returns at once, and what the stream does next comes after the operation.
+/// Returns once the operation is complete and its buffers may be used again; a second call does nothing. On a
+/// device it returns at once; later work on the stream is ordered after the operation.
 RANKMESH_C_API rankmesh_error rankmesh_pending_wait(rankmesh_pending* pending);
 /// The same, and on a device blocks this thread until it is complete, also after rankmesh_pending_wait.
 RANKMESH_C_API rankmesh_error rankmesh_pending_synchronize(rankmesh_pending* pending);
 /// 1 if rankmesh_pending_synchronize would return at once, else 0.
 RANKMESH_C_API rankmesh_error rankmesh_pending_done(rankmesh_pending* pending, int* done);
-/// Frees it; if nobody has waited for it, waits first.
+/// Frees it; waits first if it has not been waited for.
 RANKMESH_C_API void rankmesh_pending_free(rankmesh_pending* pending);
-/// Frees it in a program that has failed and goes: takes the buffers back without waiting for peers, whose
+/// Frees it in a program that has failed and exits: stops using the buffers without waiting for peers, whose
 /// calls return RANKMESH_LOST; on MPI the job ends.
 RANKMESH_C_API void rankmesh_pending_abandon(rankmesh_pending* pending);
 
-/// `out` of every rank becomes the reduction of all ranks' `in`, `count` elements; they may be one buffer.
+/// Reduces `in` element by element over all ranks into every rank's `out`; `count` elements each, the same on
+/// all ranks. They may be one buffer.
 RANKMESH_C_API rankmesh_error rankmesh_all_reduce(rankmesh_communicator* communicator, const void* in,
                                                   void* out, size_t count, rankmesh_dtype dtype,
                                                   rankmesh_reduction reduction, rankmesh_pending** pending);
-/// `out` of group rank `root` becomes the reduction of all ranks' `in`, `count` elements; they may be one
-/// buffer. The others' `out` is ignored.
+/// Reduces `in` element by element over all ranks into the `out` of group rank `root`; `count` elements each,
+/// the same on all ranks. They may be one buffer; the other ranks' `out` is ignored.
 RANKMESH_C_API rankmesh_error rankmesh_reduce(rankmesh_communicator* communicator, const void* in, void* out,
                                               size_t count, rankmesh_dtype dtype,
                                               rankmesh_reduction reduction, int root,
                                               rankmesh_pending** pending);
-/// `out` of group rank i becomes the reduction of the `in` of group ranks 0 to i; they may be one buffer.
+/// Inclusive prefix reduction: rank i's `out` becomes the reduction of the `in` of ranks 0 to i; `count`
+/// elements each, the same on all ranks. They may be one buffer.
 RANKMESH_C_API rankmesh_error rankmesh_scan(rankmesh_communicator* communicator, const void* in, void* out,
                                             size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,
                                             rankmesh_pending** pending);
-/// `in`, of `out_count` elements for each rank, is reduced over the ranks; group rank i gets part i. In
-/// place, `out` is that part of `in`, and the others are left undefined.
+/// Reduces `in` element by element over all ranks, part i of the result into rank i's `out`; `out_count` is
+/// the same on all ranks, `in` has size times as many elements. In place, `out` is part i of `in`, and the
+/// other parts are undefined afterwards.
 RANKMESH_C_API rankmesh_error rankmesh_reduce_scatter(rankmesh_communicator* communicator, const void* in,
                                                       void* out, size_t out_count, rankmesh_dtype dtype,
                                                       rankmesh_reduction reduction,
                                                       rankmesh_pending** pending);
-/// `buffer` of every rank becomes that of group rank `root`.
+/// Copies the buffer of group rank `root` into every rank's buffer; `count` is the same on all ranks.
 RANKMESH_C_API rankmesh_error rankmesh_broadcast(rankmesh_communicator* communicator, void* buffer,
                                                  size_t count, rankmesh_dtype dtype, int root,
                                                  rankmesh_pending** pending);
-/// `out` becomes the ranks' `in`, `in_count` elements each, one after the other. In place, `in` is part i of
-/// `out` on group rank i.
+/// Concatenates all ranks' `in` in group-rank order into every rank's `out`; `in_count` is the same on all
+/// ranks, `out` has size times as many elements. In place, `in` is part i of `out` on rank i.
 RANKMESH_C_API rankmesh_error rankmesh_all_gather(rankmesh_communicator* communicator, const void* in,
                                                   void* out, size_t in_count, rankmesh_dtype dtype,
                                                   rankmesh_pending** pending);
-/// The same with parts of different lengths: `counts[i]` is the length of the `in` of group rank i.
+/// The same with inputs of different lengths: `counts[i]` is the length of rank i's `in`; all ranks pass the
+/// same counts.
 RANKMESH_C_API rankmesh_error rankmesh_all_gather_v(rankmesh_communicator* communicator, const void* in,
                                                     void* out, const size_t* counts, rankmesh_dtype dtype,
                                                     rankmesh_pending** pending);
-/// `out` of group rank `root` becomes the ranks' `in`, `in_count` elements each, one after the other; the
-/// others' is ignored.
+/// Concatenates all ranks' `in` in group-rank order into the `out` of group rank `root`; `in_count` is the
+/// same on all ranks, the root's `out` has size times as many elements, the other ranks' `out` is ignored.
 RANKMESH_C_API rankmesh_error rankmesh_gather(rankmesh_communicator* communicator, const void* in, void* out,
                                               size_t in_count, rankmesh_dtype dtype, int root,
                                               rankmesh_pending** pending);
-/// `out`, of `out_count` elements, becomes part i of the `in` of group rank `root` on group rank i; the
-/// others' `in` is ignored.
+/// Copies part i of the `in` of group rank `root` into rank i's `out`; `out_count` is the same on all ranks,
+/// the root's `in` has size times as many elements, the other ranks' `in` is ignored.
 RANKMESH_C_API rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void* in, void* out,
                                                size_t out_count, rankmesh_dtype dtype, int root,
                                                rankmesh_pending** pending);
-/// Part j of the `in` of group rank i becomes part i of the `out` of group rank j; a part has `part_count`
-/// elements, and they may be one buffer.
+/// Copies part j of rank i's `in` into part i of rank j's `out`; a part has `part_count` elements, the same
+/// on all ranks. They may be one buffer.
 RANKMESH_C_API rankmesh_error rankmesh_all_to_all(rankmesh_communicator* communicator, const void* in,
                                                   void* out, size_t part_count, rankmesh_dtype dtype,
                                                   rankmesh_pending** pending);
-/// The same with parts of different lengths: `in_counts[j]` elements go to group rank j, `out_counts[i]` come
-/// from group rank i.
+/// The same with parts of different lengths: `in_counts[j]` elements go to group rank j, `out_counts[i]`
+/// elements come from group rank i.
 RANKMESH_C_API rankmesh_error rankmesh_all_to_all_v(rankmesh_communicator* communicator, const void* in,
                                                     const size_t* in_counts, void* out,
                                                     const size_t* out_counts, rankmesh_dtype dtype,
                                                     rankmesh_pending** pending);
-/// `out` becomes the `in` of the group rank `by` before this one, `count` elements; where an open edge leaves
-/// none, `out` stays. They may be one buffer.
+/// Sends `in` to the rank `by` group ranks higher and receives `out` from the rank `by` lower, modulo the
+/// size; `count` elements each, the same on all ranks. With an open edge a rank that has no sender leaves its
+/// `out` unchanged. They may be one buffer.
 RANKMESH_C_API rankmesh_error rankmesh_shift(rankmesh_communicator* communicator, const void* in, void* out,
                                              size_t count, rankmesh_dtype dtype, int by, rankmesh_edge edge,
                                              rankmesh_pending** pending);
 /// Completes once every rank has called it.
 RANKMESH_C_API rankmesh_error rankmesh_barrier(rankmesh_communicator* communicator,
                                                rankmesh_pending** pending);
-/// The same, but a timeout says on every engine who has arrived and who has not, in rankmesh_error_ranks.
+/// The same, but on every engine rankmesh_error_ranks names, after a timeout, the ranks that have and have
+/// not arrived.
 RANKMESH_C_API rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* communicator,
                                                          rankmesh_pending** pending);
 
@@ -451,7 +461,7 @@ RANKMESH_C_API rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* 
 /// Sends to group rank `to`, which calls rankmesh_recv with the same count.
 RANKMESH_C_API rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
                                             rankmesh_dtype dtype, int to, rankmesh_pending** pending);
-/// Receives what group rank `from` sends.
+/// Receives what group rank `from` sends, which must be as many elements.
 RANKMESH_C_API rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
                                             rankmesh_dtype dtype, int from, rankmesh_pending** pending);
 /// Sends to one rank while receiving from another, or the same.
@@ -468,7 +478,8 @@ typedef struct rankmesh_message {
     size_t count;
     rankmesh_dtype dtype;
 } rankmesh_message;
-/// Several messages as one, so that no order among them can deadlock; where one is wrong, none is sent.
+/// Runs several messages as one operation, so that their order cannot deadlock; if one is invalid, none is
+/// sent.
 RANKMESH_C_API rankmesh_error rankmesh_batch(rankmesh_communicator* communicator,
                                              const rankmesh_message* messages, size_t count,
                                              rankmesh_pending** pending);

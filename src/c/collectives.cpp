@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations: each becomes the call that a Communicator makes of memory whose type is known at run time.
+// The operations: each makes the same call as a Communicator, on memory whose type is known at run time.
 #include <rankmesh/engine/make_call.hpp>
 
 #include "c/handles.hpp"
@@ -12,7 +12,7 @@ using Op = detail::Operation;
 
 namespace {
 
-// The numbers of C are those of C++.
+// The enumerators of C and C++ have the same values.
 static_assert(RANKMESH_I8 == static_cast<int>(DType::i8) && RANKMESH_I16 == static_cast<int>(DType::i16) &&
               RANKMESH_I32 == static_cast<int>(DType::i32) && RANKMESH_I64 == static_cast<int>(DType::i64) &&
               RANKMESH_U8 == static_cast<int>(DType::u8) && RANKMESH_U16 == static_cast<int>(DType::u16) &&
@@ -72,7 +72,7 @@ std::size_t sum_of(std::span<const std::size_t> counts, DType dtype) {
     return sum;
 }
 
-/// What a call reads or writes; NULL where there is none.
+/// An input or output buffer; NULL if the call has none.
 template <class Void>
 struct Part {
     Void* data;
@@ -89,8 +89,7 @@ detail::Call call_of(Op operation, const Communicator& on, Part<const void> in, 
     return detail::moving(operation, reads, writes, argument, edge);
 }
 
-/// What a function for C does with its communicator: runs the call that `make_call` says, or starts it where
-/// the caller takes what is pending.
+/// Runs the call that `make_call` makes on a communicator, or starts it if the caller passes `pending`.
 template <class MakeCall>
 rankmesh_error perform(std::string_view function, rankmesh_communicator* communicator,
                        rankmesh_pending** pending, MakeCall&& make_call) noexcept {
@@ -257,7 +256,7 @@ rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in
                              rankmesh_dtype dtype, int to, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         auto call = call_of(Op::send, on, {in, count}, {nullptr, 0}, type_of(dtype), to);
-        call.out_count = count;  // one buffer stands for both, as in a recv
+        call.out_count = count;  // one buffer is both, as in a recv
         return call;
     });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No exception crosses into C: it becomes a number, and its text and ranks stay with the thread.
+// Errors of the C interface: an exception becomes an error code, and its text and ranks are kept per thread.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ rankmesh_error keep_error() noexcept;
 /// program returned `code`.
 [[noreturn]] void throw_returned(int code, int rank);
 
-/// What is wrong with the arguments of a function of C, as a sentence that begins behind its name.
+/// An invalid argument of a C function, as a sentence that follows its name.
 struct Wrong {
     std::string what;
 };
@@ -47,5 +47,5 @@ T& given(T* pointer, std::string_view argument) {
 
 }  // namespace rankmesh::c
 
-/// The object behind an argument, which the error names as it stands here.
+/// The object behind an argument, named in errors as it is written here.
 #define RANKMESH_GIVEN(argument) ::rankmesh::c::given(argument, #argument)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind the handles of C, and how answers are written into a caller's memory.
+// The objects behind the handles of C, and how results are written into a caller's memory.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ struct rankmesh_mesh {
     rankmesh::Mesh it;
 };
 struct rankmesh_world {
-    std::optional<rankmesh::World> own;  // nothing: it is lent by rankmesh_threads_run
+    std::optional<rankmesh::World> own;  // empty: owned by rankmesh_threads_run
     rankmesh::World& it;
 
     explicit rankmesh_world(rankmesh::World&& world) : own(std::move(world)), it(*own) {}
@@ -39,7 +39,8 @@ namespace rankmesh::c {
 
 // They throw Wrong.
 
-/// Says how long an answer is; throws unless it is only asked for that, or fits into `size` places.
+/// Sets the length of a result; throws unless only the length is requested, or the result fits into `size`
+/// places.
 void check_room(bool has_out, std::size_t size, std::size_t* needed, std::size_t count,
                 std::string_view of_what);
 
@@ -70,7 +71,7 @@ rankmesh_error made(std::string_view function, std::string_view argument, Handle
     });
 }
 
-/// Frees what stands behind a handle as an exception that unwinds would: nobody waits for peers.
+/// Frees the object behind a handle as an unwinding exception would: without waiting for peers.
 template <class Handle>
 void abandon(Handle* handle) noexcept {
     struct Owner {

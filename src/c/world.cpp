@@ -9,7 +9,7 @@ using c::guarded;
 
 namespace {
 
-/// What C says in numbers and pointers, where 0 and NULL are what the options are without.
+/// The options from C, where 0 and NULL are the defaults.
 WorldOptions options_of(const rankmesh_world_options* given) {
     auto options = WorldOptions{};
     if (!given) return options;
