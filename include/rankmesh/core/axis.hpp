@@ -40,7 +40,7 @@ struct Axis {
     int stride = 0;  ///< ranks between neighbours; 0: the plain stride, the product of all sizes further in
 };
 
-/// An axis of one mesh by its position, outermost 0: what hot paths hold instead of a name.
+/// An axis of one mesh by its position, outermost 0: faster than a name.
 struct AxisId {
     int index = 0;
     friend constexpr bool operator==(AxisId, AxisId) = default;

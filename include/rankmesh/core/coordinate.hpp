@@ -21,7 +21,7 @@ struct AxisIndex {
 /// Law: `Coordinate::parse(to_string(c)) == c`.
 class Coordinate {
 public:
-    /// Throws UsageError if a name is none or stands twice.
+    /// Throws UsageError for an invalid or repeated name.
     constexpr Coordinate(std::initializer_list<AxisIndex> entries) {
         for (const auto& entry : entries) push_back(entry.axis, entry.index);
     }

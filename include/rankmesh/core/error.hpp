@@ -29,7 +29,8 @@ public:
         : Error(detail::shortened(detail::escaped(text, "\n"), detail::most_error_text)) {}
 };
 
-/// Ranks that had to say the same thing said different things; `ranks` are those outside the largest class.
+/// Ranks that must pass the same arguments passed different ones; `ranks` are those outside the largest
+/// class.
 class RANKMESH_EXPORT Disagreement : public Error {
 public:
     Disagreement(const std::string& text, std::vector<int> outside)
@@ -59,7 +60,7 @@ public:
     using Error::Error;
 };
 
-/// The engine asked for is not in this build.
+/// The requested engine is not in this build.
 class RANKMESH_EXPORT NotBuilt : public Error {
 public:
     using Error::Error;

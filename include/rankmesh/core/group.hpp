@@ -89,7 +89,7 @@ public:
         return step;
     }
 
-    /// Where `rank` stands in the group, nothing if it is no member.
+    /// The group rank of `rank`; nothing if it is not in the group.
     constexpr std::optional<int> group_rank(int rank) const {
         const auto whole = layout_.index_of(std::int64_t{rank} - base_);
         if (!whole || picked_count_ == 0) return whole;

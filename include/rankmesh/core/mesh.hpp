@@ -21,8 +21,7 @@ namespace rankmesh {
 
 /// An ordered list of named axes laid over ranks by strides, outermost first: `pp=4 dp=8 tp=8`.
 ///
-/// A mesh is a value of under 1 KiB that holds no table: 8 ranks and 2^30 cost the same, and no query
-/// allocates.
+/// A mesh is a value of under 1 KiB without a table: 8 ranks and 2^30 cost the same, and no query allocates.
 ///
 /// Law: `mesh.rank(mesh.coord(r)) == r` for every rank r of the mesh.
 /// Law: with plain strides rank = ((i0 * n1 + i1) * n2 + i2) ..., the last axis varies fastest.
@@ -74,7 +73,7 @@ public:
         return set;
     }
 
-    /// True if `rank` stands somewhere in the mesh.
+    /// True if `rank` is in the mesh.
     constexpr bool contains(int rank) const {
         auto values = Values{};
         return layout_.decode(std::int64_t{rank} - offset_, values.data());
@@ -128,7 +127,7 @@ public:
 
     /// The mesh of the ranks at these positions, without these axes; throws UsageError if no axis is left.
     constexpr Mesh slice(const Coordinate& fixed) const;
-    /// These axes as one axis `as`, where the first of them stands; they need not be adjacent.
+    /// These axes as one axis `as`, at the place of the first of them; they need not be adjacent.
     constexpr Mesh flatten(std::span<const std::string_view> names, std::string_view as) const;
     constexpr Mesh flatten(std::initializer_list<std::string_view> names, std::string_view as) const {
         return flatten(std::span<const std::string_view>(names.begin(), names.size()), as);

@@ -61,7 +61,7 @@ constexpr Mesh::Mesh(std::span<const Axis> axes) {
     finish(0);
 }
 
-// --- asking
+// --- queries
 
 constexpr bool Mesh::is_plain() const {
     if (offset_ != 0) return false;
@@ -134,7 +134,7 @@ constexpr int Mesh::rank_at(std::span<const int> indices) const {
         const auto index = indices[at(a)];
         if (index < 0 || index >= sizes_[at(a)]) throw_no_index(a, index);
         if (whole_) {
-            // An axis of size 1 has no digit, and index 0: whichever stride stands here adds nothing.
+            // An axis of size 1 has no digit, and index 0: any stride here adds nothing.
             rank += index * layout_.digit(k).stride;
             k += sizes_[at(a)] > 1 ? 1 : 0;
         } else {
@@ -214,7 +214,7 @@ constexpr std::optional<int> Mesh::neighbor(int rank, AxisRef auto const& axis, 
     return rank + axis_offset(a, static_cast<int>(target)) - axis_offset(a, index);
 }
 
-// --- saying what is wrong
+// --- errors
 
 inline void Mesh::throw_no_axis(int index) const {
     throw UsageError(detail::cat("axis number ", index, " was asked of mesh ", to_string(*this),

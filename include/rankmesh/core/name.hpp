@@ -22,7 +22,7 @@ constexpr bool is_name_character(char c) {
            c == '-' || c == '.';
 }
 
-/// Returns `name` if it is one: 1 to 31 letters, digits, `_`, `-` or `.`; throws UsageError otherwise.
+/// Returns `name` if it is valid: 1 to 31 letters, digits, `_`, `-` or `.`; throws UsageError otherwise.
 constexpr std::string_view checked_name(std::string_view name) {
     if (name.empty())
         throw UsageError("an axis has an empty name; names are 1 to 31 letters, digits, '_', '-' or '.'");

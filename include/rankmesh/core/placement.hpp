@@ -7,7 +7,8 @@
 
 namespace rankmesh {
 
-/// Which rank stands at which position of a mesh, where strides do not say it: `a=2 b=2 @[3,1,2,0]`.
+/// A table of which rank is at which position of a mesh, for layouts that strides cannot express: `a=2 b=2
+/// @[3,1,2,0]`.
 ///
 /// Positions count the mesh row by row, the last axis fastest; the table is the only one in the core.
 ///
@@ -29,7 +30,7 @@ public:
     int size() const { return mesh_.size(); }
     bool contains(int rank) const { return find(rank) >= 0; }
 
-    /// Where `rank` stands; throws UsageError if it is not placed.
+    /// The coordinate of `rank`; throws UsageError if it is not placed.
     int position(int rank) const {
         const auto position = find(rank);
         if (position < 0)

@@ -65,7 +65,8 @@ inline std::string escaped(std::string_view text, std::string_view kept = {}) {
     return out;
 }
 
-/// The text where it has at most `most` bytes, else its head and its tail, and how many bytes stand between.
+/// The text where it has at most `most` bytes, else its head and its tail, and how many bytes are left out
+/// between them.
 inline std::string shortened(std::string_view text, std::size_t most) {
     constexpr auto note = std::size_t{40};  // room for " [N bytes left out] " of any N
     if (text.size() <= most) return std::string(text);

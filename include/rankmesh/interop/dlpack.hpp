@@ -40,7 +40,7 @@ inline Memory<const void> const_memory_of(const DLManagedTensorVersioned& tensor
     const auto memory = memory_of(tensor.dl_tensor);
     return {memory.data(), memory.size(), memory.dtype(), memory.space()};
 }
-/// The same to read and write; throws UsageError for a tensor that says that it is read-only.
+/// The same to read and write; throws UsageError for a tensor marked read-only.
 inline Memory<void> memory_of(const DLManagedTensorVersioned& tensor) {
     (void)const_memory_of(tensor);
     if (tensor.flags & DLPACK_FLAG_BITMASK_READ_ONLY) detail::tensor_is_read_only();
@@ -54,7 +54,8 @@ struct CallDeleter {
         if (tensor->deleter) tensor->deleter(tensor);
     }
 };
-/// A tensor to lend: `release()` hands it to a library that calls its deleter, else it ends here.
+/// A tensor for another library: `release()` transfers it to one that calls its deleter, else the destructor
+/// frees it.
 using Tensor = std::unique_ptr<DLManagedTensor, CallDeleter>;
 
 struct TensorOptions {

@@ -11,7 +11,7 @@ namespace rankmesh::mpi {
 
 /// The members of a communicator of the user's as a world, in its order; all of them call it.
 ///
-/// MPI must be initialised; `comm` stays the user's, who may free it at once. Throws UsageError for
+/// MPI must be initialised; the user still owns `comm` and may free it at once. Throws UsageError for
 /// MPI_COMM_NULL, an intercommunicator, or an MPI that does not run.
 ///
 ///     void train(MPI_Comm comm) {
@@ -22,7 +22,7 @@ RANKMESH_EXPORT rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options
 
 /// The MPI communicator behind a communicator, to call MPI on; MPI_COMM_SELF for a group of one.
 ///
-/// It stays rankmesh's, and lives as long as any handle of its group; operations on it must come in the same
+/// rankmesh owns it, and it lives as long as any handle of its group; operations on it must come in the same
 /// order on all members, those of rankmesh among them. Throws UsageError on another engine.
 ///
 ///     void synchronize(const rankmesh::Member& me) { MPI_Barrier(rankmesh::mpi::native(me.on("tp"))); }

@@ -15,9 +15,9 @@ inline Stream stream(cudaStream_t stream) { return {stream}; }
 /// The ranks of `host` on a communicator of the program's over the same ranks in the same order; all of them
 /// call it.
 ///
-/// Groups are split from it, and the device is its. It stays the program's, who destroys it after all that
-/// came of it has gone, and calls nothing on it while a join runs. Throws UsageError for another number of
-/// ranks or another rank, on all ranks.
+/// Groups are split from it, and the device is its. The program still owns it: it destroys it after the
+/// world, its members and communicators, and calls nothing on it while a join runs. Throws UsageError for
+/// another number of ranks or another rank, on all ranks.
 ///
 ///     void train(World& host, ncclComm_t comm) {
 ///         auto world = nccl::adopt(host, comm);
@@ -27,7 +27,7 @@ RANKMESH_EXPORT World adopt(const rankmesh::World& host, ncclComm_t comm);
 
 /// The NCCL communicator behind a communicator, to call NCCL on; null for a group of one.
 ///
-/// It stays rankmesh's, and lives as long as any handle of its group. It is a non-blocking one: a call that
+/// rankmesh owns it, and it lives as long as any handle of its group. It is a non-blocking one: a call that
 /// gives ncclInProgress is complete when ncclCommGetAsyncError gives something else. Operations on it come in
 /// the same order on all members, those of rankmesh among them. Throws UsageError for a communicator of a
 /// host.

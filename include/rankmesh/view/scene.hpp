@@ -25,7 +25,7 @@ struct Fold {
 
 /// One position of the grid.
 struct Cell {
-    int rank = -1;  ///< -1: nobody stands here
+    int rank = -1;  ///< -1: no rank is here
     int box = -1;   ///< the unit of the boxed level in which the rank runs, 0 for all without a cluster
     int peer = -1;  ///< the axis along which it is a peer of the focus, if along one alone
 };
@@ -43,7 +43,7 @@ struct Row {
     std::vector<Cell> cells = {};
 };
 
-/// What the legend says of one axis.
+/// The legend's entry of one axis.
 struct LegendEntry {
     std::string name;
     int size = 1;
@@ -87,7 +87,7 @@ struct Limits {
     int folded_rows = 16;  ///< the rows of a larger one
 };
 
-/// What is drawn, and of whom.
+/// What is drawn, and of which ranks.
 struct Subject {
     std::optional<Cluster> cluster = {};
     std::optional<int> focus = {};  ///< empty: the rank at the first position
