@@ -57,7 +57,7 @@ std::uint64_t NcclChannel::start(std::span<const Call> calls, const Label& label
     const auto stream = stream_of(calls.front());
     if (!own_) {
         parts_.device->use();
-        auto priority = 0;  // the usual one, and the lowest
+        auto priority = 0;  // the default priority, which is the lowest
         if (parts_.high_priority)
             cuda_.check(cuda_.priority_range(nullptr, &priority), "cudaDeviceGetStreamPriorityRange");
         cuda_.check(cuda_.stream_create(&own_, cudaStreamNonBlocking, priority),
@@ -73,7 +73,7 @@ std::uint64_t NcclChannel::start(std::span<const Call> calls, const Label& label
     return work.ticket;
 }
 
-/// Puts calls on a stream; the work is nobody's yet.
+/// Enqueues calls on a stream; the work has no ticket yet.
 NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label& label, cudaStream_t stream) {
     auto& work = fresh();
     try {
@@ -86,7 +86,7 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
         free_.push_back(&work);
         throw;
     }
-    parts_.device->use();  // NCCL's calls ask for it, and a null stream is the one of it
+    parts_.device->use();  // NCCL uses the current device, and a null stream is that device's default stream
     if (latest_ && last_ != stream)
         cuda_.check(cuda_.stream_wait(stream, latest_->over, 0), "cudaStreamWaitEvent");
     try {
@@ -114,7 +114,7 @@ void NcclChannel::check_memory(const Call& call, const Label& label) {
     const auto used = used_buffers(call, group_.group_rank);
     for (const auto* address : {used.in, used.out}) {
         if (!address) continue;
-        // Whoever calls again and again does so with the same buffers.
+        // A loop calls with the same buffers each time.
         auto& known = known_[(reinterpret_cast<std::uintptr_t>(address) >> 9) % known_.size()];
         if (known == address) continue;
         auto attributes = cudaPointerAttributes{};
@@ -132,7 +132,7 @@ void NcclChannel::check_memory(const Call& call, const Label& label) {
     }
 }
 
-/// A work with an event; throws what the channel is broken by.
+/// A new work with an event; throws the channel's error if it has failed.
 NcclChannel::Work& NcclChannel::fresh() {
     const auto lock = std::lock_guard(mutex_);
     if (error_) {
@@ -162,7 +162,7 @@ void NcclChannel::publish(Work& work, const Call& call, const Label& label, bool
     work.number = ++number_;
     work.held = held;
     work.flying = true;
-    work.error = error_;  // it may have come meanwhile
+    work.error = error_;  // set while the lock was released
     flying_.push_back(&work);
 }
 
@@ -238,7 +238,7 @@ void NcclChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
         } catch (...) {  // then it is
         }
         if (pending && parts_.comm) {
-            parts_.host->leave();  // by which peers hear of it
+            parts_.host->leave();  // which tells the peers
             const auto rank = parts_.device->rank;
             break_with(
                 std::make_exception_ptr(PeerLost(cat("rank ", rank, " left by an exception with a pending ",

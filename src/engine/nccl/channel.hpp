@@ -14,26 +14,26 @@
 
 namespace rankmesh::detail {
 
-/// One group on NCCL, or one rank by itself on its device.
+/// The channel of one group on NCCL, or of a single rank on its device.
 ///
-/// A blocking call is put on its own stream; what is started goes on a stream of the channel's, after what
-/// the call's holds by then. Calls on other streams than the one before come after that one. An event behind
-/// each says when it is over; the device's thread keeps timeouts, and hears of errors and of peers that are
-/// gone.
+/// A blocking call is enqueued on the call's stream; a started one on the channel's stream, ordered after the
+/// work that is on the call's stream by then. A call on another stream than the previous call is ordered
+/// after that one. An event after each call marks its completion; the device's thread checks timeouts, errors
+/// and peers that are gone.
 class NcclChannel final : public Channel, private Watched {
 public:
     struct Parts {
         std::shared_ptr<NcclDevice> device;
-        std::unique_ptr<NcclComm> comm = nullptr;      // null in a group of one, like all that follows
+        std::unique_ptr<NcclComm> comm = nullptr;      // null in a group of one, like the members below
         std::shared_ptr<Channel> host = nullptr;       // which connects the same ranks
         std::shared_ptr<const Label> label = nullptr;  // that of the first handle
         int group_rank = 0;
         int size = 1;
-        Duration timeout = {};       // for what a call has to connect
-        bool high_priority = false;  // of the stream of what is started
+        Duration timeout = {};       // the timeout for connections that a call makes
+        bool high_priority = false;  // of the channel's stream for started calls
     };
     explicit NcclChannel(Parts parts);
-    /// Returns once nothing is in flight, or it has failed.
+    /// Returns once nothing is in flight, or the channel has failed.
     ~NcclChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;
@@ -51,17 +51,17 @@ public:
 
 private:
     using TimePoint = std::chrono::steady_clock::time_point;
-    /// Calls that were handed over together.
+    /// Calls that were enqueued together.
     struct Work {
-        std::uint64_t ticket = 0;       // its place among the works
-        cudaEvent_t over = nullptr;     // recorded behind it
+        std::uint64_t ticket = 0;       // its number among the works
+        cudaEvent_t over = nullptr;     // recorded after it
         cudaStream_t stream = nullptr;  // of the call
         Call call = {};                 // the first one
         const Label* label = nullptr;
         std::uint64_t number = 0;  // among those of this channel
         Duration timeout = {};
-        TimePoint until = TimePoint::max();  // from when somebody waits
-        bool held = false;                   // by a ticket
+        TimePoint until = TimePoint::max();  // once a call waits for it
+        bool held = false;                   // a ticket refers to it
         bool flying = false;
         std::exception_ptr error = nullptr;
     };
@@ -84,20 +84,20 @@ private:
     const Cuda& cuda_;
     Parts parts_;
     NcclGroup group_;
-    cudaStream_t own_ = nullptr;    // of what is started
-    cudaEvent_t ready_ = nullptr;   // a stream has come to what is started on it
+    cudaStream_t own_ = nullptr;    // for started calls
+    cudaEvent_t ready_ = nullptr;   // marks where a started call was made on its stream
     cudaStream_t last_ = nullptr;   // the stream of the last call,
-    const Work* latest_ = nullptr;  // which is this one
+    const Work* latest_ = nullptr;  // and its work
     std::uint64_t number_ = 0;
     std::array<const void*, 64> known_ = {};  // memory of the device, by a hash of its address
 
-    // What the device's thread sees as well.
+    // Shared with the device's thread.
     std::mutex mutex_;
     std::deque<Work> works_;  // which do not move
     std::vector<Work*> free_;
-    std::deque<Work*> flying_;  // in their order, which is the one in which they end
+    std::deque<Work*> flying_;  // in the order in which they complete
     std::exception_ptr error_;
-    TimePoint alone_since_ = TimePoint::max();  // NCCL has lost a peer that the host's engine still had
+    TimePoint alone_since_ = TimePoint::max();  // when NCCL lost a peer that the host's engine still had
 };
 
 }  // namespace rankmesh::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in flight on a channel, and how it ends. All but `watch`, `let_go` and
-// `in_other_words` is called under the lock.
+// The completion and failure of a channel's works in flight. All but `watch`, `let_go` and `in_other_words`
+// is called under the lock.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -14,9 +14,9 @@
 
 namespace rankmesh::detail {
 
-/// How long buffers are waited for that a broken communicator may still use.
+/// The time to wait for buffers that a broken communicator may still use.
 constexpr auto grace = std::chrono::seconds(2);
-/// How much later than NCCL the host's engine may hear that a peer has gone; it knows which.
+/// The time after which the host's engine, which knows the rank, notices a peer's end later than NCCL does.
 constexpr auto host_lag = std::chrono::milliseconds(250);
 
 bool NcclChannel::is_over(const Work& work) const {
@@ -36,7 +36,7 @@ void NcclChannel::reap() {
     }
 }
 
-/// Its ticket is nobody's any more.
+/// Releases a work from its ticket.
 void NcclChannel::release(Work& work) {
     work.held = false;
     if (!work.flying) free_.push_back(&work);
@@ -55,19 +55,19 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
     return failure.error(*work.label);
 }
 
-/// The first error is that of all that is in flight, and of every later call.
+/// Fails all works in flight, and every later call, with the first error.
 void NcclChannel::break_with(std::exception_ptr error) noexcept {
     if (error_) return;
     try {
         reap();
-    } catch (...) {  // a device that answers nothing is broken, too
+    } catch (...) {  // a device that does not answer is broken, too
     }
     error_ = std::move(error);
     for (auto* work : flying_) work->error = error_;
     if (parts_.comm) parts_.comm->stop();
 }
 
-/// Looks after what is in flight; on the device's thread, and on that which destroys the channel.
+/// Checks the works in flight; on the device's thread, and on the thread that destroys the channel.
 void NcclChannel::watch() noexcept {
     const auto lock = std::lock_guard(mutex_);
     try {
@@ -112,7 +112,7 @@ std::exception_ptr NcclChannel::in_other_words(std::exception_ptr error) const {
     return error;
 }
 
-/// Waits until the device has let go of the buffers of a work that has failed.
+/// Waits until the device no longer uses the buffers of a work that has failed.
 void NcclChannel::let_go(const Work& work) const noexcept {
     const auto until = std::chrono::steady_clock::now() + grace;
     while (cuda_.event_query(work.over) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Waits until `ready`, looking ever more rarely; false if the time has come before.
+/// Polls until `ready`, at growing intervals; false if `until` passes first.
 template <class Ready>
 bool wait_until(Clock::time_point until, Ready&& ready) {
     auto pause = std::chrono::microseconds(1);
@@ -95,8 +95,8 @@ std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSetti
     return made;
 }
 
-/// Waits for one that is made of another. NCCL may fill it in from a thread of its own, even after the parent
-/// is done.
+/// Waits for a communicator that is split from another. NCCL may fill it in from a thread of its own, even
+/// after the parent is done.
 void NcclComm::arrive(const Phase& phase) {
     const auto child = std::atomic_ref(comm_);
     if (!wait_until(from_now(phase.timeout), [&] { return child.load() != nullptr; })) throw_timeout(phase);
@@ -120,7 +120,7 @@ bool NcclComm::end() noexcept {
         state = nccl_.finalize(comm_);
         return state != ncclSuccess && state != ncclInProgress;
     }
-    // What ranks of one host do together is done, so that this waits for nobody.
+    // The ranks' common work is complete, so that this does not wait for others.
     nccl_.destroy(comm_);
     comm_ = nullptr;
     return true;
@@ -158,8 +158,8 @@ void NcclComm::stop() noexcept {
     const auto lock = std::lock_guard(mutex_);
     if (stopped_ || !comm_) return;
     stopped_ = true;
-    if (!own_) return;  // its owner may still want it
-    // Who calls NCCL at this moment still has a communicator after this, and none after an abort.
+    if (!own_) return;  // its owner may still use it
+    // A thread that is inside NCCL now still has a valid communicator after this, but not after an abort.
     if (complete_ && nccl_.revoke && nccl_.revoke(comm_, NCCL_REVOKE_DEFAULT) != ncclInvalidArgument) return;
     nccl_.abort(comm_);
     comm_ = nullptr;

@@ -13,10 +13,10 @@
 
 namespace rankmesh::detail {
 
-/// One NCCL communicator. It is a non-blocking one: whatever takes long inside NCCL ends at a timeout.
+/// One NCCL communicator, a non-blocking one, so that every wait inside NCCL can end at a timeout.
 class NcclComm {
 public:
-    /// What is waited for, in the words of an expired timeout, and for how long.
+    /// What a wait is for, as the error of an expired timeout says it, and its timeout.
     struct Phase {
         std::string what;
         Duration timeout;
@@ -26,32 +26,33 @@ public:
     /// use its resources.
     static std::unique_ptr<NcclComm> init(std::vector<ncclUniqueId> ids, int size, int rank, bool share,
                                           DeviceSettings settings, const Phase& phase);
-    /// One of the program's own, which stays so.
+    /// Wraps a communicator that the program made and still owns.
     static std::unique_ptr<NcclComm> adopt(ncclComm_t comm);
-    /// Called by all ranks of this one; null where `colour` is NCCL_SPLIT_NOCOLOR.
+    /// Splits it; called by all its ranks. Null where `colour` is NCCL_SPLIT_NOCOLOR.
     std::unique_ptr<NcclComm> split(int colour, int key, DeviceSettings settings, const Phase& phase);
 
     /// True if `shrink` may be called: it is the engine's own, whole, and this NCCL can do it.
     bool can_shrink() const;
-    /// One of its ranks but those of `without`, in their order; called by all of those. Whatever this one
-    /// does is ended; the new one shares nothing with it.
+    /// A communicator of its ranks except those of `without`, in their order; called by all that remain. Work
+    /// in flight on this one is aborted, and the new one shares no resources with it.
     std::unique_ptr<NcclComm> shrink(std::vector<int> without, DeviceSettings settings, const Phase& phase);
 
-    /// Aborts it, unless `end` has said that it has ended.
+    /// Aborts it, unless `end` has returned true.
     ~NcclComm();
     NcclComm(const NcclComm&) = delete;
     NcclComm& operator=(const NcclComm&) = delete;
 
     ncclComm_t handle() const { return comm_; }
-    /// Returns once what a call of NCCL has begun is complete; throws what it ended with, or Timeout.
+    /// Returns once the last call of NCCL is complete; throws its error, or Timeout.
     void settle(ncclResult_t result, const Phase& phase);
-    /// The error that NCCL has reported since, ncclSuccess if none; any thread may ask.
+    /// The asynchronous error that NCCL has reported, ncclSuccess if none; any thread may call it.
     ncclResult_t error() const;
-    /// `result` as an error with NCCL's own words: PeerLost where a peer has gone, else EngineFailure.
+    /// `result` as an error with NCCL's own text: PeerLost if a peer is gone, else EngineFailure.
     std::exception_ptr failure(ncclResult_t result, const std::string& what) const;
-    /// Ends what is in flight, also what never would; nothing more may be called. Any thread may.
+    /// Aborts all work in flight; nothing else may be called afterwards. Any thread may call it.
     void stop() noexcept;
-    /// Ends it together with the other ranks, without waiting for them: called again until it gives true.
+    /// Finalises it together with the other ranks without waiting for them: called again until it returns
+    /// true.
     bool end() noexcept;
 
 private:
@@ -63,7 +64,7 @@ private:
     const DeviceSettings settings_;  // NCCL does not copy the name
     ncclComm_t comm_ = nullptr;
     bool own_ = true;
-    bool complete_ = false;  // it was made, by all its ranks
+    bool complete_ = false;  // all its ranks have created it
     bool finalized_ = false;
 
     mutable std::mutex mutex_;  // held where other threads than the caller's use it

@@ -9,9 +9,9 @@
 
 namespace rankmesh::detail {
 
-/// A timeout is kept to one of these.
+/// The polling period, to which timeouts are exact.
 constexpr auto period = std::chrono::milliseconds(50);
-/// How long the last of a world waits for peers that still have its communicators.
+/// The time that the last user of a world waits for peers that still have its communicators.
 constexpr auto patience = std::chrono::seconds(10);
 
 NcclDevice::NcclDevice(int number, int rank) : number(number), rank(rank) {}
@@ -56,7 +56,7 @@ void NcclDevice::retire(std::unique_ptr<NcclComm> comm) {
     if (!comm->end()) buried_.push_back(std::move(comm));
 }
 
-/// True if none is left.
+/// True if no communicator is left.
 bool NcclDevice::end_the_buried() {
     std::erase_if(buried_, [](const auto& comm) { return comm->end(); });
     return buried_.empty();

@@ -10,7 +10,7 @@
 
 namespace rankmesh::detail {
 
-/// What is looked at again and again while it lives.
+/// An object that the device's thread polls during its lifetime.
 class Watched {
 public:
     virtual void watch() noexcept = 0;
@@ -21,13 +21,13 @@ protected:
 
 class NcclComm;
 
-/// What the channels of one rank share: its device, and a thread that looks after what is in flight there and
-/// ends communicators that nobody has any more.
+/// The device of one rank, shared by its channels, and a thread that polls their works in flight and
+/// finalises communicators that are no longer used.
 class NcclDevice {
 public:
     /// Device `number` of those that the process sees, of rank `rank` of the world.
     NcclDevice(int number, int rank);
-    /// Waits a while for the peers of communicators that are ending.
+    /// Waits a while for the peers of communicators that are being finalised.
     ~NcclDevice();
     NcclDevice(const NcclDevice&) = delete;
     NcclDevice& operator=(const NcclDevice&) = delete;
@@ -36,9 +36,9 @@ public:
     void use() const;
 
     void add(Watched& watched);
-    /// Returns once it is not looked at.
+    /// Stops polling it; returns once the thread does not use it.
     void remove(Watched& watched);
-    /// Ends it when its other ranks do, whatever order they drop theirs in.
+    /// Finalises it when its other ranks do, in whatever order they release theirs.
     void retire(std::unique_ptr<NcclComm> comm);
 
     const int number;
@@ -53,7 +53,7 @@ private:
     std::vector<Watched*> watched_;
     std::vector<std::unique_ptr<NcclComm>> buried_;
     bool ending_ = false;
-    std::thread thread_;  // from the first that is to be watched
+    std::thread thread_;  // started with the first object that is polled
 };
 
 }  // namespace rankmesh::detail

@@ -39,7 +39,7 @@ std::vector<std::string> unpack(const std::string& bytes) {
     return said;
 }
 
-/// Those of a group, with the name that it has unless one is said.
+/// The settings of a group, with its label as the name if none is set.
 DeviceSettings settings_of(const ChannelRequest& request) {
     auto settings = request.settings;
     if (settings.name.empty()) settings.name = cat("rankmesh ", request.label->text());
@@ -83,7 +83,7 @@ NcclComm& NcclEngine::root() {
     const auto rank = exchange_.rank();
     const auto size = exchange_.size();
     const auto count = nccl_id_count(size);
-    // Each id is made by the first of those that it serves, who then listens for them.
+    // Each id is made by the first of the ranks that it serves, which then listens for them.
     auto own = ncclUniqueId{};
     const auto makes = std::int64_t{rank} * count % size < count;
     if (makes) check(Libraries::get().nccl.unique_id(&own), "ncclGetUniqueId");
@@ -95,7 +95,7 @@ NcclComm& NcclEngine::root() {
     return *root_;
 }
 
-/// Between the members of one group alone.
+/// Created by the ranks of one group only.
 std::unique_ptr<NcclComm> NcclEngine::init_group(const ChannelRequest& request, Channel& host,
                                                  const NcclComm::Phase& phase) {
     auto id = ncclUniqueId{};
@@ -154,12 +154,12 @@ std::shared_ptr<Channel> NcclEngine::alone() {
 }
 
 std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
-    // Whoever shares resources with it would be ended together with it.
+    // Communicators that share resources with it would be aborted together with it.
     const auto can = root_ && !share_ && root_->can_shrink();
     auto left = std::vector<int>{};  // by their numbers here
     for (const auto& said : all_say(survivors, can ? cat(exchange_.rank()) : std::string{}))
         left.push_back(said.empty() ? -1 : std::stoi(said));
-    // NCCL leaves at least one out, and keeps the order of the others.
+    // ncclCommShrink leaves at least one rank out, and keeps the order of the others.
     const auto before = first_ranks(exchange_.size());
     if (left.size() < 2 || left.size() == before.size() || left.front() < 0 ||
         std::ranges::adjacent_find(left, std::greater_equal()) != left.end())
@@ -172,12 +172,12 @@ std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
         made = root_->shrink(
             without, {.name = "rankmesh, all ranks that are left"},
             {cat("survivors, shrinking the communicator of all ranks on rank ", exchange_.rank()),
-             timeout_ / 2});  // the other half is for those who wait to hear of it
-    } catch (const Error&) {  // then none has one, and the next join makes a new one
+             timeout_ / 2});  // the other half is for the ranks that wait for the outcome
+    } catch (const Error&) {  // then no rank has one, and the next join makes a new one
     }
     for (const auto& said : all_say(survivors, made ? "made" : ""))
         if (said.empty()) return nullptr;
-    root_ = nullptr;  // nobody would come to its end; if all of its ranks join here again, they make another
+    root_ = nullptr;  // its ranks would never finalise it; if all of them join again, they make a new one
     return made;
 }
 

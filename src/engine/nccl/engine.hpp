@@ -13,15 +13,15 @@
 
 namespace rankmesh::detail {
 
-/// What all ranks say, in their order, on every rank: up a binomial tree and down again.
+/// Gathers the texts of all ranks on every rank, in rank order: up a binomial tree and down again.
 std::vector<std::string> all_say(Exchange& exchange, const std::string& own);
 
 /// The communicators of one rank: one of all ranks, made when the first group of several is, and of it one
 /// split for each declared item.
 class NcclEngine final : public DeviceEngine {
 public:
-    /// `root`, if any, is a communicator of all ranks that there is already, and says itself whether those
-    /// that are split from it share its resources; else `share` does.
+    /// `root`, if any, is an existing communicator of all ranks, whose configuration says whether those split
+    /// from it share its resources; otherwise `share` does.
     NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
                std::unique_ptr<NcclComm> root);
     ~NcclEngine() override;
@@ -33,10 +33,10 @@ public:
     /// `3 NCCL communicators, 250 MiB of device 0`.
     std::string report() const override;
 
-    /// The communicator of all ranks that go on, made of this engine's; null on all of them where one has
-    /// none to make it of, or NCCL does not. Called by all of `survivors`.
+    /// The communicator of all survivors, shrunk from this engine's; null on all of them if one has none, or
+    /// this NCCL cannot shrink. Called by all of `survivors`.
     std::unique_ptr<NcclComm> shrink(Exchange& survivors);
-    /// This rank leaves by an exception: nothing of it may stay in flight.
+    /// Called when an exception ends this rank: aborts everything in flight.
     void leave() noexcept;
     const NcclDevice& device() const { return *device_; }
 

@@ -111,13 +111,13 @@ Nccl load_nccl() {
 
 void Cuda::fail(cudaError_t error, const char* what) const {
     const auto text = cat("CUDA reports '", error_string(error), "' in ", what);
-    last_error();  // which a later call of the program would see
+    last_error();  // clears it, since a later call of the program would see it
     throw EngineFailure(text);
 }
 
 const Libraries& Libraries::get() {
     static const auto loaded = [] {
-        // What names NCCL is said first: it is what was asked for.
+        // An error about NCCL is thrown first: it is what the user asked for.
         auto libraries = Libraries{.nccl = load_nccl()};
         libraries.cuda = load_cuda();
         return libraries;

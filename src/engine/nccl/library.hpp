@@ -67,24 +67,24 @@ struct Nccl {
     decltype(&ncclAlltoAll) all_to_all;
     decltype(&ncclSend) send;
     decltype(&ncclRecv) recv;
-    // Null where this NCCL has none.
+    // Null if this NCCL does not have it.
     decltype(&ncclCommRevoke) revoke;
     decltype(&ncclCommShrink) shrink;
 };
 
-/// Both, as loaded once for the process.
+/// Both libraries, loaded once for the process.
 struct Libraries {
     Cuda cuda = {};
     Nccl nccl = {};
 
     /// Throws EngineFailure that says which library is missing, or which version is needed.
     static const Libraries& get();
-    /// How many this process can use, at least one; throws EngineFailure that says that driver or device is
-    /// missing.
+    /// The number of devices that this process can use, at least one; throws EngineFailure if the driver or a
+    /// device is missing.
     int devices() const;
 };
 
-/// `2.28.9`: as NCCL codes its versions.
+/// `2.28.9`, from NCCL's version code.
 std::string nccl_version_text(int code);
 
 }  // namespace rankmesh::detail

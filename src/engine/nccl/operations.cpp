@@ -6,9 +6,9 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr auto bytes_type = ncclUint8;  // what is only moved
+constexpr auto bytes_type = ncclUint8;  // the type of elements that are not reduced
 
-/// What NCCL calls until the end of its life are one.
+/// Groups the NCCL calls made during its lifetime (ncclGroupStart, ncclGroupEnd).
 class Group {
 public:
     explicit Group(const Nccl& nccl) : nccl_(nccl) { add(nccl.group_start()); }
@@ -20,7 +20,7 @@ public:
     void add(ncclResult_t result) {
         if (result_ == ncclSuccess || result_ == ncclInProgress) result_ = result;
     }
-    /// The first error, else what the end gives.
+    /// The first error, else the result of ncclGroupEnd.
     ncclResult_t end() {
         open_ = false;
         const auto before = result_;
@@ -34,7 +34,7 @@ private:
     bool open_ = true;
 };
 
-/// The operations, for one member and stream.
+/// The operations, for one rank and stream.
 class Enqueuing {
 public:
     Enqueuing(const NcclGroup& nccl_group, cudaStream_t stream, Scratch& scratch)
@@ -90,7 +90,7 @@ public:
                 return exchange(call, call.argument, -1);
             case Operation::recv:
                 return exchange(call, -1, call.argument);
-            default:  // a monitored barrier is the host's
+            default:  // a monitored barrier runs on the host
                 return ncclInvalidUsage;
         }
     }
@@ -112,7 +112,7 @@ private:
         return nccl_.all_reduce(group_.barrier, group_.barrier, 1, ncclInt32, ncclSum, group_.comm, stream_);
     }
     ncclResult_t alone(const Call& call) const {
-        // An open shift has nobody before it, unless it goes nowhere.
+        // With open edges this rank has no sender, unless the distance is 0.
         if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0)
             return ncclSuccess;
         copy(call.in, call.out, call.out_bytes());
@@ -126,7 +126,7 @@ private:
         copy(call.in, held, call.in_bytes());
         return nccl_.all_to_all(held, call.out, part, bytes_type, group_.comm, stream_);
     }
-    /// A broadcast from each member.
+    /// A broadcast from each rank.
     ncclResult_t all_gather_v(const Call& call) const {
         auto group = Group(nccl_);
         auto* to = static_cast<char*>(call.out);
@@ -153,7 +153,8 @@ private:
         }
         return group.end();
     }
-    /// A sum of nothing for each member before this one, and of its own for itself and each one after it.
+    /// A reduce_scatter, in which this rank contributes zeros to the ranks before it, and its input to itself
+    /// and those after it.
     ncclResult_t scan(const Call& call) const {
         const auto bytes = call.in_bytes();
         auto* parts = scratch_.take(bytes * static_cast<std::size_t>(group_.size), stream_);

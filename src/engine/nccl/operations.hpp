@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One operation of the interface as calls of NCCL.
+// The calls of NCCL that make up one operation.
 #pragma once
 
 #include "engine/channel.hpp"
@@ -7,7 +7,7 @@
 
 namespace rankmesh::detail {
 
-/// Where operations of one group run.
+/// The communicator and stream that operations of one group run on.
 struct NcclGroup {
     ncclComm_t comm = nullptr;  // null in a group of one
     int group_rank = 0;
@@ -15,8 +15,8 @@ struct NcclGroup {
     void* barrier = nullptr;  // device memory for one i32
 };
 
-/// Device memory that lives on a stream, between what is put there before it is taken and after this has
-/// gone.
+/// Device memory that is allocated and freed in stream order: after the work enqueued before it, and after
+/// its last use.
 class Scratch {
 public:
     Scratch() = default;
@@ -31,12 +31,13 @@ private:
     cudaStream_t stream_ = nullptr;
 };
 
-/// Puts operations on a stream as one; the result is that of the last call of NCCL. Where it is in progress,
-/// they are not there yet, and still need what they took of `scratch`, which one alone may do.
+/// Enqueues operations on a stream as one group; returns the result of the last call of NCCL. While that is
+/// in progress, they are not enqueued yet and still need their part of `scratch`, which only one at a time
+/// may use.
 ncclResult_t enqueue(std::span<const Call> calls, const NcclGroup& nccl_group, cudaStream_t stream,
                      Scratch& scratch);
 
-/// The buffers that this member reads or writes in a call, null where it has none.
+/// The buffers that this rank reads or writes in a call, null where it has none.
 struct UsedBuffers {
     const void* in;
     const void* out;

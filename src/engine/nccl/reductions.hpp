@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NCCL reduces, and by what.
+// The types and reductions that NCCL supports.
 #pragma once
 
 #include <nccl.h>
@@ -10,12 +10,13 @@
 
 namespace rankmesh::detail {
 
-/// Nothing for a type that NCCL does not reduce.
+/// NCCL's type; nothing for a type that it does not reduce.
 std::optional<ncclDataType_t> nccl_type(DType dtype);
-/// Nothing for a reduction that NCCL has not; true is 1, so that some of bools are those of numbers.
+/// NCCL's reduction; nothing for one that it does not have. Since true is 1, some logical reductions of bools
+/// are numeric ones.
 std::optional<ncclRedOp_t> nccl_reduction(Reduction reduction, DType dtype);
 
-/// Throws UsageError for a call that cannot be made of NCCL's.
+/// Throws UsageError for a call that NCCL does not support.
 void check_nccl(const Call& call, const Label& label, int group_rank);
 
 }  // namespace rankmesh::detail

@@ -8,10 +8,10 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The device of this rank; throws what is wrong here.
+/// The device of this rank; throws the error of this rank only.
 int choose(WorldState& host, std::optional<int> asked) {
     const auto count = Libraries::get().devices();
-    // Launchers may let each process see one device, its own.
+    // Launchers may make only its own device visible to each process.
     const auto device = asked.value_or(count == 1 ? 0 : host.local_rank());
     if (device < 0 || device >= count)
         throw UsageError(
@@ -71,7 +71,7 @@ NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device
       host_(std::move(host)),
       share_(share),
       engine_(host_->exchange(), agreed_device(*host_, device), share, options.timeout, std::move(root)) {
-    joins = 1'000'000;  // apart from those of the host's world, whose channels have keys like ours
+    joins = 1'000'000;  // different from the host world's, whose channels have keys of the same form
     auto version = 0;
     Libraries::get().nccl.get_version(&version);
     log(cat("rank ", rank()),

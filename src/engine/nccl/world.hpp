@@ -11,15 +11,15 @@
 
 namespace rankmesh::detail {
 
-/// Throws on every rank what is wrong on any, "" for nothing: `m` and the text of a UsageError, or `e` and
-/// that of an EngineFailure.
+/// Throws on every rank the error of any rank: `wrong` is "" for none, `m` and the text of a UsageError, or
+/// `e` and that of an EngineFailure.
 void throw_what_is_wrong(Exchange& exchange, const std::string& wrong);
 
-/// One rank of a world whose communicators work on devices: the host's world, and NCCL beside it.
+/// One rank of a world with NCCL for devices beside the engine of the host's world.
 class NcclWorld final : public WorldState {
 public:
-    /// Made by all ranks of `host` at once; what one of them lacks is thrown on all.
-    /// `root`, if any, is a communicator of all of them.
+    /// Created by all ranks of `host` together; an error of one of them is thrown on all. `root`, if any, is
+    /// a communicator of all of them.
     NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share,
               std::unique_ptr<NcclComm> root);
 
