@@ -38,7 +38,7 @@ std::size_t part_of(const Call& call, int size) {
     }
 }
 
-/// Where an operation reads, in MPI's words for what is read and written in one place.
+/// The input of an operation: MPI_IN_PLACE where input and output are one buffer.
 const void* in_or_in_place(const Call& call, int rank) {
     const auto r = static_cast<std::size_t>(rank);
     switch (call.operation) {
@@ -51,12 +51,12 @@ const void* in_or_in_place(const Call& call, int rank) {
     }
 }
 
-/// True if a reduce_scatter leaves its result in its own part of what it read.
+/// True if a reduce_scatter is in place: its output is this rank's part of its input.
 bool is_own_part(const Call& call, int rank) {
     return call.out == offset(call.in, static_cast<std::size_t>(rank) * call.out_count, call.dtype);
 }
 
-/// MPI's reduce_scatter in place leaves every result in the first part of the buffer.
+/// The buffer of an in-place reduce_scatter, in whose first part MPI leaves the result.
 void* whole(const Call& call) { return const_cast<void*>(call.in); }
 
 /// Calls `body(count, type)` with a type for moving in which `count` elements of `dtype` fit an int.
@@ -91,8 +91,8 @@ MpiChannel::~MpiChannel() {
     MPI_Comm_free(&comm_);
 }
 
-/// True if messages that nobody received may lie on the communicator: then it is never freed, since MPICH
-/// hands them to the next one that gets the same number.
+/// True if unreceived messages may be pending on the communicator: then it is never freed, since MPICH
+/// delivers them to the next one that gets the same context id.
 bool MpiChannel::is_littered() const {
     auto flag = 0;
     if (!abandoned_) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
@@ -130,7 +130,7 @@ const void* MpiChannel::in_of_reduce(const Call& call) {
 }
 
 void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
-    // What MPI cannot do in one blocking call is started and waited for.
+    // An operation that is not one blocking MPI call is started and waited for.
     const auto part = part_of(call, size_);
     if (!fits(call, part) || call.operation == Operation::monitored_barrier)
         return wait(start({&call, 1}, label), label, timeout);
@@ -276,7 +276,7 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
                                           static_cast<int>(part), element, op, comm_, next());
                 break;
             }
-            // A piece of every part is not contiguous, so each part goes to its owner by itself.
+            // A piece of every part is not contiguous, so each part is reduced to its owner separately.
             for (int root = 0; root < size_; ++root)
                 in_pieces(part, [&](std::size_t at, int count) {
                     reduce_piece(static_cast<std::size_t>(root) * part, call.out, at, count, root);
@@ -347,8 +347,8 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
 
 /// Posts a v-operation as one message each way a member; empty parts are not sent.
 ///
-/// An all_to_all_v is always this: one member alone knows that its counts are no ints, and could not change
-/// to another MPI operation while the others stay.
+/// An all_to_all_v is always done this way: only one rank may know that its counts do not fit an int, and it
+/// cannot choose another MPI operation than the others.
 void MpiChannel::post_parts(const Call& call, std::vector<MPI_Request>& requests) {
     const auto n = static_cast<std::size_t>(size_);
     const auto own = static_cast<std::size_t>(rank_);
@@ -367,7 +367,7 @@ void MpiChannel::post_parts(const Call& call, std::vector<MPI_Request>& requests
                           &requests.emplace_back(MPI_REQUEST_NULL));
             });
     }
-    // Each sends to the members after it first, so that not all send to the same one.
+    // Each rank sends to the ranks after it first, so that not all send to the same one.
     at = gathers ? 0 : std::accumulate(call.in_counts, call.in_counts + own, std::size_t{0}) * call.unit;
     for (std::size_t step = 0, i = own; step < n; ++step) {
         const auto count = gathers ? call.in_count : call.in_counts[i] * call.unit;
@@ -390,7 +390,7 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout
     const auto& first = slot.started.front();
     if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout);
     const auto watched = InFlight(flight_, first.call, label, timeout, first.number);
-    if (slot.requests.size() == 1)  // which is cheaper by itself
+    if (slot.requests.size() == 1)  // MPI_Wait is cheaper for one request
         MPI_Wait(slot.requests.data(), MPI_STATUS_IGNORE);
     else
         MPI_Waitall(static_cast<int>(slot.requests.size()), slot.requests.data(), MPI_STATUSES_IGNORE);
@@ -402,7 +402,7 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout
 }
 
 void MpiChannel::monitor(Slot& slot, const Label& label, Duration timeout) {
-    // It keeps its own timeout; the watchdog only answers for it.
+    // The operation checks its own timeout; the watchdog only answers peers' queries about it.
     const auto watched =
         InFlight(flight_, slot.started.front().call, label, Duration::max(), slot.started.front().number);
     slot.taken = false;
@@ -426,7 +426,7 @@ bool MpiChannel::done(std::uint64_t ticket) {
 }
 
 void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
-    // MPI may still write into buffers that are about to go, and cannot take a collective back.
+    // MPI may still write into buffers that are about to be destroyed, and cannot cancel a collective.
     runtime_->abort(
         cat("rank ", label.ranks[rank_], " [", label.member, "] left by an exception with a pending ",
             to_string(slots_[static_cast<std::size_t>(ticket)]->started.front().call), " on ", label.text()));
@@ -434,12 +434,13 @@ void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
 
 void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }
 
-/// What a reduction leaves to be done here.
+/// Finishes a reduction locally: moves the result of an in-place reduce_scatter to its part, divides a mean,
+/// and makes logical values of a scan 0 or 1.
 void MpiChannel::finish(const Call& call) const {
     if (call.operation == Operation::reduce_scatter && call.out_count <= mpi_count_limit &&
         is_own_part(call, rank_) && call.out_count > 0 && rank_ > 0)
         std::memmove(call.out, call.in, call.out_bytes());
-    // Logical values are 0 or 1 also where only one rank has given any.
+    // A logical result is 0 or 1 also for a single rank.
     if (call.operation == Operation::scan && rank_ == 0 && call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
     if (call.reduction == Reduction::mean && (call.operation != Operation::reduce || call.argument == rank_))

@@ -15,7 +15,7 @@ namespace rankmesh::detail {
 class MpiChannel final : public Channel {
 public:
     /// Takes over `comm`, in which this process has the group rank of its rank. `key` is the same on all
-    /// members, and tells the channel apart from all others of the job.
+    /// members, and identifies the channel within the job.
     MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
                std::uint64_t key);
     ~MpiChannel() override;
@@ -38,11 +38,11 @@ private:
     struct Started {
         Call call;
         std::uint64_t number = 0;
-        std::vector<char> held;  // a copy of what an operation in place reads
+        std::vector<char> held;  // a copy of the input of an operation in place
         Parts parts;
     };
-    /// One ticket; slots and what they hold are used again, so that nothing is allocated once a program runs
-    /// evenly.
+    /// The state of one ticket; slots and their memory are reused, so that a steady program allocates
+    /// nothing.
     struct Slot {
         std::vector<MPI_Request> requests;
         std::deque<Started> started;  // which do not move either; the first `calls` are in use
@@ -72,12 +72,12 @@ private:
     MPI_Comm comm_;
     int rank_ = 0;
     int size_ = 1;
-    std::uint64_t messages_ = 0;  // how many this member has called
+    std::uint64_t messages_ = 0;  // how many this rank has called
     Flight flight_;
     std::vector<std::unique_ptr<Slot>> slots_;  // which do not move
     Parts parts_;                               // of the blocking call
     std::vector<char> held_;                    // a copy of what it reads
-    std::vector<MPI_Request> requests_;         // and what it waits for
+    std::vector<MPI_Request> requests_;         // and its requests
     bool abandoned_ = false;                    // a monitored barrier ended early
 };
 

@@ -7,7 +7,7 @@
 
 namespace rankmesh::detail {
 
-/// A type that stands for `count` elements, however many: for moving, not for reducing.
+/// An MPI type of `count` elements, however many: for moving data, not for reductions.
 class LargeType {
 public:
     LargeType(std::size_t count, MPI_Datatype element, std::size_t width) {

@@ -39,7 +39,7 @@ bool has_verdict(MPI_Comm comm) {
     return flag != 0;
 }
 
-/// Asks again and again, more rarely as time goes by.
+/// Polls at growing intervals.
 template <class Condition>
 bool holds_before(std::chrono::steady_clock::time_point until, Condition&& condition) {
     for (auto pause = std::chrono::microseconds(10);;

@@ -33,7 +33,7 @@ struct Address {
     socklen_t length = 0;
 };
 
-/// A name that begins with a zero byte is in no file system, and goes with the last socket that has it.
+/// An abstract socket address: a name that begins with a zero byte, and vanishes with the socket.
 Address address_of(std::uint64_t world, int rank) {
     auto address = Address{};
     address.name.sun_family = AF_UNIX;
@@ -60,7 +60,8 @@ PeerQuery::~PeerQuery() {
     if (socket_ >= 0) close(socket_);
 }
 
-/// Takes what has come in: questions are answered, answers are kept in `answers` if somebody waits for them.
+/// Reads the datagrams that have arrived: answers questions, and stores answers in `answers` if it is not
+/// null.
 void PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answers) {
     if (socket_ < 0) return;
     auto buffer = std::array<char, sizeof(Message) + longest_text>{};
@@ -98,7 +99,7 @@ std::map<int, RankStatus> PeerQuery::ask(std::span<const int> ranks, std::uint64
     for (auto rank : ranks) {
         if (rank == rank_) continue;
         const auto to = address_of(world_, rank);
-        // Who is on another host, or gone, has no such name here.
+        // A rank on another host, or one that has ended, has no such address here.
         if (sendto(socket_, &question, sizeof question, 0, generic(to), to.length) > 0) ++asked;
     }
     const auto until = std::chrono::steady_clock::now() + patience;

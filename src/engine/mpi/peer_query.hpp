@@ -11,22 +11,23 @@
 
 namespace rankmesh::detail {
 
-/// What a rank says of itself when another one misses it.
+/// A rank's answer to a watchdog that waits for it.
 struct RankStatus {
     bool arrived = false;
     std::string text;  // `in all_reduce of ...`
 };
-/// What this rank says of itself: by the key of a channel, and the number of the call that is asked about.
+/// This rank's answer about the call of that number on the channel of that key.
 using RankStatusOf = std::function<RankStatus(std::uint64_t key, std::uint64_t number)>;
 
-/// How the watchdogs of one world's processes talk when their main threads are stuck: by datagrams between
-/// sockets that are named after the world and the rank, so that no process holds a table of addresses.
+/// Queries between the watchdogs of one world's processes while their main threads are blocked: datagrams
+/// between sockets that are named after the world and the rank, so that no process needs a table of
+/// addresses.
 ///
-/// It reaches the processes of this host; of others nothing is known.
+/// It reaches the processes of this host only.
 class PeerQuery {
 public:
-    /// `world` is a random number that all ranks of the world, and nobody else, have. Where sockets cannot
-    /// be had, nobody answers.
+    /// `world` is a random number that only the ranks of the world have. If sockets are not available, no
+    /// rank answers.
     PeerQuery(std::uint64_t world, int rank);
     ~PeerQuery();
     PeerQuery(const PeerQuery&) = delete;
@@ -34,9 +35,9 @@ public:
 
     int rank() const { return rank_; }
     int descriptor() const { return socket_; }
-    /// Answers every question that has come in.
+    /// Answers every question that has arrived.
     void answer(const RankStatusOf& self) { take(self, nullptr); }
-    /// What the ranks say that answer within `patience`; questions are answered meanwhile.
+    /// The answers that arrive within `patience`; answers questions meanwhile.
     std::map<int, RankStatus> ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
                                   const RankStatusOf& self, Duration patience);
 

@@ -18,9 +18,9 @@ namespace {
 
 int process_rank = 0;
 
-/// Ends the job, with a launcher that ends the others when one process has failed: at Open MPI 4.1's mpirun
-/// that is an exit without MPI_Finalize, since MPI_Abort hung mpirun itself in 5 of 25 jobs, and the plain
-/// exit in none.
+/// Ends the job, relying on the launcher to end the others when one process has failed: with Open MPI 4.1's
+/// mpirun that is an exit without MPI_Finalize, since MPI_Abort hung mpirun itself in 5 of 25 jobs, and the
+/// plain exit in none.
 [[noreturn]] void end_job() {
     signal(SIGALRM, SIG_DFL);
     alarm(5);  // should anything below hang, the signal ends this process, and the launcher the others
@@ -28,7 +28,8 @@ int process_rank = 0;
     std::fflush(stdout);
     std::fflush(stderr);
     if (!std::getenv("OMPI_COMM_WORLD_SIZE")) {
-        usleep(200'000);  // MPICH's mpiexec drops what it has not read yet: the reason, ours and the others'
+        usleep(200'000);  // MPICH's mpiexec drops output that it has not read yet, such as the reports of
+                          // this and other ranks
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     _exit(1);
@@ -38,7 +39,7 @@ int process_rank = 0;
 
 std::shared_ptr<Runtime> Runtime::acquire(int argc, char** argv, bool multithreaded, Duration timeout) {
     static std::mutex mutex;
-    static std::weak_ptr<Runtime> running;  // MPI is one a process, so is this
+    static std::weak_ptr<Runtime> running;  // one for each process, as MPI is
     const auto lock = std::lock_guard(mutex);
     auto runtime = running.lock();
     if (!runtime) {
@@ -76,7 +77,7 @@ Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration timeout)
 }
 
 Runtime::~Runtime() {
-    // The last user goes while an exception unwinds: peers may be anywhere.
+    // The last user is destroyed while an exception unwinds: peers may be in any call.
     if (std::uncaught_exceptions() > exceptions_ && size_ > 1) leave_by_exception();
     if (left_) {
         // Peers may be inside a collective: neither wait for them in MPI_Finalize nor stop the watchdog.

@@ -9,10 +9,10 @@
 
 namespace rankmesh::detail {
 
-/// MPI in this process: initialised with the first world, finalised after the last user of it has gone.
+/// MPI in this process: initialised with the first world, finalised after its last user.
 class Runtime {
 public:
-    /// The one of this process; throws UsageError once MPI has been finalised.
+    /// The instance of this process; throws UsageError once MPI has been finalised.
     static std::shared_ptr<Runtime> acquire(int argc, char** argv, bool multithreaded, Duration timeout);
     ~Runtime();
 
@@ -20,13 +20,13 @@ public:
     void check_thread() const {
         if (!multithreaded_ && std::this_thread::get_id() != thread_) throw_thread();
     }
-    /// True if MPI calls still make sense: nobody has finalised it, no rank leaves by an exception.
+    /// True if MPI may still be called: it is not finalised, and no exception ends this rank.
     bool is_usable() const;
-    /// Says why and ends the job: when the process exits, or after a short grace in which the program can
-    /// still say what happened.
+    /// Prints the reason and ends the job: when the process exits, or after a short grace in which the
+    /// program can still print its own error.
     void leave(const std::string& what) noexcept;
     void leave_by_exception() noexcept;
-    /// Says why and ends the job now.
+    /// Prints the reason and ends the job now.
     [[noreturn]] void abort(const std::string& what) noexcept;
 
     Watchdog& watchdog() { return *watchdog_; }

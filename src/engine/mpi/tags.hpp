@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tags of all that travels as messages on a communicator, so that no two kinds match.
+// The tags of all messages on a communicator, distinct for each kind.
 #pragma once
 
 namespace rankmesh::detail {
 
-/// The first of ours: at the end of those that every MPI has, out of the way of whoever calls MPI on the same
-/// communicator.
+/// The first of them: at the end of the range that every MPI supports, away from the tags of a program that
+/// calls MPI on the same communicator.
 constexpr int first_tag = 32760;
 constexpr int shift_tag = first_tag;
 constexpr int message_tag = first_tag + 1;

@@ -14,7 +14,7 @@ void reduce_halves(void* in, void* inout, int* count, MPI_Datatype*) {
     reduce_into<R>(D, in, inout, static_cast<std::size_t>(*count));
 }
 
-/// An operation of our own, made when it is first asked for; all of them commute.
+/// An MPI_Op of rankmesh, created at its first use; all of them commute.
 struct OwnOp {
     MPI_User_function* function;
     MPI_Op op = MPI_OP_NULL;
@@ -36,7 +36,7 @@ std::array<std::array<OwnOp, 4>, 2>& own_ops() {
 }  // namespace
 
 MPI_Op own_op(Reduction reduction, DType dtype) {
-    // Channels of a multithreaded world may ask at the same time.
+    // Channels of a multithreaded world may call this at the same time.
     static std::mutex mutex;
     const auto lock = std::lock_guard(mutex);
     const auto which = reduction == Reduction::mean ? Reduction::sum : reduction;

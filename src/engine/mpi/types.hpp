@@ -10,7 +10,7 @@
 
 namespace rankmesh::detail {
 
-/// MPI's type of the same bytes; sixteen-bit floats, which MPI-3.1 lacks, travel as sixteen-bit integers.
+/// MPI's type of the same bytes; sixteen-bit floats, which MPI-3.1 lacks, are sent as sixteen-bit integers.
 inline MPI_Datatype type_of(DType dtype) {
     static const MPI_Datatype types[] = {MPI_INT8_T,   MPI_INT16_T,  MPI_INT32_T,  MPI_INT64_T,
                                          MPI_UINT8_T,  MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T,
@@ -20,10 +20,10 @@ inline MPI_Datatype type_of(DType dtype) {
     return types[static_cast<std::size_t>(dtype)];
 }
 
-/// An operation of our own for sixteen-bit floats, made when it is first asked for.
+/// An MPI_Op of rankmesh for sixteen-bit floats, created at its first use.
 MPI_Op own_op(Reduction reduction, DType dtype);
 
-/// MPI's operation, or one of our own for sixteen-bit floats. A mean is a sum that is divided afterwards.
+/// MPI's operation, or that of rankmesh for sixteen-bit floats. A mean is a sum that is divided afterwards.
 inline MPI_Op op_of(Reduction reduction, DType dtype) {
     static const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_SUM, MPI_BAND,
                                  MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
@@ -32,7 +32,7 @@ inline MPI_Op op_of(Reduction reduction, DType dtype) {
     return ops[static_cast<std::size_t>(reduction)];
 }
 
-/// Frees our own operations: before MPI is finalised.
+/// Frees the operations of rankmesh; called before MPI is finalised.
 void free_ops();
 
 }  // namespace rankmesh::detail

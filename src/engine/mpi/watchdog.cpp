@@ -23,7 +23,7 @@ Call Flight::call() const {
     std::memcpy(static_cast<void*>(&call), &what, sizeof what);
     call.in_count = in_count_.load(std::memory_order_relaxed);
     call.out_count = out_count_.load(std::memory_order_relaxed);
-    call.source = -1;  // is not kept
+    call.source = -1;  // not stored
     return call;
 }
 
@@ -44,7 +44,7 @@ std::string Flight::text() const {
 Watchdog::Watchdog(int rank, std::function<void()> end) : rank_(rank), end_(std::move(end)) {
     // Without a pipe a sleep just lasts its period.
     if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) wake_[0] = wake_[1] = -1;
-    // Signals stay with the threads of the program.
+    // Signals are delivered to the program's own threads.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -80,7 +80,7 @@ void Watchdog::end_after(Duration grace) {
     end_at_ = std::min(end_at_, std::chrono::steady_clock::now() + grace);
 }
 
-/// Until a question comes in, or the period is over.
+/// Sleeps until a question arrives or the period is over.
 void Watchdog::sleep(std::unique_lock<std::mutex>& lock) {
     auto wanted = std::vector<pollfd>{{wake_[0], POLLIN, 0}};
     for (const auto* flight : flights_)
@@ -98,7 +98,7 @@ void Watchdog::watch() {
         sleep(lock);
         const auto now = std::chrono::steady_clock::now();
         if (now >= end_at_) end_();
-        const PeerQuery* answered = nullptr;  // the flights of one world mostly stand together
+        const PeerQuery* answered = nullptr;  // flights of one world are mostly adjacent
         for (const auto* flight : flights_)
             if (auto* world = flight->world_.get(); world && world != answered) {
                 world->answer([this](auto key, auto number) { return status(key, number); });
@@ -113,7 +113,7 @@ void Watchdog::watch() {
             }
             const auto timeout = Duration(flight->timeout_.load(std::memory_order_relaxed));
             if (active == 0 || now - flight->since_ < timeout) continue;
-            // The timeout may have been the next call's already.
+            // The timeout may already be that of the next call.
             std::atomic_thread_fence(std::memory_order_acquire);
             if (flight->active_.load(std::memory_order_relaxed) != active) continue;
             report(*flight, timeout, now - flight->since_);
@@ -139,7 +139,7 @@ std::string Watchdog::who_is_missing(const Flight& flight) const {
     const auto number = flight.number_.load(std::memory_order_relaxed);
     const auto message = flight.is_message();
     auto asked = std::vector<int>{};
-    constexpr auto most = 4096;  // the asking itself must end soon
+    constexpr auto most = 4096;  // bounds the time of the queries
     if (message)
         asked.push_back(ranks[flight.call().argument]);
     else

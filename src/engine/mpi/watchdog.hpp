@@ -15,18 +15,18 @@
 
 namespace rankmesh::detail {
 
-/// What one communicator is doing now: written by the thread that calls, read by the watchdog.
+/// The call that one communicator is in now: written by the calling thread, read by the watchdog.
 ///
-/// The caller reads no clock: the watchdog notes when it first saw a call, so a timeout is kept to two of
+/// The caller reads no clock: the watchdog notes when it first saw a call, so timeouts are exact to two of
 /// its periods.
 class Flight {
 public:
-    /// `key` is the same on all members, `world` what their watchdogs talk over; without one nobody is asked.
+    /// `key` is the same on all ranks; `world` connects their watchdogs, null if no peer can be queried.
     Flight(std::uint64_t key, std::shared_ptr<PeerQuery> world) : key_(key), world_(std::move(world)) {}
 
-    /// A call that is the `number`-th of its kind on this member.
+    /// Begins a call, the `number`-th of its kind on this rank.
     void begin(const Call& call, const Label& label, Duration timeout, std::uint64_t number) {
-        // The first eight bytes of a call say what it is: one word to write.
+        // The first eight bytes of a call describe it, so that one word is written.
         auto what = std::uint64_t{};
         std::memcpy(&what, &call, sizeof what);
         what_.store(what, std::memory_order_relaxed);
@@ -34,9 +34,10 @@ public:
         out_count_.store(call.out_count, std::memory_order_relaxed);
         begin(nullptr, label, timeout, number);
     }
-    /// The same for what is no operation, in words that live for ever; number 0 says nothing of who is there.
+    /// The same for a step that is not an operation; `phrase` is a string literal, and number 0 tells nothing
+    /// about which ranks have arrived.
     void begin(const char* phrase, const Label& label, Duration timeout, std::uint64_t number) {
-        // The end of the last call is seen before anything of this one.
+        // Orders the end of the last call before this one.
         std::atomic_thread_fence(std::memory_order_release);
         phrase_.store(phrase, std::memory_order_relaxed);
         label_.store(&label, std::memory_order_relaxed);
@@ -45,7 +46,7 @@ public:
         active_.store(++begun_, std::memory_order_release);
     }
     void end() { active_.store(0, std::memory_order_release); }
-    /// The number of the next collective, which this member has come to from now on, started or blocking.
+    /// The number of the next collective, started or blocking; from now on this rank has arrived at it.
     std::uint64_t next_collective() {
         const auto number = reached_.load(std::memory_order_relaxed) + 1;
         reached_.store(number, std::memory_order_relaxed);
@@ -60,7 +61,7 @@ private:
 
     const std::uint64_t key_;
     const std::shared_ptr<PeerQuery> world_;
-    std::atomic<std::uint64_t> active_ = 0;  // counts what was begun, 0 while nothing is in flight
+    std::atomic<std::uint64_t> active_ = 0;  // the count of calls begun, 0 while none is in flight
     std::atomic<std::uint64_t> number_ = 0;
     std::atomic<std::uint64_t> reached_ = 0;  // the last collective that was called
     std::atomic<std::uint64_t> what_ = 0;
@@ -71,15 +72,15 @@ private:
     std::atomic<std::int64_t> timeout_ = 0;
     std::uint64_t begun_ = 0;
 
-    // The watchdog's own.
+    // Used by the watchdog only.
     std::uint64_t seen_ = 0;
     std::chrono::steady_clock::time_point since_;
 };
 
 static_assert(offsetof(Call, argument) == 4 && sizeof(Call::argument) == 4);
 
-/// One thread that ends the process when a flight outlives its timeout: MPI's blocking calls cannot be
-/// left. It asks the others' watchdogs who has arrived, and answers theirs.
+/// A thread that ends the process when a call exceeds its timeout, since MPI's blocking calls cannot be
+/// interrupted. It asks the other ranks' watchdogs who has arrived, and answers their queries.
 class Watchdog {
 public:
     /// `end` ends the job and does not return; `rank` is this process's, for the report.
@@ -106,11 +107,11 @@ private:
     std::vector<Flight*> flights_;
     std::chrono::steady_clock::time_point end_at_ = std::chrono::steady_clock::time_point::max();
     bool stopping_ = false;
-    int wake_[2] = {-1, -1};  // a pipe that ends a sleep
+    int wake_[2] = {-1, -1};  // a pipe that interrupts a sleep
     std::thread thread_;
 };
 
-/// Lets the watchdog see a blocking call while it lives.
+/// Registers a blocking call with the watchdog during its lifetime.
 class InFlight {
 public:
     template <class What>

@@ -67,7 +67,7 @@ MpiWorld::~MpiWorld() {
     MPI_Comm_free(&comm_);
 }
 
-/// The ranks that share this host's memory; RANKMESH_HOST tells those apart that stand for several hosts.
+/// The ranks that share this host's memory; RANKMESH_HOST divides those that simulate several hosts.
 void MpiWorld::find_host() {
     auto here = MPI_COMM_NULL;
     MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
@@ -112,7 +112,7 @@ std::string MpiWorld::receive(int from) {
     return bytes;
 }
 
-/// Members only: the tag keeps apart groups that are made at the same time.
+/// Called by the group's ranks only: the tag distinguishes groups that are created at the same time.
 MPI_Comm MpiWorld::create(const std::vector<int>& ranks, int tag) const {
     auto group = MPI_Group{};
     auto made = MPI_COMM_NULL;

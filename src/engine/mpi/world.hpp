@@ -12,9 +12,9 @@ namespace rankmesh::detail {
 /// One rank of an MPI communicator, on a duplicate of its own.
 class MpiWorld final : public WorldState, private Exchange {
 public:
-    /// Takes over `comm`, which all its members do at once.
+    /// Takes over `comm`; collective over its ranks.
     MpiWorld(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const WorldOptions& options);
-    /// Of a duplicate of `comm`, which stays its owner's.
+    /// Uses a duplicate of `comm`, which the caller still owns.
     static std::shared_ptr<MpiWorld> over(std::shared_ptr<Runtime> runtime, MPI_Comm comm,
                                           const WorldOptions& options);
     ~MpiWorld() override;
@@ -46,7 +46,7 @@ private:
     std::string host_;
     std::vector<int> local_ranks_;
     std::uint64_t joins_ = 0;  // how many plans were compared
-    Label label_;              // what a timeout in join is reported with
+    Label label_;              // the label of timeouts in join
     std::shared_ptr<PeerQuery> roll_call_;
     std::unique_ptr<Flight> flight_;
 };

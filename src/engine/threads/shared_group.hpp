@@ -16,25 +16,24 @@
 
 namespace rankmesh::detail {
 
-/// The shared state of the ranks of one group: each posts its calls, the last one of a collective does the
-/// work of all, the later one of a message copies it, all under the lock.
+/// The shared state of the ranks of one group: each posts its calls; the last one to arrive runs a collective
+/// for all, the later end of a message copies it, all under the lock.
 ///
-/// Written to be read: the group is the reference that every other engine is compared with.
+/// It is kept simple: it is the reference that every other engine is compared with.
 class SharedGroup {
 public:
     explicit SharedGroup(std::vector<int> ranks);
 
     const std::vector<int>& ranks() const { return ranks_; }
 
-    /// Posts calls of the rank `group_rank`; the ticket stands for all of them.
+    /// Posts calls of the rank `group_rank`; the ticket identifies all of them.
     std::uint64_t post(int group_rank, std::span<const Call> calls, const Label& label);
     /// Returns once they are complete; throws Timeout, PeerLost, or Disagreement if calls do not match.
     void wait(std::uint64_t ticket, const Label& label, Duration timeout);
     bool done(std::uint64_t ticket);
-    /// Takes the buffers of a ticket back, failing the group if its calls were not complete.
+    /// Stops using the buffers of a ticket; fails the group if its calls were not complete.
     void withdraw(std::uint64_t ticket, const Label& label) noexcept;
-    /// Makes every present and later call of every member throw PeerLost; rank -1: of one that is none of
-    /// this world.
+    /// Makes every present and later call of every rank throw PeerLost; rank -1: a rank outside this world.
     void fail(int rank, const std::string& why) noexcept;
     void throw_if_failed(const Label& label);
 
@@ -67,10 +66,10 @@ private:
     };
     void add(Entry& entry, const Label& label);
     void match(int from, int to, const Label& label);
-    /// Nothing if the calls of a complete round match.
+    /// The mismatch in a complete round; nothing if its calls match.
     std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
     void perform(const Round& round) const;
-    /// The member that `entry` waits for is not there: who is, and who is not.
+    /// The Timeout of `entry`: the ranks that have arrived and those that have not.
     std::pair<std::vector<int>, std::vector<int>> absent(const Entry& entry) const;
     int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
 

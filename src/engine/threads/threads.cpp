@@ -21,7 +21,7 @@ namespace rankmesh {
 namespace detail {
 namespace {
 
-/// One member's view of a group.
+/// The channel of one rank on a shared group.
 class ThreadChannel final : public Channel {
 public:
     ThreadChannel(std::shared_ptr<Job> job, std::shared_ptr<SharedGroup> group, int group_rank)
@@ -80,7 +80,8 @@ std::shared_ptr<SharedGroup> Job::group(const std::string& key, const std::vecto
     auto& entry = groups_[name];
     if (!entry.object) entry.object = std::make_shared<SharedGroup>(ranks);
     auto group = entry.object;
-    // A group is kept until all members have it, so that one who leaves early still leaves a failed one.
+    // A group is kept until all its ranks have it, so that a rank that leaves early still leaves a failed
+    // group for the others.
     if (++entry.taken == static_cast<int>(ranks.size())) {
         std::erase_if(alive_, [](const auto& weak) { return weak.expired(); });
         alive_.push_back(group);
@@ -248,7 +249,7 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     for (auto& rank : ranks) rank.join();
     if (!all_started) throw EngineFailure(failure);
 
-    // Of the rank that left first: what others threw after that may only be its echo.
+    // The error of the rank that failed first: others may only have thrown PeerLost because of it.
     if (const auto cause = errors.find(job->first_left()); cause != errors.end())
         std::rethrow_exception(cause->second);
     if (first) std::rethrow_exception(first);

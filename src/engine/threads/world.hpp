@@ -16,7 +16,7 @@
 
 namespace rankmesh::detail {
 
-/// Mailbox to one rank; only join writes any, and only when plans differ.
+/// The messages to one rank; only join sends any, and only when plans differ.
 class Mailbox {
 public:
     void put(int from, const std::string& message);
@@ -30,7 +30,7 @@ private:
     std::optional<std::pair<std::string, std::vector<int>>> failure_;  // why, who was lost
 };
 
-/// What the ranks of one threads::run share.
+/// The shared state of the ranks of one threads::run.
 class Job : public std::enable_shared_from_this<Job> {
 public:
     /// `members`: the ranks in the parent job of one that is a part of it.
@@ -39,16 +39,16 @@ public:
     /// The rank here of a rank of the parent, -1 if it has none.
     int number_of(int parents_rank) const;
 
-    /// The group of the group with this key; every member asks once.
+    /// The shared group with this key; each of its ranks calls this once.
     std::shared_ptr<SharedGroup> group(const std::string& key, const std::vector<int>& ranks);
-    /// The job of these ranks, for the `turn`-th time that they ask for one; every one of them asks.
+    /// The job of these ranks, the `turn`-th that they make; each of them calls this.
     std::shared_ptr<Job> sub(const std::vector<int>& ranks, int turn);
-    /// Fails every group, now and later; the first call decides what they say.
+    /// Fails every group, existing and later ones; the first call decides the error.
     void fail(int rank, const std::string& why) noexcept;
 
-    /// Notes that a rank leaves by an exception, before its peers can hear of it.
+    /// Records that a rank fails by an exception, before its peers can notice.
     void left(int rank) noexcept;
-    /// The rank that left first, -1 if none has.
+    /// The rank that failed first, -1 if none has.
     int first_left() const { return first_left_; }
 
     const int size;
@@ -62,14 +62,14 @@ private:
         int taken = 0;
     };
     using Entry = Shared<SharedGroup>;
-    const std::weak_ptr<Job> parent_;  // which holds this one while it is made, and outlives it
+    const std::weak_ptr<Job> parent_;  // the parent job, which outlives this one
     const std::vector<int> members_;
     std::atomic<int> first_left_ = -1;
     std::mutex mutex_;
     std::map<std::pair<std::string, int>, Entry> groups_;  // by key and first rank, until every member has it
     std::vector<std::weak_ptr<SharedGroup>> alive_;
     std::map<std::pair<std::vector<int>, int>, Shared<Job>>
-        making_;  // sub-jobs, until every member has its own
+        making_;  // sub-jobs, until every rank has its own
     std::vector<std::weak_ptr<Job>> subs_;
     std::optional<std::pair<int, std::string>> failed_;
 };
@@ -107,7 +107,7 @@ private:
     int rank_;
     std::vector<int> local_ranks_;           // all
     std::map<std::vector<int>, int> turns_;  // how often this rank has asked for a world of some ranks
-    Label label_;                            // what a timeout in join is reported with
+    Label label_;                            // the label of timeouts in join
 };
 
 }  // namespace rankmesh::detail
