@@ -18,7 +18,7 @@ struct Access {
         return world.state_;
     }
     static CommunicatorState& state(const Communicator& communicator) { return communicator.state(); }
-    /// What the operations of a Communicator end in.
+    /// The functions that a Communicator's operations call.
     static void run(Communicator& on, const Call& call) { on.run(call); }
     static Pending start(Communicator& on, const Call& call) { return on.start(call); }
     /// What completes an operation in place whose input, or output, is this rank's own part of the buffer.

@@ -8,13 +8,13 @@
 namespace rankmesh::detail {
 
 void Alone::run(const Call& call, const Label&, Duration) {
-    // An open shift has nobody before it, unless it goes nowhere.
+    // With open edges this rank has no sender, unless the distance is 0.
     if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0) return;
     if (call.operation == Operation::send_recv && call.in_count != call.out_count)
         throw UsageError(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
                              " from oneself; both must be equal"));
     if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
-    // Logical values are 0 or 1 also where only one rank has given any.
+    // A logical result is 0 or 1 also for a single rank.
     if (call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }

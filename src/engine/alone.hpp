@@ -5,7 +5,7 @@
 
 namespace rankmesh::detail {
 
-/// A group of one rank: every operation is a copy at most, on any engine.
+/// Operations on a group of one rank, the same on every engine: at most a copy.
 class Alone final : public Channel {
 public:
     void run(const Call& call, const Label& label, Duration timeout) override;

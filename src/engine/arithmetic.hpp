@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise arithmetic by DType, for what engines do not do themselves.
+// Element-wise arithmetic by DType, for reductions that an engine cannot do itself.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace rankmesh::detail {
 
 /// Calls `body` with a null pointer to the C++ type that is reduced as `dtype`; throws nothing, calls nothing
-/// for types that are only moved.
+/// for types that cannot be reduced.
 template <class Body>
 void with_type(DType dtype, Body&& body) {
     switch (dtype) {
@@ -99,7 +99,7 @@ void reduce_into(DType dtype, const void* from, void* into, std::size_t count) {
     });
 }
 
-/// The same for a reduction known at run time.
+/// The same for a reduction that is known only at run time.
 inline void reduce_into(Reduction reduction, DType dtype, const void* from, void* into, std::size_t count) {
     switch (reduction) {
         case Reduction::mean:

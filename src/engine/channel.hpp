@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of an engine for one live group, and the state of a communicator.
+// Channel, the interface of an engine for one live group, and CommunicatorState, which refers to one.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct Ranks {
     friend std::string to_string(const Ranks& ranks);
 };
 
-/// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`: ranks with their coordinates in a mesh, of many only the first.
+/// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`: ranks with their coordinates in a mesh; only the first few of many.
 /// `placed` lists the ranks by position, null where they are the mesh's own.
 std::string with_coordinates(const std::vector<int>& ranks, const Mesh& mesh, const std::vector<int>* placed);
 
@@ -46,7 +46,7 @@ struct Label {
 
     /// `'dp,cp' of mesh 'dense'`.
     std::string text() const;
-    /// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`; without coordinates where nearly all of a large group are meant.
+    /// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`; without coordinates for nearly all of a large group.
     std::string named(const std::vector<int>& ranks) const;
     /// `'dp' of mesh dp=2, group {0, 1}, has lost 1 [dp=1] and cannot be used any more`.
     std::string unusable(const std::vector<int>& lost) const;
@@ -60,16 +60,16 @@ struct Staging {
 
 /// One live group on one engine, shared by all handles with the same ordered ranks.
 ///
-/// A call was checked for lengths before it comes here, and no send or recv names its own rank. Every call
-/// names its label and timeout, since handles of several meshes share a channel.
+/// Lengths were checked before a call gets here, and no send or recv names this rank itself. Every call takes
+/// its label and timeout, since handles of several meshes share a channel.
 class Channel {
 public:
     virtual ~Channel() = default;
 
-    /// Runs one operation to its end; on a device, puts it on the call's stream.
+    /// Runs one operation until it is complete; on a device, enqueues it on the call's stream.
     virtual void run(const Call& call, const Label& label, Duration timeout) = 0;
-    /// Starts one or several as one; the ticket stands for them until `wait` or `leave`. What the calls point
-    /// to beside their buffers is copied.
+    /// Starts one operation, or several as one; the ticket identifies them until `wait` or `leave`. The
+    /// counts that calls point to are copied.
     virtual std::uint64_t start(std::span<const Call> calls, const Label& label) = 0;
     /// Returns once all are complete, and releases the ticket; on a device, orders their stream after them,
     /// and the ticket stays until `synchronize` or `forget`. If it throws, the ticket and the
@@ -81,26 +81,26 @@ public:
     }
     /// True if all are complete, or have failed.
     virtual bool done(std::uint64_t ticket) = 0;
-    /// On a device: nobody will ask again for a ticket that was waited for; its buffers stay the stream's.
+    /// On a device: releases a ticket that was waited for; the stream still uses its buffers.
     virtual void forget(std::uint64_t) noexcept {}
-    /// Gives up a started operation while an exception unwinds: its buffers are about to go.
+    /// Gives up a started operation while an exception unwinds, before its buffers are destroyed.
     virtual void leave(std::uint64_t ticket, const Label& label) noexcept = 0;
-    /// This rank leaves and will call nothing more.
+    /// Tells the peers that this rank makes no more calls.
     virtual void leave() noexcept = 0;
-    /// Throws if peers have made the channel unusable; any thread may call it. For the device's channel
-    /// beside this one, whose own engine may not notice.
+    /// Throws if peers have made the channel unusable; any thread may call it. The device's channel of the
+    /// same group calls it, since its own engine may not notice.
     virtual void throw_if_broken(const Label&) {}
 
-    /// What the channel is in now; a thread that finds it other than idle may not call.
+    /// The use that the channel is in; a thread may call only when it is idle.
     enum class State : std::uint8_t { idle, used, collecting, failed };
     State state() const { return state_.load(std::memory_order_acquire); }
 
-    /// Marks the channel as in use by this thread while it lives; throws UsageError if another thread uses
-    /// it, and again what it failed with if it has.
+    /// Marks the channel as in use by this thread during its lifetime; throws UsageError if another thread
+    /// uses it, and if the channel has failed, that error again.
     ///
     /// A load and a store, not an exchange, whose locked instruction would be half of all that a call costs
-    /// here: two threads that come within the same few nanoseconds are not seen, one that blocks while
-    /// another comes is.
+    /// here: two threads within the same few nanoseconds are not detected, a second one during a blocking
+    /// call is.
     class Use {
     public:
         Use(Channel& channel, const Label& label) : channel_(channel) {
@@ -119,16 +119,17 @@ public:
 
     /// Begins to collect the calls of a batch; throws as Use does.
     void begin_batch(const Label& label);
-    /// Adds a call to the batch that this thread collects; throws UsageError for what no batch can hold.
+    /// Adds a call to the batch that this thread collects; throws UsageError for an operation that cannot be
+    /// in a batch.
     void add_to_batch(const Call& call, const Label& label);
-    /// Ends it and hands its calls over.
+    /// Ends the batch and returns its calls.
     std::vector<Call> end_batch();
-    /// Takes back what held them, for the next batch; called inside a use.
+    /// Takes back the vector that held them, for the next batch; called inside a use.
     void reuse(std::vector<Call>&& calls) { batch_ = std::move(calls); }
 
-    /// At least so many bytes of staging, those of the list before if they suffice; called inside a use.
+    /// At least so many bytes of staging memory, that of the last list if it suffices; called inside a use.
     Staging staging(std::size_t bytes);
-    /// Takes staging back for the next list; called inside a use.
+    /// Takes staging memory back for the next list; called inside a use.
     void keep(Staging&& staging) {
         if (staging.bytes > staging_.bytes) staging_ = std::move(staging);
     }
@@ -155,7 +156,7 @@ class WorldState;
 
 /// The state behind a Communicator.
 struct CommunicatorState {
-    std::shared_ptr<WorldState> world;  // keeps the engine alive until the channel is gone
+    std::shared_ptr<WorldState> world;  // keeps the engine alive as long as the channel
     std::shared_ptr<Channel> channel;
     std::shared_ptr<const Label> label;
     Duration timeout;
@@ -163,10 +164,10 @@ struct CommunicatorState {
     int size = 1;
     Space space = Space::host;
     std::shared_ptr<CommunicatorState> host = nullptr;  // on a device: the same group on the host's engine
-    Stream stream = {};                                 // on a device: what calls are ordered on
+    Stream stream = {};                                 // on a device: the stream that orders calls
 };
 
-/// Throws UsageError unless the buffers of `call` have the lengths that the operation asks for.
+/// Throws UsageError unless the buffers of `call` have the lengths that the operation requires.
 void check(const Call& call, const CommunicatorState& state);
 
 /// The group rank that sends to, or receives from, `rank` in a shift; -1 past an open edge.

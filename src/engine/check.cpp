@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a call can be said before it reaches an engine.
+// The checks of a call's lengths and ranks before it reaches an engine.
 #include <optional>
 
 #include <rankmesh/engine/buffers.hpp>
@@ -11,7 +11,7 @@
 namespace rankmesh::detail {
 namespace {
 
-// The texts stand apart from the tests, which then are small enough to be inlined.
+// The texts are functions of their own, so that the checks are small enough to be inlined.
 
 /// `number`, if given, ends the rule.
 [[noreturn]] void wrong_length(const Call& call, const CommunicatorState& state, std::string_view rule,
@@ -113,7 +113,7 @@ void check_counts(const Call& call, const CommunicatorState& state) {
     if (call.in_count != own * call.unit) wrong_own_count(call, state, own);
 }
 
-/// True if the shorter buffer is this member's part of the longer one.
+/// True if the shorter buffer is this rank's part of the longer one.
 bool is_own_part(const Call& call, int rank) {
     const auto* in = static_cast<const char*>(call.in);
     const auto* out = static_cast<const char*>(call.out);

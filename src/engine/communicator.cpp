@@ -15,7 +15,7 @@ using Op = detail::Operation;
 
 namespace {
 
-// What throws stands apart from what is run every time.
+// Errors are thrown in functions of their own, away from the code of every call.
 
 [[noreturn]] void throw_moved_from() {
     throw UsageError("this communicator was moved from; ask the member for another with on(...)");
@@ -39,7 +39,7 @@ namespace {
                          given, " elements; it takes a multiple of ", state.size));
 }
 
-/// Throws UsageError for a message to oneself that nobody can be receiving.
+/// Throws UsageError for a message to this rank itself outside a batch, where nothing can receive it.
 void check_not_self(const detail::Call& call, const detail::CommunicatorState& state) {
     if (!detail::is_point_to_point(call.operation)) return;
     const auto to_self = call.argument == state.rank;
@@ -47,7 +47,7 @@ void check_not_self(const detail::Call& call, const detail::CommunicatorState& s
     throw_self(call, state);
 }
 
-/// Makes each send to oneself in a batch one with the recv that it matches.
+/// Merges each send to this rank itself in a batch with the recv that it matches.
 void join_with_self(std::vector<detail::Call>& calls, const detail::CommunicatorState& state) {
     const auto is_self = [&](const detail::Call& call) {
         return call.operation != Op::send_recv && call.argument == state.rank;

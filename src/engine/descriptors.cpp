@@ -25,7 +25,7 @@ std::int64_t open_descriptors() {
 }  // namespace
 
 Descriptors descriptors_of(std::span<const Connected> groups) {
-    constexpr auto spare = 16;  // for what is opened meanwhile
+    constexpr auto spare = 16;  // for files that are opened during join
     auto found = Descriptors{.others = open_descriptors() + spare};
     for (const auto& group : groups) found.connections += group.size - 1;
     auto limit = rlimit{};

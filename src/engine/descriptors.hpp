@@ -8,7 +8,7 @@
 
 namespace rankmesh::detail {
 
-/// A group that is connected: each of its ranks to each other one.
+/// A group whose ranks are all connected to each other.
 struct Connected {
     std::string label;
     int size = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process's environment says.
+// Settings from this process's environment.
 #pragma once
 
 #include <initializer_list>
@@ -11,8 +11,8 @@
 
 namespace rankmesh::detail {
 
-/// The number in the first of these variables that is set; throws UsageError where it is none of `least` or
-/// more.
+/// The number in the first of these variables that is set; throws UsageError if it is not a number of `least`
+/// or more.
 std::optional<Announced> number_in_environment(std::initializer_list<const char*> variables, int least);
 
 /// The name of the engine that a world of these options gets, as it was given.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why calls fail, as one value on every engine, and the one place where it becomes an error and its text.
+// Failure, the reason why calls fail, the same on every engine, and the only place that makes errors and
+// texts of it.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace rankmesh::detail {
 
 /// Why a group cannot be used any more: the same on all its ranks. Ranks are world ranks.
 struct Failure {
-    /// `gone`: a process has ended or cannot be reached; `left`: a rank has said that it leaves; `engine`:
-    /// the engine reports something else.
+    /// `gone`: a process has ended or cannot be reached; `left`: a rank has left; `engine`: the engine
+    /// reports something else.
     enum class Kind : std::uint32_t { gone, left, timeout, engine };
     Kind kind = Kind::engine;
     std::string why;
@@ -27,15 +28,14 @@ struct Failure {
     [[noreturn]] void raise(const Label& label) const { std::rethrow_exception(error(label)); }
 };
 
-/// `all_reduce of 4 f32 by sum, call number 3`; messages have numbers of their own.
+/// `all_reduce of 4 f32 by sum, call number 3`; messages are numbered separately.
 std::string numbered(const Call& call, std::uint64_t number);
 
 /// A timeout that expired on `rank` in a call; `what` is the call in words, as `numbered` gives them.
 Failure expired(Duration timeout, int rank, const std::string& what, const Label& label,
                 std::vector<int> arrived, std::vector<int> missing);
 
-/// The same of a step that is no call of a group, such as `join`; `missing_text` names those that are
-/// missing.
+/// The same for a step that is not a call of a group, such as `join`; `missing_text` names the missing ranks.
 Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
                    const std::vector<int>& missing, const std::string& missing_text);
 

@@ -6,7 +6,7 @@
 
 namespace rankmesh::detail {
 
-/// FNV-1a with a start of its own, mixed so that every bit of the text reaches every bit of the hash.
+/// FNV-1a with a different offset basis, mixed so that every bit of the text reaches every bit of the hash.
 inline std::uint64_t hash(std::string_view text, std::uint64_t start = 0xcbf29ce484222325U) {
     auto value = start;
     for (auto c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3U;

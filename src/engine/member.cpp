@@ -22,7 +22,7 @@ std::string listed(std::span<const std::string_view> names) {
     return text;
 }
 
-/// `"a", "b"`: as the names stand in code.
+/// `"a", "b"`: as the names are written in code.
 std::string quoted(std::span<const std::string_view> names) {
     auto text = std::string{};
     for (auto name : names) detail::append(text, cat(text.empty() ? "\"" : ", \"", name, "\""));
@@ -38,7 +38,7 @@ std::string quoted(std::span<const std::string_view> names) {
                          "); say which, as in member[\"", which));
 }
 
-/// The place that a question is about; throws UsageError where the plan has several.
+/// The mesh entry that a call is about; throws UsageError if the plan has several meshes.
 MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh) {
     if (!state) throw UsageError("this member was moved from");
     if (mesh >= 0) return state->mesh_entries[static_cast<std::size_t>(mesh)];
@@ -52,7 +52,7 @@ const MeshEntry::GroupEntry* local_group_entry(const MeshEntry& mesh_entry, std:
     return nullptr;
 }
 
-/// True if a mesh answers for indices along `name`: its axis, or its local ranks.
+/// True if a mesh has indices along `name`: its axis, or its local ranks.
 bool has_index(const MeshEntry& mesh_entry, std::string_view name) {
     return mesh_entry.mesh.mesh.find(name) || local_group_entry(mesh_entry, name);
 }
@@ -67,8 +67,8 @@ bool has_communicator(const MeshEntry& mesh_entry, std::string_view name) {
            (!name.empty() && std::ranges::any_of(mesh_entry.group_entries, is_named));
 }
 
-/// The place that a question about `names` is about; throws UsageError where it has not what another mesh of
-/// the plan `has`. `call` gives the question, to be asked of that one.
+/// The mesh entry that a call with `names` is about; throws UsageError if it lacks what another mesh of the
+/// plan `has`, with the call to make there, which `call` writes.
 template <class Has, class Call>
 MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh,
                          std::span<const std::string_view> names, Has has, Call call) {
@@ -93,7 +93,7 @@ MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh,
     return mesh_entry;
 }
 
-/// The same for `call("axis")`, which asks for indices along it; `more` stands behind the axis.
+/// The same for `call("axis")`, a call about indices along it; `more` is written after the axis.
 MeshEntry& place_along(const std::shared_ptr<MemberState>& state, int mesh, std::string_view axis,
                        std::string_view call, std::string_view more = {}) {
     return mesh_entry_of(state, mesh, std::span(&axis, 1), has_index,
@@ -160,13 +160,13 @@ Member& Member::operator=(Member&& other) noexcept {
 }
 
 Member::~Member() {
-    // A member from operator[] is a view: it comes and goes with every call, also with one that throws.
+    // A member from operator[] is a view: it is destroyed after every call, also after one that throws.
     if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_) return;
     state_->world->log(cat("rank ", state_->world->rank()), "left its member by an exception");
-    // The host's first: they tell peers who it is, devices only that somebody has gone.
+    // The host's first: they tell peers which rank left, devices only that some rank did.
     for (const auto* channels : {&state_->joining.channels, &state_->joining.on_device})
         for (const auto& channel : *channels) channel->leave();
-    // Peers may wait in prepare, too, where there is no channel yet to tell them by.
+    // Peers may also wait in prepare, where no channel exists yet that could tell them.
     const auto deferred = [](const MeshEntry& mesh_entry) {
         return std::ranges::any_of(mesh_entry.group_entries, [](const auto& group_entry) {
             return group_entry.label && !group_entry.state;

@@ -8,9 +8,9 @@
 
 namespace rankmesh::detail {
 
-/// A call that may outlive what its caller gave beside the buffers: it has its own counts.
+/// A call that owns its counts, and so may outlive the caller's.
 struct OwnedCall : Call {
-    /// `size`: that of the group, and so the number of counts.
+    /// `size` is that of the group, and so the number of counts.
     OwnedCall(const Call& call, std::size_t size) : Call(call) {
         if (call.in_counts) in_counts = own(own_in_counts_, call.in_counts, size);
         if (call.out_counts) out_counts = own(own_out_counts_, call.out_counts, size);
@@ -18,8 +18,8 @@ struct OwnedCall : Call {
     OwnedCall(OwnedCall&&) noexcept = default;  // the memory of the vectors stays where it is
     OwnedCall& operator=(OwnedCall&&) noexcept = default;
 
-    /// Reads from a copy of the input from here on: for an operation that writes its buffer before it has
-    /// read all.
+    /// Reads from a copy of the input from now on: for operations that write their buffer before they have
+    /// read all of it.
     void copy_input() {
         const auto* bytes = static_cast<const char*>(in);
         input_.assign(bytes, bytes + in_bytes());

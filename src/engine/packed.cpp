@@ -38,7 +38,7 @@ void Packed::fill(const ListOptions& options) {
         const auto& in = ins_[i];
         const auto bytes = part_bytes(i);
         const auto parts = std::max(in_parts_, out_parts_);
-        // What is only moved may share a bucket with any other type.
+        // Buffers that are not reduced may share a bucket with any other type.
         const auto dtype = reduces(like_.operation) ? in.dtype : DType::byte;
         const auto larger = bytes * parts;
         if (larger > worth_copying || larger >= options.bucket_bytes || in.space == Space::device) {
@@ -112,7 +112,7 @@ Call Packed::single(std::size_t piece) const {
 
 std::size_t Packed::part_bytes(std::size_t piece) const { return bytes_of(ins_[piece]) / in_parts_; }
 
-/// Where the lengths differ, the outs stand behind the ins. The next bucket begins where any type may.
+/// Where the lengths differ, the outputs follow the inputs. The next bucket is aligned for any type.
 std::size_t Packed::staging_bytes(const Bucket& bucket) const {
     if (bucket.pieces.size() == 1) return 0;
     constexpr auto alignment = alignof(std::max_align_t);
@@ -162,7 +162,7 @@ void Packed::run(const CommunicatorState& state) {
     give_back(state);
 }
 
-/// What a blocking list of such buckets needs stays for the next one.
+/// The memory of a blocking list's buckets is kept for the next list.
 void Packed::give_back(const CommunicatorState& state) {
     if (staging_.bytes <= most_kept_) state.channel->keep(std::move(staging_));
 }

@@ -11,15 +11,15 @@
 namespace rankmesh::detail {
 
 /// A list of buffers as few calls: small ones are copied together into buckets, one element type a bucket
-/// where they are reduced, large ones and those of a device travel as they are.
+/// where they are reduced, large ones and those of a device are passed as they are.
 class Packed {
 public:
-    /// Throws UsageError for a list that the operation cannot take, before anything is copied or sent.
+    /// Throws UsageError for a list that is invalid for the operation, before anything is copied or sent.
     Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
            const CommunicatorState& state);
 
     bool empty() const { return buckets_.empty(); }
-    /// Runs the calls one after the other, through the space of the largest bucket.
+    /// Runs the calls one after the other, through memory for the largest bucket.
     void run(const CommunicatorState& state);
     /// Copies all in, for calls that are to be started as one.
     std::vector<Call> pack(const CommunicatorState& state);
@@ -27,7 +27,7 @@ public:
     void unpack(const CommunicatorState& state);
 
 private:
-    /// Buffers that travel together.
+    /// Buffers that are sent in one call.
     struct Bucket {
         DType dtype;
         std::size_t bytes = 0;  // of one part of each

@@ -56,10 +56,10 @@ void Pending::finish(bool synchronize) {
         else
             state->channel->wait(ticket_, *state->label, state->timeout);
     } catch (const UsageError&) {
-        state_ = state;  // it was not even tried: the operation still has the buffers
+        state_ = state;  // the wait did not begin: the operation still uses the buffers
         throw;
     }
-    // What fails otherwise has let go of them.
+    // After other errors it no longer uses them.
     ordered_ = !synchronize && state->space == Space::device;
     if (ordered_) state_ = state;
     if (packed_) packed_->unpack(*state);
@@ -81,8 +81,8 @@ void Pending::leave() noexcept {
             std::fprintf(stderr, "rankmesh: an operation that nobody waited for failed: %s\n", error.what());
         }
     }
-    // Waited for on a device, the buffers are the stream's. Unwinding, or on a thread that may not wait: what
-    // still has buffers that are about to go must let go of them.
+    // After wait() on a device the stream uses the buffers. While unwinding, or on a thread that may not
+    // wait, an operation must stop using buffers that are about to be destroyed.
     if (state_ && ordered_)
         state_->channel->forget(ticket_);
     else if (state_)

@@ -51,7 +51,7 @@ int run_as_threads(int size, const std::function<int(World&)>& program, const Wo
     return failed == codes.end() ? 0 : *failed;
 }
 
-/// The world ends before this returns, so that an exception is one by which it is left.
+/// The world is destroyed before this returns, so that it is destroyed by the exception if there is one.
 int run_in(World world, const std::function<int(World&)>& program, bool& printed) {
     try {
         return program(world);

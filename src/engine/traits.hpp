@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is true of each operation, in one table.
+// The properties of each operation, in one table.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 namespace rankmesh::detail {
 
 struct Traits {
-    bool rooted = false;    ///< one rank of the group gives or gets all
-    bool counts = false;    ///< what goes between two ranks is as long as those two say
+    bool rooted = false;    ///< one rank of the group is the root
+    bool counts = false;    ///< the length between two ranks is given by counts on both
     bool in_place = false;  ///< may read and write one buffer
-    /// The length that all ranks must give alike.
+    /// The length that must be the same on all ranks.
     enum class Length { none, in, out } length = Length::in;
 };
 
@@ -46,7 +46,7 @@ constexpr Traits traits(Operation operation) {
     return {};
 }
 
-/// The length that all ranks must give alike, or 0.
+/// The length that must be the same on all ranks, or 0.
 constexpr std::size_t common_length(const Call& call) {
     const auto length = traits(call.operation).length;
     if (length == Traits::Length::none) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Durations and lists in the words of error texts.
+// Durations as error texts write them, and how timeouts are checked.
 #pragma once
 
 #include <algorithm>

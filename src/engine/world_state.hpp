@@ -13,7 +13,7 @@
 
 namespace rankmesh::detail {
 
-/// The options with what the environment says where they say nothing; throws UsageError for a timeout that is
+/// The options, completed from the environment where they are unset; throws UsageError for a timeout that is
 /// not positive, and for a RANKMESH_CHECK that is neither 0 nor 1.
 WorldOptions settled(WorldOptions options);
 
@@ -28,9 +28,9 @@ public:
 
     virtual std::string engine() const = 0;
     virtual Exchange& exchange() = 0;
-    /// This rank leaves by an exception, and peers may wait for it. Never waits, never throws.
+    /// Called when an exception ends this rank while peers may wait for it. Never waits, never throws.
     virtual void leave(const std::string& what) noexcept = 0;
-    /// A world of these ranks, which are valid and hold this one; called by them only.
+    /// A world of these ranks, which are valid and include this one; called by them only.
     virtual std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) = 0;
     /// A world of the ranks that call this within `grace`; throws UsageError where a job ends with its first
     /// rank.
@@ -40,7 +40,7 @@ public:
     /// The engine for devices beside this one, null without one.
     virtual DeviceEngine* device() { return nullptr; }
 
-    /// Hands `prefix line` to the program's log, if it has one.
+    /// Passes `prefix line` to the program's log, if it has one.
     void log(const std::string& prefix, const std::string& line) const noexcept {
         if (!options.log) return;
         try {
@@ -57,7 +57,7 @@ public:
         return static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     }
 
-    /// Marks the world as in use by one thread for a collective of its own; throws UsageError if another
+    /// Marks the world as in use by one thread for a collective of the world; throws UsageError if another
     /// thread is in one.
     class Use {
     public:
@@ -75,7 +75,7 @@ public:
     };
 
     const WorldOptions options;
-    int joins = 0;  // how many plans were joined: tells their channels apart
+    int joins = 0;  // how many plans were joined: distinguishes their channels
 
 private:
     std::atomic<bool> in_use_ = false;

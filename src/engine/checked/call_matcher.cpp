@@ -133,7 +133,7 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
         } catch (const UsageError&) {
             throw;
         } catch (const Timeout& passed) {
-            // In the words of the call that is compared, not of the comparison.
+            // The error names the call that is compared, not the comparison.
             break_with(expired(timeout, rank_, part.text(), *part.label, passed.arrived, passed.missing)
                            .error(*part.label));
         } catch (...) {

@@ -10,7 +10,7 @@
 
 namespace rankmesh::detail {
 
-/// Compares what the members of one group call, on a channel of its own, before data moves.
+/// Compares the calls of a group's ranks, on a separate channel, before data moves.
 ///
 /// It has no thread: every call that this thread makes on any checked channel advances the comparison of all
 /// that it has started, so that a rank that waits for one call goes on comparing the others.
@@ -38,9 +38,9 @@ public:
     void tell(CheckedCall& part, Duration timeout);
     /// True if that would not wait.
     bool is_told(const CheckedCall& part);
-    /// This rank leaves: its peers hear of it.
+    /// Tells the peers that this rank leaves.
     void leave() noexcept { channel_->leave(); }
-    /// Why nothing can be compared any more, null while it can.
+    /// The error that ended all comparisons, null while there is none.
     const std::exception_ptr& broken() const { return broken_; }
 
 private:

@@ -13,7 +13,7 @@ CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<
       matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank,
                                              [this](CheckedCall& part) { hand_over(part); })) {}
 
-/// Another thread may still hold the matcher, which from here on has no call to hand over.
+/// Another thread may still use the matcher, which from now on has no call to pass to the engine.
 CheckedChannel::~CheckedChannel() {
     const auto lock = matcher_->lock();
     for (auto& [ticket, parts] : tickets_)
@@ -44,7 +44,7 @@ void CheckedChannel::add(CheckedCalls& parts, const Call& call, const Label& lab
                     .label = &label,
                     .number = is_point_to_point(call.operation) ? ++messages_ : ++collectives_});
     if (call.operation != Operation::send_recv) return matcher_->add(part);
-    part.settled = true;  // it is to this member itself
+    part.settled = true;  // a message to this rank itself
     hand_over(part);
 }
 
@@ -58,18 +58,18 @@ void CheckedChannel::hand_over(CheckedCall& part) {
     }
 }
 
-/// The engine has failed on this rank: ranks that still wait to compare with it must hear of that too. A
+/// After a failure of the engine on this rank, ranks that still wait to compare with it must be told too. A
 /// monitored barrier tells all ranks itself.
 void CheckedChannel::give_up(CheckedCall& part) {
     part.error = engine_failure_ = std::current_exception();
     if (part.call.operation != Operation::monitored_barrier) matcher_->leave();
 }
 
-/// Why the channel cannot be used any more, null while it can: the engine's own reason, where it has one.
+/// The error that made the channel unusable, null while there is none: the engine's own, if it has one.
 std::exception_ptr CheckedChannel::failure(const Label& label) {
     try {
         if (!engine_failure_ && matcher_->broken())
-            engine_->start({}, label);  // only to hear the engine's error
+            engine_->start({}, label);  // only to get the engine's error
     } catch (...) {
         engine_failure_ = std::current_exception();
     }
@@ -93,7 +93,7 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration tim
     if (error) std::rethrow_exception(error);
 }
 
-/// Throws UsageError only, which leaves all as it was.
+/// Throws UsageError only, and then has no effect.
 void CheckedChannel::finish(CheckedCall& part, Duration timeout) {
     if (part.ticket) {
         matcher_->meanwhile([&] { return engine_->done(*part.ticket); }, timeout);

@@ -16,7 +16,7 @@ namespace rankmesh::detail {
 /// checked channel: collectives in their order, messages in that of their two ranks.
 class CheckedChannel final : public Channel {
 public:
-    /// `beside` is a second channel of the same ranks, used for comparisons alone.
+    /// `beside` is a second channel of the same ranks, used only for comparisons.
     CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
                    int group_rank);
     ~CheckedChannel() override;
@@ -29,7 +29,7 @@ public:
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
 
-    /// The engine's channel beneath.
+    /// The engine's channel.
     const Channel& engine() const { return *engine_; }
 
 private:
@@ -50,7 +50,7 @@ private:
     std::map<std::uint64_t, CheckedCalls> tickets_;
     std::uint64_t next_ticket_ = 0;
     std::exception_ptr engine_failure_;
-    const std::shared_ptr<CallMatcher> matcher_;  // destroyed before the engine that it hands calls to
+    const std::shared_ptr<CallMatcher> matcher_;  // destroyed before the engine's channel
 };
 
 }  // namespace rankmesh::detail

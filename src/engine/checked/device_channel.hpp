@@ -14,7 +14,7 @@ namespace rankmesh::detail {
 /// the host waits in it until all ranks have made theirs. A call that throws has not been enqueued.
 class CheckedDeviceChannel final : public Channel {
 public:
-    /// `beside` is a second channel of the same ranks on the host, used for comparisons alone, each of which
+    /// `beside` is a second channel of the same ranks on the host, used only for comparisons, each of which
     /// takes at most `timeout`.
     CheckedDeviceChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
                          int group_rank, Duration timeout);
@@ -39,7 +39,7 @@ public:
     }
     void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
 
-    /// The device's channel beneath.
+    /// The device's channel.
     const Channel& engine() const { return *engine_; }
 
 private:

@@ -28,8 +28,8 @@ GlooChannel::GlooChannel(std::shared_ptr<Connections> connections, std::vector<i
       monitor_(connections_, ranks_, std::move(ended)) {}
 
 GlooChannel::~GlooChannel() {
-    // Nobody waits any more for what is left: notices of checked mode, after a loss. Where the channel has
-    // not failed, they end only if it does.
+    // The remaining operations, notices of checked mode after a loss, are not waited for: if the channel has
+    // not failed, they would end only if it did.
     const auto pending = monitor_.change([this] {
         return std::ranges::any_of(tickets_, [](const auto& each) { return each.second->open > 0; });
     });
@@ -120,7 +120,7 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
         }
     } catch (const std::exception& error) {
         const auto text = std::string(error.what());
-        monitor_.explain(text);  // from here on Gloo touches no buffer
+        monitor_.explain(text);  // from now on Gloo accesses no buffer
         fail_with(text, label);
     }
     monitor_.calls(collectives_);

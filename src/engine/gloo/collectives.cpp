@@ -68,7 +68,7 @@ void all_reduce(const Call& call, const std::shared_ptr<Connections>& connection
         if (call.in != call.out) options.setInput(as<T>(call.in), call.in_count);
         options.setOutput(as<T>(call.out), call.in_count);
     });
-    // Fewer steps for what is short, fewer bytes for what is long.
+    // Fewer steps for short buffers, fewer bytes for long ones.
     if (call.in_bytes() <= longest_in_few_steps)
         options.setAlgorithm(::gloo::AllreduceOptions::Algorithm::BCUBE);
     options.setReduceFunction(function_of(call));
@@ -108,7 +108,7 @@ void scan(const Call& call, const std::shared_ptr<Connections>& connections, std
         if (sends) out->waitSend();
         if (receives) reduce_into(call.reduction, call.dtype, before.data(), call.out, call.out_count);
     }
-    // Logical values are 0 or 1 also where only one rank has given any.
+    // A logical result is 0 or 1 also for a single rank.
     if (connections->rank == 0 && call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }

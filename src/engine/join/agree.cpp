@@ -12,7 +12,7 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr std::size_t most_classes = 8;  // descriptions that an error spells out, which bounds every message
+constexpr std::size_t most_classes = 8;  // descriptions that an error lists, which bounds every message
 
 struct Class {
     std::string description;  // "" for all classes beyond the bound
@@ -96,7 +96,7 @@ void agree(Exchange& exchange, const std::string& description) {
     // The complement turns a maximum into a minimum: all ranks are equal exactly if both are this rank's own.
     auto extremes = std::array<std::int64_t, 4>{a, ~a, b, ~b};
     exchange.max(extremes);
-    // Every rank draws its conclusion from the same four numbers, so all conclude the same.
+    // Every rank decides from the same four numbers, so all decide the same.
     if (extremes[0] == ~extremes[1] && extremes[2] == ~extremes[3]) return;
 
     const auto classes = classes_of(exchange, description);

@@ -13,7 +13,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The mesh of a declaration, at home in the world; throws UsageError if it does not fit.
+/// The mesh of a declaration, resolved in the world; throws UsageError if it does not fit.
 Mesh fit(const Declaration& declaration, int world) {
     const auto mesh = declaration.mesh.resolve(world);
     if (mesh.size() > world)
@@ -153,7 +153,7 @@ std::string MeshBlueprint::item_text(const Item& item) const {
 std::string MeshBlueprint::description() const {
     auto text = cat(name.empty() ? "" : name + ": ", this->text);
     if (placed) {
-        // A long table is told apart by its hash: what every rank sends stays short.
+        // A long table is described by its hash, so that the messages stay short.
         constexpr auto most = std::size_t{16};
         append(text, " @[");
         for (std::size_t i = 0; i < std::min(placed->size(), most); ++i)

@@ -49,7 +49,7 @@ struct MeshBlueprint {
     std::string description() const;
 };
 
-/// The plan as all ranks must agree on it; throws UsageError for a plan that is wrong in itself.
+/// The plan as all ranks must agree on it; throws UsageError for an invalid plan.
 std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int world, Duration timeout);
 
 /// The lines of all meshes.

@@ -24,7 +24,8 @@ struct ChannelRequest {
     DeviceSettings settings = {};
 };
 
-/// What join needs of an engine; every call is collective over the world unless it says otherwise.
+/// The interface that join uses of an engine; every call is collective over the world unless it says
+/// otherwise.
 ///
 /// Each call blocks for at most the world's timeout, then throws Timeout or ends the job.
 class Exchange {

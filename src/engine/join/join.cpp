@@ -100,7 +100,7 @@ ChannelRequest request_of(const MeshEntry::GroupEntry& group_entry, const std::s
 /// The request for the channel on which checked mode compares the calls of another: one each for host and
 /// device.
 ChannelRequest check_of(const ChannelRequest& request, Space space) {
-    constexpr auto first_check = 0x2000;  // no declared item has these numbers
+    constexpr auto first_check = 0x2000;  // beyond the numbers of declared items
     const auto on_device = space == Space::device;
     return {.label = request.label,
             .group_rank = request.group_rank,
@@ -242,13 +242,12 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
                     joining.device->check_settings(item.settings, mesh_entry.mesh.item_text(item));
         if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining));
     } catch (const UsageError& error) {
-        // A plan that is wrong in itself is compared like any other, so that no rank waits for one that has
-        // thrown.
+        // An invalid plan is compared like any other, so that no rank waits for one that has thrown.
         wrong = error;
         said = cat("a wrong plan: ", error.what());
     }
     if (joining.checked) append(said, ", in checked mode");
-    // The exchange knows no mesh: coordinates are added from the plan's first one.
+    // The exchange has no mesh: coordinates are those in the plan's first one.
     const auto placed = [&](const Error& error, const std::vector<int>& ranks) {
         if (wrong || ranks.empty()) return std::string(error.what());
         const auto& mesh = mesh_entries.front().mesh;

@@ -3,10 +3,10 @@
 
 namespace rankmesh::detail {
 
-/// One id serves so many ranks at the start of a communicator. Tests lower it.
+/// The most ranks for which one unique id is used. Tests lower it.
 inline int nccl_ranks_per_id = 128;
 
-/// How many ids a communicator of `size` ranks begins with.
+/// The number of unique ids that a communicator of `size` ranks is created from.
 inline int nccl_id_count(int size) { return (size - 1) / nccl_ranks_per_id + 1; }
 
 }  // namespace rankmesh::detail

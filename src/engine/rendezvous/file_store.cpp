@@ -18,7 +18,7 @@ namespace {
     throw EngineFailure(cat("the store: ", what, " '", path, "': ", std::strerror(errno)));
 }
 
-/// The name with every character that means something in a path replaced by its number.
+/// The name with every character that is special in a path replaced by its code.
 std::string file_name(const std::string& name) {
     auto safe = std::string{};
     for (auto c : name) {

@@ -83,7 +83,7 @@ std::string Hosts::address(const std::string& lines) const {
     if (meant_.empty())
         throw UsageError(cat("no network interface that is up on this host is '", wanted_,
                              "' by its name, address or subnet; there are ", to_text(interfaces(""))));
-    // On one host any address will do, and loopback is the shortest way.
+    // On one host any address works, and loopback is the fastest.
     if (together)
         for (const auto& each : meant_)
             if (each.loopback || (each.outward && !wanted_.empty())) return each.address;

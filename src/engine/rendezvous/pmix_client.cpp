@@ -17,8 +17,8 @@
 namespace rankmesh::detail {
 namespace {
 
-/// One answer of the server, which comes on PMIx's thread. The waiter may leave first: PMIx's own timeouts
-/// are whole seconds, so every wait here is for an answer that may come later, to nobody.
+/// One answer of the server, delivered on PMIx's thread. The waiting thread may give up first: PMIx's own
+/// timeouts are whole seconds, so an answer may arrive when no thread waits for it.
 struct Answer {
     std::mutex mutex;
     std::condition_variable come;
@@ -84,7 +84,7 @@ public:
             if (!open->wait(until)) return false;
         const auto status = begin(ranks)->wait(until);
         if (!status) return false;
-        // The fence is incomplete where ranks have ended; which entries are there says who arrived.
+        // If ranks have ended the fence is incomplete; the entries that exist show who arrived.
         if (*status != PMIX_SUCCESS && *status != PMIX_ERR_PARTIAL_SUCCESS) throw_failure("a fence", *status);
         return true;
     }

@@ -34,7 +34,7 @@ public:
     const std::string& name_space() const { return name_space_; }
     int rank() const { return rank_; }
     int size() const { return size_; }
-    /// The number of worlds of all processes that this process made before; counts one more.
+    /// The number of worlds of all processes that this process has made, which this call increments.
     int next_world() { return worlds_++; }
 
     /// Writes an entry, once for each key; other ranks read it after a fence that both take part in.

@@ -73,8 +73,8 @@ void PmixRendezvous::leave(const std::string& why) noexcept {
     if (size() == 1) return;
     try {
         client_->put(full("left"), why);
-        client_->begin_fence(members_);  // so that ranks that wait for this one hear of it
-    } catch (const std::exception&) {    // they hear of it when the process ends
+        client_->begin_fence(members_);  // so that ranks that wait for this one are told
+    } catch (const std::exception&) {    // they notice when the process ends
     }
 }
 
@@ -101,7 +101,7 @@ std::vector<PmixClient::Name> PmixRendezvous::names(std::span<const int> ranks,
 }
 
 /// The entries under one key of `from`, a subset of `ranks`, which all wrote one before a fence. `all_came`:
-/// the fence completed, which it also does where ranks have ended.
+/// the fence completed, which it also does if ranks have ended.
 std::vector<std::string> PmixRendezvous::read(const std::string& phase, const std::string& key,
                                               std::span<const int> from, std::span<const int> ranks,
                                               bool all_came, Instant until) {

@@ -33,7 +33,7 @@ public:
         auto repeated = false;
         const auto replies = ask({{"SET", key(name), entry, "NX", "EX", lifetime}}, until, &repeated);
         if (replies.front().text) return true;
-        // The first attempt may have written it, and only its reply was lost.
+        // The first attempt may have written it and lost only its reply.
         return repeated && get({name}, until).front() == entry;
     }
 

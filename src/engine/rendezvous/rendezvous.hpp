@@ -11,7 +11,7 @@
 
 namespace rankmesh::detail {
 
-/// How the ranks of a world exchange small texts before they are connected.
+/// The exchange of small texts between the ranks of a world before they are connected.
 ///
 /// Every call that waits throws Timeout at its timeout, with the ranks that did not arrive.
 class Rendezvous {

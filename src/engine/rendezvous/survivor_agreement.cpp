@@ -69,7 +69,7 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
     auto came = std::vector{rank_};
     auto open = ranks_;  // the ranks that have not arrived, as far as this rank has seen
     std::erase(open, rank_);
-    auto leader = ranks_.begin();  // the lowest rank that is not known to stay away, which gathers
+    auto leader = ranks_.begin();  // the lowest rank that is not known to be absent, which gathers
     auto replaced = until + patience;
     for (;;) {
         for (auto rank : ended()) say_gone(rank, from_now(timeout_));

@@ -23,11 +23,11 @@ public:
     SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout);
 
     /// The ranks that call this within `grace`, in order; at once if the others are known not to call it.
-    /// `ended`: the ranks known to have ended. Throws Timeout if the others have gone on without this rank.
+    /// `ended`: the ranks known to have ended. Throws Timeout if the others have agreed without this rank.
     std::vector<int> survivors(Duration grace, const std::function<std::vector<int>()>& ended);
     /// Announces that this rank will not take part.
     void stay_away(Store::Instant until) { say_gone(rank_, until); }
-    /// The number of lists written so far, by which the worlds of survivors are told apart.
+    /// The number of lists written so far, which distinguishes the worlds of survivors.
     int rounds() const { return rounds_; }
 
 private:

@@ -64,7 +64,7 @@ Connection::Connection(::gloo::transport::tcp::Context* context, ::gloo::transpo
     const auto lock = std::lock_guard(m_);
     if (state_ != LISTENING) return;
     endpoint_ = {self_.getSockaddr(), random_word(), random_word()};
-    // Gloo's backlog is one; strangers must not keep the peer out.
+    // Gloo's backlog is one; foreign connections must not block the peer's.
     ::listen(fd_, SOMAXCONN);
     ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }

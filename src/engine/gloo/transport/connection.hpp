@@ -16,8 +16,8 @@ namespace rankmesh::detail {
 
 class Connector;
 
-/// The address of a peer, and the passwords by which both ends authenticate: they come from the store, which
-/// strangers cannot read.
+/// The address of a peer, and the passwords by which both ends authenticate: they are read from the store, to
+/// which other users have no access.
 struct Endpoint {
     using Word = std::array<char, 16>;
     sockaddr_storage address = {};
@@ -34,7 +34,7 @@ struct Endpoint {
 
 /// One end of a connection between two ranks, with authentication.
 ///
-/// Gloo's own takes the first process that connects for its peer, and some of what a stranger may send ends
+/// Gloo's own takes the first process that connects for its peer, and some bytes from a foreign process end
 /// this process. This one accepts any number of connections, and keeps the one that sends the password.
 class Connection final : public ::gloo::transport::tcp::Pair {
 public:

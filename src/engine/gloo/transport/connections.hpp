@@ -15,7 +15,7 @@
 namespace rankmesh::detail {
 
 /// The timeout that Gloo is given: rankmesh keeps timeouts itself, since Gloo would break all connections of
-/// a group before anybody can be asked who is missing.
+/// a group before the ranks can be asked who is missing.
 constexpr auto without_end = std::chrono::milliseconds(std::chrono::hours(24 * 365));
 
 /// The connections of one group: the local ends are made first, then each is connected to its peer.
@@ -39,7 +39,7 @@ public:
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
         return createUnboundBuffer(const_cast<void*>(data), bytes);
     }
-    /// Ends every connection: waits throw, and no buffer is touched afterwards.
+    /// Ends every connection: waits throw, and no buffer is accessed afterwards.
     void cut() noexcept;
 
 private:

@@ -12,7 +12,7 @@
 namespace rankmesh::detail {
 
 /// Connects to a peer that listens, and authenticates; tries again where that may help: the network can be
-/// down for a moment, and strangers can displace an attempt.
+/// down for a moment, and foreign connections can displace an attempt.
 class Connector final {
 public:
     using Clock = std::chrono::steady_clock;
