@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What show, rank and groups print in the words of a framework.
+// The output of show, rank and groups under a framework's names.
 #pragma once
 
 #include "convert/words.hpp"
@@ -15,7 +15,7 @@ using conversion::Words;
 /// The value of `--as`, with its help.
 Option as_option(std::string& as);
 
-/// One rank: what the accessors answer, and its group of each kind.
+/// One rank: the values of the accessors, and its group of each kind.
 void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,
                 Output& output);
 /// All groups of these kinds, one a line.

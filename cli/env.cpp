@@ -18,12 +18,12 @@ struct Arguments : Common {
 /// Shell variables in the order in which they were set, each once.
 class Variables {
 public:
-    /// `owner` is what the variable speaks of, for the text of a collision.
+    /// `owner` is what the variable is about, for the text of a collision.
     void set(const std::string& name, int value, const std::string& owner) {
         reserve(name, owner);
         values_.emplace_back(name, value);
     }
-    /// Throws UsageError if somebody else has the name.
+    /// Throws UsageError if another owner has the name.
     void reserve(const std::string& name, const std::string& owner) {
         const auto [taken, added] = owners_.emplace(name, owner);
         if (!added)
@@ -47,13 +47,13 @@ std::string variable_of(std::string_view axis) {
     return name;
 }
 
-/// The rank of this process, and how many there are where somebody says so.
+/// The rank of this process, and the number of ranks if known.
 struct Own {
     int rank = 0;
     std::optional<Announced> world = {};
 };
 
-/// What --rank and --world say, else the launcher.
+/// The values of --rank and --world, else the launcher's.
 Own own(const Arguments& arguments, const Topology& topology) {
     auto own = Own{};
     if (arguments.world) own.world = Announced{*arguments.world, "--world"};
@@ -79,7 +79,7 @@ int run(const Arguments& arguments, Output& output) {
     const auto [rank, world] = own(arguments, topology);
     if (world) check_within(topology, world->value, world->variable + " says");
     const auto inside = std::visit([&](const auto& known) { return known.contains(rank); }, topology);
-    // In a world that is known to be larger, a rank outside the mesh is an answer; otherwise it is a mistake.
+    // A rank outside the mesh is valid if the world is known to be larger; otherwise it is an error.
     if (!inside && !(world && rank < world->value)) check_rank(topology, rank);
 
     auto variables = Variables{};

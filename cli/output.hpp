@@ -9,10 +9,10 @@
 
 namespace rankmesh::cli {
 
-/// Standard output, written in large pieces; what cannot be written is an Error, never lost.
+/// Standard output, written in large pieces; a failed write throws Error.
 class Output {
 public:
-    /// The reader of the pipe has gone: nobody wants the rest.
+    /// Thrown when the reader of the pipe has closed it.
     struct Unwanted {};
 
     template <class... Values>
@@ -37,7 +37,8 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
 /// The columns of the terminal behind standard output: its own answer, else COLUMNS, else 80.
 int terminal_width();
 
-/// What `--color` says, one of auto, always and never; `auto` is colour on a terminal without NO_COLOR.
+/// True if output is coloured by `--color`: auto, always or never; `auto` is colour on a terminal without
+/// NO_COLOR.
 bool wants_color(std::string_view choice);
 
 }  // namespace rankmesh::cli

@@ -32,7 +32,7 @@ struct Arguments : Common {
     double timeout = 60;
 };
 
-/// No rank has the device that was asked for: all of them throw it alike.
+/// Thrown on all ranks when a requested device is missing.
 class NoDevice : public Error {
 public:
     using Error::Error;
@@ -46,7 +46,7 @@ struct Row {
     Verified verified;
 };
 
-/// Says every two seconds what is being done; on a terminal in one line that changes.
+/// Prints progress every two seconds; on a terminal in one line that is overwritten.
 class Progress {
 public:
     Progress(bool speaks, std::size_t total) : speaks_(speaks), total_(total) {}
@@ -120,7 +120,7 @@ std::vector<Row> verify_all(World& world, const nccl::World* devices, const Argu
     const auto sets = sets_of(mesh);
     auto member = world.join(plan_for(topology, sets));
     auto all = member["world"].on("world").host();
-    // Ranks that were started with other words would bring buffers of other lengths.
+    // Ranks that were started with other arguments would have buffers of other lengths.
     auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes),
                                                    -static_cast<std::int64_t>(arguments.bytes)};
     all.all_reduce(bytes_range, rankmesh::max);
@@ -212,7 +212,7 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
     return failed == 0 ? 0 : 1;
 }
 
-/// What one rank of the world does; only rank 0 prints.
+/// The program of one rank; only rank 0 prints.
 int run_in(World& world, Arguments arguments, Output& output) {
     if (arguments.world && *arguments.world != world.size())
         throw UsageError(fmt::format("--world {} was given, but the launcher started {} processes",
@@ -245,8 +245,7 @@ WorldOptions options_of(const Arguments& arguments) {
             .timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(arguments.timeout * 1e9))};
 }
 
-/// One process of a job: all ranks hear of a usage error alike, so one says it, and all end as if nothing had
-/// begun.
+/// One process of a job: all ranks get the same usage error, so one prints it.
 int run_launched(const Arguments& arguments, Output& output) {
     auto world = World::from_environment(options_of(arguments));
     try {

@@ -18,7 +18,7 @@ namespace rankmesh::cli {
 
 using conversion::Json;
 
-/// What MESH on the command line is: a mesh, or with `@[3,1,2,0]` a placement.
+/// The value of MESH on the command line: a mesh, or with `@[3,1,2,0]` a placement.
 using Topology = std::variant<Mesh, Placement>;
 
 /// The arguments that every subcommand about one mesh takes.
@@ -28,7 +28,7 @@ struct Common {
     bool json = false;
     std::string world_source = "--world says";  ///< who gave `world`, for error texts
 
-    /// These, and more behind them; all go to members of this object.
+    /// These arguments and then `more`; all write to members of this object.
     std::vector<Option> options(std::vector<Option> more);
     /// Reads MESH; a size `*` takes --world, else what the launcher announced. Throws UsageError if neither
     /// is known, or if the mesh reaches beyond --world.
@@ -47,10 +47,10 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
 
 /// Reads the value of `--on`; throws UsageError.
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text);
-/// Where a rank stands, by level.
+/// The position of a rank in the cluster, by level.
 Json json_of_host(const Cluster& cluster, int rank);
 
-/// Reads `67` or `pp=1,dp=0,tp=3`; throws UsageError if it is neither, or no position.
+/// Reads `67` or `pp=1,dp=0,tp=3`; throws UsageError if it is neither, or outside the mesh.
 int number_or_coordinate(const Topology& topology, const std::string& text);
 /// The same; throws UsageError too if the topology does not contain the rank.
 int rank_of(const Topology& topology, const std::string& text);

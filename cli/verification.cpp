@@ -65,7 +65,7 @@ bool is_wide_out(Which which) {
            which == all_to_all_v;
 }
 
-/// Elements where the communicator works: here, or on a device with a copy of them here.
+/// Elements in the communicator's memory: on the host, or on a device with a copy on the host.
 template <class T>
 class Elements {
 public:
@@ -75,7 +75,7 @@ public:
     Memory<T> memory() {
         return there_ ? there_->memory() : Memory<T>(here.data(), here.size(), Space::host);
     }
-    /// Brings what is here to the device, or what is there back.
+    /// Copies the elements to the device, or back.
     void put() {
         if (there_) there_->copy_from(here);
     }
@@ -106,7 +106,8 @@ public:
         in_.put();
     }
 
-    /// Before each run: a broadcast is in place; everywhere else no right value is there before the call.
+    /// Fills the buffers before each run, so that no output is right before the call; a broadcast is in
+    /// place.
     void prepare() {
         if (which_ == broadcast)
             out_.here = in_.here;
@@ -118,7 +119,7 @@ public:
     void run_started() { perform(true).synchronize(); }
     /// How many elements are wrong.
     std::int64_t wrong() {
-        if (on_.space() == Space::device) on_.start_barrier().synchronize();  // throws what has failed there
+        if (on_.space() == Space::device) on_.start_barrier().synchronize();  // throws errors of the device
         out_.get();
         if (which_ == barrier || (which_ == all_reduce_mean && !std::is_floating_point_v<T>)) return 0;
         auto wrong = std::int64_t{0};
@@ -296,7 +297,7 @@ Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::Worl
     auto trial =
         Trial<float>(on, facts, operation, std::max<std::size_t>(1, bytes / sizeof(float) / parts), devices);
     auto host = on.host();
-    // The first call, which is not timed, pays for connecting.
+    // The first call, which also connects, is not timed.
     constexpr auto calls = 3;
     auto seconds = 0.0;
     for (int i = 0; i <= calls; ++i) {

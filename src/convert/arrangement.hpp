@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every framework's settings come down to: meshes whose axes are named by what they are for.
+// Arrangement, the common form of every framework's settings: meshes whose axes are named by their roles.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace rankmesh::conversion {
 
-/// Something that settings say besides who stands with whom: `virtual pipeline stages`, `2`.
+/// A setting that does not change the groups: `virtual pipeline stages`, `2`.
 struct Extra {
     std::string name;
     std::string value;
@@ -38,7 +38,7 @@ Arrangement parse_arrangement(std::string_view text, std::optional<int> world);
 /// The meshes, as `parse_arrangement` reads them.
 std::string to_string(const Arrangement& arrangement);
 
-/// What an axis is for: `pipe` is `pp`, `data` is `dp`, `model` is `tp`; a name that nobody knows is itself.
+/// The role of an axis: `pipe` is `pp`, `data` is `dp`, `model` is `tp`; an unknown name is its own role.
 std::string_view role_of(std::string_view name);
 /// The same arrangement with axes named by their roles; experts that stand among the dense axes get a mesh of
 /// their own, in which dp and cp are edp.

@@ -27,7 +27,7 @@ Sizes data_of(const Mesh& mesh) {
     return sizes;
 }
 
-/// Ranks by coordinate, the axes in this order; those of one rank say nothing.
+/// Ranks by coordinate, the axes in this order; axes of size 1 are left out.
 Group ranks_in_order(const Mesh& mesh, const std::vector<std::string>& order) {
     auto names = std::vector<std::string_view>(order.begin(), order.end());
     for (int a = 0; a < mesh.axis_count(); ++a)
@@ -35,7 +35,7 @@ Group ranks_in_order(const Mesh& mesh, const std::vector<std::string>& order) {
     return mesh.permuted(names).ranks();
 }
 
-/// Whether a rank's group along an axis holds, once all have moved, the same ranks; if not an example.
+/// Whether a rank's group along an axis has the same processes after the move; if not, an example.
 std::string difference(const Mesh& from, const Mesh& to, std::string_view axis,
                        const std::vector<int>& moves) {
     const auto size = size_of(from, axis);

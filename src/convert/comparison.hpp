@@ -13,18 +13,18 @@
 
 namespace rankmesh::conversion {
 
-/// How ranks get from one arrangement to another: who stands at a coordinate there stands at the same one
-/// here.
+/// How ranks move from one arrangement to another: the process at a coordinate of the first is at the same
+/// coordinate of the second.
 struct Comparison {
     static constexpr std::size_t shown = 8;
 
-    int moved = 0;                           ///< how many ranks get another number
+    int moved = 0;                           ///< the number of ranks that change
     std::vector<std::pair<int, int>> first;  ///< the first few of them
-    std::vector<Loss> lost;                  ///< groups and other things that only the first has
+    std::vector<Loss> lost;                  ///< groups and settings that only the first has
     bool fits = true;                        ///< false: the dense axes are others, nothing can be compared
 };
 
-/// The most ranks whose moves are looked at one by one.
+/// The most ranks whose moves are computed one by one.
 constexpr auto most_compared = 1 << 24;
 
 /// Compares arrangements in roles. `why(axis)` says why the second has no groups along an axis.

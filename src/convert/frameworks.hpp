@@ -38,7 +38,8 @@ struct Framework {
     Words (*words)(const Arrangement& roles, const Document& document) = nullptr;
     /// The dense axes that it knows; empty: any.
     std::vector<std::string_view> roles = {};
-    /// What stands in the way of other axes and things, by their names; else it "has no setting for it".
+    /// The reason why other axes and settings cannot be written, by their names; else it "has no setting for
+    /// it".
     std::map<std::string_view, std::string_view> why = {};
     /// Writes what the framework's function is called with, where that can say more than its settings.
     Document (*write_call)(const Arrangement& arrangement) = nullptr;
@@ -54,7 +55,7 @@ std::string unknown_framework(std::string_view option, std::string_view name,
 /// The framework of that name; throws UsageError that names the nearest.
 const Framework& framework_named(std::string_view name, std::string_view option);
 
-/// What a framework can say of an arrangement.
+/// An arrangement as a framework can express it.
 struct Expressed {
     std::optional<Document> document;      ///< nothing where the dense axes do not fit
     std::optional<Arrangement> back;       ///< what the document says, in roles

@@ -67,7 +67,7 @@ bool looks_like_yaml(std::string_view text) {
                              (colon + 1 == line.size() || line[colon + 1] == ' '));
 }
 
-/// The same text with blanks for lines that begin with `#`, and for line ends behind a backslash.
+/// The same text with blanks for lines that begin with `#`, and for line ends after a backslash.
 std::string without_notes(std::string text) {
     auto begins = true;
     auto note = false;
@@ -82,7 +82,7 @@ std::string without_notes(std::string text) {
     return text;
 }
 
-/// What a name of a size is about: `tensor_model_parallel_size` and `tp` are both about `tp`.
+/// The axis of a size's name: that of `tensor_model_parallel_size` and of `tp` is `tp`.
 std::set<std::string, std::less<>> meaning_of(std::string_view name) {
     static const auto meanings = std::map<std::string_view, std::string_view>{
         {"tensor", "tp"},  {"pipeline", "pp"}, {"pipe", "pp"},     {"data", "dp"},
@@ -132,12 +132,12 @@ Json nested(const Json& flat, Limits& limits) {
 
 std::string kind_of(const Json& value) {
     if (value.is_string()) return in_quotes(value.text());
-    // JSON has no word for it, and TOML has.
+    // JSON cannot write this value, TOML can.
     if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
     return excerpt(value.dump());
 }
 
-/// Throws UsageError for more bytes than are read, and for what is no text.
+/// Throws UsageError for more bytes than the limit, and for text that is not UTF-8.
 void check_text(std::string_view text, std::string_view source) {
     if (text.size() > most_bytes) Limits(source).refuse(cat("have more than ", most_bytes, " bytes"));
     for (std::size_t at = 0; at < text.size();) {
@@ -395,7 +395,7 @@ void Settings::finish() const {
     }
     for (const auto& name : beside_)
         if (entered && !known_.contains(name) && !outer_known_.contains(name)) refuse_unknown(name, {});
-    // Own settings that stand in somebody else's table.
+    // The framework's settings that are in another table.
     if (entered)
         refuse_strays(outside_, {});
     else if (!section_.empty())

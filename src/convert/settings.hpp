@@ -15,7 +15,7 @@ namespace rankmesh::conversion {
 
 /// Settings by name: read from flags, `key=value` words, JSON or TOML, or from a file that holds one of them.
 ///
-/// Every getter notes the name that it was asked for, so that `finish` can tell which settings nobody knows.
+/// Every getter records the name that it was called with, so that `finish` can report unknown settings.
 /// Dashes and underscores are the same, and a name may begin with dashes or end in an underscore.
 class Settings {
 public:
@@ -28,16 +28,16 @@ public:
     Settings(std::string_view framework, Json values, std::string text)
         : framework_(framework), values_(std::move(values)), text_(std::move(text)) {}
 
-    /// What was given, as it was given.
+    /// The settings as given.
     const std::string& text() const { return text_; }
     /// The function whose arguments were given, empty where none was named.
     const std::string& call() const { return call_; }
-    /// True where a file says them, which may say other things too.
+    /// True if they are from a file, which may have other settings too.
     bool is_file() const { return whole_; }
     /// All of them, in the order in which they were given.
     const Json& values() const { return values_; }
     bool has(std::string_view name);
-    /// Settings that are known and say nothing about where ranks stand.
+    /// Marks settings as known that do not affect the layout of ranks.
     void let_be(std::initializer_list<std::string_view> names);
 
     /// The value of a setting, nothing where it is not given or null; throws UsageError for one of another
@@ -51,8 +51,8 @@ public:
     std::optional<std::vector<std::string>> words(std::string_view name);
     /// The settings inside a table, nothing where there is none.
     std::optional<Settings> table(std::string_view name);
-    /// Every setting from here on, where a table of that name holds them; all others are somebody else's.
-    /// Throws UsageError for one that is no table.
+    /// Enters the table of that name, if there is one: all getters then read from it, and other settings are
+    /// ignored. Throws UsageError if it is not a table.
     void enter(std::string_view name);
 
     /// The name as it was given or would be in this form: `--tp-size` or `tp_size`.
@@ -60,7 +60,7 @@ public:
     /// An error's text with the beginnings of what was given where it repeats more than that.
     std::string brief(std::string error) const;
     /// Throws UsageError for settings that no getter asked for, and where none is given that one asked for;
-    /// in a file and among flags those are let be that resemble none and are no size of an axis.
+    /// in a file and among flags, settings that resemble no known one and are no axis size are ignored.
     void finish() const;
 
 private:
@@ -69,7 +69,7 @@ private:
     [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
 
     [[noreturn]] void refuse_unknown(std::string_view name, std::string_view near) const;
-    /// Throws UsageError for a setting of ours in somebody else's table.
+    /// Throws UsageError for a known setting in another table.
     void refuse_strays(const Json& table, const std::string& path) const;
     std::string list_of_known() const;
 
@@ -79,13 +79,13 @@ private:
     std::string source_;  // where they are from, empty for those of a framework itself
     std::string call_;
     std::string section_;  // the table that was entered, or would have been
-    Json outside_;         // what stands beside it, null where it was not entered
+    Json outside_;         // the settings outside it, null if it was not entered
     bool flags_ = false;   // in the form of --flags
-    bool whole_ = false;   // a file, which may say other things too
+    bool whole_ = false;   // from a file, which may have other settings too
     std::set<std::string, std::less<>> known_;
     std::set<std::string, std::less<>> outer_known_;  // before the table was entered
     std::set<std::string, std::less<>> let_be_;
-    std::set<std::string, std::less<>> beside_;  // words behind a file, all of which must be known
+    std::set<std::string, std::less<>> beside_;  // words after a file, all of which must be known
 };
 
 }  // namespace rankmesh::conversion

@@ -17,7 +17,7 @@ namespace {
 /// An open file, or standard input, which is left open.
 class File {
 public:
-    // Without O_NONBLOCK the opening of a pipe waits for somebody who writes to it.
+    // Without O_NONBLOCK opening a pipe waits for a writer.
     explicit File(const std::string& path)
         : descriptor_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
     File(const File&) = delete;
@@ -30,7 +30,7 @@ public:
         struct stat status {};
         return fstat(descriptor_, &status) == 0 && S_ISFIFO(status.st_mode);
     }
-    /// Appends what comes next, at most `most` bytes: their number, 0 at the end, below 0 for an error.
+    /// Appends the next bytes, at most `most`: their number, 0 at the end, below 0 for an error.
     ssize_t read_into(std::string& text, std::size_t most) const {
         const auto begin = text.size();
         text.resize(begin + most);

@@ -11,23 +11,22 @@
 
 namespace rankmesh::conversion {
 
-/// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list.
-/// Throws UsageError, as the other three do too, for what is more than is read.
+/// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list. Throws
+/// UsageError, as the other three do too, for text beyond the limits.
 Json parse_flags(const std::vector<std::string>& words, Limits& limits);
 /// Arguments, and the function that they are for: empty where none is named.
 struct Call {
     std::string name;
     Json values;
 };
-/// True for `Name(...)`, maybe behind `name =`.
+/// True for `Name(...)`, maybe after `name =`.
 bool is_call(std::string_view text);
 /// `tp=2, names=("dp", "tp")`, maybe inside `Name(...)`; values as in Python, a bare word is a text.
 /// Arguments without a name have that of the function's parameter, where the function is known.
 Call parse_assignments(std::string_view text, Limits& limits);
-/// JSON; throws UsageError with the place where it ends to be JSON, and for a key that stands twice in a
-/// table.
+/// JSON; throws UsageError with the place of a syntax error, and for a key that is repeated in a table.
 Json parse_json(const std::string& text, std::string_view source);
-/// TOML; throws UsageError with the line where it ends to be TOML.
+/// TOML; throws UsageError with the line of a syntax error.
 Json parse_toml(const std::string& text, std::string_view source);
 
 /// The text without blanks and line ends around it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mesh in the words of a framework: its kinds of groups, and what its accessors answer.
+// A mesh under a framework's names: its kinds of groups, and the values of its accessors.
 #pragma once
 
 #include <functional>
@@ -46,14 +46,14 @@ Words in_words(std::string_view dialect, std::string_view mesh, std::optional<in
 /// `source` announces; `source` is a clause such as "--world says".
 void check_within(const std::string& topology, int last_rank, int world, const std::string& source);
 
-// --- what the frameworks need to say it
+// --- helpers of the frameworks
 
 /// The groups of a mesh along some axes.
 GroupKind kind_along(std::string name, const Mesh& mesh, AxisSet axes);
 /// The members at some positions of each of those groups.
 GroupKind kind_picked(std::string name, const Mesh& mesh, AxisSet axes, std::vector<int> positions);
 
-/// Answers by name: each is a value, null, or where the framework raises an error its text.
+/// The accessors' values by name: a value, null, or where the framework raises an error its text.
 class Answers {
 public:
     template <class Ask>
