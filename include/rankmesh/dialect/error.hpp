@@ -10,7 +10,7 @@
 
 namespace rankmesh::dialect {
 
-/// What is wrong with a question in a framework's vocabulary, for programs; the text says it for people.
+/// The kind of an error in a framework's vocabulary, for programs; the text is for people.
 enum class Fault : std::uint8_t {
     sizes,            ///< sizes that do not fit each other or the world
     exists,           ///< made already

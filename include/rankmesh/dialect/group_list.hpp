@@ -30,7 +30,7 @@ public:
     iterator begin() const { return {this, 0}; }
     iterator end() const { return {this, size_}; }
 
-    /// Where `rank` stands, nothing if it is no member.
+    /// The group rank of `rank`, nothing if it is not in the group.
     std::optional<int> group_rank(int rank) const {
         const auto found = whole_.group_rank(rank);
         if (!found || *found < first_ || (*found - first_) % step_ != 0) return std::nullopt;
@@ -48,7 +48,7 @@ private:
     int first_, step_, size_;
 };
 
-/// How every group is cut: into parts of `size` members that stand `step` apart; size 0 leaves it whole.
+/// How every group is cut: into parts of `size` ranks at distance `step` in it; size 0 leaves it whole.
 ///
 /// `{.size = 2, .step = 2}` makes {0, 2}, {1, 3}, {4, 6} and {5, 7} of {0..7}.
 struct Cut {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every live dialect asks of a member.
+// The calls on a member that every live dialect makes.
 #pragma once
 
 #include <optional>

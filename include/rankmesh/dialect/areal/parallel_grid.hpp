@@ -14,12 +14,12 @@
 
 namespace rankmesh::areal {
 
-/// What to join with: all that ParallelGrid asks for; the plans of several models, each under a name of its
+/// The plan to join for ParallelGrid; the plans of several models, each under a name of its
 /// own, go into one, and groups that they have in common share their channel.
 RANKMESH_EXPORT Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping = {},
                           std::string name = {});
 
-/// What AReaL's grid knows of one process, under its names; asks no process.
+/// What AReaL's grid knows of one process, under its names, without starting a process.
 ///
 /// `global_rank` is the process's rank in the topology, -1 outside the model. Groups hold topology ranks;
 /// `mapped` gives the ranks of the world, as the original's handles have them.

@@ -25,7 +25,7 @@ public:
     /// `backend` is that of the default process group: the device's.
     explicit ProcessGroupRegistry(std::string backend = "nccl") : backend_(std::move(backend)) {}
 
-    /// The number of the group of these ranks, in any order, on this backend, the default one unless said.
+    /// The number of the group of these ranks, in any order, on this backend, the default one if not given.
     int new_or_get_group(std::vector<int> ranks, const std::optional<std::string>& backend = {});
     /// What was made, in this order.
     const std::vector<Group>& made() const { return made_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AReaL's ProcessTopology: DeepSpeed's, of which it knows two orders of three axes.
+// AReaL's ProcessTopology: DeepSpeed's, with two orders of three axes.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AReaL's rank_mapping: which rank of the world stands for which rank of a model's topology.
+// AReaL's rank_mapping: which rank of the world is which rank of a model's topology.
 #pragma once
 
 #include <limits>
@@ -19,7 +19,7 @@ class MappedGroup;
 ///     areal::RankMapping(3, 2)[4] == 11 && areal::RankMapping({{0, 3}, {1, 5}})[1] == 5
 class RANKMESH_EXPORT RankMapping {
 public:
-    /// Every rank stands for itself.
+    /// The identity mapping.
     RankMapping() = default;
     /// Topology rank r is world rank offset + r * step.
     explicit RankMapping(int offset, int step = 1) : offset_(offset), step_(step) {}
@@ -33,7 +33,7 @@ public:
 
     /// The world rank of a topology rank; throws dialect::Error where the dictionary lacks it.
     int operator[](int topology_rank) const;
-    /// Which of the topology's `size` ranks a world rank stands for, nothing if for none; the mapping rises.
+    /// The rank among the topology's `size` that a world rank is, nothing if none; the mapping is increasing.
     std::optional<int> find(int world_rank, int size) const;
     /// The world ranks of a group.
     MappedGroup of(const Group& topology_ranks) const;

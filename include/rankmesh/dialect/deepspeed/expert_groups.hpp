@@ -36,7 +36,7 @@ public:
     /// The group of `rank`.
     dialect::GroupPart expert_parallel_of(int rank) const;
     dialect::GroupPart expert_data_parallel_of(int rank) const;
-    /// Where `rank` stands in its group, and the group's lowest rank: torch sorts ranks.
+    /// The group rank of `rank`, and the group's lowest rank: torch sorts ranks.
     int expert_parallel_rank(int rank) const;
     int expert_data_parallel_rank(int rank) const;
     int expert_data_parallel_first(int rank) const;
@@ -101,7 +101,7 @@ RANKMESH_EXPORT ExpertGroups _create_expert_and_data_parallel(int world_size, in
                                                               std::string_view mp_mode = "tp",
                                                               bool use_data_before_expert_parallel_ = false);
 
-/// What `_get_expert_parallel_ranks` says, for a client's mpu of these sizes.
+/// The result of `_get_expert_parallel_ranks` for a client's mpu of these sizes.
 RANKMESH_EXPORT ExpertGroups _create_expert_data_and_model_parallel(
     int world_size, int expert_parallel_size_, int tensor_parallel_size_, int pipeline_parallel_size_ = 1,
     bool use_data_before_expert_parallel_ = false);

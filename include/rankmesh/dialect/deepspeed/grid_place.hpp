@@ -12,7 +12,8 @@
 
 namespace rankmesh::deepspeed {
 
-/// One rank's place in a topology with axes pipe, data and maybe one of tensor slices; asks no process.
+/// One rank's place in a topology with axes pipe, data and maybe one of tensor slices, without starting a
+/// process.
 ///
 /// Ranks are the topology's; a rank of -1 is outside, where every index is -1 and every group is nothing.
 class RANKMESH_EXPORT GridPlace {

@@ -26,10 +26,10 @@ struct GroupSizes {
     std::vector<ExpertGroups> expert = {};  ///< of different expert sizes
 };
 
-/// What to join with: all that Groups asks for.
+/// The plan to join for Groups.
 RANKMESH_EXPORT Plan plan(const GroupSizes& sizes);
 
-/// What groups.py knows of one rank, under its names; asks no process.
+/// What groups.py knows of one rank, under its names, without starting a process.
 class RANKMESH_EXPORT GroupsPlace {
 public:
     /// Throws dialect::Error for sizes that do not divide the world, a rank outside it, or one expert size

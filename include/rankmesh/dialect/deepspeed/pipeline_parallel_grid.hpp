@@ -18,10 +18,10 @@ namespace rankmesh::deepspeed {
 ///     deepspeed::default_topology(12).mesh() == Mesh{{"pipe", 6}, {"data", 2}}
 RANKMESH_EXPORT ProcessTopology default_topology(int world_size);
 
-/// What to join with: all that PipelineParallelGrid asks for; beside other meshes under a name of its own.
+/// The plan to join for PipelineParallelGrid; beside other meshes under a name of its own.
 RANKMESH_EXPORT Plan plan(const ProcessTopology& topology, std::string name = {});
 
-/// What DeepSpeed's grid knows of one rank, under its names; asks no process.
+/// What DeepSpeed's grid knows of one rank, under its names, without starting a process.
 struct RANKMESH_EXPORT Place : GridPlace {
     /// Throws dialect::Error where the topology is not of the world's size, lacks an axis pipe or data, or
     /// has no such rank.

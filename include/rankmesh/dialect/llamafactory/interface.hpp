@@ -19,7 +19,7 @@ namespace rankmesh::llamafactory {
 /// How all_reduce combines: a mean is a sum that is divided by the group's size.
 enum class ReduceOp { sum, mean, max, min };
 
-/// What the interface knows of one rank, under its names; asks no process.
+/// What the interface knows of one rank, under its names, without starting a process.
 class RANKMESH_EXPORT Place {
 public:
     Place(const Config& config, const Environment& environment);
@@ -39,7 +39,7 @@ public:
 
     const DistributedStrategy& strategy() const { return strategy_; }
     std::chrono::seconds timeout() const { return timeout_; }
-    /// What device the tensors of a process live on: `cpu` here; the name stands in the text.
+    /// The device of a process's tensors: `cpu` here; the name is in the text.
     std::string current_accelerator = "cpu";
     /// How many of them this process has.
     int device_count = 1;

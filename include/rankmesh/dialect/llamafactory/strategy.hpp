@@ -69,7 +69,7 @@ public:
     int cp_size;
 };
 
-/// What to join with: the meshes `model` and `data`, and `world` over all ranks.
+/// The plan to join: the meshes `model` and `data`, and `world` over all ranks.
 RANKMESH_EXPORT Plan plan(const Config& config, int world_size);
 
 }  // namespace rankmesh::llamafactory

@@ -38,7 +38,7 @@ struct Key {
 /// `dp-cp`, or `('expert', ('ep',))` for a view's own.
 RANKMESH_EXPORT std::string to_string(const Key& key);
 
-/// What HyperCommGrid knows without a process: who stands together along any dimensions of any view.
+/// The groups of HyperCommGrid along any dimensions of any view, without starting a process.
 ///
 ///     megatron::Grid({2, 2, 2}, {"tp", "cp", "dp"}, 8).get_rank_enum({"cp", "dp"})[0].back() == 6
 class RANKMESH_EXPORT Grid {
@@ -106,7 +106,7 @@ struct GridGroup {
     std::optional<std::string> view = {};
 };
 
-/// What to join with: every single dimension of every view of `grid`, and these groups.
+/// The plan to join: every single dimension of every view of `grid`, and these groups.
 RANKMESH_EXPORT Plan plan(const Grid& grid, const std::vector<GridGroup>& groups = {});
 
 /// The same, live: its groups are communicators.

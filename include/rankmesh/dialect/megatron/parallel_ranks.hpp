@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Megatron-core's parallel_state knows of one rank in numbers.
+// The numbers that Megatron-core's parallel_state has for one rank.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct ExpertDataParallel {
     bool with_gtp_remat = true;
 };
 
-/// Which of a rank's virtual stages is asked about.
+/// The virtual stage of a rank that a call is about.
 struct Stage {
     bool ignore_virtual = true;
     std::optional<int> vp_stage = {};
@@ -45,7 +45,7 @@ public:
     /// True if this rank has tensor-, pipeline- and data-parallel groups.
     bool model_parallel_is_initialized() const;
 
-    /// Where this rank stands in its group, and the group's size.
+    /// This rank's group rank, and the group's size.
     int get_tensor_model_parallel_rank() const;
     int get_tensor_model_parallel_world_size() const;
     int get_pipeline_model_parallel_rank() const;

@@ -14,7 +14,7 @@
 
 namespace rankmesh::megatron {
 
-/// The arguments of initialize_model_parallel that say who stands together, in its order.
+/// The arguments of initialize_model_parallel that determine the groups, in its order.
 struct Sizes {
     int tensor_model_parallel_size = 1;
     int pipeline_model_parallel_size = 1;
@@ -26,13 +26,13 @@ struct Sizes {
     int gtp_remat_size = 1;
     int expert_gtp_remat_size = 1;
     int num_distributed_optimizer_instances = 1;
-    std::optional<int> expert_tensor_parallel_size = {};  ///< tensor_model_parallel_size unless said
+    std::optional<int> expert_tensor_parallel_size = {};  ///< tensor_model_parallel_size if unset
     std::string order = "tp-cp-ep-dp-pp";                 ///< innermost first
     std::vector<int> embedding_stages = {0, -1};          ///< what get_embedding_ranks picks of a pipeline
     std::vector<int> position_embedding_stages = {0};     ///< what get_position_embedding_ranks picks
     bool create_gloo_process_groups = true;
     int rank_offset = 0;
-    std::optional<int> local_world_size = {};  ///< the ranks from rank_offset on; the whole world unless said
+    std::optional<int> local_world_size = {};  ///< the ranks from rank_offset on; the whole world if unset
 };
 
 /// All process groups of a world, by the `group_desc` under which the original creates them.
@@ -69,7 +69,7 @@ public:
     };
     /// Nothing for groups that no plan can declare: hybrid ones of which the last is shorter.
     std::optional<Place> place(std::string_view desc) const;
-    /// What to join with: a declaration for each mesh that `place` names.
+    /// The plan to join: a declaration for each mesh that `place` names.
     Plan plan() const;
 
 private:
@@ -79,8 +79,8 @@ private:
         bool of_experts = false;
         Cut cut = {};
         const std::vector<int> Sizes::*picked = nullptr;
-        std::string mesh = {};                // that of the token's generator unless said
-        std::vector<std::string> names = {};  // the token's unless said
+        std::string mesh = {};                // that of the token's generator if unset
+        std::vector<std::string> names = {};  // the token's if unset
         AxisSet axes = {};                    // the token's
     };
     void add_kinds();
@@ -98,7 +98,7 @@ private:
     bool partial_ = false;
 };
 
-/// What to join with: all that ParallelState asks for; throws what ProcessGroups throws.
+/// The plan to join for ParallelState; throws what ProcessGroups throws.
 RANKMESH_EXPORT Plan plan(const Sizes& sizes, int world_size);
 
 }  // namespace rankmesh::megatron

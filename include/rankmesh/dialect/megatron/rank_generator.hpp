@@ -12,7 +12,7 @@
 
 namespace rankmesh::megatron {
 
-/// Which ranks stand together along the axes that `order` lists innermost first: of `tp-dp-pp` tp is fastest.
+/// The groups of ranks along the axes that `order` lists innermost first: of `tp-dp-pp` tp is fastest.
 ///
 ///     megatron::RankGenerator({.tp = 2, .dp = 4, .order = "tp-dp"}).get_ranks("dp")[0].back() == 6
 class RANKMESH_EXPORT RankGenerator {

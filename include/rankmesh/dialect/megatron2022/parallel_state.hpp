@@ -24,7 +24,7 @@ struct Sizes {
     std::optional<int> pipeline_model_parallel_split_rank = {};
 };
 
-/// What to join with: all that ParallelState asks for.
+/// The plan to join for ParallelState.
 RANKMESH_EXPORT Plan plan(const Sizes& sizes);
 
 /// Every group of a world by kind, each kind in the order in which the original makes its groups.
@@ -50,7 +50,7 @@ struct RANKMESH_EXPORT Groups {
     Sizes sizes;
 };
 
-/// What the original's module knows in one process, under its names; asks no process.
+/// What the original's module knows in one process, under its names, without starting a process.
 ///
 /// Where the original asserts that something was initialized, these throw dialect::Error in its words.
 class RANKMESH_EXPORT State {
@@ -86,7 +86,7 @@ public:
     void set_pipeline_model_parallel_world_size(std::optional<int> world_size);
     void set_tensor_model_parallel_rank(std::optional<int> rank) { set_tensor_rank_ = rank; }
     void set_pipeline_model_parallel_rank(std::optional<int> rank) { set_pipeline_rank_ = rank; }
-    /// Does nothing: the original writes a variable that nobody reads.
+    /// Does nothing: the original writes a variable that is never read.
     void set_pipeline_model_parallel_split_rank(std::optional<int>) {}
 
     int get_tensor_model_parallel_world_size() const;
@@ -114,11 +114,11 @@ public:
     bool is_rank_in_embedding_group(bool ignore_virtual = false) const;
     bool is_rank_in_position_embedding_group() const;
 
-    /// True where a stage, this rank's if not given, comes before the split, or there is none to come before.
+    /// True if a stage, this rank's if not given, is before the split, or there is no split.
     bool is_pipeline_stage_before_split(std::optional<int> rank = {}) const;
-    /// True where a stage comes not before the split, or there is none.
+    /// True if a stage is not before the split, or there is no split.
     bool is_pipeline_stage_after_split(std::optional<int> rank = {}) const;
-    /// True where this stage comes before the split and the next one after it.
+    /// True if this stage is before the split and the next one after it.
     bool is_pipeline_stage_at_split() const;
     /// The split that these go by, as it was given; throws dialect::Refusal for one that is left over from
     /// before destroy_model_parallel.

@@ -55,7 +55,7 @@ struct ContextParallelConfig {
     int degree = 1;
 };
 
-/// A negative degree stands for as many as there are to shard over.
+/// A negative degree means the number of ranks that there are to shard over.
 struct ExpertParallelConfig {
     int degree = 1;
 };

@@ -82,7 +82,7 @@ struct PipelineStage {
 /// program's.
 class RANKMESH_EXPORT PipelineSchedule {
 public:
-    /// As many microbatches as `pp_mesh` has ranks unless said.
+    /// As many microbatches as `pp_mesh` has ranks if not given.
     ///
     /// Throws dialect::Error for no stage, several under a single-stage schedule, or one under another.
     PipelineSchedule(std::vector<PipelineStage> stages, const DeviceMesh& pp_mesh,

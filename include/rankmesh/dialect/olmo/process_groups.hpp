@@ -13,7 +13,7 @@
 
 namespace rankmesh::olmo {
 
-/// What to join with: the world mesh and every group that OLMo-core asks it for.
+/// The plan to join: the world mesh and every group that OLMo-core requests of it.
 RANKMESH_EXPORT Plan plan(const ParallelConfigs& configs, int world_size,
                           const Environment& environment = {});
 /// The same for the expert mesh; a program with both gives each declaration a name.

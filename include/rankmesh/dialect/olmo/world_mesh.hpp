@@ -69,7 +69,7 @@ private:
     std::optional<DeviceMesh> world_mesh_;
 };
 
-/// The mesh of the experts, which is kept by nobody.
+/// The mesh of the experts, which OLMo-core does not store.
 RANKMESH_EXPORT DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank,
                                                       int world_size);
 

@@ -27,10 +27,10 @@ struct Sizes {
 ///     to_string(picotron::mesh({.tp = 2, .pp = 2}, 4)) == "dp=1 pp=2 cp=1 tp=2"
 RANKMESH_EXPORT Mesh mesh(const Sizes& sizes, int world_size);
 
-/// What to join with: all that ProcessGroupManager asks for.
+/// The plan to join for ProcessGroupManager.
 RANKMESH_EXPORT Plan plan(const Sizes& sizes);
 
-/// What picotron's manager knows of one rank, under its names; asks no process.
+/// What picotron's manager knows of one rank, under its names, without starting a process.
 struct RANKMESH_EXPORT Place {
     /// `local_rank` is LOCAL_RANK of the environment where that is set, else the global rank.
     Place(const Sizes& sizes, int global_rank, int world_size, std::optional<int> local_rank = {});
