@@ -70,7 +70,7 @@ TEST_F(Files, AreReadAsConvertWritesThem) {
         const auto write = "convert --from rankmesh --to " + framework + " '" + mesh + "'";
         const auto read = "convert --quiet --world 4 --from " + framework + " --to torchtitan -";
         const auto direct = quiet("--from rankmesh --to torchtitan '" + mesh + "'");
-        // The settings alone stand on standard output, and the notes do no harm to whoever keeps both.
+        // Standard output has the settings only, and the notes do no harm if both are kept.
         for (const auto* streams : {" 2>/dev/null | ", " 2>&1 | "})
             EXPECT_EQ(rankmesh(write + streams + command + read).output, direct) << framework << streams;
         const auto both = rankmesh(write);

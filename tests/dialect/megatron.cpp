@@ -142,7 +142,7 @@ TEST(Megatron, TheFirstTokenOfAnOrderIsFastestAndTokensOfAGroupHaveNone) {
         SCOPED_TRACE(generator.order());
         const auto names = megatron::tokens(generator.order());
         for (const std::string token : {"tp", "dp", "pp", "cp", "tp-pp", "dp-cp", "dp-tp-pp"}) {
-            // Ranks that are the same in every axis outside the token stand together.
+            // Ranks that are the same in every axis outside the token form a group.
             auto expected = std::map<std::vector<int>, std::vector<int>>{};
             for (int rank = 0; rank < 12; ++rank) {
                 auto rest = rank;

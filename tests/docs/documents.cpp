@@ -29,7 +29,7 @@ std::string content_of(const fs::path& path) {
 }
 
 struct Block {
-    std::string kind;  // what stands behind the opening fence
+    std::string kind;  // what follows the opening fence
     Lines lines;
     std::string where;
 };

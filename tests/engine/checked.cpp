@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In checked mode members whose calls differ all hear it, with who calls what, before anything moves; and
-// members whose calls match hear nothing.
+// In checked mode ranks whose calls differ all throw, with each rank's call, before data moves; and ranks
+// whose calls match do not.
 #include <gtest/gtest.h>
 
 #include <atomic>

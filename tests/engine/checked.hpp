@@ -14,7 +14,7 @@ std::vector<T> ones(std::size_t count) {
     return std::vector<T>(count, T{1});
 }
 
-/// All is well: a sum comes out right.
+/// Expects that the communicator works: a sum is right.
 inline void expect_works(rankmesh::Communicator& on) {
     auto x = std::vector{on.rank(), 1};
     on.all_reduce(x);

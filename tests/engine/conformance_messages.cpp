@@ -48,7 +48,7 @@ TEST(Conformance, MessagesOfOnePairArriveInTheOrderInWhichTheyWereSent) {
                 if (world.rank() == last && start) pending.push_back(on.start_recv(got[k], 0));
                 if (world.rank() == last && !start) on.recv(got[k], 0);
             }
-            // In an order that is nobody's: 0, 7, 14, 1, ...
+            // In an order that no group has: 0, 7, 14, 1, ...
             for (std::size_t i = 0; i < pending.size(); ++i) pending[i * 7 % many].wait();
             for (int k = 0; k < many && world.rank() == last; ++k)
                 EXPECT_EQ(got[static_cast<std::size_t>(k)], words(0, k, length(k))) << "message " << k;
@@ -441,7 +441,7 @@ TEST(Conformance, AMonitoredBarrierIsABarrierIfAllCome) {
         auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
         auto on = me.on("dp");
         auto other = me.on("other");
-        // What rank 0 says before it, all hear after it.
+        // A value that rank 0 sets before it is seen by all after it.
         for (int step = 0; step < 20; ++step) {
             auto x = world.rank() == 0 ? step : -1;
             auto kind = other.start_broadcast(x, 0);
@@ -467,7 +467,7 @@ TEST(Conformance, AMonitoredBarrierNamesWhoIsMissingAndOtherChannelsGoOn) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         if (n == 1) return;
-        // Of the first and of the last, which hear of it in different ways.
+        // For the first and the last rank, which learn of it in different ways.
         for (auto missing : {0, n - 1}) {
             const auto start = missing == 0;
             auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("watched").within(500ms)}});
@@ -488,7 +488,7 @@ TEST(Conformance, AMonitoredBarrierNamesWhoIsMissingAndOtherChannelsGoOn) {
             } catch (const Timeout& error) {
                 said = error.what();
                 EXPECT_EQ(error.missing, std::vector<int>{missing});
-                // On MPI only group rank 0 hears from everyone.
+                // On MPI only group rank 0 receives messages from all.
                 EXPECT_EQ(error.arrived.size() == static_cast<std::size_t>(n - 1),
                           missing > 0 || n == 2 || world.engine() != "mpi");
                 for (const auto* part : {"the timeout of 500 ms expired on rank ", " in monitored_barrier",

@@ -22,7 +22,7 @@ std::vector<int> first_ranks(int n) {
     return ranks;
 }
 
-/// The ranks of `outer` that stand in `inner`, as its members say.
+/// The ranks of `outer` that are in `inner`, as its members report.
 std::vector<int> members_of(World& inner, int outer_rank) {
     auto all = std::vector<int>(static_cast<std::size_t>(inner.size()));
     inner.join({{"all", rest}}).on("all").all_gather(outer_rank, all);
@@ -215,7 +215,7 @@ TEST(Conformance, TwoMeshesOfOneWorldSendToEachOtherByTheirCoordinates) {
         const auto trainers = n / 2;
         const auto players = n - trainers;
         for (auto backwards : {false, true}) {
-            // Players stand from the last rank down, if the declaration says so.
+            // Players are numbered from the last rank down, if the declaration places them so.
             auto placed = std::vector<int>{};
             for (int p = 0; p < players && backwards; ++p) placed.push_back(n - 1 - p);
             auto me = world.join(

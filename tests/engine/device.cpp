@@ -175,7 +175,7 @@ TEST(Device, TwoStreamsAreOrderedEachByItself) {
         EXPECT_EQ(y.values(), std::vector<float>{static_cast<float>(world.size())});
         EXPECT_FALSE(pending.done());
         EXPECT_EQ(x.values(), std::vector<float>{1});
-        // One stream comes after what another holds only where it is told to.
+        // A stream is ordered after another's work only where it waits for it.
         quick.wait(slow.record());
         pending.wait();
         gate.count_down();

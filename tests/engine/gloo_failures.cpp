@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a Gloo job hear of what goes wrong: each by an exception, soon, with the same reason.
+// How the ranks of a Gloo job learn of failures: each by an exception, soon, with the same reason.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -52,7 +52,7 @@ bool hear(const World& world, const char* what, Body&& body) {
     return false;
 }
 
-/// Who starts this program hears a word, or says one by making a file.
+/// Signals to the test that starts this program, by output, and from it, by files.
 void say(const char* word) {
     std::printf("%s\n", word);
     std::fflush(stdout);
@@ -113,7 +113,7 @@ int program(const std::string& mode) {
         hear(world, "dp", [&] { me.on("dp").barrier(); });
         return 0;
     }
-    if (mode == "kill-idle") {  // nobody calls when it happens
+    if (mode == "kill-idle") {  // no rank is in a call when it happens
         if (odd) raise(SIGKILL);
         sleep(1000);
         hear(world, "message", [&] {
@@ -123,7 +123,7 @@ int program(const std::string& mode) {
         });
         return 0;
     }
-    if (mode == "kill-ring") {  // all pass messages on, until one of them is gone
+    if (mode == "kill-ring") {  // all pass messages on, until one of them is killed
         auto y = x;
         const auto next = (all.rank() + 1) % all.size();
         const auto before = (all.rank() + all.size() - 1) % all.size();

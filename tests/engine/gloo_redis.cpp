@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries in a Redis server: what every store does, who is let in, and what each way to fail is told as.
+// Entries in a Redis server: what every store does, which connections are accepted, and the error of each
+// failure.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -48,7 +49,7 @@ std::string ask(const support::RedisServer& server, const RedisConnection::Comma
     return reply.text.value_or("nil");
 }
 
-/// Sets variables while it lives.
+/// Sets environment variables during its lifetime.
 class Variables {
 public:
     explicit Variables(const Values& values) {
@@ -67,8 +68,8 @@ private:
     Names names_;
 };
 
-/// Takes one connection after the other; on each it answers what comes by one text after the other, and then
-/// closes it.
+/// Accepts one connection after the other; on each it answers requests with one text after the other, and
+/// then closes it.
 class ScriptedServer {
 public:
     explicit ScriptedServer(std::vector<Names> connections)

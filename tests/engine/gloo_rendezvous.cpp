@@ -21,7 +21,7 @@ struct Entries {
 };
 
 /// Entries in memory, as one rank sees them. A patient store answers a look once all that is wanted is there,
-/// as if everybody came at once.
+/// as if all ranks arrived at once.
 class CountingStore final : public Store {
 public:
     CountingStore(std::shared_ptr<Entries> entries, bool patient)

@@ -54,7 +54,7 @@ std::vector<sockaddr_in> doors(const std::vector<pid_t>& ranks) {
     return all;
 }
 
-/// Four ranks of which the last comes late: the others listen already, and wait for it.
+/// Four ranks of which the last is late: the others listen already, and wait for it.
 class GlooStrangers : public testing::Test {
 protected:
     GlooStrangers() : job({.command = RANKMESH_GLOO_PROGRAM " late"}) {
@@ -64,7 +64,7 @@ protected:
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
 
-    /// Lets the last rank come, and expects that all compute together.
+    /// Starts the last rank, and expects that all compute together.
     void expect_well() {
         job.tell("go");
         EXPECT_TRUE(job.all_say("join: went well"));

@@ -38,8 +38,8 @@ void train(World& world, const MeshSpec& mesh, int dying) {
     }
 }
 
-/// Says who is here: the sum of what their numbers stand for, and the time of the first collective. The
-/// member is for the caller to keep: who leaves may take from others the call that it has ended.
+/// Prints who is left: the sum of the ranks' weights, and the time of the first collective. The member is for
+/// the caller to keep: who leaves may take from others the call that it has ended.
 [[nodiscard]] Member go_on(World& world) {
     auto me = world.join({{"dp", world.size()}});
     auto here = std::vector<long long>{1LL << number};

@@ -16,7 +16,7 @@ using namespace rankmesh::detail;
 
 namespace {
 
-/// A channel that only stands for having been made.
+/// A channel that only records that it was made.
 class Made final : public Channel {
 public:
     void run(const Call&, const Label&, Duration) override {}

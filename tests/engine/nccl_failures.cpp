@@ -19,7 +19,7 @@ using support::DeviceStream;
 
 namespace {
 
-/// What a program hears that makes a world on devices where libraries lie in `folder`.
+/// The error of a program that makes a world on devices with the libraries in `folder`.
 std::string heard(const std::string& folder, const std::string& variables = "") {
     return support::run(variables + " LD_LIBRARY_PATH=" + folder + " " RANKMESH_NCCL_PROGRAM).output;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a world on devices of whatever NCCL the machine has, and says what came of it.
+// Makes a world on devices of whatever NCCL the machine has, and prints the result.
 #include <cstdio>
 #include <exception>
 

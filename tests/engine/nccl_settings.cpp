@@ -13,7 +13,7 @@ using support::DeviceArray;
 
 namespace {
 
-/// What NCCL was told of the communicator of a handle; "" for what was left to it.
+/// The settings that NCCL got for the communicator of a handle; "" for defaults.
 std::string told(const Communicator& on) {
     const auto config = fake::config(nccl::native(on));
     auto text = std::string(config.commName);
@@ -26,7 +26,7 @@ std::string told(const Communicator& on) {
     return text;
 }
 
-/// That the ranks of a group hear one another.
+/// Expects that the ranks of a group reach one another.
 void expect_works(Communicator on) {
     const auto x = DeviceArray<int>(1, 1);
     on.start_all_reduce(*x).synchronize();

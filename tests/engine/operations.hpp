@@ -141,7 +141,7 @@ using AllTypes = Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, st
                        std::uint32_t, std::uint64_t, bool, std::byte, f8e4m3, f8e5m2, f16, bf16, float,
                        double, std::complex<float>, std::complex<double>, Token>;
 
-/// What was started: what to wait for, and how to tell that the result is right.
+/// A started operation: its Pending, and a check of its result.
 struct Running {
     std::vector<Pending> pending;
     std::function<void()> verify;
@@ -512,7 +512,7 @@ private:
     }
     Running all_gather_v(bool start) {
         auto counts = std::vector<std::size_t>{};
-        auto all = std::vector<std::pair<int, std::size_t>>{};  // whose element comes next
+        auto all = std::vector<std::pair<int, std::size_t>>{};  // the rank whose element is next
         for (std::size_t from = 0; from < n_; ++from) {
             counts.push_back(count_ * ((from + 1) % 3) + from % 2);
             for (std::size_t i = 0; i < counts.back(); ++i) all.emplace_back(ranks_[from], i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gloo under mpirun, whose rendezvous is PMIx: what that costs, and how they hear of what goes wrong.
+// Gloo under mpirun, whose rendezvous is PMIx: what that costs, and how its processes learn of failures.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -117,7 +117,7 @@ TEST(Pmix, WhereItIsAskedForAndCannotServeThatIsSaid) {
               "main caught: the engine 'gloo' is to find its peers by PMIx (RANKMESH_STORE=pmix), but no "
               "PMIx server has "
               "started this process; start under mpirun of Open MPI or srun --mpi=pmix\n");
-    // What is left of a launcher that has gone.
+    // The environment of a launcher that has ended.
     EXPECT_EQ(run("PMIX_NAMESPACE=17 PMIX_RANK=0 PMIX_SERVER_TMPDIR=/nowhere").output,
               "main caught: the engine 'gloo' is to find its peers by PMIx (RANKMESH_STORE=pmix), but the "
               "PMIx server "

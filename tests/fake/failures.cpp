@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks see of others that are gone or have aborted, and how those that are left go on.
+// What ranks see of others that have ended or aborted, and how the remaining ones continue.
 #include <signal.h>
 #include <unistd.h>
 
@@ -85,7 +85,7 @@ void the_others_go_on(Rank& rank, bool revoked) {
     _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-/// A rank that stands still, and so reads nothing, does not hold up an abort.
+/// A rank that is stopped, and so reads nothing, does not delay an abort.
 void one_stops(Rank& rank) {
     const auto large = std::size_t{1} << 20;
     const auto pid = Array<int>(1, getpid()), pids = Array<int>(2);

@@ -28,7 +28,7 @@ using Program = std::function<void(Rank&)>;
 
 /// Runs a program on ranks that are threads. `destroyed`: their communicator and stream are, afterwards.
 void as_threads(int size, const Program& program, bool destroyed = true);
-/// What one rank does: it takes device `rank`, meets the others, runs the program.
+/// The thread of one rank: takes device `rank`, connects to the others, runs the program.
 void as_rank(Rank rank, const Program& program, bool destroyed = true);
 
 /// A program that can be started by its name as processes.

@@ -175,7 +175,7 @@ void Queue::work() {
 namespace detail {
 namespace {
 
-/// The queue that a stream stands for.
+/// The queue of a stream.
 Queue& queue_of(rankmesh::Stream stream, Queue& null) {
     if (!stream.handle) return null;
     auto* queue = static_cast<Queue*>(stream.handle);
@@ -222,7 +222,7 @@ public:
 
     const Label& label;  // of a seat: it lives as long as the channel
     Queue* stream = nullptr;
-    std::shared_ptr<Event> ready = nullptr;                            // the stream has come to it
+    std::shared_ptr<Event> ready = nullptr;                            // the stream has reached it
     const std::shared_ptr<Event> begun = std::make_shared<Event>();    // peers can see it
     const std::shared_ptr<Event> limited = std::make_shared<Event>();  // `timeout` is known
     const std::shared_ptr<Event> over = std::make_shared<Event>();     // it has let go of its memory
@@ -443,7 +443,7 @@ public:
     const Counts& counts() const { return *counts_; }
 
 private:
-    /// What a rank tells the others of one creation.
+    /// What a rank sends the others about one creation.
     struct Said {
         std::int64_t turn = 0;
         std::int64_t item = -1;  // -1: no part in it

@@ -105,7 +105,7 @@ private:
     std::vector<pid_t> processes_;
 };
 
-/// Runs a command on the ranks of a job of `size`; `come` of them start.
+/// Runs a command on the ranks of a job of `size`, of which only `come` start.
 inline JobOutcome gloo_job(const std::string& command, int size = 4, int come = -1,
                            const std::string& store = {},
                            const std::map<std::string, std::string>& variables = {},

@@ -58,7 +58,7 @@ inline int end_of(pid_t process) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// The ranks of one Gloo job, started one by one by nobody but this process.
+/// The ranks of one Gloo job, started one by one by this process, without a launcher.
 inline std::vector<pid_t> start_ranks(const std::vector<std::string>& words, int size,
                                       const std::string& store, const std::string& job,
                                       std::map<std::string, std::string> variables = {}) {

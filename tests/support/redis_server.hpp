@@ -12,7 +12,7 @@
 
 namespace support {
 
-/// A socket on 127.0.0.1 that listens on a port of its own; the kernel takes connections, nobody answers.
+/// A socket on 127.0.0.1 that listens on a port of its own; the kernel accepts connections, nothing answers.
 class Listener {
 public:
     explicit Listener(int backlog = 16) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -69,7 +69,7 @@ public:
     bool has_pending_work() const;
     void wait_for_work() const;
 
-    /// Blocks until all of `among` have come to the same call; what each of them brought. Throws Failure.
+    /// Blocks until all of `among` have made the same call; returns the data of each. Throws Failure.
     std::vector<std::string> meet(const std::string& call, const std::string& brought);
     std::vector<std::string> meet(const std::vector<int>& among, std::uint64_t under, std::uint64_t number,
                                   const std::string& call, const std::string& brought);

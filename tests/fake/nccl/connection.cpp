@@ -20,7 +20,7 @@ struct Header {
     std::uint32_t unused;
 };
 
-/// Sends all of it, also to one that reads slowly; false: nobody is there any more, or `given_up()`.
+/// Sends all of it, also to one that reads slowly; false: the peer has ended, or `given_up()`.
 bool send_all(int socket, const std::string& bytes, const std::function<bool()>& given_up) {
     for (auto sent = std::size_t{0}; sent < bytes.size();) {
         const auto some =

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks tell each other, threads and processes alike: a connection for each two ranks that met by one
-// id.
+// The messages between ranks, threads and processes alike: a connection for each two ranks that share one id.
 #pragma once
 
 #include <nccl.h>
@@ -41,7 +40,7 @@ inline void demand(bool holds, const char* call, const char* what) {
     if (!holds) throw Failure{ncclInvalidArgument, text(call, ": ", what)};
 }
 
-/// When whoever waits has waited for too long.
+/// When a wait has taken too long.
 inline std::chrono::steady_clock::time_point out_of_patience() {
     return std::chrono::steady_clock::now() + std::chrono::milliseconds(setting("FAKE_PATIENCE", 60'000));
 }
@@ -83,12 +82,12 @@ public:
     /// Makes those who wait ask again.
     void wake();
 
-    /// The rank's process is gone, or it has closed the connection.
+    /// The rank's process has ended, or it has closed the connection.
     bool is_lost(int rank) const;
     bool has(const Key& key) const;
     /// What the first frame of a kind is about that has not been taken; empty: there is none.
     std::string first(std::uint64_t communicator, Kind kind, int from) const;
-    /// Drops what has come and will come for a communicator.
+    /// Drops all frames of a communicator, received or yet to come.
     void close(std::uint64_t communicator);
 
 private:

@@ -18,12 +18,12 @@ std::string where(const Operation& operation) {
                 operation.communicator->rank);
 }
 
-/// A frame of a peer; the stream stands still until it is there.
+/// A frame of a peer; the stream waits until it has arrived.
 Frame taken(const Operation& operation, int peer, Kind kind) {
     auto& communicator = *operation.communicator;
     auto& connection = *communicator.connection;
     const auto from = communicator.connection_rank(peer);
-    // Who has come to a call that all ranks meet in calls nothing else before they have.
+    // A rank in a call that all ranks make makes no other call before all have arrived.
     const auto other = [&] { return connection.first(communicator.id, Kind::meeting, from); };
     auto frame = Frame{};
     if (connection.take({communicator.id, kind, from, operation.number}, frame, out_of_patience(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one group has for one communicator: it runs at once, when its turn on the streams has come.
+// The operations of one group on one communicator, which run at once when the streams reach them.
 #pragma once
 
 #include "fake/nccl/operation.hpp"
