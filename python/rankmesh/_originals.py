@@ -32,11 +32,16 @@ def _kind_of(kind: type) -> type[Exception]:
     return kind.__bases__[1] if len(kind.__bases__) > 1 else DialectError
 
 
-@functools.cache
+_classes: dict[type[Exception], type[DialectError]] = {}
+
+
 def _class_of(kind: type[Exception]) -> type[DialectError]:
     if issubclass(DialectError, kind) or kind is DialectError:
         return DialectError
-    return type(kind.__name__, (DialectError, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+    if kind not in _classes:
+        names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+        _classes[kind] = type(kind.__name__, (DialectError, kind), names)
+    return _classes[kind]
 
 
 def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> DialectError:

@@ -260,9 +260,9 @@ void bind_world(nb::module_& m) {
             "The number of ranks on this host.")
         .def(
             "join", &join,
-            nb::sig("def join(self, *plan: str | Mesh | Declaration, name: str = '', over: "
-                    "collections.abc.Iterable[str | collections.abc.Iterable[str] | Axes] = (), picks: "
-                    "collections.abc.Iterable[Pick] = (), local: str = '', axes: "
+            nb::sig("def join(self, *plan: str | rankmesh._core.Mesh | rankmesh._plan.Declaration, name: str = '', over: "
+                    "collections.abc.Iterable[str | collections.abc.Iterable[str] | rankmesh._plan.Axes] = (), picks: "
+                    "collections.abc.Iterable[rankmesh._plan.Pick] = (), local: str = '', axes: "
                     "collections.abc.Iterable[str] | None = None, "
                     "placed: collections.abc.Iterable[int] = (), partial: bool = False, lazy: bool = False, "
                     "timeout: float | "
