@@ -1,6 +1,6 @@
 """Process topologies of large parallel jobs: declare a mesh, ask it anything, check it, draw it, run on it."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 from rankmesh._core import (
     CheckedSet,
@@ -27,7 +27,11 @@ from rankmesh._errors import (
     UsageTypeError,
 )
 
+TYPE_CHECKING = False  # importing typing would take longer than all the rest
 if TYPE_CHECKING:
+    from typing import Any
+
+    from rankmesh._dialects import Conversion, Loss, convert, frameworks
     from rankmesh._engine import Communicator, Member, Pending, World, engines, from_mpi4py, run, to_mpi4py
     from rankmesh._plan import Axes, Declaration, Pick
 
@@ -37,6 +41,7 @@ _LATER = {
         ("Communicator", "Member", "Pending", "World", "engines", "from_mpi4py", "run", "to_mpi4py"),
         "rankmesh._engine",
     ),
+    **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks"), "rankmesh._dialects"),
     **dict.fromkeys(("Axes", "Declaration", "Pick"), "rankmesh._plan"),
 }
 
@@ -59,12 +64,14 @@ __all__ = [
     "Axes",
     "CheckedSet",
     "Communicator",
+    "Conversion",
     "Coordinate",
     "Declaration",
     "Disagreement",
     "EngineFailure",
     "Error",
     "Group",
+    "Loss",
     "Member",
     "Mesh",
     "NotBuilt",
@@ -82,7 +89,9 @@ __all__ = [
     "World",
     "__version__",
     "check",
+    "convert",
     "engines",
+    "frameworks",
     "from_mpi4py",
     "run",
     "show",

@@ -6,4 +6,8 @@
 
 #include "values/ranks.hpp"
 
-namespace rankmesh::python {}  // namespace rankmesh::python
+namespace rankmesh::python {
+
+void bind_convert(nb::module_& m);
+
+}  // namespace rankmesh::python

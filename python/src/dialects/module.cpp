@@ -29,4 +29,5 @@ NB_MODULE(_dialects, m) {
         "signatures.";
     nanobind::module_::import_("rankmesh._core");
     register_dialect_errors();
+    bind_convert(m);
 }

@@ -3,8 +3,14 @@
 
 #include <semaphore.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -123,6 +129,58 @@ void without_gil(const std::function<void()>& leave, const std::function<void()>
         throw;
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+namespace {
+
+/// A call on a thread of its own.
+struct Call {
+    std::mutex mutex;
+    std::condition_variable over;
+    bool is_over = false;
+    std::exception_ptr error;
+};
+
+std::atomic<int> given_up = 0;
+
+/// What threads that were given up still use must not be destroyed beneath them: the process ends without.
+void end_at_once(int status, void*) {
+    if (given_up == 0) return;
+    std::fflush(nullptr);
+    _exit(status);
+}
+
+}  // namespace
+
+void without_gil_or_given_up(std::function<void()> call) {
+    if (PyThread_get_thread_ident() != main_thread) return without_gil([] {}, call);
+    const auto state = std::make_shared<Call>();
+    auto thread = std::thread([state, call = std::move(call)] {
+        auto error = std::exception_ptr{};
+        try {
+            call();
+        } catch (...) {
+            error = std::current_exception();
+        }
+        const auto lock = std::lock_guard(state->mutex);
+        state->error = error;
+        state->is_over = true;
+        state->over.notify_all();
+    });
+    while (true) {
+        {
+            const auto release = nb::gil_scoped_release();
+            auto lock = std::unique_lock(state->mutex);
+            constexpr auto patience = std::chrono::milliseconds(50);
+            if (state->over.wait_for(lock, patience, [&] { return state->is_over; })) break;
+        }
+        if (PyErr_CheckSignals() == 0) continue;
+        if (given_up++ == 0) on_exit(end_at_once, nullptr);
+        thread.detach();
+        throw nb::python_error();
+    }
+    thread.join();
+    if (state->error) std::rethrow_exception(state->error);
 }
 
 }  // namespace rankmesh::python

@@ -20,4 +20,8 @@ void note_main_thread();
 /// main thread.
 void without_gil(const std::function<void()>& leave, const std::function<void()>& call);
 
+/// The same for a call that nothing can make throw, on a thread of its own, which is given up where
+/// KeyboardInterrupt is thrown: `call` must own all that it uses.
+void without_gil_or_given_up(std::function<void()> call);
+
 }  // namespace rankmesh::python

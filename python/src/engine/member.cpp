@@ -79,7 +79,8 @@ void bind_member(nb::module_& m) {
             [](const Self& self, nb::args args, nb::kwargs kwargs) {
                 return self.get().rank_at(coordinate_of(args, kwargs));
             },
-            nb::sig("def rank_at(self, coordinate: rankmesh._core.Coordinate | collections.abc.Mapping[str, int] | str = "
+            nb::sig("def rank_at(self, coordinate: rankmesh._core.Coordinate | collections.abc.Mapping[str, "
+                    "int] | str = "
                     "..., /, **index: int) -> int"),
             "The world rank that stands at a coordinate of the mesh.")
         .def(

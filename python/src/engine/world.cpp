@@ -11,6 +11,7 @@
 
 #include "engine/access.hpp"
 #include "engine/engine.hpp"
+#include "engine/environment.hpp"
 #include "engine/interrupt.hpp"
 #include "values/ranks.hpp"
 
@@ -87,9 +88,15 @@ WorldOptions options_of(nb::handle engine, nb::handle timeout, bool multithreade
 std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle timeout, bool multithreaded,
                                               std::optional<bool> checked, nb::handle log) {
     const auto options = options_of(engine, timeout, multithreaded, checked, log);
-    auto world = std::optional<World>{};
-    without_gil([&] { world.emplace(World::from_environment(options)); });
-    return std::make_unique<WorldHandle>(std::move(*world));
+    // MPI belongs to the thread that starts it.
+    if (detail::engine_of(options) == "mpi") {
+        auto world = std::optional<World>{};
+        without_gil([&] { world.emplace(World::from_environment(options)); });
+        return std::make_unique<WorldHandle>(std::move(*world));
+    }
+    const auto world = std::make_shared<std::optional<World>>();
+    without_gil_or_given_up([=] { world->emplace(World::from_environment(options)); });
+    return std::make_unique<WorldHandle>(std::move(**world));
 }
 
 // --- threads
@@ -260,8 +267,10 @@ void bind_world(nb::module_& m) {
             "The number of ranks on this host.")
         .def(
             "join", &join,
-            nb::sig("def join(self, *plan: str | rankmesh._core.Mesh | rankmesh._plan.Declaration, name: str = '', over: "
-                    "collections.abc.Iterable[str | collections.abc.Iterable[str] | rankmesh._plan.Axes] = (), picks: "
+            nb::sig("def join(self, *plan: str | rankmesh._core.Mesh | rankmesh._plan.Declaration, name: str "
+                    "= '', over: "
+                    "collections.abc.Iterable[str | collections.abc.Iterable[str] | rankmesh._plan.Axes] = "
+                    "(), picks: "
                     "collections.abc.Iterable[rankmesh._plan.Pick] = (), local: str = '', axes: "
                     "collections.abc.Iterable[str] | None = None, "
                     "placed: collections.abc.Iterable[int] = (), partial: bool = False, lazy: bool = False, "

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/convert/convert.hpp>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include "dialects/dialects.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+using detail::cat;
+
+nb::object json(const char* function, nb::handle value) {
+    return nb::module_::import_("json").attr(function)(value);
+}
+
+/// A str is settings in any form that the command reads; a mapping is the settings by name.
+Conversion converted(nb::handle settings, nb::handle from, nb::handle to, nb::handle world) {
+    const auto ranks = world.is_none() ? std::nullopt : std::optional(int_of(world, "the size of the world"));
+    if (ranks && *ranks < 1)
+        throw UsageError(cat("the size of the world is ", *ranks, "; it must be 1 or more"));
+    const auto first = text_of(from, "the framework of from_");
+    const auto second = text_of(to, "the framework of to");
+    auto text = std::string{};
+    if (nb::isinstance<nb::str>(settings)) {
+        text = text_of(settings, "the settings");
+    } else {
+        if (!nb::hasattr(settings, "keys"))
+            throw TypeFault(
+                cat("the settings are ", described(settings), "; they must be a mapping or a str"));
+        const auto plain = nb::module_::import_("builtins").attr("dict")(settings);
+        text = text_of(json("dumps", plain), "the settings");
+    }
+    return convert_text(first, second, text, ranks);
+}
+
+}  // namespace
+
+void bind_convert(nb::module_& m) {
+    nb::class_<Loss>(m, "Loss", "Something that a framework cannot say, and why.")
+        .def_ro("what", &Loss::what)
+        .def_ro("why", &Loss::why)
+        .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); });
+    nb::class_<Conversion>(m, "Conversion", "One framework's settings in another's words.")
+        .def_ro("from_", &Conversion::from, "The framework whose settings were given.")
+        .def_ro("to", &Conversion::to, "The framework whose settings these are.")
+        .def_ro("ranks", &Conversion::ranks, "The number of ranks.")
+        .def_prop_ro(
+            "settings",
+            [](const Conversion& self) {
+                return self.settings ? json("loads", nb::cast(*self.settings)) : nb::object(nb::none());
+            },
+            nb::sig("def settings(self) -> dict[str, typing.Any] | None"),
+            "The other framework's settings by name; None where it has none for these sizes.")
+        .def_ro("text", &Conversion::text, "The same in the framework's own syntax, to be pasted.")
+        .def_ro("mesh_from", &Conversion::mesh_from,
+                "The mesh of the settings given; the experts' after ';'.")
+        .def_ro("mesh_to", &Conversion::mesh_to, "The mesh of the other framework's settings.")
+        .def_ro("moved", &Conversion::moved, "How many ranks get another number.")
+        .def_ro("first_moves", &Conversion::first_moves, "The first eight of them, from one rank to another.")
+        .def_ro("lost", &Conversion::lost, "What the other framework cannot say.")
+        .def_prop_ro(
+            "call",
+            [](const Conversion& self) { return self.call ? std::optional(self.call->text) : std::nullopt; },
+            "A call of the other framework's function with which fewer ranks move, if there is one.")
+        .def("__bool__", [](const Conversion& self) { return self.text && self.lost.empty(); })
+        .def("__str__", [](const Conversion& self) { return self.text.value_or(""); })
+        .def("__repr__", [](const Conversion& self) {
+            return cat("<Conversion from ", self.from, " to ", self.to, ": ",
+                       self.text.value_or("cannot be said"), ">");
+        });
+    m.def("convert", &converted, nb::arg("settings"), nb::kw_only(), nb::arg("from_"), nb::arg("to"),
+          nb::arg("world") = nb::none(),
+          nb::sig("def convert(settings: str | collections.abc.Mapping[str, typing.Any], *, from_: str, to: "
+                  "str, world: int "
+                  "| None = None) -> Conversion"),
+          "Says the settings of one framework in another's words: a mapping, or text such as flags, JSON, "
+          "TOML or "
+          "key=value words. `world` is the number of ranks, where the settings do not say it.");
+    m.def(
+        "frameworks",
+        [] {
+            auto names = nb::list();
+            for (const auto& framework : known_frameworks()) names.append(nb::cast(framework.name));
+            return names;
+        },
+        nb::sig("def frameworks() -> list[str]"), "The frameworks whose settings convert reads and writes.");
+}
+
+}  // namespace rankmesh::python
