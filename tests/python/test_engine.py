@@ -193,8 +193,9 @@ def test_cpu_tensors_are_arrays() -> None:
         out = torch.zeros(4)
         on.all_gather(torch.tensor([1.0, 2.0]), out)
         assert out.tolist() == [1.0, 2.0, 1.0, 2.0]
-        with pytest.raises(ValueError, match=r"requires a gradient; pass tensor\.detach"):
-            on.all_reduce(torch.zeros(2, requires_grad=True))
+        parameter = torch.nn.Parameter(torch.full((3,), float(on.rank)))
+        on.broadcast(parameter, 1)
+        assert parameter.tolist() == [1.0, 1.0, 1.0]
         with pytest.raises(ValueError, match="must lie one after the other"):
             on.all_reduce(torch.zeros(4, 4).t())
         with pytest.raises((ValueError, TypeError)):
