@@ -183,9 +183,6 @@ Array from_dlpack(nb::handle object, std::string_view what, bool written) {
     auto tensor = std::make_unique<Readable>();
     if (!nb::hasattr(object, "__dlpack__") || !nb::try_cast(object, *tensor)) {
         PyErr_Clear();
-        if (nb::hasattr(object, "requires_grad") &&
-            nb::cast<bool>(nb::bool_(nb::object(object.attr("requires_grad")))))
-            throw UsageError(cat(what, " is a tensor that requires a gradient; pass tensor.detach()"));
         throw TypeFault(
             cat(what, " is ", described(object),
                 "; it must be an array: of NumPy, a tensor, or what has the buffer protocol or DLPack"));
