@@ -46,11 +46,15 @@ def _class_of(kind: type[Exception]) -> type[DialectError]:
 
 def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> DialectError:
     """An exception of the original's type with this text, which is a rankmesh.Error too."""
-    return _class_of(kind)(text, fault, rule)
+    return _class_of(kind)(text, fault, rule)  # type: ignore[arg-type]  # a class is hashable
 
 
-def raises(default: type[Exception], **kinds: type[Exception]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def raises(
+    default: type[Exception] | Callable[[DialectError], type[Exception]], **kinds: type[Exception]
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Makes a function raise the original's types, by fault, for what its dialect refuses.
+
+    Where a fault is of several types in the original, `default` is a function that tells which.
 
     >>> @raises(AssertionError, unknown=KeyError)
     ... def get_dim(axis): ...
@@ -62,7 +66,8 @@ def raises(default: type[Exception], **kinds: type[Exception]) -> Callable[[Call
             try:
                 return function(*args, **kwargs)
             except DialectError as error:
-                kind = kinds.get(error.fault.replace(" ", "_"), default)
+                other = default if isinstance(default, type) else default(error)
+                kind = kinds.get(error.fault.replace(" ", "_"), other)
                 if isinstance(error, kind):
                     raise
                 raise original(kind, str(error), error.fault, error.rule) from None

@@ -2,6 +2,9 @@
 // Each dialect is a submodule, bound in the file of its name.
 #pragma once
 
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
 #include <rankmesh/dialect/error.hpp>
 
 #include "values/ranks.hpp"
@@ -9,5 +12,28 @@
 namespace rankmesh::python {
 
 void bind_convert(nb::module_& m);
+void bind_deepspeed(nb::module_& m);
+void bind_topology(nb::module_& m);
+
+/// None as nothing.
+inline std::optional<int> optional_int(nb::handle value, const char* what) {
+    return value.is_none() ? std::nullopt : std::optional(int_of(value, what));
+}
+
+using IntList = nb::typed<nb::list, int>;
+using IntLists = nb::typed<nb::list, IntList>;
+
+/// Ranks as a list of int.
+IntList list_of(const auto& ranks) {
+    auto list = IntList(nb::list());
+    for (auto rank : ranks) list.append(rank);
+    return list;
+}
+/// Groups of ranks as the originals have them.
+IntLists lists_of(const auto& groups) {
+    auto lists = IntLists(nb::list());
+    for (const auto& group : groups) lists.append(list_of(group));
+    return lists;
+}
 
 }  // namespace rankmesh::python

@@ -30,4 +30,6 @@ NB_MODULE(_dialects, m) {
     nanobind::module_::import_("rankmesh._core");
     register_dialect_errors();
     bind_convert(m);
+    bind_topology(m);
+    bind_deepspeed(m);
 }

@@ -1,0 +1,23 @@
+"""Which rank asks, and of how large a world."""
+
+from __future__ import annotations
+
+import sys
+
+from rankmesh._errors import UsageError
+
+
+def world_of(what: str, rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """The rank and the world's size as they are given, else those of torch.distributed where it is initialised."""
+    if rank is not None and world_size is not None:
+        return rank, world_size
+    if rank is not None or world_size is not None:
+        given, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
+        raise UsageError(f"{what} was given {given} alone; give {missing} as well")
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    raise UsageError(
+        f"{what} does not know which rank asks: give rank= and world_size=, which needs no process, "
+        "or call torch.distributed.init_process_group first"
+    )

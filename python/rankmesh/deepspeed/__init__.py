@@ -1,0 +1,18 @@
+"""DeepSpeed's names, pure: its topologies, its grid, its groups, for any rank without a process."""
+
+from rankmesh.deepspeed import groups, topology
+from rankmesh.deepspeed.topology import (
+    PipeDataParallelTopology,
+    PipelineParallelGrid,
+    PipeModelDataParallelTopology,
+    ProcessTopology,
+)
+
+__all__ = [
+    "PipeDataParallelTopology",
+    "PipeModelDataParallelTopology",
+    "PipelineParallelGrid",
+    "ProcessTopology",
+    "groups",
+    "topology",
+]

@@ -1,0 +1,544 @@
+"""DeepSpeed's utils/groups.py: which ranks share tensors, experts, sequences and ZeRO's partitions.
+
+The functions ask `current`, the Groups of this process. A Groups of its own answers for any rank:
+
+>>> of_rank = Groups(rank=5, world_size=8)
+>>> of_rank._create_expert_and_data_parallel(4)
+>>> of_rank._get_expert_parallel_group_ranks("ep_size_4")
+[4, 5, 6, 7]
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any, NoReturn
+
+from rankmesh import Group, Mesh
+from rankmesh._dialects import deepspeed
+from rankmesh._errors import UsageError
+from rankmesh._originals import original, raises
+from rankmesh._world import world_of
+
+
+class DeprecatedException(Exception):
+    """What the original raises for a call that is no longer there."""
+
+
+def _not_made(what: str) -> NoReturn:
+    raise original(AssertionError, f"{what} is not initialized", "not initialised")
+
+
+class Groups:
+    """What groups.py keeps for one rank, under its names.
+
+    Without `rank` and `world_size` they are those of torch.distributed, asked for when the first group is made.
+    `mpu` is the model parallel unit of a client, which is asked first where the original asks it.
+    """
+
+    mpu: Any
+
+    def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
+        self._given = rank, world_size
+        self.destroy()
+
+    def destroy(self) -> None:
+        """Forgets every group, as in a process that starts."""
+        self.mpu = None
+        self._tensor: Mesh | None = None
+        self._sequence: Mesh | None = None
+        self._zero: Mesh | None = None
+        self._world: Mesh | None = None
+        self._experts: dict[str, deepspeed.ExpertGroups] = {}
+        self._set_size: int | None = None
+        self._set_rank: int | None = None
+        self._asked: deepspeed.Groups | None = None
+
+    def _rank(self) -> tuple[int, int]:
+        return world_of("deepspeed.groups", *self._given)
+
+    @property
+    def _made(self) -> deepspeed.Groups:
+        """The answers of the groups that are made so far; a new one is made after each change."""
+        if self._asked is None:
+            rank, world_size = self._rank()
+            self._asked = deepspeed.Groups(
+                rank,
+                world_size,
+                self._tensor.size_of("tensor_parallel") if self._tensor else 1,
+                self._sequence.size_of("sequence_parallel") if self._sequence else 1,
+                self._zero.size_of("zero_param_intra") if self._zero else 1,
+                self._experts.values(),
+            )
+        self._asked.set_tensor_model_parallel_world_size(self._set_size)
+        self._asked.set_tensor_model_parallel_rank(self._set_rank)
+        return self._asked
+
+    # --- tensor parallelism
+
+    @raises(AssertionError)
+    def _init_tp_mesh_device(
+        self, tensor_model_parallel_size: int = 1, data_parallel_size: int | None = None
+    ) -> tuple[Group, Group] | None:
+        """Makes the tensor and data parallel groups and returns this rank's, data first; None if they are there."""
+        if self._tensor is not None:
+            return None
+        rank, world_size = self._rank()
+        self._tensor = deepspeed.tensor_mesh(world_size, tensor_model_parallel_size, data_parallel_size)
+        self._asked = None
+        return self._tensor.group(rank, "data_parallel"), self._tensor.group(rank, "tensor_parallel")
+
+    def _tensor_group(self, what: str, axis: str) -> Group:
+        if self._tensor is None:
+            _not_made(f"{what} group")
+        return self._tensor.group(self._rank()[0], axis)
+
+    def get_tensor_model_parallel_group(self) -> Group:
+        """The ranks that share this rank's tensors."""
+        return self._tensor_group("intra_layer_model parallel", "tensor_parallel")
+
+    def get_model_parallel_group(self) -> Group:
+        """The same ranks: there is no other model parallelism here."""
+        return self._tensor_group("model parallel", "tensor_parallel")
+
+    def get_data_parallel_group(self) -> Group:
+        """The ranks that hold the same tensors."""
+        return self._tensor_group("data parallel", "data_parallel")
+
+    def set_tensor_model_parallel_world_size(self, world_size: int | None) -> None:
+        """Says another tensor parallel size, None to take it back."""
+        self._set_size = world_size
+
+    def set_tensor_model_parallel_rank(self, rank: int | None) -> None:
+        """Says another tensor parallel rank, None to take it back."""
+        self._set_rank = rank
+
+    @raises(AssertionError)
+    def get_tensor_model_parallel_world_size(self) -> int:
+        """The number of ranks that share tensors."""
+        if self._set_size is None:
+            self.get_tensor_model_parallel_group()
+        return self._made.get_tensor_model_parallel_world_size()
+
+    def get_model_parallel_world_size(self) -> int:
+        """The same number."""
+        return self.get_tensor_model_parallel_world_size()
+
+    @raises(AssertionError)
+    def get_tensor_model_parallel_rank(self) -> int:
+        """This rank's place among those that share its tensors."""
+        if self._set_rank is None:
+            self.get_tensor_model_parallel_group()
+        return self._made.get_tensor_model_parallel_rank()
+
+    def get_model_parallel_rank(self) -> int:
+        """The same place."""
+        return self.get_tensor_model_parallel_rank()
+
+    def get_tensor_model_parallel_src_rank(self) -> int:
+        """The first rank of the tensor parallel group."""
+        self.get_tensor_model_parallel_world_size()
+        return self._made.get_tensor_model_parallel_src_rank()
+
+    def get_data_parallel_world_size(self) -> int:
+        """The number of ranks that hold the same tensors."""
+        self.get_data_parallel_group()
+        return self._made.get_data_parallel_world_size()
+
+    def get_data_parallel_rank(self) -> int:
+        """This rank's place among them."""
+        self.get_data_parallel_group()
+        return self._made.get_data_parallel_rank()
+
+    @raises(AssertionError)
+    def _create_model_parallel(self, model_parallel_size_: int) -> tuple[Group, Group]:
+        """This rank's data and model parallel groups, which nobody keeps."""
+        rank, world_size = self._rank()
+        mesh = deepspeed.model_mesh(world_size, model_parallel_size_)
+        return mesh.group(rank, "data_parallel"), mesh.group(rank, "tensor_parallel")
+
+    # --- experts
+
+    @raises(AssertionError, exclusive=NotImplementedError)
+    def _create_expert_and_data_parallel(
+        self,
+        expert_parallel_size_: int,
+        mp_size: int | None = None,
+        pp_size: int | None = None,
+        mp_mode: str = "tp",
+        use_data_before_expert_parallel_: bool = False,
+        folding_spec: object = None,
+    ) -> None:
+        """Makes the expert and expert-data groups of one expert size, unless they are there."""
+        if folding_spec is not None:
+            raise UsageError("folding_spec is a table of another module of DeepSpeed's; leave it out")
+        if pp_size is None:
+            pp_size = _of_mpu(self.mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
+        _, world_size = self._rank()
+        self._keep(
+            deepspeed.expert_and_data_parallel(
+                world_size, expert_parallel_size_, mp_size, pp_size, mp_mode, use_data_before_expert_parallel_
+            )
+        )
+
+    @raises(AssertionError)
+    def _create_expert_data_and_model_parallel(
+        self, expert_parallel_size_: int, mpu: Any, use_data_before_expert_parallel_: bool = False
+    ) -> None:
+        """Makes the expert groups of a client whose `mpu` knows the tensor and pipeline parallel sizes."""
+        _, world_size = self._rank()
+        tensor = _of_mpu(
+            mpu,
+            "get_tensor_model_parallel_world_size",
+            "get_slice_parallel_world_size",
+            "get_model_parallel_world_size",
+        )
+        pipeline = _of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
+        self._keep(
+            deepspeed.expert_parallel_ranks(
+                world_size, tensor, expert_parallel_size_, pipeline, use_data_before_expert_parallel_
+            )
+        )
+
+    def _keep(self, made: deepspeed.ExpertGroups) -> None:
+        if made.group_name not in self._experts:
+            self._experts[made.group_name] = made
+            self._asked = None
+
+    def new_groups(self, group_name: str) -> list[list[int]]:
+        """All groups of an expert size in the order in which the original makes them."""
+        self._check_experts(group_name, "expert")
+        return self._experts[group_name].new_groups()
+
+    def _get_max_expert_size(self) -> int | None:
+        """The largest expert size that was made."""
+        return self._made.get_max_expert_size() if self._experts else None
+
+    def _get_max_expert_size_name(self) -> str:
+        """Its name, as `ep_size_4`."""
+        return self._made.get_max_expert_size_name() if self._experts else "ep_size_None"
+
+    def _get_max_expert_parallel_group(self) -> Group:
+        """This rank's expert group of the largest expert size."""
+        return self._get_expert_parallel_group(self._get_max_expert_size_name())
+
+    def _check_experts(self, group_name: str, kind: str) -> None:
+        if group_name not in self._experts:
+            _not_made(f"{kind} parallel group")
+
+    def _get_expert_parallel_group(self, group_name: str) -> Group:
+        """The ranks that hold the experts of one model together."""
+        self._check_experts(group_name, "expert")
+        return self._made.get_expert_parallel_group_ranks(group_name)
+
+    def _get_expert_parallel_group_ranks(self, group_name: str) -> list[int]:
+        """The list of these ranks."""
+        return self._get_expert_parallel_group(group_name)[:]
+
+    def _get_expert_parallel_group_dict(self) -> dict[str, Group]:
+        """These ranks by the name of each expert size."""
+        return {name: self._get_expert_parallel_group(name) for name in self._experts}
+
+    def _get_expert_data_parallel_group(self, group_name: str) -> Group:
+        """The ranks that hold the same experts."""
+        self._check_experts(group_name, "expert data")
+        return self._made.get_expert_data_parallel_group_ranks(group_name)
+
+    def _get_expert_data_parallel_group_ranks(self, group_name: str) -> list[int]:
+        """The list of these ranks."""
+        return self._get_expert_data_parallel_group(group_name)[:]
+
+    def _get_expert_data_parallel_group_dict(self) -> dict[str, Group]:
+        """These ranks by the name of each expert size."""
+        return {name: self._get_expert_data_parallel_group(name) for name in self._experts}
+
+    def _get_expert_parallel_world_size(self, group_name: str) -> int:
+        """The number of ranks that hold the experts of one model."""
+        self._check_experts(group_name, "expert")
+        return self._made.get_expert_parallel_world_size(group_name)
+
+    def _get_expert_data_parallel_world_size(self, group_name: str) -> int:
+        """The number of ranks that hold the same experts."""
+        self._check_experts(group_name, "expert data")
+        return self._made.get_expert_data_parallel_world_size(group_name)
+
+    def _get_expert_parallel_rank(self, group_name: str) -> int:
+        """This rank's place in its expert group."""
+        self._check_experts(group_name, "expert")
+        return self._made.get_expert_parallel_rank(group_name)
+
+    def _get_expert_data_parallel_rank(self, group_name: str) -> int:
+        """This rank's place in its expert-data group."""
+        self._check_experts(group_name, "expert data")
+        return self._made.get_expert_data_parallel_rank(group_name)
+
+    def _get_expert_parallel_src_rank(self, group_name: str) -> int:
+        """The original's number, rank // size * size, which is in the group where its ranks are adjacent."""
+        self._check_experts(group_name, "expert")
+        return self._made.get_expert_parallel_src_rank(group_name)
+
+    def _get_expert_broadcast_src_rank(self, group_name: str) -> int:
+        """The first rank of the expert-data group."""
+        self._check_experts(group_name, "expert data")
+        return self._made.get_expert_broadcast_src_rank(group_name)
+
+    @property
+    def expert_tensor_parallel_world_size(self) -> int:
+        """The tensor ranks of which each has expert groups of its own."""
+        return self._made.get_expert_model_parallel_world_size() if self._experts else 1
+
+    def _get_expert_model_parallel_world_size(self) -> int:
+        """The same number."""
+        return self.expert_tensor_parallel_world_size
+
+    # --- data and sequence parallelism
+
+    @raises(AssertionError)
+    def sequence_parallel_mesh(self, sequence_parallel_size: int) -> Mesh:
+        """Says the size of Ulysses' sequence parallelism, as the original's `mesh_device` does: its mesh."""
+        _, world_size = self._rank()
+        self._sequence = deepspeed.sequence_mesh(world_size, sequence_parallel_size)
+        self._asked = None
+        return self._sequence
+
+    def _clone_world_group(self) -> Group:
+        """All ranks."""
+        _, world_size = self._rank()
+        if self._world is None:
+            self._world = deepspeed.sequence_mesh(world_size, 1)
+        return self._world.ranks
+
+    def _get_data_parallel_group(self) -> Group | Any:
+        """The ranks that read different data; None where the mpu has sequence parallelism."""
+        if self._sequence is not None:
+            return self._sequence.group(self._rank()[0], "data_parallel")
+        if self.mpu is not None:
+            return None if hasattr(self.mpu, "initialize_sequence_parallel") else self.mpu.get_data_parallel_group()
+        return self._clone_world_group()
+
+    def _get_data_parallel_group_ranks(self) -> list[int] | Any:
+        """The list of these ranks; of all ranks without an mpu, as in the original."""
+        if self.mpu is not None:
+            return self.mpu.get_data_parallel_group_ranks()
+        return self._clone_world_group()[:]
+
+    def _get_broadcast_src_rank(self) -> int:
+        """The first rank of the sequence-data parallel group."""
+        return self._made.get_broadcast_src_rank()
+
+    def _get_data_parallel_world_size(self) -> int | Any:
+        """The number of ranks that read different data."""
+        if self._sequence is None and self.mpu is not None:
+            if hasattr(self.mpu, "initialize_sequence_parallel"):
+                return None
+            return self.mpu.get_data_parallel_world_size()
+        return self._made.get_sequence_data_parallel_world_size()
+
+    def _get_model_parallel_world_size(self) -> int | Any:
+        """The mpu's model parallel size, 1 without one."""
+        if self.mpu is None or hasattr(self.mpu, "initialize_sequence_parallel"):
+            return 1
+        return self.mpu.get_model_parallel_world_size()
+
+    def _get_data_parallel_rank(self) -> int | Any:
+        """This rank's place among those that read different data."""
+        if self._sequence is None and self.mpu is not None:
+            return self.mpu.get_data_parallel_rank()
+        return self._made.get_sequence_data_parallel_rank()
+
+    def _get_sequence_parallel_world_size(self) -> int | Any:
+        """The number of ranks that share a sequence."""
+        if self._sequence is None and hasattr(self.mpu, "get_sequence_parallel_world_size"):
+            return self.mpu.get_sequence_parallel_world_size()
+        return self._made.get_sequence_parallel_world_size() if self._sequence is not None else 1
+
+    def _get_sequence_parallel_rank(self) -> int | Any:
+        """This rank's place among them."""
+        if hasattr(self.mpu, "get_sequence_parallel_rank"):
+            return self.mpu.get_sequence_parallel_rank()
+        return self._made.get_sequence_parallel_rank() if self._sequence is not None else 0
+
+    def _get_sequence_parallel_group(self) -> Group | Any:
+        """The ranks that share this rank's sequence; KeyError where none do."""
+        if hasattr(self.mpu, "get_sequence_parallel_group"):
+            return self.mpu.get_sequence_parallel_group()
+        if self._sequence is None:
+            raise original(KeyError, "No sequence parallel group found", "not initialised")
+        return self._sequence.group(self._rank()[0], "sequence_parallel")
+
+    def _get_sequence_data_parallel_world_size(self) -> int | Any:
+        """The number of ranks among which ZeRO shards."""
+        if hasattr(self.mpu, "get_sequence_data_parallel_world_size"):
+            return self.mpu.get_sequence_data_parallel_world_size()
+        return self._get_data_parallel_world_size()
+
+    def _get_sequence_data_parallel_rank(self) -> int | Any:
+        """This rank's place among them."""
+        if hasattr(self.mpu, "get_sequence_data_parallel_rank"):
+            return self.mpu.get_sequence_data_parallel_rank()
+        return self._get_data_parallel_rank()
+
+    def _get_sequence_data_parallel_group(self) -> Group | Any:
+        """The ranks among which ZeRO shards."""
+        if hasattr(self.mpu, "get_sequence_data_parallel_group"):
+            return self.mpu.get_sequence_data_parallel_group()
+        return self._get_data_parallel_group()
+
+    # --- ZeRO++ and all-to-all
+
+    @raises(AssertionError)
+    def _create_zero_param_parallel_group(self, group_size: int) -> None:
+        """Makes the groups of hpZ's second partition, of at most the world's size."""
+        if self._zero is not None:
+            raise original(AssertionError, "ZeRO parameter intra parallel group is already initialized", "exists")
+        _, world_size = self._rank()
+        self._zero = deepspeed.zero_mesh(world_size, group_size)
+        self._asked = None
+
+    def _get_zero_param_intra_parallel_group(self) -> Group | None:
+        """The ranks that hold all parameters together; None before they are made."""
+        return None if self._zero is None else self._zero.group(self._rank()[0], "zero_param_intra")
+
+    def _zero_param_parallel_is_initialized(self) -> bool | None:
+        """False before any group is made, then None: the original never says True."""
+        return False if self._zero is None and self._tensor is None else None
+
+    def _zero_mesh(self) -> Mesh:
+        if self._zero is None:
+            _not_made("ZeRO parameter partitioning group")
+        return self._zero
+
+    def _get_zero_param_intra_parallel_rank_in_mygroup(self) -> int:
+        """This rank's place among them."""
+        self._zero_mesh()
+        return self._made.get_zero_param_intra_parallel_rank_in_mygroup()
+
+    def _get_zero_param_intra_parallel_group_world_size(self) -> int:
+        """The number of these ranks."""
+        self._zero_mesh()
+        return self._made.get_zero_param_intra_parallel_group_world_size()
+
+    def _get_zero_param_intra_parallel_group_ranks(self) -> list[int]:
+        """The list of these ranks."""
+        return self._zero_mesh().group(self._rank()[0], "zero_param_intra")[:]
+
+    @raises(AssertionError)
+    def _get_local_all_to_all_group(self, *, device_per_node: int | None = None) -> dict[str, Group]:
+        """All groups of quantized gradients by name: `local_<node>` and, with several nodes, `global_<device>`."""
+        if device_per_node is None:
+            raise UsageError("give device_per_node=, the number of devices of a node, which the original counts")
+        return deepspeed.all_to_all_groups(self._rank()[1], device_per_node)
+
+
+def _of_mpu(mpu: Any, *names: str) -> int:
+    """What the first of these methods that a client's mpu has returns; 1 where there is none."""
+    for name in names:
+        if hasattr(mpu, name):
+            return int(getattr(mpu, name)())
+    return 1
+
+
+def initialize(ep_size: int = 1, mpu: Any = None) -> NoReturn:
+    """Only raises: the original gave it up."""
+    raise original(
+        DeprecatedException,
+        "Please do not use the groups.initialize() API as it is deprecated. "
+        "Instead, pass the desired ep_size to deepspeed.moe.layer.MoE(..,ep_size,..)",
+    )
+
+
+@raises(AssertionError)
+def _get_expert_parallel_ranks(
+    world_size: int,
+    tensor_parallel_size_: int,
+    expert_parallel_size_: int,
+    pipeline_parallel_size_: int = 1,
+    use_data_before_expert_parallel_: bool = False,
+) -> tuple[list[list[int]], list[list[int]]]:
+    """All expert groups and all expert-data groups of a world."""
+    made = deepspeed.expert_parallel_ranks(
+        world_size,
+        tensor_parallel_size_,
+        expert_parallel_size_,
+        pipeline_parallel_size_,
+        use_data_before_expert_parallel_,
+    )
+    return made.expert_parallel(), made.expert_data_parallel()
+
+
+current = Groups()
+"""The groups of this process, which the functions of this module make and ask."""
+mpu: Any
+expert_tensor_parallel_world_size: int
+
+_init_tp_mesh_device = current._init_tp_mesh_device
+get_tensor_model_parallel_group = current.get_tensor_model_parallel_group
+get_model_parallel_group = current.get_model_parallel_group
+get_data_parallel_group = current.get_data_parallel_group
+set_tensor_model_parallel_world_size = current.set_tensor_model_parallel_world_size
+get_tensor_model_parallel_world_size = current.get_tensor_model_parallel_world_size
+get_model_parallel_world_size = current.get_model_parallel_world_size
+set_tensor_model_parallel_rank = current.set_tensor_model_parallel_rank
+get_tensor_model_parallel_rank = current.get_tensor_model_parallel_rank
+get_model_parallel_rank = current.get_model_parallel_rank
+get_tensor_model_parallel_src_rank = current.get_tensor_model_parallel_src_rank
+get_data_parallel_world_size = current.get_data_parallel_world_size
+get_data_parallel_rank = current.get_data_parallel_rank
+_create_model_parallel = current._create_model_parallel
+_create_expert_and_data_parallel = current._create_expert_and_data_parallel
+_create_expert_data_and_model_parallel = current._create_expert_data_and_model_parallel
+_get_max_expert_size = current._get_max_expert_size
+_get_max_expert_size_name = current._get_max_expert_size_name
+_get_max_expert_parallel_group = current._get_max_expert_parallel_group
+_get_expert_parallel_group = current._get_expert_parallel_group
+_get_expert_parallel_group_ranks = current._get_expert_parallel_group_ranks
+_get_expert_parallel_group_dict = current._get_expert_parallel_group_dict
+_get_expert_data_parallel_group = current._get_expert_data_parallel_group
+_get_expert_data_parallel_group_ranks = current._get_expert_data_parallel_group_ranks
+_get_expert_data_parallel_group_dict = current._get_expert_data_parallel_group_dict
+_get_expert_parallel_world_size = current._get_expert_parallel_world_size
+_get_expert_data_parallel_world_size = current._get_expert_data_parallel_world_size
+_get_expert_parallel_rank = current._get_expert_parallel_rank
+_get_expert_data_parallel_rank = current._get_expert_data_parallel_rank
+_get_expert_parallel_src_rank = current._get_expert_parallel_src_rank
+_get_expert_broadcast_src_rank = current._get_expert_broadcast_src_rank
+_get_expert_model_parallel_world_size = current._get_expert_model_parallel_world_size
+_clone_world_group = current._clone_world_group
+_get_local_all_to_all_group = current._get_local_all_to_all_group
+_get_data_parallel_group = current._get_data_parallel_group
+_get_data_parallel_group_ranks = current._get_data_parallel_group_ranks
+_get_broadcast_src_rank = current._get_broadcast_src_rank
+_get_data_parallel_world_size = current._get_data_parallel_world_size
+_get_model_parallel_world_size = current._get_model_parallel_world_size
+_get_data_parallel_rank = current._get_data_parallel_rank
+_get_sequence_parallel_world_size = current._get_sequence_parallel_world_size
+_get_sequence_parallel_rank = current._get_sequence_parallel_rank
+_get_sequence_parallel_group = current._get_sequence_parallel_group
+_get_sequence_data_parallel_world_size = current._get_sequence_data_parallel_world_size
+_get_sequence_data_parallel_rank = current._get_sequence_data_parallel_rank
+_get_sequence_data_parallel_group = current._get_sequence_data_parallel_group
+_create_zero_param_parallel_group = current._create_zero_param_parallel_group
+_get_zero_param_intra_parallel_group = current._get_zero_param_intra_parallel_group
+_zero_param_parallel_is_initialized = current._zero_param_parallel_is_initialized
+_get_zero_param_intra_parallel_rank_in_mygroup = current._get_zero_param_intra_parallel_rank_in_mygroup
+_get_zero_param_intra_parallel_group_world_size = current._get_zero_param_intra_parallel_group_world_size
+_get_zero_param_intra_parallel_group_ranks = current._get_zero_param_intra_parallel_group_ranks
+
+
+class _Module(types.ModuleType):
+    """This module, whose variable `mpu` is that of `current`: a client sets it here, as in the original."""
+
+    @property
+    def mpu(self) -> Any:
+        return current.mpu
+
+    @mpu.setter
+    def mpu(self, value: Any) -> None:
+        current.mpu = value
+
+    @property
+    def expert_tensor_parallel_world_size(self) -> int:
+        return current.expert_tensor_parallel_world_size
+
+
+sys.modules[__name__].__class__ = _Module

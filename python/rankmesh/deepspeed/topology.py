@@ -1,0 +1,196 @@
+"""DeepSpeed's runtime/pipe/topology.py: named axes over ranks, row-major, and a grid of pipe and data over them."""
+
+from __future__ import annotations
+
+import functools
+from collections import namedtuple
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from rankmesh import Group
+from rankmesh._dialects import deepspeed, topology
+from rankmesh._originals import raises
+from rankmesh._world import world_of
+
+
+@functools.cache
+def _coord_class(axes: tuple[str, ...]) -> Any:
+    return namedtuple("ProcessCoord", axes)  # noqa: PYI024 (its fields are known at run time)
+
+
+class ProcessTopology:
+    """The ranks of a job on named axes, outermost first; every question is answered by arithmetic.
+
+    >>> ProcessTopology(axes=["pipe", "data"], dims=[2, 4]).get_rank(pipe=1, data=2)
+    6
+    """
+
+    axes: Sequence[str]
+    dims: Sequence[int]
+    ProcessCoord: Any
+    """The class of coordinates, a namedtuple of the axes."""
+    _kind: ClassVar[type[topology.ProcessTopology]] = topology.ProcessTopology
+
+    @raises(ValueError, missing=IndexError)
+    def __init__(self, axes: Sequence[str], dims: Sequence[int]) -> None:
+        self.axes = axes
+        self.dims = dims
+        self._topology = self._kind(axes, dims)
+        self.ProcessCoord = _coord_class(tuple(axes))
+
+    @functools.cached_property
+    def mapping(self) -> dict[Any, int]:
+        """The rank of each coordinate: a table of the world, made when it is asked for."""
+        return {self.get_coord(rank): rank for rank in range(self.world_size())}
+
+    @raises(ValueError, out_of_range=AssertionError, unknown=TypeError)
+    def get_rank(self, **coord_kwargs: int) -> int:
+        """The rank at a coordinate of all axes."""
+        return self._topology.get_rank(**coord_kwargs)
+
+    def get_axis_names(self) -> Sequence[str]:
+        """The names of the axes, outermost first."""
+        return self.axes
+
+    @raises(ValueError)
+    def get_rank_repr(
+        self,
+        rank: int,
+        omit_axes: Iterable[str] = ["data", "pipe"],
+        inner_sep: str = "_",
+        outer_sep: str = "-",
+    ) -> str:
+        """The rank's place on all axes but those left out, as `model_01`, for the names of files."""
+        return self._topology.get_rank_repr(rank, omit_axes, inner_sep, outer_sep)
+
+    def get_dim(self, axis: str) -> int:
+        """The size of an axis; 0 where there is none of that name."""
+        return self._topology.get_dim(axis)
+
+    @raises(ValueError)
+    def get_coord(self, rank: int) -> Any:
+        """The coordinate of a rank, whose attributes are the axes."""
+        return self.ProcessCoord._make(self._topology.get_coord(rank))
+
+    def get_axis_comm_lists(self, axis: str) -> list[list[int]]:
+        """The groups along an axis; none where there is no axis of that name."""
+        return self._topology.get_axis_comm_lists(axis)
+
+    @raises(AttributeError)
+    def filter_match(self, **filter_kwargs: int) -> list[int]:
+        """The ranks at these indices of some axes."""
+        return self._topology.filter_match(**filter_kwargs)
+
+    @raises(ValueError)
+    def get_axis_list(self, axis: str, idx: int) -> list[int]:
+        """The ranks at an index of an axis."""
+        return self._topology.get_axis_list(axis, idx)
+
+    def world_size(self) -> int:
+        """The number of ranks."""
+        return self._topology.world_size()
+
+    def __str__(self) -> str:
+        return str(self._topology)
+
+
+@raises(ValueError)
+def _prime_factors(N: int) -> list[int]:  # noqa: N803 (the original's name)
+    """The prime factors of a positive number, rising."""
+    return deepspeed.prime_factors(N)
+
+
+class PipeDataParallelTopology(ProcessTopology):
+    """Pipeline and data parallelism, data innermost."""
+
+    def __init__(self, num_pp: int, num_dp: int) -> None:
+        super().__init__(axes=["pipe", "data"], dims=[num_pp, num_dp])
+
+
+class PipeModelDataParallelTopology(ProcessTopology):
+    """Pipeline, data and tensor parallelism, tensor slicing innermost."""
+
+    def __init__(self, num_pp: int, num_mp: int, num_dp: int) -> None:
+        super().__init__(axes=["pipe", "data", "model"], dims=[num_pp, num_dp, num_mp])
+
+
+class PipelineParallelGrid(deepspeed.PipelineGrid):
+    """A rank's place in a topology with axes pipe and data, and its groups.
+
+    `rank` and `world_size` say whose, without a process; the groups are then those of its ranks.
+
+    >>> PipelineParallelGrid(PipeDataParallelTopology(num_pp=2, num_dp=2), rank=3, world_size=4).pp_group
+    [1, 3]
+    """
+
+    mp_group: list[int]
+    """Always empty, as in the original."""
+
+    @raises(ValueError, sizes=AssertionError, unknown=AttributeError)
+    def __init__(
+        self,
+        topology: ProcessTopology | None = None,
+        process_group: object = None,
+        *,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        rank, world_size = world_of("PipelineParallelGrid", rank, world_size)
+        if topology is None:
+            pipe, data = deepspeed.default_dims(world_size)
+            topology = PipeDataParallelTopology(num_pp=pipe, num_dp=data)
+        self._topo = topology
+        self.mp_group = []
+        super().__init__(topology._topology, rank, world_size)
+
+    def topology(self) -> ProcessTopology:
+        """The topology of the grid."""
+        return self._topo
+
+    @functools.cached_property
+    def dp_groups(self) -> list[list[int]]:
+        """All data parallel groups, a list of the world."""
+        return self.all_dp_groups()
+
+    @functools.cached_property
+    def pipe_groups(self) -> list[list[int]]:
+        """All pipelines, a list of the world."""
+        return self.all_pipe_groups()
+
+    @functools.cached_property
+    def model_groups(self) -> list[list[int]]:
+        """All groups of tensor slices, a list of the world."""
+        return self.all_model_groups()
+
+    @functools.cached_property
+    def p2p_groups(self) -> list[list[int]]:
+        """Each rank with the one at the next stage, the first after the last: a list of the world."""
+        return self.all_p2p_groups()
+
+    @raises(AssertionError, argument=TypeError, unknown=ValueError)
+    def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
+        """The rank at another stage, with this rank's index on all other axes but those given."""
+        return super().stage_to_global(stage_id, **kwargs)
+
+    def get_pipe_parallel_group(self) -> Group:
+        """This rank's pipeline."""
+        return self.pp_proc_group
+
+    def get_data_parallel_group(self) -> Group:
+        """The ranks of the same stage of all pipelines."""
+        return self.dp_proc_group
+
+    def get_data_parallel_group_ranks(self) -> list[int]:
+        """The list of these ranks."""
+        return self.dp_group
+
+    def get_model_parallel_group(self) -> Group:
+        """All stages and slices of one replica."""
+        return self.ds_model_proc_group
+
+    def get_slice_parallel_group(self) -> Group:
+        """The tensor slices of this rank's stage and replica."""
+        return self.slice_proc_group
+
+    def _is_grid_valid(self) -> bool:
+        return self._topo.world_size() == self.world_size

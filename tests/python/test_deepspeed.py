@@ -1,0 +1,235 @@
+"""DeepSpeed's names where the recorded cases say nothing: signatures, types of errors, any rank in one process."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import types
+from typing import Any
+
+import pytest
+import rankmesh
+from rankmesh.deepspeed import groups
+from rankmesh.deepspeed.topology import (
+    PipeDataParallelTopology,
+    PipelineParallelGrid,
+    PipeModelDataParallelTopology,
+    ProcessTopology,
+    _prime_factors,
+)
+from signatures import signature
+
+WORLD = ("rank", "world_size")
+
+
+def test_signatures_are_the_originals() -> None:
+    for ours, theirs in {
+        ProcessTopology: "(axes, dims)",
+        ProcessTopology.get_rank: "(self, **coord_kwargs)",
+        ProcessTopology.get_rank_repr: "(self, rank, omit_axes=['data', 'pipe'], inner_sep='_', outer_sep='-')",
+        ProcessTopology.get_dim: "(self, axis)",
+        ProcessTopology.get_coord: "(self, rank)",
+        ProcessTopology.get_axis_comm_lists: "(self, axis)",
+        ProcessTopology.filter_match: "(self, **filter_kwargs)",
+        ProcessTopology.get_axis_list: "(self, axis, idx)",
+        PipeDataParallelTopology: "(num_pp, num_dp)",
+        PipeModelDataParallelTopology: "(num_pp, num_mp, num_dp)",
+        PipelineParallelGrid.stage_to_global: "(self, stage_id, **kwargs)",
+        _prime_factors: "(N)",
+        groups._init_tp_mesh_device: "(tensor_model_parallel_size=1, data_parallel_size=None)",
+        groups._create_model_parallel: "(model_parallel_size_)",
+        groups._create_expert_and_data_parallel: "(expert_parallel_size_, mp_size=None, pp_size=None, mp_mode='tp', "
+        "use_data_before_expert_parallel_=False, folding_spec=None)",
+        groups._create_expert_data_and_model_parallel: "(expert_parallel_size_, mpu, "
+        "use_data_before_expert_parallel_=False)",
+        groups._get_expert_parallel_ranks: "(world_size, tensor_parallel_size_, expert_parallel_size_, "
+        "pipeline_parallel_size_=1, use_data_before_expert_parallel_=False)",
+        groups._create_zero_param_parallel_group: "(group_size)",
+        groups.set_tensor_model_parallel_rank: "(rank)",
+        groups.initialize: "(ep_size=1, mpu=None)",
+    }.items():
+        assert signature(ours) == theirs
+    assert signature(PipelineParallelGrid, *WORLD) == "(topology=None, process_group=None)"
+    assert signature(groups._get_local_all_to_all_group, "device_per_node") == "()"
+
+
+@pytest.mark.parametrize("dims", [[2, 3, 4], [1, 1], [5], [2, 1, 3, 2]], ids=str)
+def test_every_answer_of_a_topology_is_that_of_a_table(dims: list[int]) -> None:
+    axes = ["pipe", "data", "model", "row"][: len(dims)]
+    topo = ProcessTopology(axes, dims)
+    table = list(itertools.product(*map(range, dims)))
+    assert topo.mapping == {coord: rank for rank, coord in enumerate(table)}
+    assert str(topo) == str(topo.mapping)
+    assert topo.world_size() == len(table)
+    for rank, coord in enumerate(table):
+        assert topo.get_coord(rank) == coord == topo.ProcessCoord(*coord)
+        assert topo.get_rank(**topo.get_coord(rank)._asdict()) == rank
+        assert getattr(topo.get_coord(rank), axes[-1]) == coord[-1]
+    for i, axis in enumerate(axes):
+        for index in range(dims[i]):
+            same = [rank for rank, coord in enumerate(table) if coord[i] == index]
+            assert topo.get_axis_list(axis, index) == topo.filter_match(**{axis: index}) == same
+        together: dict[Any, list[int]] = {}
+        for rank, coord in enumerate(table):
+            together.setdefault(coord[:i] + coord[i + 1 :], []).append(rank)
+        assert topo.get_axis_comm_lists(axis) == list(together.values())
+    assert topo.get_axis_comm_lists("none") == []
+    assert topo.get_dim("none") == 0
+
+
+def test_errors_are_the_originals_and_rankmeshs() -> None:
+    topo = ProcessTopology(axes=["pipe", "data"], dims=[2, 2])
+    grid = PipelineParallelGrid(topo, rank=3, world_size=4)
+    for kind, text, call in (
+        (ValueError, "does not support slices", lambda: topo.get_rank(pipe=0)),
+        (TypeError, "unexpected keyword", lambda: topo.get_rank(pipe=0, row=0)),
+        (AssertionError, "key {'pipe': 2, 'data': 0} invalid", lambda: topo.get_rank(pipe=2, data=0)),
+        (ValueError, "rank 4 not found in topology", lambda: topo.get_coord(4)),
+        (ValueError, "is not in list", lambda: topo.get_axis_list("row", 0)),
+        (AttributeError, "no attribute 'row'", lambda: topo.filter_match(row=0)),
+        (ValueError, "strictly positive", lambda: _prime_factors(0)),
+        (IndexError, "1 dims for 2 axes", lambda: ProcessTopology(["a", "b"], [2])),
+        (ValueError, "keyword", lambda: ProcessTopology(["class"], [2])),
+        (ValueError, "every dim is 1 or more", lambda: ProcessTopology(["a"], [0])),
+        (AssertionError, "Invalid Grid", lambda: PipelineParallelGrid(topo, rank=0, world_size=8)),
+        (AssertionError, "invalid", lambda: grid.stage_to_global(2)),
+        (TypeError, "multiple values", lambda: grid.stage_to_global(1, pipe=1)),
+        (ValueError, "unexpected field names", lambda: grid.stage_to_global(1, row=1)),
+        (
+            AttributeError,
+            "needs pipe and data",
+            lambda: PipelineParallelGrid(ProcessTopology(["data"], [4]), rank=0, world_size=4),
+        ),
+        (TypeError, "must be an int", lambda: topo.get_coord("zero")),  # type: ignore[arg-type]
+        (TypeError, "must be an int", lambda: PipelineParallelGrid(topo, rank="0", world_size=4)),  # type: ignore
+        (groups.DeprecatedException, "groups.initialize", groups.initialize),
+    ):
+        with pytest.raises(kind, match=re.escape(text)) as caught:
+            call()
+        assert isinstance(caught.value, rankmesh.Error)
+
+
+@pytest.mark.parametrize(("pipe", "model", "data"), [(2, 2, 3), (1, 4, 1), (3, 1, 2)])
+def test_a_grid_answers_for_every_rank(pipe: int, model: int, data: int) -> None:
+    topo = PipeModelDataParallelTopology(num_pp=pipe, num_mp=model, num_dp=data)
+    size = topo.world_size()
+    grids = [PipelineParallelGrid(topology=topo, rank=rank, world_size=size) for rank in range(size)]
+    for rank, grid in enumerate(grids):
+        me = topo.get_coord(rank)
+        assert (grid.get_stage_id(), grid.get_data_parallel_id(), grid.get_slice_parallel_rank()) == me[:1] + me[1:]
+        assert grid.dp_group[grid.get_data_parallel_rank()] == rank
+        assert grid.pp_group[grid.get_pipe_parallel_rank()] == rank
+        assert grid.slice_group[grid.get_slice_parallel_rank()] == rank
+        assert grid.get_model_parallel_group()[grid.get_model_parallel_rank()] == rank
+        assert list(grid.get_data_parallel_group()) == grid.dp_group == grid.get_data_parallel_group_ranks()
+        assert list(grid.get_pipe_parallel_group()) == grid.pp_group
+        assert grid.pp_group in grid.pipe_groups
+        assert grid.dp_group in grid.dp_groups
+        assert grid.slice_group in grid.model_groups
+        assert [grid.stage_to_global(stage) for stage in range(pipe)] == grid.pp_group
+        next_stage = grids[grid.p2p_groups[rank][1]]
+        assert next_stage.stage_id == (grid.stage_id + 1) % pipe
+        assert next_stage.data_parallel_id == grid.data_parallel_id
+        assert (grid.is_first_stage, grid.is_last_stage) == (me.pipe == 0, me.pipe == pipe - 1)
+        assert grid.topology() is topo
+        assert grid._is_grid_valid()
+
+
+def test_a_rank_of_a_large_world_lists_only_its_groups() -> None:
+    topo = PipeModelDataParallelTopology(num_pp=64, num_mp=8, num_dp=2**20)
+    grid = PipelineParallelGrid(topo, rank=2**29 - 1, world_size=2**29)
+    assert grid.pp_group[-1] == 2**29 - 1
+    assert len(grid.dp_proc_group) == 2**20
+    assert topo.get_coord(2**29 - 1) == (63, 2**20 - 1, 7)
+
+
+def test_without_a_rank_the_process_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    with pytest.raises(rankmesh.UsageError, match=r"give rank= and world_size=.*init_process_group"):
+        PipelineParallelGrid()
+    with pytest.raises(rankmesh.UsageError, match="give world_size as well"):
+        PipelineParallelGrid(rank=1)
+    with pytest.raises(rankmesh.UsageError, match="give rank= and world_size="):
+        groups.Groups()._create_expert_and_data_parallel(2)
+    distributed: Any = types.ModuleType("torch.distributed")
+    distributed.is_available = distributed.is_initialized = lambda: True
+    distributed.get_rank, distributed.get_world_size = lambda: 5, lambda: 12
+    monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
+    grid = PipelineParallelGrid()
+    assert (grid.global_rank, grid.pipe_parallel_size, grid.data_parallel_size) == (5, 6, 2)
+
+
+def test_groups_of_several_ranks_stand_in_one_process() -> None:
+    world = [groups.Groups(rank=rank, world_size=12) for rank in range(12)]
+    for rank, place in enumerate(world):
+        data, tensor = place._init_tp_mesh_device(2) or ((), ())
+        assert place._init_tp_mesh_device(3) is None
+        assert data[place.get_data_parallel_rank()] == rank == tensor[place.get_tensor_model_parallel_rank()]
+        assert place.get_tensor_model_parallel_src_rank() == tensor[0]
+        place._create_expert_and_data_parallel(3)
+        place._create_expert_and_data_parallel(3, use_data_before_expert_parallel_=True)  # there already
+        place._create_expert_and_data_parallel(6)
+        for name in ("ep_size_3", "ep_size_6"):
+            expert = place._get_expert_parallel_group_ranks(name)
+            assert expert[place._get_expert_parallel_rank(name)] == rank
+            assert len(expert) == place._get_expert_parallel_world_size(name) == int(name[-1])
+            replicas = place._get_expert_data_parallel_group_ranks(name)
+            assert replicas[place._get_expert_data_parallel_rank(name)] == rank
+            assert place._get_expert_broadcast_src_rank(name) == replicas[0]
+            assert list(place._get_expert_parallel_group_dict()[name]) == expert
+        assert place._get_max_expert_size() == 6
+        assert len(place._get_max_expert_parallel_group()) == 6
+        place._create_zero_param_parallel_group(4)
+        zero = place._get_zero_param_intra_parallel_group_ranks()
+        assert zero[place._get_zero_param_intra_parallel_rank_in_mygroup()] == rank
+        assert len(place._get_data_parallel_group()) == place._get_data_parallel_world_size() == 12
+        mesh = place.sequence_parallel_mesh(4)
+        assert place._get_sequence_parallel_group()[place._get_sequence_parallel_rank()] == rank
+        assert place._get_sequence_parallel_world_size() == 4 == mesh.size_of("sequence_parallel")
+        assert place._get_sequence_data_parallel_group()[place._get_data_parallel_rank()] == rank
+        assert place._get_broadcast_src_rank() == place._get_data_parallel_group()[0]
+
+
+def test_what_was_not_made_is_the_originals_error() -> None:
+    place = groups.Groups(rank=0, world_size=4)
+    for kind, text, call in (
+        (AssertionError, "intra_layer_model parallel group is not initialized", place.get_tensor_model_parallel_group),
+        (AssertionError, "data parallel group is not initialized", place.get_data_parallel_rank),
+        (AssertionError, "expert parallel group is not initialized", lambda: place._get_expert_parallel_rank("x")),
+        (KeyError, "No sequence parallel group found", place._get_sequence_parallel_group),
+        (
+            NotImplementedError,
+            "not supported with mp_size > 1",
+            lambda: place._create_expert_and_data_parallel(2, mp_size=2, use_data_before_expert_parallel_=True),
+        ),
+        (AssertionError, "4 is not divisible by 3", lambda: place._create_zero_param_parallel_group(3)),
+        (AssertionError, "4 is not divisible by 3", lambda: place._init_tp_mesh_device(3)),
+        (ValueError, "device_per_node", place._get_local_all_to_all_group),
+    ):
+        with pytest.raises(kind, match=re.escape(text)) as caught:
+            call()
+        assert isinstance(caught.value, rankmesh.Error)
+    assert place._get_max_expert_size() is None
+    assert place._get_max_expert_size_name() == "ep_size_None"
+    assert place._zero_param_parallel_is_initialized() is False
+    place.set_tensor_model_parallel_world_size(4)
+    place.set_tensor_model_parallel_rank(3)
+    assert (place.get_model_parallel_world_size(), place.get_model_parallel_rank()) == (4, 3)
+
+
+def test_the_module_keeps_the_groups_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups.current, "_given", (9, 16))
+    mpu = PipelineParallelGrid(PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=4), rank=9, world_size=16)
+    try:
+        groups.mpu = mpu
+        assert groups.current.mpu is mpu
+        groups._create_expert_data_and_model_parallel(4, mpu)
+        assert groups._get_expert_parallel_group_ranks("ep_size_4") == [9, 11, 13, 15] == mpu.dp_group
+        assert groups.expert_tensor_parallel_world_size == 2 == groups._get_expert_model_parallel_world_size()
+        assert groups._get_data_parallel_group() == mpu.dp_proc_group
+        assert groups._get_model_parallel_world_size() == 4
+    finally:
+        groups.current.destroy()
+    assert groups.mpu is None
+    assert groups._get_max_expert_size() is None
