@@ -46,7 +46,7 @@ def _class_of(kind: type[Exception]) -> type[DialectError]:
 
 def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> DialectError:
     """An exception of the original's type with this text, which is a rankmesh.Error too."""
-    return _class_of(kind)(text, fault, rule)  # type: ignore[arg-type]  # a class is hashable
+    return _class_of(kind)(text, fault, rule)
 
 
 def raises(

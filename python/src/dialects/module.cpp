@@ -32,4 +32,5 @@ NB_MODULE(_dialects, m) {
     bind_convert(m);
     bind_topology(m);
     bind_deepspeed(m);
+    bind_picotron(m);
 }

@@ -1,0 +1,6 @@
+"""picotron's names, pure: its process group manager, for any rank without a process."""
+
+from rankmesh.picotron import process_group_manager
+from rankmesh.picotron.process_group_manager import ProcessGroupManager, setup_process_group_manager
+
+__all__ = ["ProcessGroupManager", "process_group_manager", "setup_process_group_manager"]
