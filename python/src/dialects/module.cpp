@@ -34,5 +34,6 @@ NB_MODULE(_dialects, m) {
     bind_topology(m);
     bind_deepspeed(m);
     bind_llamafactory(m);
+    bind_olmo(m);
     bind_picotron(m);
 }

@@ -1,0 +1,28 @@
+"""Which exception of OLMo-core's stands for what its dialect refuses."""
+
+from __future__ import annotations
+
+from rankmesh._originals import DialectError
+from rankmesh.olmo.exceptions import OLMoConfigurationError
+
+
+def kind(error: DialectError) -> type[Exception]:
+    """By fault, and where one fault has several types in the original by text."""
+    text = str(error)
+    if error.fault == "sizes":
+        if "nothing is divisible by 0" in text:
+            return ZeroDivisionError
+        if text.startswith(("invalid shape dimension", "Mesh should not be bigger")):
+            return RuntimeError
+        return AssertionError if text.startswith("v schedules") else OLMoConfigurationError
+    if error.fault == "missing":
+        if "give NUM_NODES or LOCAL_WORLD_SIZE" in text:
+            return KeyError
+        return OLMoConfigurationError if text.startswith("Data parallel config") else RuntimeError
+    if error.fault == "exclusive":
+        return OLMoConfigurationError
+    if error.fault == "unknown":
+        return RuntimeError if text.startswith("could not determine") else KeyError
+    if "ascending order" in text:
+        return KeyError
+    return AssertionError if text.startswith("'cp' is folded") else RuntimeError

@@ -1,0 +1,51 @@
+"""OLMo-core's data parallel configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rankmesh._dialects import olmo
+from rankmesh._enums import StrEnum
+from rankmesh._originals import raises
+from rankmesh._world import world_of
+from rankmesh.olmo._environment import machines
+from rankmesh.olmo._faults import kind
+
+
+class DPMeshDimName(StrEnum):
+    """The names of a mesh's data parallel dimensions."""
+
+    replicate = "dp_replicate"
+    shard = "dp_shard"
+
+
+class DataParallelType(StrEnum):
+    """fsdp and ddp give the same mesh; hsdp shards within replicas."""
+
+    fsdp = "fsdp"
+    hsdp = "hsdp"
+    ddp = "ddp"
+
+
+@dataclass
+class DataParallelConfig:
+    """Of what type data parallelism is, and how many replicas of how many shards."""
+
+    name: DataParallelType
+    param_dtype: Any = None
+    reduce_dtype: Any = "float32"
+    num_replicas: int | None = None
+    shard_degree: int | None = None
+
+    @raises(kind)
+    def get_replicate_and_shard_degree(self, dp_world_size: int, *, num_nodes: int | None = None) -> tuple[int, int]:
+        """The number of replicas and of shards: one replica a node if neither is given."""
+        if self.num_replicas is None and self.shard_degree is None and num_nodes is None:
+            nodes, local = machines()
+            asked = "get_replicate_and_shard_degree without num_nodes="
+            num_nodes = nodes if nodes is not None else olmo.get_num_nodes(None, local, world_of(asked, None, None)[1])
+        return olmo.get_replicate_and_shard_degree(self._sizes(), dp_world_size, 1 if num_nodes is None else num_nodes)
+
+    def _sizes(self) -> tuple[str, int | None, int | None]:
+        return str(self.name), self.num_replicas, self.shard_degree
