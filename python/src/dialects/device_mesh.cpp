@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/olmo/device_mesh.hpp>
+#include <rankmesh/dialect/device_mesh.hpp>
 
 #include "dialects.hpp"
 
 namespace rankmesh::python {
 
-using olmo::DeviceMesh;
+using dialect::DeviceMesh;
 
 namespace {
 
@@ -52,7 +52,7 @@ void bind_device_mesh(nb::module_& parent) {
             "new_groups",
             [](const DeviceMesh& self) {
                 auto made = std::vector<std::pair<std::string, IntLists>>{};
-                for (const auto& groups : olmo::new_groups(self))
+                for (const auto& groups : dialect::new_groups(self))
                     made.emplace_back(groups.group_desc, lists_of(groups.groups));
                 return made;
             },
@@ -60,9 +60,9 @@ void bind_device_mesh(nb::module_& parent) {
     m.def(
         "init_device_mesh",
         [](nb::handle shape, nb::handle names, nb::handle rank, nb::handle world_size) {
-            return olmo::init_device_mesh(
+            return dialect::init_device_mesh(
                 ints_of(shape, "mesh_shape"),
-                names.is_none() ? olmo::DimNames{} : olmo::DimNames(texts_of(names, "mesh_dim_names")),
+                names.is_none() ? dialect::DimNames{} : dialect::DimNames(texts_of(names, "mesh_dim_names")),
                 int_of(rank, "rank"), int_of(world_size, "world_size"));
         },
         nb::arg("mesh_shape"), nb::arg("mesh_dim_names").none(), nb::arg("rank"), nb::arg("world_size"));

@@ -18,6 +18,7 @@ void bind_llamafactory(nb::module_& m);
 void bind_olmo(nb::module_& m);
 void bind_picotron(nb::module_& m);
 void bind_topology(nb::module_& m);
+void bind_torchtitan(nb::module_& m);
 
 /// None as nothing.
 inline std::optional<int> optional_int(nb::handle value, const char* what) {

@@ -36,4 +36,5 @@ NB_MODULE(_dialects, m) {
     bind_llamafactory(m);
     bind_olmo(m);
     bind_picotron(m);
+    bind_torchtitan(m);
 }

@@ -1,0 +1,33 @@
+"""The examples in the docstrings of the vocabularies are true."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+DIALECTS = ["_device_mesh", "deepspeed", "llamafactory", "olmo", "picotron", "torchtitan"]
+
+
+def modules() -> Iterator[str]:
+    for name in DIALECTS:
+        module = importlib.import_module(f"rankmesh.{name}")
+        yield module.__name__
+        for part in pkgutil.iter_modules(getattr(module, "__path__", []), f"{module.__name__}."):
+            yield part.name
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_the_examples_of_a_module_are_true(name: str) -> None:
+    module = importlib.import_module(name)
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_vocabulary_has_examples(name: str) -> None:
+    finder = doctest.DocTestFinder()
+    of_dialect = [part for part in modules() if part.startswith(f"rankmesh.{name}")]
+    assert any(test.examples for part in of_dialect for test in finder.find(importlib.import_module(part)))

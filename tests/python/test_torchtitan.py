@@ -1,0 +1,86 @@
+"""torchtitan's names where the recorded cases say nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import rankmesh
+from rankmesh import torchtitan
+from rankmesh.torchtitan import MeshAxisName, ParallelDims
+from signatures import signature
+
+SIZES: dict[str, int] = {"dp_replicate": 2, "dp_shard": 2, "cp": 1, "tp": 2, "pp": 3, "ep": 4, "world_size": 24}
+
+
+def test_signatures_are_the_originals() -> None:
+    assert signature(ParallelDims) == "(dp_replicate, dp_shard, cp, tp, pp, ep, world_size, spmd_backend='spmd_types')"
+    assert signature(ParallelDims.from_config) == "(parallelism_config, world_size)"
+    assert signature(ParallelDims.build_mesh, "rank") == "(self)"
+    assert signature(ParallelDims.get_optional_mesh) == "(self, dims, *, include_singleton_axes=False)"
+    assert signature(ParallelDims.get_mesh) == "(self, dims)"
+    assert signature(ParallelDims.resolve_shared_mesh) == "(self, placements)"
+    assert torchtitan.unfold_dp_axes(["dp", MeshAxisName.TP]) == ["dp_replicate", "dp_shard", "tp"]
+    assert torchtitan.unfold_dp_axis(MeshAxisName.DP) == (MeshAxisName.DP_REPLICATE, MeshAxisName.DP_SHARD)
+
+
+@pytest.mark.parametrize("backend", ["spmd_types", "partial_dtensor"])
+def test_meshes_of_all_ranks_stand_in_one_process(backend: Any) -> None:
+    for rank in range(24):
+        dims = ParallelDims(**SIZES, spmd_backend=backend)
+        assert dims._single_axis_meshes == {}
+        assert list(dims.build_mesh(rank=rank).mesh) == list(range(24))
+        for name, mesh in dims._single_axis_meshes.items():
+            assert dims.get_optional_mesh(name, include_singleton_axes=True) is mesh
+            assert mesh.mesh[mesh.get_local_rank()] == rank
+            assert mesh.get_group() == mesh.mesh
+        assert all(dims.get_mesh(name) is mesh for name, mesh in dims.get_all_one_dimensional_meshes().items())
+        several = ["dp_replicate", "fsdp" if backend == "partial_dtensor" else "dp_shard"]
+        assert dims.get_mesh(several) is dims.get_mesh(several)
+        assert dims.get_mesh(several).shape == (2, 2)
+        layout = SimpleNamespace(axes=lambda: (MeshAxisName.TP, MeshAxisName.PP))
+        assert dims.resolve_shared_mesh([None, layout]) is dims.get_mesh("tp")
+        assert dims.resolve_shared_mesh([None]) is None
+        assert dims.world_mesh is dims.world_mesh
+
+
+def test_a_config_says_the_degrees() -> None:
+    config = SimpleNamespace(
+        data_parallel_replicate_degree=1,
+        data_parallel_shard_degree=-1,
+        context_parallel_degree=2,
+        tensor_parallel_degree=2,
+        pipeline_parallel_degree=1,
+        expert_parallel_degree=1,
+        spmd_backend="partial_dtensor",
+    )
+    dims = ParallelDims.from_config(config, 16)
+    assert dims == ParallelDims(1, 4, 2, 2, 1, 1, 16, "partial_dtensor")
+    assert (dims.dp_shard, dims.fsdp_enabled, dims.dp_replicate_enabled) == (4, True, False)
+
+
+def test_errors_are_the_originals_and_rankmeshs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    dims = ParallelDims(**SIZES)
+    dims.build_mesh(rank=0)
+    tp, pp = (SimpleNamespace(axes=lambda a=axis: (a,)) for axis in ("tp", "pp"))
+    calls: list[tuple[type[Exception], str, Any]] = [
+        (AssertionError, "Invalid parallel dims", lambda: ParallelDims(**{**SIZES, "tp": 3})),
+        (AssertionError, "Parallelism degree should be >= 1", lambda: ParallelDims(**{**SIZES, "tp": 0})),
+        (ValueError, "must divide dp_shard * cp * tp (4)", lambda: ParallelDims(**{**SIZES, "ep": 3})),
+        (ValueError, "Invalid mesh dim: 'nothing'", lambda: dims.get_optional_mesh("nothing")),
+        (ValueError, "Mesh 'cp' is not available", lambda: dims.get_mesh("cp")),
+        (ValueError, "Invalid mesh name combinations", lambda: dims.get_mesh(["batch", "ep"])),
+        (KeyError, "ascending order", lambda: dims.get_mesh(["tp", "pp"])),
+        (AssertionError, "Inconsistent mesh axes", lambda: dims.resolve_shared_mesh([tp, pp])),
+        (ValueError, "is not a valid MeshAxisName", lambda: torchtitan.unfold_dp_axis("row")),
+        (ValueError, "ranks are 0..23", lambda: dims.build_mesh(rank=24)),
+        (ValueError, "give rank= and world_size=", lambda: ParallelDims(**SIZES).get_mesh("tp")),
+    ]
+    for kind, text, call in calls:
+        with pytest.raises(kind, match=re.escape(text)) as caught:
+            call()
+        assert isinstance(caught.value, rankmesh.Error)
