@@ -141,7 +141,7 @@ class ParallelDims:
     @raises(_kind)
     def get_optional_mesh(self, dims: str | list[str], *, include_singleton_axes: bool = False) -> DeviceMesh | None:
         """The mesh along one name, or along several of one mesh; None where one of them is not enabled."""
-        return self._same_or_none(self._meshes.get_optional_mesh(dims, include_singleton_axes))
+        return self._same_or_none(self._meshes.get_optional_mesh(dims, bool(include_singleton_axes)))
 
     @raises(_kind)
     def get_mesh(self, dims: str | list[str]) -> DeviceMesh:

@@ -177,7 +177,7 @@ class Groups:
         _, world_size = self._rank()
         self._keep(
             deepspeed.expert_and_data_parallel(
-                world_size, expert_parallel_size_, mp_size, pp_size, mp_mode, use_data_before_expert_parallel_
+                world_size, expert_parallel_size_, mp_size, pp_size, mp_mode, bool(use_data_before_expert_parallel_)
             )
         )
 
@@ -196,7 +196,7 @@ class Groups:
         pipeline = _of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
         self._keep(
             deepspeed.expert_parallel_ranks(
-                world_size, tensor, expert_parallel_size_, pipeline, use_data_before_expert_parallel_
+                world_size, tensor, expert_parallel_size_, pipeline, bool(use_data_before_expert_parallel_)
             )
         )
 
@@ -461,7 +461,7 @@ def _get_expert_parallel_ranks(
         tensor_parallel_size_,
         expert_parallel_size_,
         pipeline_parallel_size_,
-        use_data_before_expert_parallel_,
+        bool(use_data_before_expert_parallel_),
     )
     return made.expert_parallel(), made.expert_data_parallel()
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from rankmesh import Group
 from rankmesh._dialects import deepspeed, topology
+from rankmesh._errors import UsageTypeError
 from rankmesh._originals import raises
 from rankmesh._world import world_of
 
@@ -139,6 +140,8 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
         if topology is None:
             pipe, data = deepspeed.default_dims(world_size)
             topology = PipeDataParallelTopology(num_pp=pipe, num_dp=data)
+        if not isinstance(topology, ProcessTopology):
+            raise UsageTypeError(f"topology is {topology!r}; it must be a ProcessTopology of rankmesh's")
         self._topo = topology
         self.mp_group = []
         super().__init__(topology._topology, rank, world_size)

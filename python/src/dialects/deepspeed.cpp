@@ -24,20 +24,21 @@ IntLists all_lists_of(const auto& lists) {
 
 void bind_pipeline_grid(nb::module_& m) {
     m.def(
-        "prime_factors", [](nb::handle n) { return list_of(_prime_factors(int_of(n, "N"))); }, nb::arg("N"));
+        "prime_factors", [](nb::handle n) { return list_of(_prime_factors(int_of(n, "N"))); },
+        nb::arg("N").none());
     m.def(
         "default_dims",
         [](nb::handle world_size) {
             return list_of(default_topology(int_of(world_size, "world_size")).dims());
         },
-        nb::arg("world_size"), "The sizes of pipe and data where no topology is given.");
+        nb::arg("world_size").none(), "The sizes of pipe and data where no topology is given.");
     nb::class_<PipelineGrid, GridPlace>(m, "PipelineGrid", "What DeepSpeed's grid knows of one rank.")
         .def(
             "__init__",
             [](PipelineGrid* self, const ProcessTopology& topology, nb::handle rank, nb::handle world_size) {
                 new (self) PipelineGrid(topology, int_of(rank, "rank"), int_of(world_size, "world_size"));
             },
-            nb::arg("topology"), nb::arg("rank"), nb::arg("world_size"))
+            nb::arg("topology"), nb::arg("rank").none(), nb::arg("world_size").none())
         .def_prop_ro("ds_model_proc_group",
                      [](const PipelineGrid& self) { return Ranks(*self.ds_model_group); })
         .def_prop_ro("dp_proc_group", [](const PipelineGrid& self) { return Ranks(*self.dp_group); })
@@ -69,8 +70,9 @@ void bind_expert_groups(nb::module_& m) {
                                               int_of(expert, "expert_parallel_size_"),
                                               int_of(pipeline, "pipeline_parallel_size_"), data_first);
         },
-        nb::arg("world_size"), nb::arg("tensor_parallel_size_"), nb::arg("expert_parallel_size_"),
-        nb::arg("pipeline_parallel_size_"), nb::arg("use_data_before_expert_parallel_"));
+        nb::arg("world_size").none(), nb::arg("tensor_parallel_size_").none(),
+        nb::arg("expert_parallel_size_").none(), nb::arg("pipeline_parallel_size_").none(),
+        nb::arg("use_data_before_expert_parallel_"));
     m.def(
         "expert_and_data_parallel",
         [](nb::handle world, nb::handle expert, nb::handle mp, nb::handle pp, nb::handle mode,
@@ -80,8 +82,8 @@ void bind_expert_groups(nb::module_& m) {
                                                     optional_int(mp, "mp_size"), optional_int(pp, "pp_size"),
                                                     text_of(mode, "mp_mode"), data_first);
         },
-        nb::arg("world_size"), nb::arg("expert_parallel_size_"), nb::arg("mp_size").none(),
-        nb::arg("pp_size").none(), nb::arg("mp_mode"), nb::arg("use_data_before_expert_parallel_"));
+        nb::arg("world_size").none(), nb::arg("expert_parallel_size_").none(), nb::arg("mp_size").none(),
+        nb::arg("pp_size").none(), nb::arg("mp_mode").none(), nb::arg("use_data_before_expert_parallel_"));
 }
 
 void bind_meshes(nb::module_& m) {
@@ -92,19 +94,20 @@ void bind_meshes(nb::module_& m) {
                                         int_of(tensor, "tensor_model_parallel_size"),
                                         optional_int(data, "data_parallel_size"));
         },
-        nb::arg("world_size"), nb::arg("tensor_model_parallel_size"), nb::arg("data_parallel_size").none());
+        nb::arg("world_size").none(), nb::arg("tensor_model_parallel_size").none(),
+        nb::arg("data_parallel_size").none());
     m.def(
         "model_mesh",
         [](nb::handle world, nb::handle size) {
             return _create_model_parallel(int_of(world, "world_size"), int_of(size, "model_parallel_size_"));
         },
-        nb::arg("world_size"), nb::arg("model_parallel_size_"));
+        nb::arg("world_size").none(), nb::arg("model_parallel_size_").none());
     m.def(
         "zero_mesh",
         [](nb::handle world, nb::handle size) {
             return _create_zero_param_parallel_group(int_of(world, "world_size"), int_of(size, "group_size"));
         },
-        nb::arg("world_size"), nb::arg("group_size"));
+        nb::arg("world_size").none(), nb::arg("group_size").none());
     m.def(
         "all_to_all_groups",
         [](nb::handle world, nb::handle devices) {
@@ -119,7 +122,7 @@ void bind_meshes(nb::module_& m) {
             }
             return groups;
         },
-        nb::arg("world_size"), nb::arg("device_per_node"));
+        nb::arg("world_size").none(), nb::arg("device_per_node").none());
 }
 
 void bind_groups_of_rank(nb::module_& m) {
@@ -135,8 +138,9 @@ void bind_groups_of_rank(nb::module_& m) {
                 for (nb::handle groups : expert) sizes.expert.push_back(nb::cast<ExpertGroups>(groups));
                 new (self) Groups(sizes, int_of(rank, "rank"));
             },
-            nb::arg("rank"), nb::arg("world_size"), nb::arg("tensor_parallel_size"),
-            nb::arg("sequence_parallel_size"), nb::arg("zero_hpz_partition_size"), nb::arg("expert"))
+            nb::arg("rank").none(), nb::arg("world_size").none(), nb::arg("tensor_parallel_size").none(),
+            nb::arg("sequence_parallel_size").none(), nb::arg("zero_hpz_partition_size").none(),
+            nb::arg("expert"))
         .def(
             "set_tensor_model_parallel_world_size",
             [](Groups& self, nb::handle size) {
@@ -192,7 +196,7 @@ void bind_groups_of_rank(nb::module_& m) {
             return sequence_parallel_mesh(int_of(world, "world_size"),
                                           int_of(size, "sequence_parallel_size"));
         },
-        nb::arg("world_size"), nb::arg("sequence_parallel_size"));
+        nb::arg("world_size").none(), nb::arg("sequence_parallel_size").none());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void bind_device_mesh(nb::module_& parent) {
         .def(
             "part",
             [](const DeviceMesh& self, nb::handle names) { return self[texts_of(names, "mesh_dim_names")]; },
-            nb::arg("names"))
+            nb::arg("names").none())
         .def(
             "get_group",
             [](const DeviceMesh& self, nb::handle mesh_dim) {
@@ -65,7 +65,8 @@ void bind_device_mesh(nb::module_& parent) {
                 names.is_none() ? dialect::DimNames{} : dialect::DimNames(texts_of(names, "mesh_dim_names")),
                 int_of(rank, "rank"), int_of(world_size, "world_size"));
         },
-        nb::arg("mesh_shape"), nb::arg("mesh_dim_names").none(), nb::arg("rank"), nb::arg("world_size"));
+        nb::arg("mesh_shape").none(), nb::arg("mesh_dim_names").none(), nb::arg("rank").none(),
+        nb::arg("world_size").none());
 }
 
 }  // namespace rankmesh::python

@@ -37,8 +37,8 @@ void bind_llamafactory(nb::module_& parent) {
                                                   world.has_value());
             return std::pair(made.mp_shard_size, made.dp_size);
         },
-        nb::arg("mp_replicate_size"), nb::arg("mp_shard_size").none(), nb::arg("dp_size").none(),
-        nb::arg("cp_size"), nb::arg("world_size").none(),
+        nb::arg("mp_replicate_size").none(), nb::arg("mp_shard_size").none(), nb::arg("dp_size").none(),
+        nb::arg("cp_size").none(), nb::arg("world_size").none(),
         "The sizes of mp_shard and dp in a world, None where nothing is distributed.");
     nb::class_<Environment>(m, "Environment", "What the launcher says.")
         .def_static("from_environment", &Environment::from_environment)
@@ -51,7 +51,8 @@ void bind_llamafactory(nb::module_& parent) {
                                        .local_rank = int_of(local_rank, "local_rank"),
                                        .local_world_size = int_of(local_world_size, "local_world_size")};
             },
-            nb::arg("rank").none(), nb::arg("world_size"), nb::arg("local_rank"), nb::arg("local_world_size"))
+            nb::arg("rank").none(), nb::arg("world_size").none(), nb::arg("local_rank").none(),
+            nb::arg("local_world_size").none())
         .def_ro("rank", &Environment::rank)
         .def_ro("world_size", &Environment::world_size)
         .def_ro("local_rank", &Environment::local_rank)
@@ -63,8 +64,8 @@ void bind_llamafactory(nb::module_& parent) {
                const Environment& environment) {
                 new (self) Interface(config_of(replicas, shards, dp, cp), environment);
             },
-            nb::arg("mp_replicate_size"), nb::arg("mp_shard_size").none(), nb::arg("dp_size").none(),
-            nb::arg("cp_size"), nb::arg("environment"))
+            nb::arg("mp_replicate_size").none(), nb::arg("mp_shard_size").none(), nb::arg("dp_size").none(),
+            nb::arg("cp_size").none(), nb::arg("environment"))
         .def(
             "get_group",
             [](const Interface& self, nb::handle dim) -> std::optional<Ranks> {

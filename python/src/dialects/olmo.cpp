@@ -44,7 +44,7 @@ void bind_world_mesh(nb::module_& m) {
                 new (self) WorldMesh(int_of(rank, "rank"), int_of(world_size, "world_size"),
                                      environment_of(num_nodes, local_world_size));
             },
-            nb::arg("rank"), nb::arg("world_size"), nb::arg("num_nodes").none(),
+            nb::arg("rank").none(), nb::arg("world_size").none(), nb::arg("num_nodes").none(),
             nb::arg("local_world_size").none())
         .def(
             "build_world_mesh",
@@ -65,7 +65,7 @@ void bind_world_mesh(nb::module_& m) {
             return build_expert_parallel_mesh({int_of(degree, "degree")}, int_of(rank, "rank"),
                                               int_of(world_size, "world_size"));
         },
-        nb::arg("degree"), nb::arg("rank"), nb::arg("world_size"));
+        nb::arg("degree").none(), nb::arg("rank").none(), nb::arg("world_size").none());
     m.def("get_device_mesh_info", &get_device_mesh_info, nb::arg("device_mesh"));
     m.def("get_dp_model_mesh", &get_dp_model_mesh, nb::arg("device_mesh"));
     m.def("get_dp_mesh", &get_dp_mesh, nb::arg("device_mesh"));
@@ -88,38 +88,38 @@ void bind_configs(nb::module_& m) {
             return get_num_nodes(environment_of(num_nodes, local_world_size),
                                  int_of(world_size, "world_size"));
         },
-        nb::arg("num_nodes").none(), nb::arg("local_world_size").none(), nb::arg("world_size"));
+        nb::arg("num_nodes").none(), nb::arg("local_world_size").none(), nb::arg("world_size").none());
     m.def(
         "get_replicate_and_shard_degree",
         [](nb::handle dp, nb::handle dp_world_size, nb::handle num_nodes) {
             return data_parallel_of(dp).get_replicate_and_shard_degree(int_of(dp_world_size, "dp_world_size"),
                                                                        int_of(num_nodes, "num_nodes"));
         },
-        nb::arg("dp"), nb::arg("dp_world_size"), nb::arg("num_nodes"));
+        nb::arg("dp").none(), nb::arg("dp_world_size").none(), nb::arg("num_nodes").none());
     m.def(
         "is_single_stage",
         [](nb::handle schedule) {
             return is_single_stage(pipeline_schedule_type(text_of(schedule, "schedule")));
         },
-        nb::arg("schedule"));
+        nb::arg("schedule").none());
     m.def(
         "default_style",
         [](nb::handle schedule) {
             return to_string(default_style(pipeline_schedule_type(text_of(schedule, "schedule"))));
         },
-        nb::arg("schedule"));
+        nb::arg("schedule").none());
     m.def(
         "rank_completion_order",
         [](nb::handle degree, nb::handle schedule, nb::handle style) {
             return list_of(pipeline_of(degree, schedule, style).rank_completion_order());
         },
-        nb::arg("degree"), nb::arg("schedule"), nb::arg("style").none());
+        nb::arg("degree").none(), nb::arg("schedule").none(), nb::arg("style").none());
     m.def(
         "final_stage_rank",
         [](nb::handle degree, nb::handle schedule, nb::handle style) {
             return pipeline_of(degree, schedule, style).final_stage_rank();
         },
-        nb::arg("degree"), nb::arg("schedule"), nb::arg("style").none());
+        nb::arg("degree").none(), nb::arg("schedule").none(), nb::arg("style").none());
     m.def(
         "stage_ids_this_rank",
         [](nb::handle degree, nb::handle schedule, nb::handle style, nb::handle pp_rank,
@@ -128,8 +128,8 @@ void bind_configs(nb::module_& m) {
                 pipeline_of(degree, schedule, style)
                     .stage_ids_this_rank(int_of(pp_rank, "pp_rank"), int_of(num_stages, "num_stages")));
         },
-        nb::arg("degree"), nb::arg("schedule"), nb::arg("style").none(), nb::arg("pp_rank"),
-        nb::arg("num_stages"));
+        nb::arg("degree").none(), nb::arg("schedule").none(), nb::arg("style").none(),
+        nb::arg("pp_rank").none(), nb::arg("num_stages").none());
     m.def(
         "num_microbatches",
         [](nb::handle stages, const DeviceMesh& pp_mesh, nb::handle schedule, nb::handle num_microbatches) {
@@ -139,8 +139,8 @@ void bind_configs(nb::module_& m) {
                                     optional_int(num_microbatches, "num_microbatches"))
                 .num_microbatches;
         },
-        nb::arg("stages"), nb::arg("pp_mesh"), nb::arg("schedule_name"), nb::arg("num_microbatches").none(),
-        "The microbatches of a schedule of so many stages.");
+        nb::arg("stages").none(), nb::arg("pp_mesh"), nb::arg("schedule_name").none(),
+        nb::arg("num_microbatches").none(), "The microbatches of a schedule of so many stages.");
 }
 
 }  // namespace

@@ -34,8 +34,9 @@ void bind_picotron(nb::module_& parent) {
                 new (self) Manager(sizes, int_of(rank, "rank"), int_of(world_size, "world_size"),
                                    optional_int(local_rank, "local_rank"));
             },
-            nb::arg("tp_size"), nb::arg("cp_size"), nb::arg("pp_size"), nb::arg("dp_size"), nb::arg("rank"),
-            nb::arg("world_size"), nb::arg("local_rank").none())
+            nb::arg("tp_size").none(), nb::arg("cp_size").none(), nb::arg("pp_size").none(),
+            nb::arg("dp_size").none(), nb::arg("rank").none(), nb::arg("world_size").none(),
+            nb::arg("local_rank").none())
         .def_prop_ro(
             "grid", [](const Manager& self) { return self.grid; },
             "The mesh dp pp cp tp; the original has a tensor of ranks.")

@@ -23,12 +23,12 @@ void bind_process_topology(nb::module_& m) {
             [](ProcessTopology* self, nb::handle axes, nb::handle dims) {
                 new (self) ProcessTopology(texts_of(axes, "axes"), ints_of(dims, "dims"));
             },
-            nb::arg("axes"), nb::arg("dims"))
+            nb::arg("axes").none(), nb::arg("dims").none())
         .def("world_size", &ProcessTopology::world_size)
         .def(
             "get_dim",
             [](const ProcessTopology& self, nb::handle axis) { return self.get_dim(text_of(axis, "axis")); },
-            nb::arg("axis"))
+            nb::arg("axis").none())
         .def(
             "get_rank",
             [](const ProcessTopology& self, nb::args args, nb::kwargs coord) {
@@ -43,7 +43,7 @@ void bind_process_topology(nb::module_& m) {
                 for (int i = 0; i < coord.size(); ++i) indices.push_back(coord[AxisId{i}]);
                 return list_of(indices);
             },
-            nb::arg("rank"))
+            nb::arg("rank").none())
         .def(
             "get_rank_repr",
             [](const ProcessTopology& self, nb::handle rank, nb::handle omit_axes, nb::handle inner_sep,
@@ -51,20 +51,21 @@ void bind_process_topology(nb::module_& m) {
                 return self.get_rank_repr(int_of(rank, "rank"), texts_of(omit_axes, "omit_axes"),
                                           text_of(inner_sep, "inner_sep"), text_of(outer_sep, "outer_sep"));
             },
-            nb::arg("rank"), nb::arg("omit_axes"), nb::arg("inner_sep"), nb::arg("outer_sep"))
+            nb::arg("rank").none(), nb::arg("omit_axes").none(), nb::arg("inner_sep").none(),
+            nb::arg("outer_sep").none())
         .def(
             "get_axis_comm_lists",
             [](const ProcessTopology& self, nb::handle axis) {
                 const auto groups = self.get_axis_comm_lists(text_of(axis, "axis"));
                 return groups ? lists_of(*groups) : lists_of(std::vector<std::vector<int>>{});
             },
-            nb::arg("axis"))
+            nb::arg("axis").none())
         .def(
             "get_axis_list",
             [](const ProcessTopology& self, nb::handle axis, nb::handle idx) {
                 return list_or_empty(self.get_axis_list(text_of(axis, "axis"), int_of(idx, "idx")));
             },
-            nb::arg("axis"), nb::arg("idx"))
+            nb::arg("axis").none(), nb::arg("idx").none())
         .def(
             "filter_match",
             [](const ProcessTopology& self, nb::args args, nb::kwargs filter) {

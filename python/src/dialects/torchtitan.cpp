@@ -13,7 +13,7 @@ namespace {
 void bind_dims(nb::module_& m) {
     m.def(
         "unfold_dp_axis", [](nb::handle axis) { return unfold_dp_axis(text_of(axis, "axis")); },
-        nb::arg("axis"));
+        nb::arg("axis").none());
     nb::class_<ParallelDims>(m, "Dims", "Degrees that fit a world, all of them known.")
         .def(
             "__init__",
@@ -28,8 +28,9 @@ void bind_dims(nb::module_& m) {
                 new (self) ParallelDims(degrees, int_of(world_size, "world_size"),
                                         spmd_backend(text_of(backend, "spmd_backend")));
             },
-            nb::arg("dp_replicate"), nb::arg("dp_shard"), nb::arg("cp"), nb::arg("tp"), nb::arg("pp"),
-            nb::arg("ep"), nb::arg("world_size"), nb::arg("spmd_backend"))
+            nb::arg("dp_replicate").none(), nb::arg("dp_shard").none(), nb::arg("cp").none(),
+            nb::arg("tp").none(), nb::arg("pp").none(), nb::arg("ep").none(), nb::arg("world_size").none(),
+            nb::arg("spmd_backend").none())
         .def_ro("dp_shard", &ParallelDims::dp_shard)
         .def_prop_ro("dp_enabled", &ParallelDims::dp_enabled)
         .def_prop_ro("dp_replicate_enabled", &ParallelDims::dp_replicate_enabled)
@@ -51,21 +52,21 @@ void bind_meshes_of_rank(nb::module_& m) {
             [](OfRank* self, const ParallelDims& dims, nb::handle rank) {
                 new (self) OfRank(dims, int_of(rank, "rank"));
             },
-            nb::arg("dims"), nb::arg("rank"))
+            nb::arg("dims"), nb::arg("rank").none())
         .def_prop_ro("world_mesh", &OfRank::world_mesh)
         .def(
             "get_optional_mesh",
             [](const OfRank& self, nb::handle dims, bool include_singleton_axes) {
                 return self.get_optional_mesh(texts_of(dims, "dims"), include_singleton_axes);
             },
-            nb::arg("dims"), nb::arg("include_singleton_axes"))
+            nb::arg("dims").none(), nb::arg("include_singleton_axes"))
         .def(
             "get_mesh",
             [](const OfRank& self, nb::handle dims) {
                 return nb::isinstance<nb::str>(dims) ? self.get_mesh(text_of(dims, "dims"))
                                                      : self.get_mesh(texts_of(dims, "dims"));
             },
-            nb::arg("dims"))
+            nb::arg("dims").none())
         .def("mesh_dim_names", &OfRank::mesh_dim_names)
         .def("get_all_one_dimensional_meshes", &OfRank::get_all_one_dimensional_meshes)
         .def("spmd_dense_mesh", &OfRank::spmd_dense_mesh)
@@ -76,11 +77,11 @@ void bind_meshes_of_rank(nb::module_& m) {
             [](const OfRank& self, nb::handle axes) {
                 return self.get_activated_mesh(texts_of(axes, "axes"));
             },
-            nb::arg("axes"))
+            nb::arg("axes").none())
         .def(
             "resolve_mesh",
             [](const OfRank& self, nb::handle axes) { return self.resolve_mesh(texts_of(axes, "axes")); },
-            nb::arg("axes"))
+            nb::arg("axes").none())
         .def(
             "resolve_shared_mesh",
             [](const OfRank& self, nb::handle placements) {
@@ -90,7 +91,7 @@ void bind_meshes_of_rank(nb::module_& m) {
                                                     : std::optional(texts_of(axes, "placements")));
                 return self.resolve_shared_mesh(listed);
             },
-            nb::arg("placements"));
+            nb::arg("placements").none());
 }
 
 }  // namespace
