@@ -13,18 +13,12 @@ namespace rankmesh::cli {
 
 namespace of_check {
 
+using detail::counted;
+
 struct Arguments : Common {
     std::vector<std::string> over;
     std::optional<std::string> axes;
     std::string engine;
-};
-
-/// What joining needs on one engine, and whether the limits of this process allow it.
-struct Need {
-    std::string engine;
-    std::string text;
-    Json values;
-    bool fits = true;
 };
 
 struct Question {
@@ -54,41 +48,15 @@ Question question_of(const Arguments& arguments, const Topology& topology) {
     return question;
 }
 
-std::string counted(std::int64_t count, std::string_view one) {
-    return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
-std::vector<Need> needs_of(const JoinCost& cost, bool all_inside) {
-    const auto range = [&](int most, int least) {
-        return Json{{"most", most}, {"least", all_inside ? most : least}};
-    };
-    auto needs = std::vector<Need>{};
-    needs.push_back({.engine = "mpi",
-                     .text = counted(cost.communicators, "communicator") + "; no limit is known",
-                     .values = {{"communicators", range(cost.communicators, 0)}}});
-
-    const auto descriptors = descriptors_of(cost);
-    const auto limit = descriptors.limit ? fmt::format("; the limit here is {}", *descriptors.limit) : "";
-    needs.push_back({.engine = "gloo",
-                     .text = descriptors.shortage.empty()
-                                 ? fmt::format("{}, each a file descriptor{}",
-                                               counted(cost.connections, "connection"), limit)
-                                 : descriptors.shortage,
-                     .values = {{"connections", cost.connections},
-                                {"other_descriptors", descriptors.others},
-                                {"descriptor_limit", descriptors.limit ? Json(*descriptors.limit) : Json()}},
-                     .fits = descriptors.shortage.empty()});
-
-    const auto root = cost.nccl_communicators - cost.communicators;
-    auto text = counted(cost.nccl_communicators, "communicator");
-    if (root > 0)
-        text += fmt::format(", {} of all ranks, from {}; the memory that they take is known at join", root,
-                            counted(cost.nccl_ids, "unique id"));
-    needs.push_back(
-        {.engine = "nccl",
-         .text = text,
-         .values = {{"communicators", range(cost.nccl_communicators, root)}, {"unique_ids", cost.nccl_ids}}});
-    return needs;
+/// Keeps what one engine needs.
+void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
+    auto names = std::vector<std::string>{};
+    for (const auto& need : needs) names.push_back(need.engine);
+    std::erase_if(needs, [&](const EngineNeed& need) { return need.engine != engine; });
+    if (needs.empty())
+        throw UsageError(fmt::format("no engine is named {}{}; check knows of {}", detail::in_quotes(engine),
+                                     did_you_mean(engine, {names.begin(), names.end()}),
+                                     detail::listed(names)));
 }
 
 /// Whether a set has a communicator of its own, shares one, or has none, with the reason.
@@ -121,7 +89,7 @@ std::string folded(std::string_view text, std::size_t indent, std::size_t width)
 }
 
 void print_text(const std::string& mesh, const Question& question, const JoinCost& cost,
-                const std::vector<Need>& needs, Output& output) {
+                const std::vector<EngineNeed>& needs, Output& output) {
     const auto inside = question.world - question.outside;
     output.print("{} · {}", mesh, counted(inside, "rank"));
     if (question.outside > 0) output.print(" of {}", question.world);
@@ -140,9 +108,11 @@ void print_text(const std::string& mesh, const Question& question, const JoinCos
 
     const auto width = static_cast<std::size_t>(terminal_width());
     auto held = fmt::format("each rank has {}", counted(cost.communicators, "communicator"));
-    if (question.outside > 0)
-        held += fmt::format(", the {} outside the mesh none{}", counted(question.outside, "rank"),
-                            cost.nccl_ids > 0 ? " but NCCL's of all ranks" : "");
+    if (question.outside > 0) {
+        held += fmt::format(", the {} outside the mesh none", counted(question.outside, "rank"));
+        for (const auto& need : needs)
+            if (!need.outside.empty()) held += " but " + need.outside;
+    }
     output.print("\n{}\n\n", folded(held, 0, width));
     for (const auto& need : needs)
         output.print(
@@ -154,15 +124,9 @@ int run(const Arguments& arguments, Output& output) {
     const auto topology = arguments.topology();
     const auto question = question_of(arguments, topology);
     const auto cost = join_cost({question.declaration}, question.world, question.rank);
-    auto needs = needs_of(cost, question.outside == 0);
-    if (!arguments.engine.empty()) {
-        std::erase_if(needs, [&](const Need& need) { return need.engine != arguments.engine; });
-        if (needs.empty())
-            throw UsageError(fmt::format("no engine is named {}{}; check knows of mpi, gloo and nccl",
-                                         detail::in_quotes(arguments.engine),
-                                         did_you_mean(arguments.engine, {"mpi", "gloo", "nccl"})));
-    }
-    const auto fits = std::ranges::all_of(needs, &Need::fits);
+    auto needs = needs_of(cost);
+    if (!arguments.engine.empty()) keep(needs, arguments.engine);
+    const auto fits = std::ranges::all_of(needs, &EngineNeed::fits);
     const auto mesh = std::visit([](const auto& known) { return to_string(known); }, topology);
     if (!arguments.json) {
         print_text(mesh, question, cost, needs, output);
@@ -178,7 +142,12 @@ int run(const Arguments& arguments, Output& output) {
                             {"least", question.outside > 0 ? 0 : cost.communicators}};
     for (const auto& need : needs) {
         auto& values = out["engines"][need.engine] = {{"fits", need.fits}};
-        values.update(need.values);
+        for (const auto& [of, count, outside] : need.amounts) {
+            const auto most = count ? Json(*count) : Json();
+            values[of] = outside
+                             ? Json{{"most", most}, {"least", question.outside > 0 ? Json(*outside) : most}}
+                             : most;
+        }
         values["text"] = need.text;
     }
     output.print("{}\n", out.dump());

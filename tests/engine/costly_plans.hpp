@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
-#include <rankmesh/engine/plan.hpp>
+#include <rankmesh/engine/join_cost.hpp>
 
 /// A plan, and a world that it fits.
 struct Costly {
     int world;
     rankmesh::Plan plan;
 };
+
+/// How many of something an engine takes for a join of that cost; nothing where it takes none.
+inline std::optional<std::int64_t> amount_of(const rankmesh::JoinCost& cost, std::string_view engine,
+                                             std::string_view of) {
+    for (const auto& need : rankmesh::needs_of(cost))
+        for (const auto& amount : need.amounts)
+            if (need.engine == engine && amount.of == of) return amount.count;
+    return std::nullopt;
+}
 
 /// Plans in which ranks hold different numbers of communicators, and sets share one for every reason there
 /// is.

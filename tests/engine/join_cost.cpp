@@ -45,9 +45,9 @@ TEST(JoinCost, GivesEqualRanksOneCommunicatorAndGroupsOfOneNone) {
     EXPECT_EQ(cost.sets[3].label, "'dp,cp' of mesh pp=2 dp=4 cp=1");
     EXPECT_EQ(cost.communicators, 3);
     EXPECT_EQ(cost.connections, 1 + 3 + 3);
-    EXPECT_EQ(cost.nccl_communicators, 4);
-    EXPECT_EQ(cost.nccl_ids, 1);
-    EXPECT_EQ(join_cost({{.mesh = {{"dp", 1}}}}, 1, 0).nccl_communicators, 0);
+    EXPECT_EQ(amount_of(cost, "nccl", "communicators"), 4);
+    EXPECT_EQ(amount_of(cost, "nccl", "unique_ids"), 1);
+    EXPECT_EQ(amount_of(join_cost({{.mesh = {{"dp", 1}}}}, 1, 0), "nccl", "communicators"), 0);
 }
 
 TEST(JoinCost, OfAMillionRanksIsThatOfAFew) {
@@ -57,11 +57,11 @@ TEST(JoinCost, OfAMillionRanksIsThatOfAFew) {
         const auto cost = join_cost(plan, size, size - 1);
         EXPECT_EQ(cost.communicators, 5);
         EXPECT_EQ(cost.connections, 15 + (size / 256 - 1) + 1 + (size / 128 - 1) + 7);
-        EXPECT_EQ(cost.nccl_communicators, 6);
-        EXPECT_EQ(cost.nccl_ids, size / 128);
+        EXPECT_EQ(amount_of(cost, "nccl", "communicators"), 6);
+        EXPECT_EQ(amount_of(cost, "nccl", "unique_ids"), size / 128);
     }
-    EXPECT_EQ(join_cost(plan, 256 * 5, 0).nccl_ids, 10);
-    EXPECT_EQ(join_cost({{.mesh = {{"dp", rest}}}}, 129, 0).nccl_ids, 2);
+    EXPECT_EQ(amount_of(join_cost(plan, 256 * 5, 0), "nccl", "unique_ids"), 10);
+    EXPECT_EQ(amount_of(join_cost({{.mesh = {{"dp", rest}}}}, 129, 0), "nccl", "unique_ids"), 2);
 }
 
 TEST(JoinCost, IsRefusedWhereItIsNotKnown) {

@@ -23,7 +23,7 @@ TEST(NcclCost, IsTheNumberOfCommunicatorsThatAJoinReportsOnEveryRank) {
                    {.timeout = std::chrono::seconds(20), .log = log});
         ASSERT_EQ(lines.size(), static_cast<std::size_t>(size));
         for (int rank = 0; rank < size; ++rank) {
-            const auto count = join_cost(plan, size, rank).nccl_communicators;
+            const auto count = amount_of(join_cost(plan, size, rank), "nccl", "communicators").value_or(-1);
             const auto own = std::ranges::find_if(lines, [&](const std::string& line) {
                 return line.find(detail::cat(" as rank ", rank, " of ")) != line.npos;
             });

@@ -82,5 +82,11 @@ std::string cat(const Parts&... parts) {
     return out;
 }
 
+/// `1 rank`, `8 ranks`.
+template <class Number>
+std::string counted(Number count, std::string_view one) {
+    return cat(count, " ", one, count == 1 ? "" : "s");
+}
+
 }  // namespace detail
 }  // namespace rankmesh

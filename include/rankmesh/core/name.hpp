@@ -129,4 +129,16 @@ inline std::string did_you_mean(std::string_view word, const std::vector<std::st
     return best.empty() ? std::string{} : detail::cat("; did you mean '", best, "'?");
 }
 
+namespace detail {
+
+/// `mpi, gloo and nccl`
+inline std::string listed(const std::vector<std::string>& words) {
+    auto text = std::string{};
+    for (std::size_t i = 0; i < words.size(); ++i)
+        append(text, cat(i == 0 ? "" : i + 1 == words.size() ? " and " : ", ", words[i]));
+    return text;
+}
+
+}  // namespace detail
+
 }  // namespace rankmesh

@@ -27,13 +27,11 @@ struct JoinCost {
         std::optional<int> communicator = {};
     };
 
-    std::vector<Set> sets;         ///< each once, in the order of creation
+    int world = 1;                 ///< its ranks
+    std::vector<Set> sets = {};    ///< each once, in the order of creation
+    bool joins = false;            ///< true if any rank of the world gets a communicator
     int communicators = 0;         ///< of two or more ranks
-    std::int64_t connections = 0;  ///< on Gloo: one to each other rank of each communicator
-    /// On NCCL: the communicators, and one of all ranks that they are split from, which ranks outside the
-    /// mesh have too.
-    int nccl_communicators = 0;
-    int nccl_ids = 0;  ///< unique ids that the communicator of all ranks is created from
+    std::int64_t connections = 0;  ///< one to each other rank of each communicator
 };
 
 /// What joining `plan` costs `rank` in a world of `world` ranks.
@@ -44,14 +42,27 @@ struct JoinCost {
 ///     join_cost({{.mesh = {{"pp", 16}, {"dp", rest}, {"tp", 8}}}}, 1 << 20, 0).communicators == 3
 RANKMESH_EXPORT JoinCost join_cost(const Plan& plan, int world, int rank);
 
-/// The file descriptors that connections on Gloo take, beside what this process may open.
-struct Descriptors {
-    std::int64_t connections = 0;            ///< each takes one
-    std::int64_t others = 0;                 ///< open already, and a few for what is opened meanwhile
-    std::optional<std::int64_t> limit = {};  ///< `ulimit -n`
-    std::string shortage = {};               ///< what join throws where they do not suffice, else ""
+/// What a join takes of one engine.
+struct EngineNeed {
+    /// So many `of` something that a rank takes.
+    struct Amount {
+        std::string of;                            ///< `communicators`
+        std::optional<std::int64_t> count = {};    ///< nothing: a limit that there is not
+        std::optional<std::int64_t> outside = {};  ///< of a rank outside of all meshes, where it can be less
+    };
+
+    std::string engine;                ///< "mpi", "gloo" or "nccl"
+    std::string text;                  ///< `22 connections, each a file descriptor; the limit here is 1024`
+    std::vector<Amount> amounts = {};  ///< the same as numbers
+    bool fits = true;                  ///< false if this process may not take as much
+    std::string outside = {};          ///< what a rank outside of all meshes takes too, such as
+                                       ///< `NCCL's of all ranks`
 };
 
-RANKMESH_EXPORT Descriptors descriptors_of(const JoinCost& cost);
+/// What a join of that cost takes of each engine that takes something, built or not.
+///
+///     for (const auto& need : needs_of(join_cost({{.mesh = {{"dp", 64}}}}, 64, 0)))
+///         EXPECT_TRUE(need.fits) << need.text;
+RANKMESH_EXPORT std::vector<EngineNeed> needs_of(const JoinCost& cost);
 
 }  // namespace rankmesh

@@ -2,6 +2,9 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <optional>
+
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 
@@ -16,8 +19,21 @@ struct Report {
     std::string mesh;
     int world;
     JoinCost cost;
-    Descriptors descriptors;
+    std::vector<EngineNeed> needs;
     int outside;
+
+    const EngineNeed& need(std::string_view engine) const {
+        return *std::ranges::find(needs, engine, &EngineNeed::engine);
+    }
+    std::optional<std::int64_t> amount(std::string_view engine, std::string_view of) const {
+        return std::ranges::find(need(engine).amounts, of, &EngineNeed::Amount::of)->count;
+    }
+    bool fits() const { return std::ranges::all_of(needs, &EngineNeed::fits); }
+    /// What does not fit, in words.
+    std::string shortage() const {
+        const auto found = std::ranges::find(needs, false, &EngineNeed::fits);
+        return found == needs.end() ? "" : found->text;
+    }
 };
 
 Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle world) {
@@ -54,7 +70,7 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     report.world = world.is_none() ? extent : int_of(world, "the size of the world");
     report.outside = report.world - size;
     report.cost = join_cost({declaration}, report.world, rank);
-    report.descriptors = descriptors_of(report.cost);
+    report.needs = needs_of(report.cost);
     return report;
 }
 
@@ -86,21 +102,19 @@ void bind_check(nb::module_& m) {
             "connections", [](const Report& self) { return self.cost.connections; },
             "On Gloo: one to each other rank of each communicator.")
         .def_prop_ro(
-            "descriptor_limit", [](const Report& self) { return self.descriptors.limit; },
+            "descriptor_limit", [](const Report& self) { return self.amount("gloo", "descriptor_limit"); },
             "The file descriptors that this process may open, None for no limit.")
-        .def_prop_ro("nccl_communicators", [](const Report& self) { return self.cost.nccl_communicators; })
+        .def_prop_ro("nccl_communicators",
+                     [](const Report& self) { return self.amount("nccl", "communicators"); })
         .def_prop_ro(
-            "nccl_ids", [](const Report& self) { return self.cost.nccl_ids; },
+            "nccl_ids", [](const Report& self) { return self.amount("nccl", "unique_ids"); },
             "The unique ids that NCCL's communicator of all ranks begins with.")
-        .def_prop_ro(
-            "shortage", [](const Report& self) { return self.descriptors.shortage; },
-            "What a join on Gloo would raise here, '' if it fits.")
-        .def_prop_ro("fits", [](const Report& self) { return self.descriptors.shortage.empty(); })
-        .def("__bool__", [](const Report& self) { return self.descriptors.shortage.empty(); })
+        .def_prop_ro("shortage", &Report::shortage, "What a join on Gloo would raise here, '' if it fits.")
+        .def_prop_ro("fits", &Report::fits)
+        .def("__bool__", &Report::fits)
         .def("__repr__", [](const Report& self) {
             return detail::cat("<Report of ", self.mesh, ": ", self.cost.communicators,
-                               " communicators a rank, ",
-                               self.descriptors.shortage.empty() ? "fits>" : self.descriptors.shortage + ">");
+                               " communicators a rank, ", self.fits() ? "fits>" : self.shortage() + ">");
         });
     m.def("check", &check, nb::arg("mesh"), nb::kw_only(), nb::arg("over") = nb::none(),
           nb::arg("axes") = nb::none(), nb::arg("world") = nb::none(),

@@ -6,16 +6,19 @@
 #include <rankmesh/engine/launcher.hpp>
 
 #include "engine/gloo/world.hpp"
-#include "engine/libraries.hpp"
 #include "engine/rendezvous/file_store.hpp"
 #include "engine/rendezvous/pmix_rendezvous.hpp"
 #include "engine/rendezvous/redis_store.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
 
-std::string rankmesh::detail::gloo_library() {
+namespace rankmesh::detail {
+
+std::string gloo_library() {
     return cat("Gloo ", GLOO_VERSION_MAJOR, ".", GLOO_VERSION_MINOR, ".", GLOO_VERSION_PATCH);
 }
+
+}  // namespace rankmesh::detail
 
 namespace rankmesh::gloo {
 namespace {

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/gloo.hpp>
 
-#include "engine/libraries.hpp"
+#include "engine/rendezvous/pmix_client.hpp"
+#include "engine/rendezvous/redis_store.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 
 namespace rankmesh {
 
-bool detail::has_rendezvous() { return false; }
+namespace detail {
 
-std::string detail::gloo_library() { return {}; }
-std::string detail::redis_library() { return {}; }
-std::string detail::pmix_library() { return {}; }
+bool has_rendezvous() { return false; }
+
+std::string gloo_library() { return {}; }
+std::string redis_library() { return {}; }
+std::string pmix_library() { return {}; }
+
+}  // namespace detail
 
 namespace gloo {
 

@@ -7,8 +7,8 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/descriptors.hpp"
 #include "engine/failure.hpp"
+#include "engine/gloo/descriptors.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
 #include "engine/rendezvous/hosts.hpp"

@@ -5,9 +5,7 @@
 
 #include <rankmesh/engine/world.hpp>
 
-#include "engine/descriptors.hpp"
 #include "engine/join/join.hpp"
-#include "engine/join/unique_ids.hpp"
 
 namespace rankmesh {
 
@@ -32,9 +30,8 @@ JoinCost join_cost(const Plan& plan, int world, int rank) {
     const auto order = detail::lay_out(mesh_entries, rank, {});
     const auto taken = detail::with_channels(order);
 
-    auto cost = JoinCost{.sets = {}, .communicators = static_cast<int>(taken.size())};
+    auto cost = JoinCost{.world = world, .communicators = static_cast<int>(taken.size())};
     for (const auto* group_entry : taken) cost.connections += group_entry->label->ranks.size() - 1;
-    auto joins = false;
     for (const auto* mesh_entry : order)
         for (const auto& group_entry : mesh_entry->group_entries) {
             const auto& mesh = mesh_entry->mesh;
@@ -44,22 +41,12 @@ JoinCost join_cost(const Plan& plan, int world, int rank) {
                               .groups = mesh.mesh.partition(group_entry.item.axes).size(),
                               .group_size = mesh.group_size(group_entry.item)});
             if (mesh.lazy || set.group_size == 1) continue;
-            joins = true;
+            cost.joins = true;
             if (!group_entry.label) continue;
             const auto found = std::ranges::find(taken, detail::with_channel_of(group_entry, taken));
             set.communicator = static_cast<int>(found - taken.begin());
         }
-    cost.nccl_communicators = cost.communicators + (joins ? 1 : 0);
-    cost.nccl_ids = joins ? detail::nccl_id_count(world) : 0;
     return cost;
-}
-
-Descriptors descriptors_of(const JoinCost& cost) {
-    auto groups = std::vector<detail::Connected>{};
-    for (const auto& set : cost.sets)
-        if (set.communicator == static_cast<int>(groups.size()))
-            groups.push_back({set.label, set.group_size});
-    return detail::descriptors_of(groups);
 }
 
 }  // namespace rankmesh

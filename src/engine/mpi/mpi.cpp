@@ -5,10 +5,11 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
-#include "engine/libraries.hpp"
 #include "engine/mpi/world.hpp"
 
-std::string rankmesh::detail::mpi_library() {
+namespace rankmesh::detail {
+
+std::string mpi_library() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     auto length = 0;
     MPI_Get_library_version(text, &length);
@@ -18,6 +19,8 @@ std::string rankmesh::detail::mpi_library() {
     std::ranges::replace(name, '\t', ' ');
     return name;
 }
+
+}  // namespace rankmesh::detail
 
 namespace rankmesh::mpi {
 namespace {

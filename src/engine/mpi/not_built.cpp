@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/mpi.hpp>
 
-#include "engine/libraries.hpp"
+namespace rankmesh::detail {
 
-std::string rankmesh::detail::mpi_library() { return {}; }
+std::string mpi_library() { return {}; }
+
+}  // namespace rankmesh::detail
 
 namespace rankmesh::mpi {
 

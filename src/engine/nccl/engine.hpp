@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "engine/device_engine.hpp"
-#include "engine/join/unique_ids.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/nccl/comm.hpp"
 #include "engine/nccl/device.hpp"
+#include "engine/nccl/unique_ids.hpp"
 
 namespace rankmesh::detail {
 

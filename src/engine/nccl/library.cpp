@@ -7,8 +7,6 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/libraries.hpp"
-
 namespace rankmesh::detail {
 namespace {
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/nccl_array.hpp>
 
-#include "engine/libraries.hpp"
-
-std::string rankmesh::detail::nccl_library() { return {}; }
-
 namespace rankmesh::nccl {
 namespace {
 
@@ -26,6 +22,8 @@ int World::device() const { throw_not_built(); }
 }  // namespace rankmesh::nccl
 
 namespace rankmesh::detail {
+
+std::string nccl_library() { return {}; }
 
 std::shared_ptr<void> allocate_on_device(int, std::size_t) { nccl::throw_not_built(); }
 void copy_to_device(int, void*, const void*, std::size_t) { nccl::throw_not_built(); }

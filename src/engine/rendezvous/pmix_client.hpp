@@ -59,4 +59,7 @@ private:
     std::atomic<int> worlds_ = 0;
 };
 
+/// The PMIx that this build was compiled with, "" without.
+std::string pmix_library();
+
 }  // namespace rankmesh::detail

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/libraries.hpp"
 #include "engine/rendezvous/pmix_client.hpp"
 
 namespace rankmesh::detail {

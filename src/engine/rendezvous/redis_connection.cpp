@@ -19,7 +19,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/libraries.hpp"
+#include "engine/rendezvous/redis_store.hpp"
 
 namespace rankmesh::detail {
 namespace {

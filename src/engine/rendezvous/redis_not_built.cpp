@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/core/error.hpp>
 
-#include "engine/libraries.hpp"
 #include "engine/rendezvous/redis_store.hpp"
 
 namespace rankmesh::detail {

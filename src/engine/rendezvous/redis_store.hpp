@@ -16,4 +16,7 @@ namespace rankmesh::detail {
 /// Throws NotBuilt in a build without hiredis.
 std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string& job);
 
+/// The hiredis that this build was compiled with, "" without.
+std::string redis_library();
+
 }  // namespace rankmesh::detail

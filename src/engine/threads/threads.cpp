@@ -9,10 +9,11 @@
 #include <thread>
 
 #include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/launcher.hpp>
 
+#include "engine/engines.hpp"
 #include "engine/failure.hpp"
 #include "engine/first_ranks.hpp"
-#include "engine/lone_world.hpp"
 #include "engine/threads/world.hpp"
 #include "engine/words.hpp"
 
@@ -202,9 +203,20 @@ public:
 
 }  // namespace
 
-World detail::lone_world(const WorldOptions& options) {
-    return RankWorld(std::make_shared<ThreadsWorld>(std::make_shared<Job>(1), 0, options));
+namespace detail {
+
+Engine threads_engine() {
+    return {.name = "threads",
+            .built = []() -> std::vector<BuiltEngine> {
+                return {{"threads", ""}};
+            },
+            .create = [](int, char**, const WorldOptions& options) -> World {
+                check_announced("threads", 1);
+                return RankWorld(std::make_shared<ThreadsWorld>(std::make_shared<Job>(1), 0, options));
+            }};
 }
+
+}  // namespace detail
 
 namespace threads {
 

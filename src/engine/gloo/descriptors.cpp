@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/descriptors.hpp"
+#include "engine/gloo/descriptors.hpp"
 
 #include <sys/resource.h>
 

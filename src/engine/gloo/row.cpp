@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/engine/gloo.hpp>
+#include <rankmesh/engine/launcher.hpp>
+
+#include "engine/engines.hpp"
+#include "engine/gloo/descriptors.hpp"
+#include "engine/rendezvous/pmix_client.hpp"
+#include "engine/rendezvous/redis_store.hpp"
+#include "engine/rendezvous/rendezvous_config.hpp"
+
+namespace rankmesh::detail {
+
+/// The Gloo that this build was compiled with; gloo.cpp has it, or not_built.cpp.
+std::string gloo_library();
+
+namespace {
+
+std::vector<BuiltEngine> built_of_gloo() {
+    if (!gloo::is_built()) return {};
+    auto built = std::vector<BuiltEngine>{{"gloo", gloo_library()}};
+    for (auto& store : {BuiltEngine{"redis", redis_library()}, BuiltEngine{"pmix", pmix_library()}})
+        if (!store.library.empty()) built.push_back(store);
+    return built;
+}
+
+EngineNeed need_of_gloo(const JoinCost& cost) {
+    auto groups = std::vector<Connected>{};
+    for (const auto& set : cost.sets)
+        if (set.communicator == static_cast<int>(groups.size()))
+            groups.push_back({set.label, set.group_size});
+    const auto found = descriptors_of(groups);
+    const auto limit = found.limit ? cat("; the limit here is ", *found.limit) : "";
+    return {.engine = "gloo",
+            .text = found.shortage.empty()
+                        ? cat(counted(found.connections, "connection"), ", each a file descriptor", limit)
+                        : found.shortage,
+            .amounts = {{.of = "connections", .count = found.connections},
+                        {.of = "other_descriptors", .count = found.others},
+                        {.of = "descriptor_limit", .count = found.limit}},
+            .fits = found.shortage.empty()};
+}
+
+}  // namespace
+
+Engine gloo_engine() {
+    return {.name = "gloo",
+            .built = built_of_gloo,
+            .started = [] { return gloo::is_built() && has_rendezvous() && announced_size(); },
+            .create = [](int, char**, const WorldOptions& options) -> World { return gloo::World(options); },
+            .need = need_of_gloo};
+}
+
+}  // namespace rankmesh::detail
