@@ -108,14 +108,14 @@ void add_grids() {
     const auto topology = deepspeed_topology(large);
     add_topology("deepspeed", topology);
     auto number = 0;
-    for (const auto& made : rankmesh::deepspeed::Place(topology, 0, large.world).new_groups())
+    for (const auto& made : rankmesh::deepspeed::RankInfo(topology, 0, large.world).new_groups())
         add("deepspeed", "new_groups " + std::to_string(number++), [=] { return made; });
 
     const auto training = areal_topology(large);
     add_topology("areal", training);
     add_topology("areal", rankmesh::areal::DataPipeTensorParallelTopology(large.pp, large.tp,
                                                                           large.dp * large.cp, true));
-    const auto grid = rankmesh::areal::Place(training, 0, large.world);
+    const auto grid = rankmesh::areal::RankInfo(training, 0, large.world);
     add("areal", "model_groups", [=] { return grid.model_groups; });
 }
 

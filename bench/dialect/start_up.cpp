@@ -42,23 +42,23 @@ void keep_group(const auto& group) {
 }
 
 void picotron(const Sizes& s) {
-    const auto place =
-        rankmesh::picotron::Place({.tp = s.tp, .cp = s.cp, .pp = s.pp, .dp = s.dp}, rank, s.world);
-    for (const auto* group : {&place.tp_group_ids, &place.cp_group_ids, &place.pp_group_ids,
-                              &place.dp_group_ids, &place.cp_dp_group_ids, &place.pp_dp_group_ids})
+    const auto info =
+        rankmesh::picotron::RankInfo({.tp = s.tp, .cp = s.cp, .pp = s.pp, .dp = s.dp}, rank, s.world);
+    for (const auto* group : {&info.tp_group_ids, &info.cp_group_ids, &info.pp_group_ids, &info.dp_group_ids,
+                              &info.cp_dp_group_ids, &info.pp_dp_group_ids})
         keep_group(*group);
-    keep(place, place.str());
+    keep(info, info.str());
 }
 
 void llamafactory(const Sizes& s) {
     using namespace rankmesh::llamafactory;
-    const auto place = Place({.mp_replicate_size = s.dp, .cp_size = s.cp},
-                             {.rank = rank, .world_size = s.world, .local_rank = 5, .local_world_size = 8});
+    const auto info = RankInfo({.mp_replicate_size = s.dp, .cp_size = s.cp},
+                               {.rank = rank, .world_size = s.world, .local_rank = 5, .local_world_size = 8});
     for (auto dim : {Dim::mp_replicate, Dim::mp_shard, Dim::dp, Dim::cp}) {
-        keep_group(*place.get_group(dim));
-        keep(place.get_rank(dim), place.get_world_size(dim), place.get_device_mesh(dim));
+        keep_group(*info.get_group(dim));
+        keep(info.get_rank(dim), info.get_world_size(dim), info.get_device_mesh(dim));
     }
-    keep(place.get_rank(), place.get_world_size(), place.get_local_rank(), place.get_local_world_size());
+    keep(info.get_rank(), info.get_world_size(), info.get_local_rank(), info.get_local_world_size());
 }
 
 void olmo(const Sizes& s) {
@@ -123,33 +123,32 @@ void keep_grid(const auto& grid) {
     keep_group(*grid.topology().get_axis_list("pipe", 0));
 }
 void deepspeed(const Sizes& s) {
-    keep_grid(rankmesh::deepspeed::Place(deepspeed_topology(s), rank, s.world));
+    keep_grid(rankmesh::deepspeed::RankInfo(deepspeed_topology(s), rank, s.world));
 }
 
 void deepspeed_groups(const Sizes& s) {
     const auto sizes = deepspeed_sizes(s);
-    const auto place = rankmesh::deepspeed::GroupsPlace(sizes, rank);
-    const auto name = place._get_max_expert_size_name();
-    keep_group(place._get_expert_parallel_group_ranks(name));
-    keep_group(place._get_expert_data_parallel_group_ranks(name));
-    keep_group(place._get_data_parallel_group_ranks());
-    keep_group(place._get_zero_param_intra_parallel_group_ranks());
-    keep(place.get_tensor_model_parallel_world_size(), place.get_tensor_model_parallel_rank());
-    keep(place.get_tensor_model_parallel_src_rank(), place.get_data_parallel_world_size());
-    keep(place.get_data_parallel_rank(), place._get_expert_parallel_world_size(name));
-    keep(place._get_expert_parallel_rank(name), place._get_expert_data_parallel_rank(name));
-    keep(place._get_expert_parallel_src_rank(name), place._get_expert_broadcast_src_rank(name));
-    keep(place._get_broadcast_src_rank(), place._get_data_parallel_rank(),
-         place._get_sequence_parallel_rank());
+    const auto info = rankmesh::deepspeed::GroupsRankInfo(sizes, rank);
+    const auto name = info._get_max_expert_size_name();
+    keep_group(info._get_expert_parallel_group_ranks(name));
+    keep_group(info._get_expert_data_parallel_group_ranks(name));
+    keep_group(info._get_data_parallel_group_ranks());
+    keep_group(info._get_zero_param_intra_parallel_group_ranks());
+    keep(info.get_tensor_model_parallel_world_size(), info.get_tensor_model_parallel_rank());
+    keep(info.get_tensor_model_parallel_src_rank(), info.get_data_parallel_world_size());
+    keep(info.get_data_parallel_rank(), info._get_expert_parallel_world_size(name));
+    keep(info._get_expert_parallel_rank(name), info._get_expert_data_parallel_rank(name));
+    keep(info._get_expert_parallel_src_rank(name), info._get_expert_broadcast_src_rank(name));
+    keep(info._get_broadcast_src_rank(), info._get_data_parallel_rank(), info._get_sequence_parallel_rank());
 }
 
 void areal(const Sizes& s) {
-    const auto place = rankmesh::areal::Place(areal_topology(s), rank, s.world);
-    keep_grid(place);
-    keep_group(*place.embedding_group), keep_group(*place.position_embedding_group);
-    keep_group(*place.tp_dp_group);
-    for (const auto* group : {&place.ds_model_group, &place.dp_group, &place.tp_dp_group})
-        keep(place.mapped(**group).back());
+    const auto info = rankmesh::areal::RankInfo(areal_topology(s), rank, s.world);
+    keep_grid(info);
+    keep_group(*info.embedding_group), keep_group(*info.position_embedding_group);
+    keep_group(*info.tp_dp_group);
+    for (const auto* group : {&info.ds_model_group, &info.dp_group, &info.tp_dp_group})
+        keep(info.mapped(**group).back());
 }
 
 struct Dialect {

@@ -8,7 +8,7 @@
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
-#include <rankmesh/dialect/torchtitan/place.hpp>
+#include <rankmesh/dialect/torchtitan/rank_info.hpp>
 
 #include "rankmesh.hpp"
 
@@ -45,9 +45,9 @@ TEST(As, ARankStandsInTheGroupsThatAreListed) {
         EXPECT_EQ(all["as"], dialect);
         const auto size = Mesh::parse(mesh.substr(0, mesh.find(';'))).size();
         for (int rank = 0; rank < size; rank += 3) {
-            const auto place =
+            const auto info =
                 json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + dialect);
-            ASSERT_EQ(place["groups"].size(), all["kinds"].size()) << end;
+            ASSERT_EQ(info["groups"].size(), all["kinds"].size()) << end;
             for (const auto& kind : all["kinds"]) {
                 auto own = Json();
                 for (const auto& group : kind["groups"])
@@ -55,7 +55,7 @@ TEST(As, ARankStandsInTheGroupsThatAreListed) {
                         own = group;
                         std::sort(own.begin(), own.end());  // as torch does
                     }
-                EXPECT_EQ(place["groups"][kind["name"].get<std::string>()], own)
+                EXPECT_EQ(info["groups"][kind["name"].get<std::string>()], own)
                     << end << " rank " << rank << kind;
             }
         }
@@ -81,13 +81,13 @@ TEST(As, GroupsAreThoseOfTheDialectItself) {
     }
 }
 
-TEST(As, EachRanksGroupsAreThoseOfItsPlace) {
+TEST(As, EachRanksGroupsAreThoseOfItsInfo) {
     const auto list = [](const auto& group) { return Json(std::vector<int>(group.begin(), group.end())); };
     const auto groups_as = [](const std::string& dialect, const std::string& mesh, int rank) {
         return json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + dialect)["groups"];
     };
     for (int rank = 0; rank < 12; ++rank) {
-        const auto p = picotron::Place({.tp = 2, .pp = 3, .dp = 2}, rank, 12);
+        const auto p = picotron::RankInfo({.tp = 2, .pp = 3, .dp = 2}, rank, 12);
         auto groups = groups_as("picotron", "dp=2 pp=3 tp=2", rank);
         EXPECT_EQ(groups["tp_group"], list(p.tp_group_ids));
         EXPECT_EQ(groups["cp_group"], list(p.cp_group_ids));
@@ -109,7 +109,7 @@ TEST(As, EachRanksGroupsAreThoseOfItsPlace) {
                   s.is_rank_in_position_embedding_group() ? list(s.get_position_embedding_group()) : Json());
 
         const auto topology = areal::ProcessTopology({"pipe", "data", "tensor"}, {3, 2, 2});
-        const auto a = areal::Place(topology, rank, 12);
+        const auto a = areal::RankInfo(topology, rank, 12);
         groups = groups_as("areal", "pp=3 dp=2 tp=2", rank);
         EXPECT_EQ(groups["ds_model_proc_group"], list(*a.ds_model_group));
         EXPECT_EQ(groups["dp_proc_group"], list(*a.dp_group));
@@ -122,14 +122,14 @@ TEST(As, EachRanksGroupsAreThoseOfItsPlace) {
                                                                : Json());
 
         const auto l =
-            llamafactory::Place({.mp_replicate_size = 2, .cp_size = 3}, {.rank = rank, .world_size = 12});
+            llamafactory::RankInfo({.mp_replicate_size = 2, .cp_size = 3}, {.rank = rank, .world_size = 12});
         groups = groups_as("llamafactory", "dp_replicate=2 dp_shard=2 cp=3", rank);
         EXPECT_EQ(groups["get_group(Dim.MP_SHARD)"], list(*l.get_group(llamafactory::Dim::mp_shard)));
         EXPECT_EQ(groups["get_group(Dim.MP_REPLICATE)"], list(*l.get_group(llamafactory::Dim::mp_replicate)));
         EXPECT_EQ(groups["get_group(Dim.DP)"], list(*l.get_group(llamafactory::Dim::dp)));
         EXPECT_EQ(groups["get_group(Dim.CP)"], list(*l.get_group(llamafactory::Dim::cp)));
 
-        const auto t = torchtitan::Place({{.tp = 2, .pp = 2, .ep = 3}, 12}, rank);
+        const auto t = torchtitan::RankInfo({{.tp = 2, .pp = 2, .ep = 3}, 12}, rank);
         groups = groups_as("torchtitan", "pp=2 dp=3 tp=2; pp=2 edp=2 ep=3 etp=1", rank);
         for (const auto* name : {"pp", "batch", "loss", "tp", "ep", "efsdp", "dp", "dp_shard"})
             EXPECT_EQ(groups[name], list(t.get_mesh(name).mesh())) << name;
@@ -138,7 +138,7 @@ TEST(As, EachRanksGroupsAreThoseOfItsPlace) {
 }
 
 TEST(As, AnswersWhatTheAccessorsSay) {
-    const auto picotron = picotron::Place({.tp = 2, .cp = 2, .pp = 2, .dp = 2}, 11, 16);
+    const auto picotron = picotron::RankInfo({.tp = 2, .cp = 2, .pp = 2, .dp = 2}, 11, 16);
     const auto said = json_of("rank 'dp=2 pp=2 cp=2 tp=2' 11 --json --as picotron")["answers"];
     EXPECT_EQ(said["str(process_group_manager)"], picotron.str());
     EXPECT_EQ(said["cp_send_rank"], picotron.cp_send_rank);

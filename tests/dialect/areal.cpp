@@ -80,7 +80,7 @@ TEST(AReaL, EveryRankHasItsPlaceAndOutsideIsNothing) {
         SCOPED_TRACE(topology.repr());
         auto inside = 0;
         for (int rank = 0; rank < world; ++rank) {
-            const auto p = Place(topology, rank, world, mapping);
+            const auto p = RankInfo(topology, rank, world, mapping);
             if (p.global_rank == -1) {
                 EXPECT_FALSE(p.dp_group || p.pp_group || p.slice_group || p.ds_model_group || p.tp_dp_group ||
                              p.embedding_group || p.position_embedding_group || p.ds_model_world_size);
@@ -113,7 +113,7 @@ TEST(AReaL, ASecondGridMakesOnlyTheGroupsThatTheRegistryLacks) {
     auto registry = ProcessGroupRegistry();
     const auto made_by = [&](const std::vector<std::string>& axes) {
         const auto before = registry.size();
-        Place(ProcessTopology(axes, {2, 2, 2}), 0, 8).make_groups(registry);
+        RankInfo(ProcessTopology(axes, {2, 2, 2}), 0, 8).make_groups(registry);
         return registry.size() - before;
     };
     EXPECT_EQ(made_by(training), 34);
@@ -199,7 +199,7 @@ TEST(AReaL, SeveralModelsInOnePlanShareTheChannelsOfEqualGroups) {
 TEST(AReaL, AMappingThatLacksARankOrDoesNotRiseIsRefused) {
     const auto topology = ProcessTopology(training, {1, 2, 2});
     const auto text = [&](const std::map<int, int>& ranks) {
-        return laws::text_of<dialect::Error>([&] { Place(topology, 0, 4, ranks); });
+        return laws::text_of<dialect::Error>([&] { RankInfo(topology, 0, 4, ranks); });
     };
     EXPECT_EQ(text({{0, 0}, {1, 1}, {2, 2}}), "the rank mapping has no rank 3");
     EXPECT_EQ(text({{0, 0}, {1, 1}, {3, 3}}), "the rank mapping has no rank 2");
@@ -216,9 +216,9 @@ TEST(AReaL, AMappingThatLacksARankOrDoesNotRiseIsRefused) {
         text({{0, 0}, {1, 2}, {2, 1}, {3, 3}}),
         "the rank mapping puts topology ranks 1 and 2 on ranks 2 and 1; groups are sorted, so each rank must "
         "be above the one before");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { Place(topology, 4, 4); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { RankInfo(topology, 4, 4); }),
               "rank 4 of a world of 4; ranks are 0..3");
-    EXPECT_EQ(Place(topology, 1, 4, std::map<int, int>{{-1, 9}, {0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 0}})
+    EXPECT_EQ(RankInfo(topology, 1, 4, std::map<int, int>{{-1, 9}, {0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 0}})
                   .global_rank,
               1)
         << "ranks that nobody asks for may be anything";
@@ -228,10 +228,10 @@ TEST(AReaL, AFakeGridHasRanksAndSizesOnly) {
     const auto topology = ProcessTopology(inference, {2, 3, 4});
     for (int rank = 0; rank < topology.world_size(); ++rank) {
         const auto fake = FakeGrid(rank, topology);
-        const auto place = Place(topology, rank, topology.world_size());
-        EXPECT_EQ(fake.get_pipe_parallel_rank(), place.get_pipe_parallel_rank());
-        EXPECT_EQ(fake.get_data_parallel_rank(), place.get_data_parallel_rank());
-        EXPECT_EQ(fake.get_tensor_model_parallel_rank(), place.get_tensor_model_parallel_rank());
+        const auto info = RankInfo(topology, rank, topology.world_size());
+        EXPECT_EQ(fake.get_pipe_parallel_rank(), info.get_pipe_parallel_rank());
+        EXPECT_EQ(fake.get_data_parallel_rank(), info.get_data_parallel_rank());
+        EXPECT_EQ(fake.get_tensor_model_parallel_rank(), info.get_tensor_model_parallel_rank());
         EXPECT_EQ(fake.get_tensor_model_parallel_world_size(), 4);
         EXPECT_EQ(fake.world_size, 24);
         EXPECT_EQ(laws::text_of<dialect::Error>([&] { fake.get_data_parallel_group(); }),

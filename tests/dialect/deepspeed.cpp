@@ -167,12 +167,12 @@ TEST(DeepSpeed, EveryRankHasItsPlaceInEveryGroupOfTheGrid) {
         SCOPED_TRACE(to_string(topo.mesh()));
         const auto world = topo.world_size();
         auto made = std::set<std::vector<int>>{};
-        for (const auto& partition : Place(topo, 0, world).new_groups()) {
+        for (const auto& partition : RankInfo(topo, 0, world).new_groups()) {
             laws::expect_partition(listed(partition), world, "new_groups");
             for (const auto& group : partition) made.insert(laws::list(group));
         }
         for (int rank = 0; rank < world; ++rank) {
-            const auto p = Place(topo, rank, world);
+            const auto p = RankInfo(topo, rank, world);
             EXPECT_EQ((*p.pp_group)[p.get_pipe_parallel_rank()], rank);
             EXPECT_EQ((*p.dp_group)[p.get_data_parallel_rank()], rank);
             EXPECT_EQ((*p.slice_group)[p.get_slice_parallel_rank()], rank);
@@ -195,24 +195,24 @@ TEST(DeepSpeed, EveryRankHasItsPlaceInEveryGroupOfTheGrid) {
 
 TEST(DeepSpeed, AGridSaysWhatIsWrong) {
     const auto topo = PipeDataParallelTopology(2, 2);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { Place(topo, 0, 8); }), "Invalid Grid");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { Place(topo, 4, 4); }), "rank 4 not found in topology.");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { Place(topo, -1, 4); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { RankInfo(topo, 0, 8); }), "Invalid Grid");
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { RankInfo(topo, 4, 4); }), "rank 4 not found in topology.");
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { RankInfo(topo, -1, 4); }),
               "rank -1 of a world of 4; ranks are 0..3");
     EXPECT_EQ(laws::text_of<dialect::Error>([] {
-                  Place(ProcessTopology({"a", "data"}, {2, 2}), 0, 4);
+                  RankInfo(ProcessTopology({"a", "data"}, {2, 2}), 0, 4);
               }),
               "the topology a=2 data=2 has no axis 'pipe'; a grid needs pipe and data");
-    const auto place = Place(topo, 3, 4);
-    EXPECT_EQ(place.stage_to_global(0, {{"data", 0}}), 0);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { place.stage_to_global(2); }),
+    const auto info = RankInfo(topo, 3, 4);
+    EXPECT_EQ(info.stage_to_global(0, {{"data", 0}}), 0);
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { info.stage_to_global(2); }),
               "key {'pipe': 2, 'data': 1} invalid, mapping: pipe=2 data=2");
     EXPECT_EQ(laws::text_of<dialect::Error>([&] {
-                  place.stage_to_global(0, {{"jeff", 1}});
+                  info.stage_to_global(0, {{"jeff", 1}});
               }),
               "Got unexpected field names: ['jeff']");
     EXPECT_EQ(laws::text_of<dialect::Error>([&] {
-                  place.stage_to_global(0, {{"pipe", 1}});
+                  info.stage_to_global(0, {{"pipe", 1}});
               }),
               "stage_to_global() got multiple values for keyword argument 'pipe'");
 }
@@ -338,29 +338,29 @@ TEST(DeepSpeed, EveryGroupOfGroupsPyIsLive) {
 }
 
 TEST(DeepSpeed, GroupsPyKeepsWhatIsSetUntilNothingIs) {
-    auto place = GroupsPlace({.world_size = 8, .tensor_parallel_size = 2}, 7);
-    EXPECT_EQ(place.get_model_parallel_world_size(), 2);
-    EXPECT_EQ(place.get_tensor_model_parallel_src_rank(), 6);
-    place.set_tensor_model_parallel_world_size(4);
-    place.set_tensor_model_parallel_rank(9);
-    EXPECT_EQ(place.get_model_parallel_world_size(), 4);
-    EXPECT_EQ(place.get_model_parallel_rank(), 9);
-    EXPECT_EQ(place.get_tensor_model_parallel_src_rank(), 4);
-    EXPECT_EQ(laws::text_of<Refusal>([&] { place.set_tensor_model_parallel_world_size(0); }),
+    auto info = GroupsRankInfo({.world_size = 8, .tensor_parallel_size = 2}, 7);
+    EXPECT_EQ(info.get_model_parallel_world_size(), 2);
+    EXPECT_EQ(info.get_tensor_model_parallel_src_rank(), 6);
+    info.set_tensor_model_parallel_world_size(4);
+    info.set_tensor_model_parallel_rank(9);
+    EXPECT_EQ(info.get_model_parallel_world_size(), 4);
+    EXPECT_EQ(info.get_model_parallel_rank(), 9);
+    EXPECT_EQ(info.get_tensor_model_parallel_src_rank(), 4);
+    EXPECT_EQ(laws::text_of<Refusal>([&] { info.set_tensor_model_parallel_world_size(0); }),
               "a size of 0 was given; every size is 1 or more");
-    place.set_tensor_model_parallel_world_size({});
-    place.set_tensor_model_parallel_rank({});
-    EXPECT_EQ(place.get_tensor_model_parallel_src_rank(), 6);
-    EXPECT_EQ(place.get_tensor_model_parallel_rank(), 1);
-    EXPECT_EQ(place._get_max_expert_size(), std::nullopt);
-    EXPECT_EQ(place._get_max_expert_size_name(), "ep_size_None");
+    info.set_tensor_model_parallel_world_size({});
+    info.set_tensor_model_parallel_rank({});
+    EXPECT_EQ(info.get_tensor_model_parallel_src_rank(), 6);
+    EXPECT_EQ(info.get_tensor_model_parallel_rank(), 1);
+    EXPECT_EQ(info._get_max_expert_size(), std::nullopt);
+    EXPECT_EQ(info._get_max_expert_size_name(), "ep_size_None");
 }
 
 TEST(DeepSpeed, GroupsPySaysWhatIsWrong) {
-    const auto place = GroupsPlace({.world_size = 8}, 0);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { place._get_expert_parallel_rank("ep_size_4"); }),
+    const auto info = GroupsRankInfo({.world_size = 8}, 0);
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { info._get_expert_parallel_rank("ep_size_4"); }),
               "expert parallel group is not initialized");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { place._get_expert_data_parallel_rank("ep_size_4"); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { info._get_expert_data_parallel_rank("ep_size_4"); }),
               "expert data parallel group is not initialized");
     EXPECT_EQ(laws::text_of<dialect::Error>([] { _init_tp_mesh_device(8, 3); }), "8 is not divisible by 3");
     EXPECT_EQ(laws::text_of<dialect::Error>([] { _init_tp_mesh_device(8, 0); }),
@@ -384,12 +384,12 @@ TEST(DeepSpeed, GroupsPySaysWhatIsWrong) {
               "4 tensor lanes of a stage of 6 leave ranks out; mp_size must divide the stage's");
     const auto twice = _create_expert_and_data_parallel(8, 2);
     EXPECT_EQ(laws::text_of<dialect::Error>([&] {
-                  GroupsPlace({.world_size = 8, .expert = {twice, twice}}, 0);
+                  GroupsRankInfo({.world_size = 8, .expert = {twice, twice}}, 0);
               }),
               "ep_size_2 is there twice; every expert size is made once");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { GroupsPlace({.world_size = 4, .expert = {twice}}, 0); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([&] { GroupsRankInfo({.world_size = 4, .expert = {twice}}, 0); }),
               "expert groups of a world of 8 were given for a world of 4");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { GroupsPlace({.world_size = 8}, 8); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { GroupsRankInfo({.world_size = 8}, 8); }),
               "rank 8 of a world of 8; ranks are 0..7");
 }
 

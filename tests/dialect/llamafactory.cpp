@@ -33,12 +33,12 @@ TEST(LlamaFactory, EveryRankHasItsPlaceAlongEveryDimension) {
         for (auto dim : dims) {
             auto groups = std::vector<std::vector<int>>{};
             for (int rank = 0; rank < world; ++rank) {
-                const auto place = Place(config, {.rank = rank, .world_size = world});
-                const auto group = *place.get_group(dim);
-                EXPECT_EQ(group[place.get_rank(dim)], rank);
-                EXPECT_EQ(group.size(), place.get_world_size(dim));
-                EXPECT_EQ(place.get_device_mesh(dim)->ranks(), group);
-                if (place.get_rank(dim) == 0) groups.push_back(laws::list(group));
+                const auto info = RankInfo(config, {.rank = rank, .world_size = world});
+                const auto group = *info.get_group(dim);
+                EXPECT_EQ(group[info.get_rank(dim)], rank);
+                EXPECT_EQ(group.size(), info.get_world_size(dim));
+                EXPECT_EQ(info.get_device_mesh(dim)->ranks(), group);
+                if (info.get_rank(dim) == 0) groups.push_back(laws::list(group));
             }
             laws::expect_partition(groups, world, std::string(to_string(dim)));
         }

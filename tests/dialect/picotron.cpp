@@ -7,8 +7,8 @@
 #include "laws.hpp"
 
 using namespace rankmesh;
-using picotron::Place;
 using picotron::ProcessGroupManager;
+using picotron::RankInfo;
 using picotron::Sizes;
 
 namespace {
@@ -27,7 +27,7 @@ int world_of(const Sizes& sizes) { return sizes.tp * sizes.cp * sizes.pp * sizes
 TEST(Picotron, EveryRankHasItsPlaceInEveryGroupAndKnowsItsEnds) {
     for (const auto& sizes : many_sizes)
         for (int rank = 0; rank < world_of(sizes); ++rank) {
-            const auto p = Place(sizes, rank, world_of(sizes));
+            const auto p = RankInfo(sizes, rank, world_of(sizes));
             SCOPED_TRACE(p.str());
             EXPECT_EQ(p.tp_group_ids[p.tp_rank], rank);
             EXPECT_EQ(p.cp_group_ids[p.cp_rank], rank);
@@ -40,9 +40,9 @@ TEST(Picotron, EveryRankHasItsPlaceInEveryGroupAndKnowsItsEnds) {
             EXPECT_EQ(p.pp_is_first_stage, p.pp_first_rank == rank);
             EXPECT_EQ(p.pp_is_last_stage, p.pp_last_rank == rank);
             // Whom one sends to receives from one.
-            EXPECT_EQ(Place(sizes, p.cp_send_rank, world_of(sizes)).cp_recv_rank, rank);
+            EXPECT_EQ(RankInfo(sizes, p.cp_send_rank, world_of(sizes)).cp_recv_rank, rank);
             if (p.pp_next_rank) {
-                EXPECT_EQ(Place(sizes, *p.pp_next_rank, world_of(sizes)).pp_prev_rank, rank);
+                EXPECT_EQ(RankInfo(sizes, *p.pp_next_rank, world_of(sizes)).pp_prev_rank, rank);
             }
             EXPECT_EQ(p.pp_next_rank.has_value(), !p.pp_is_last_stage);
         }
@@ -65,11 +65,11 @@ TEST(Picotron, EveryGroupIsLive) {
 }
 
 TEST(Picotron, SizesThatDoNotFitAndMembersThatLackAGroupAreRefused) {
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { Place({.tp = 2, .cp = 2, .pp = 2, .dp = 2}, 0, 8); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { RankInfo({.tp = 2, .cp = 2, .pp = 2, .dp = 2}, 0, 8); }),
               "World size (8) != TP (2) * CP (2) * PP (2) * DP (2)");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { Place({.tp = -2, .cp = -4}, 0, 8); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { RankInfo({.tp = -2, .cp = -4}, 0, 8); }),
               "a size of -4 was given; every size is 1 or more");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { Place({.tp = 2}, 2, 2); }),
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { RankInfo({.tp = 2}, 2, 2); }),
               "rank 2 of a world of 2; ranks are 0..1");
     threads::run(4, [](World& world) {
         auto bare = world.join({{"dp", 2}, {"pp", 1}, {"cp", 2}, {"tp", 1}});

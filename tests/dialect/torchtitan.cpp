@@ -112,27 +112,27 @@ std::string error_of(Body&& body) {
 
 TEST(Torchtitan, EveryMeshAlongOneNameIsThatOfTheWorldAsARowMajorArray) {
     for_each_dims([](const ParallelDims& dims) {
-        EXPECT_EQ(Place(dims, 0).mesh_dim_names(), names_of(dims));
+        EXPECT_EQ(RankInfo(dims, 0).mesh_dim_names(), names_of(dims));
         for (int rank = 0; rank < dims.world_size; ++rank) {
-            const auto place = Place(dims, rank);
+            const auto info = RankInfo(dims, rank);
             auto several = AxisNames{};
             for (const auto& name : names_of(dims)) {
                 const auto ranks = expected_ranks(dims, name, rank);
-                const auto mesh = *place.get_optional_mesh(name, true);
+                const auto mesh = *info.get_optional_mesh(name, true);
                 EXPECT_EQ(laws::list(mesh.mesh()), ranks) << name << " of rank " << rank;
                 EXPECT_EQ(mesh.mesh_dim_names(), AxisNames{name == "loss" ? "loss_mesh" : name});
                 EXPECT_EQ(ranks.at(static_cast<std::size_t>(mesh.get_local_rank())), rank);
-                EXPECT_EQ(place.get_optional_mesh(name).has_value(), expected_to_exist(dims, name)) << name;
+                EXPECT_EQ(info.get_optional_mesh(name).has_value(), expected_to_exist(dims, name)) << name;
                 if (expected_to_exist(dims, name) && ranks.size() > 1) several.push_back(name);
             }
             auto active = AxisNames{};
-            for (const auto& [name, mesh] : place.get_all_one_dimensional_meshes()) {
+            for (const auto& [name, mesh] : info.get_all_one_dimensional_meshes()) {
                 active.push_back(name);
                 EXPECT_EQ(laws::list(mesh.mesh()), expected_ranks(dims, name, rank)) << name;
             }
             EXPECT_EQ(active, several);
-            EXPECT_EQ(place.world_mesh().size(), dims.world_size);
-            EXPECT_EQ(place.world_mesh().mesh_dim_names(), AxisNames{"world"});
+            EXPECT_EQ(info.world_mesh().size(), dims.world_size);
+            EXPECT_EQ(info.world_mesh().mesh_dim_names(), AxisNames{"world"});
         }
     });
 }
@@ -140,7 +140,7 @@ TEST(Torchtitan, EveryMeshAlongOneNameIsThatOfTheWorldAsARowMajorArray) {
 TEST(Torchtitan, SeveralNamesAreLookedForInOneMeshAndInItsOrder) {
     for_each_dims([](const ParallelDims& dims) {
         const auto rank = dims.world_size / 2;
-        const auto place = Place(dims, rank);
+        const auto info = RankInfo(dims, rank);
         const auto names = names_of(dims);
         const auto views = views_of(dims);
         const auto ask = [&](const AxisNames& asked) {
@@ -154,12 +154,12 @@ TEST(Torchtitan, SeveralNamesAreLookedForInOneMeshAndInItsOrder) {
                     in_order = in_order && std::ranges::find(view->names, asked[i - 1]) <
                                                std::ranges::find(view->names, asked[i]);
             if (!enabled) {
-                EXPECT_FALSE(place.get_optional_mesh(asked));
+                EXPECT_FALSE(info.get_optional_mesh(asked));
                 EXPECT_TRUE(error_of([&] {
-                                place.get_mesh(asked);
+                                info.get_mesh(asked);
                             }).ends_with("Ensure the corresponding parallelism dimension is all enabled."));
             }
-            const auto found = [&] { return *place.get_optional_mesh(asked, true); };
+            const auto found = [&] { return *info.get_optional_mesh(asked, true); };
             if (view == views.end()) {
                 EXPECT_TRUE(error_of(found).starts_with("Invalid mesh name combinations ['"));
             } else if (!in_order) {
@@ -187,9 +187,9 @@ TEST(Torchtitan, SeveralNamesAreLookedForInOneMeshAndInItsOrder) {
 
 TEST(Torchtitan, WhatIsEnabledHasAMeshOfSeveralRanks) {
     for_each_dims([](const ParallelDims& dims) {
-        const auto place = Place(dims, dims.world_size - 1);
+        const auto info = RankInfo(dims, dims.world_size - 1);
         const auto several = [&](const std::string& name) {
-            return place.get_optional_mesh(name, true)->size() > 1;
+            return info.get_optional_mesh(name, true)->size() > 1;
         };
         EXPECT_EQ(dims.dp_enabled(), several("batch"));
         EXPECT_EQ(dims.dp_cp_enabled(), several("loss"));
@@ -201,7 +201,7 @@ TEST(Torchtitan, WhatIsEnabledHasAMeshOfSeveralRanks) {
         const auto spmd = dims.spmd_backend == SpmdBackend::spmd_types;
         EXPECT_EQ(dims.fsdp_enabled(), spmd ? several("dp_shard") || several("cp") : several("fsdp"));
         EXPECT_EQ(dims.dp_shard_enabled(), dims.dp_shard > 1);
-        EXPECT_EQ(dims.non_data_parallel_size() * place.get_optional_mesh("batch", true)->size(),
+        EXPECT_EQ(dims.non_data_parallel_size() * info.get_optional_mesh("batch", true)->size(),
                   dims.world_size);
         EXPECT_EQ(dims.seq_len_divisor(), 2 * dims.tp * dims.cp);
     });
@@ -226,7 +226,7 @@ TEST(Torchtitan, ShardsThatAreNotGivenAreTheRanksThatAreLeft) {
 
 TEST(Torchtitan, MeshesOfLayoutsHoldTheAxesThatAreEnabledAndInBand) {
     for_each_dims([](const ParallelDims& dims) {
-        const auto place = Place(dims, 0);
+        const auto info = RankInfo(dims, 0);
         const auto spmd = dims.spmd_backend == SpmdBackend::spmd_types;
         for (const auto& axes :
              {AxisNames{"dp", "cp", "tp"}, AxisNames{"cp", "tp"}, AxisNames{"tp"}, AxisNames{"dp", "pp"},
@@ -244,28 +244,28 @@ TEST(Torchtitan, MeshesOfLayoutsHoldTheAxesThatAreEnabledAndInBand) {
                 EXPECT_EQ(mesh ? *mesh->mesh_dim_names() : AxisNames{}, expected);
             };
             if (active == AxisNames{"dp", "pp"}) {
-                EXPECT_EQ(error_of([&] { place.get_activated_mesh(axes); }),
+                EXPECT_EQ(error_of([&] { info.get_activated_mesh(axes); }),
                           "Invalid mesh name combinations ['dp', 'pp'].");
             } else {
-                expect(active, place.get_activated_mesh(axes));
+                expect(active, info.get_activated_mesh(axes));
             }
-            expect(kept, place.resolve_mesh(axes));
-            expect(kept, place.resolve_shared_mesh(std::vector<std::optional<AxisNames>>{{}, axes, axes}));
+            expect(kept, info.resolve_mesh(axes));
+            expect(kept, info.resolve_shared_mesh(std::vector<std::optional<AxisNames>>{{}, axes, axes}));
         }
-        EXPECT_FALSE(place.resolve_shared_mesh(std::vector<std::optional<AxisNames>>(3)));
-        EXPECT_EQ(place.spmd_sparse_mesh().has_value(), spmd && dims.ep > 1);
+        EXPECT_FALSE(info.resolve_shared_mesh(std::vector<std::optional<AxisNames>>(3)));
+        EXPECT_EQ(info.spmd_sparse_mesh().has_value(), spmd && dims.ep > 1);
         if (spmd) {
-            EXPECT_EQ(place.spmd_dense_mesh().shape(),
+            EXPECT_EQ(info.spmd_dense_mesh().shape(),
                       (std::vector{dims.dp_replicate * dims.dp_shard, dims.cp, dims.tp}));
-            EXPECT_EQ(place.get_dense_tp_mesh().size(), dims.tp);
+            EXPECT_EQ(info.get_dense_tp_mesh().size(), dims.tp);
         }
         if (dims.tp > 1) {
-            EXPECT_EQ(laws::list(place.get_dense_tp_mesh().mesh()), expected_ranks(dims, "tp", 0));
+            EXPECT_EQ(laws::list(info.get_dense_tp_mesh().mesh()), expected_ranks(dims, "tp", 0));
         }
     });
-    const auto place = Place({{.tp = 2}, 4}, 0);
+    const auto info = RankInfo({{.tp = 2}, 4}, 0);
     const auto mixed = std::vector<std::optional<AxisNames>>{AxisNames{"tp", "dp"}, AxisNames{"tp", "cp"}};
-    EXPECT_EQ(error_of([&] { place.resolve_shared_mesh(mixed); }),
+    EXPECT_EQ(error_of([&] { info.resolve_shared_mesh(mixed); }),
               "Inconsistent mesh axes within a boundary: ['dp', 'tp'] vs ['cp', 'tp']");
 }
 
@@ -304,10 +304,10 @@ TEST(Torchtitan, DegreesThatDoNotFitAreRefusedInTheOriginalsOrder) {
 }
 
 TEST(Torchtitan, NamesThatDoNotExistAreRefused) {
-    const auto place = Place({{.tp = 2}, 8}, 3);
-    const auto partial = Place({{.tp = 1}, 8, SpmdBackend::partial_dtensor}, 3);
+    const auto info = RankInfo({{.tp = 2}, 8}, 3);
+    const auto partial = RankInfo({{.tp = 1}, 8, SpmdBackend::partial_dtensor}, 3);
     EXPECT_EQ(
-        error_of([&] { place.get_mesh("fsdp"); }),
+        error_of([&] { info.get_mesh("fsdp"); }),
         "Invalid mesh dim: 'fsdp'. Valid dimensions are: ['pp', 'batch', 'loss', 'dp_replicate', 'cp', 'tp', "
         "'ep', 'efsdp', 'dp', 'dp_shard']");
     EXPECT_EQ(
@@ -317,15 +317,15 @@ TEST(Torchtitan, NamesThatDoNotExistAreRefused) {
         "Invalid mesh dim: 'dp'. Valid dimensions are: ['pp', 'batch', 'loss', 'dp_replicate', 'cp', 'tp', "
         "'ep', 'efsdp', 'fsdp']");
     EXPECT_EQ(
-        error_of([&] { place.get_mesh("pp"); }),
+        error_of([&] { info.get_mesh("pp"); }),
         "Mesh 'pp' is not available. Ensure the corresponding parallelism dimension is enabled (size > 1).");
     EXPECT_EQ(error_of([&] {
-                  place.get_mesh({"pp", "tp"});
+                  info.get_mesh({"pp", "tp"});
               }),
               "Mesh '['pp', 'tp']' is not available. Ensure the corresponding parallelism dimension is all "
               "enabled.");
     EXPECT_EQ(error_of([&] {
-                  place.get_mesh({"loss", "tp"});
+                  info.get_mesh({"loss", "tp"});
               }),
               "Invalid mesh name combinations ['loss', 'tp'].");
     EXPECT_EQ(error_of([&] { partial.spmd_dense_mesh(); }),
@@ -334,7 +334,7 @@ TEST(Torchtitan, NamesThatDoNotExistAreRefused) {
     EXPECT_EQ(
         error_of([&] { partial.get_dense_tp_mesh(); }),
         "Mesh 'tp' is not available. Ensure the corresponding parallelism dimension is enabled (size > 1).");
-    EXPECT_EQ(error_of([] { Place({{}, 8}, 8); }), "rank 8 of a world of 8; ranks are 0..7");
+    EXPECT_EQ(error_of([] { RankInfo({{}, 8}, 8); }), "rank 8 of a world of 8; ranks are 0..7");
     EXPECT_EQ(unfold_dp_axes(AxisNames{"dp", "cp", "tp"}),
               (AxisNames{"dp_replicate", "dp_shard", "cp", "tp"}));
     EXPECT_EQ(unfold_dp_axis("efsdp"), AxisNames{"efsdp"});

@@ -28,7 +28,7 @@ RankMapping mapping_of(const Json& config) {
     return ranks;
 }
 
-Place place_of(const Json& config, int rank) {
+RankInfo info_of(const Json& config, int rank) {
     const auto topology = topology_of(config);
     return {topology, rank, config.value("global_world_size", topology.world_size()), mapping_of(config)};
 }
@@ -55,7 +55,7 @@ Json or_else(const std::optional<Value>& value, const Json& none) {
         return *value;
 }
 
-Attributes attributes_of(const Place& p) {
+Attributes attributes_of(const RankInfo& p) {
     const auto handle = [&](const std::optional<rankmesh::Group>& group) {
         if (!group) return Json(nullptr);
         const auto mapped = p.mapped(*group);
@@ -82,7 +82,7 @@ Attributes attributes_of(const Place& p) {
 
 Json grid(const Case& test) {
     auto answer = Json{{"per_rank", Json::array()}, {"p2p_groups", Json::array()}};
-    const auto first = place_of(test.config, 0);
+    const auto first = info_of(test.config, 0);
     auto registry = ProcessGroupRegistry();
     first.make_groups(registry);
     answer["calls"] = calls(registry.made(), test.expect);
@@ -93,13 +93,13 @@ Json grid(const Case& test) {
     answer["model_groups"] = groups(first.model_groups);
     if (!test.expect.contains("per_rank")) return answer;
     for (const auto& row : test.expect["per_rank"]) {
-        const auto place = place_of(test.config, row[0]);
-        auto attributes = asked(attributes_of(place), test.meta);
+        const auto info = info_of(test.config, row[0]);
+        auto attributes = asked(attributes_of(info), test.meta);
         attributes["stage_to_global"] = attributes["stage_to_global_data_last"] = Json::array();
-        for (int stage = 0; stage < place.pipe_parallel_size; ++stage) {
-            attributes["stage_to_global"].push_back(place.stage_to_global(stage));
+        for (int stage = 0; stage < info.pipe_parallel_size; ++stage) {
+            attributes["stage_to_global"].push_back(info.stage_to_global(stage));
             attributes["stage_to_global_data_last"].push_back(
-                place.stage_to_global(stage, {{"data", place.data_parallel_size - 1}}));
+                info.stage_to_global(stage, {{"data", info.data_parallel_size - 1}}));
         }
         answer["per_rank"].push_back({row[0], attributes});
     }
@@ -111,15 +111,15 @@ rankmesh::Coordinate kwargs_of(const Json& config) {
 }
 
 Json stage_to_global_error(const Case& test) {
-    return place_of(test.config, test.config["rank"])
+    return info_of(test.config, test.config["rank"])
         .stage_to_global(test.config["stage_id"], kwargs_of(test.config));
 }
 
 Json stage_to_global_kwargs(const Case& test) {
-    const auto place = place_of(test.config, test.config["rank"]);
+    const auto info = info_of(test.config, test.config["rank"]);
     auto answer = Json::array();
-    for (int stage = 0; stage < place.pipe_parallel_size; ++stage)
-        answer.push_back(place.stage_to_global(stage, kwargs_of(test.config)));
+    for (int stage = 0; stage < info.pipe_parallel_size; ++stage)
+        answer.push_back(info.stage_to_global(stage, kwargs_of(test.config)));
     return answer;
 }
 
@@ -128,12 +128,12 @@ Json registry_reuse(const Case& test) {
         const auto axes =
             pair[0] == "data#pipe#tensor" ? Names{"data", "pipe", "tensor"} : Names{"pipe", "data", "tensor"};
         const auto topology = ProcessTopology(axes, pair[1].get<Dims>());
-        return Place(topology, 0, topology.world_size());
+        return RankInfo(topology, 0, topology.world_size());
     };
     auto registry = ProcessGroupRegistry();
-    const auto new_calls = [&](const Place& place) {
+    const auto new_calls = [&](const RankInfo& info) {
         const auto before = registry.size();
-        place.make_groups(registry);
+        info.make_groups(registry);
         return registry.size() - before;
     };
     auto answer = Json::object();

@@ -49,24 +49,24 @@ Json expert_and_data_parallel(const Case& test) {
     const auto made = _create_expert_and_data_parallel(world, c["ep"], or_none(c, "mp"), or_none(c, "pp"),
                                                        c.value("mode", std::string("tp")),
                                                        c.value("data_before_expert", false));
-    const auto place = GroupsPlace({.world_size = world, .expert = {made}}, rank_of(c));
-    const auto name = place._get_max_expert_size_name();
+    const auto info = GroupsRankInfo({.world_size = world, .expert = {made}}, rank_of(c));
+    const auto name = info._get_max_expert_size_name();
     return {{"calls", all_groups(made.new_groups())},
-            {"ep_ranks", members(place._get_expert_parallel_group_ranks(name))},
-            {"edp_ranks", members(place._get_expert_data_parallel_group_ranks(name))},
-            {"max_ep", *place._get_max_expert_size()},
-            {"ep_rank", place._get_expert_parallel_rank(name)},
-            {"ep_src_rank", place._get_expert_parallel_src_rank(name)}};
+            {"ep_ranks", members(info._get_expert_parallel_group_ranks(name))},
+            {"edp_ranks", members(info._get_expert_data_parallel_group_ranks(name))},
+            {"max_ep", *info._get_max_expert_size()},
+            {"ep_rank", info._get_expert_parallel_rank(name)},
+            {"ep_src_rank", info._get_expert_parallel_src_rank(name)}};
 }
 
 Json zero_hpz(const Case& test) {
     const int world = test.config["world_size"];
     const auto mesh = _create_zero_param_parallel_group(world, test.config["group_size"]);
-    const auto place =
-        GroupsPlace({.world_size = world, .zero_hpz_partition_size = mesh.size("zero_param_intra")},
-                    rank_of(test.config));
+    const auto info =
+        GroupsRankInfo({.world_size = world, .zero_hpz_partition_size = mesh.size("zero_param_intra")},
+                       rank_of(test.config));
     return {{"calls", groups(mesh.partition("zero_param_intra"))},
-            {"mine", ranks(place._get_zero_param_intra_parallel_group_ranks())}};
+            {"mine", ranks(info._get_zero_param_intra_parallel_group_ranks())}};
 }
 
 Json all_to_all(const Case& test) {
@@ -84,11 +84,11 @@ Json init_tp_groups(const Case& test) {
     const int tp = test.config["tp"];
     const auto mesh = _init_tp_mesh_device(world, tp, or_none(test.config, "dp"));
     const auto rank = rank_of(test.config);
-    const auto place = GroupsPlace({.world_size = world, .tensor_parallel_size = tp}, rank);
+    const auto info = GroupsRankInfo({.world_size = world, .tensor_parallel_size = tp}, rank);
     return {{"calls", all_groups({mesh.partition("data_parallel"), mesh.partition("tensor_parallel")})},
             {"dp", ranks(mesh.group(rank, "data_parallel"))},
             {"tp", ranks(mesh.group(rank, "tensor_parallel"))},
-            {"src", place.get_tensor_model_parallel_src_rank()}};
+            {"src", info.get_tensor_model_parallel_src_rank()}};
 }
 
 }  // namespace

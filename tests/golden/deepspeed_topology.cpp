@@ -8,13 +8,13 @@ namespace {
 
 using namespace rankmesh::deepspeed;
 
-Place place_of(const Json& config, int rank) {
+RankInfo info_of(const Json& config, int rank) {
     const int world = config["world_size"];
     if (config["dims"].is_null()) return {rank, world};
     return {ProcessTopology(config["axes"].get<Names>(), config["dims"].get<Dims>()), rank, world};
 }
 
-Attributes attributes_of(const Place& p) {
+Attributes attributes_of(const RankInfo& p) {
     return with_common(
         p, {{"ds_model_world_size", [&] { return *p.ds_model_world_size; }},
             {"dp_group", [&] { return ranks(p.get_data_parallel_group_ranks()); }},
@@ -33,7 +33,7 @@ Attributes attributes_of(const Place& p) {
 
 Json grid(const Case& test) {
     auto answer = Json{{"per_rank", Json::array()}, {"p2p_groups", Json::array()}, {"calls", Json::array()}};
-    const auto first = place_of(test.config, 0);
+    const auto first = info_of(test.config, 0);
     answer["axes"] = first.topology().axes();
     answer["dims"] = first.topology().dims();
     auto text = std::string{};
@@ -48,11 +48,11 @@ Json grid(const Case& test) {
         answer["p2p_groups"].push_back(first.p2p_groups(rank));
     if (!test.expect.contains("per_rank")) return answer;
     for (const auto& row : test.expect["per_rank"]) {
-        const auto place = place_of(test.config, row[0]);
-        auto attributes = asked(attributes_of(place), test.meta);
+        const auto info = info_of(test.config, row[0]);
+        auto attributes = asked(attributes_of(info), test.meta);
         attributes["stage_to_global"] = Json::array();
-        for (int stage = 0; stage < place.pipe_parallel_size; ++stage)
-            attributes["stage_to_global"].push_back(place.stage_to_global(stage));
+        for (int stage = 0; stage < info.pipe_parallel_size; ++stage)
+            attributes["stage_to_global"].push_back(info.stage_to_global(stage));
         answer["per_rank"].push_back({row[0], attributes});
     }
     return answer;

@@ -2,7 +2,7 @@
 // What both systems with a grid over a ProcessTopology are asked of it.
 #pragma once
 
-#include <rankmesh/dialect/deepspeed/grid_place.hpp>
+#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
 
 #include "topology.hpp"
 
@@ -12,7 +12,7 @@ namespace golden {
 using Attributes = std::map<std::string, std::function<Json()>>;
 
 /// `own`, and those that both grids have; `p` must outlive them.
-inline Attributes with_common(const rankmesh::deepspeed::GridPlace& p, Attributes own) {
+inline Attributes with_common(const rankmesh::deepspeed::GridRankInfo& p, Attributes own) {
     own.merge(Attributes{
         {"global_rank", [&] { return p.global_rank; }},
         {"world_size", [&] { return p.world_size; }},

@@ -23,26 +23,26 @@ Config config_of(const Json& given) {
     return config;
 }
 
-Place place_of(const Case& test, int rank) {
+RankInfo info_of(const Case& test, int rank) {
     return {config_of(test.config["config"]), {.rank = rank, .world_size = test.config["world_size"]}};
 }
 
-Json strategy_of(const Place& place) {
-    const auto& s = place.strategy();
+Json strategy_of(const RankInfo& info) {
+    const auto& s = info.strategy();
     return {{"mp_replicate_size", s.mp_replicate_size},
             {"mp_shard_size", s.mp_shard_size},
             {"dp_size", s.dp_size},
             {"cp_size", s.cp_size}};
 }
 
-Json row_of(const Place& place) {
-    auto row = Json{{"rank", place.get_rank()},
-                    {"get_rank_none", place.get_rank()},
-                    {"get_world_size_none", place.get_world_size()}};
+Json row_of(const RankInfo& info) {
+    auto row = Json{{"rank", info.get_rank()},
+                    {"get_rank_none", info.get_rank()},
+                    {"get_world_size_none", info.get_world_size()}};
     for (auto dim : {Dim::mp_replicate, Dim::mp_shard, Dim::dp, Dim::cp})
-        row[std::string(to_string(dim))] = {{"group", ranks(*place.get_group(dim))},
-                                            {"rank", place.get_rank(dim)},
-                                            {"size", place.get_world_size(dim)}};
+        row[std::string(to_string(dim))] = {{"group", ranks(*info.get_group(dim))},
+                                            {"rank", info.get_rank(dim)},
+                                            {"size", info.get_world_size(dim)}};
     return row;
 }
 
@@ -53,7 +53,7 @@ Json both(const Case& test, const Json& answer) {
 }
 
 Json interface(const Case& test) {
-    const auto first = place_of(test, 0);
+    const auto first = info_of(test, 0);
     const auto& strategy = first.strategy();
     auto answer =
         Json{{"strategy", strategy_of(first)},
@@ -62,18 +62,18 @@ Json interface(const Case& test) {
              {"timeout_s", static_cast<double>(first.timeout().count())},
              {"per_rank", Json::array()}};
     for (const auto& row : test.expect["seed"]["per_rank"])
-        answer["per_rank"].push_back(row_of(place_of(test, row["rank"])));
+        answer["per_rank"].push_back(row_of(info_of(test, row["rank"])));
     return both(test, answer);
 }
 
 Json invalid_or_uneven(const Case& test) {
     return both(test, attempt_or_refuse([&] {
-                    const auto place = place_of(test, 0);
-                    return Json{{"strategy", strategy_of(place)}, {"row0", row_of(place)}};
+                    const auto info = info_of(test, 0);
+                    return Json{{"strategy", strategy_of(info)}, {"row0", row_of(info)}};
                 }));
 }
 
-Json uncovered_rank(const Case& test) { return row_of(place_of(test, test.config["rank"])); }
+Json uncovered_rank(const Case& test) { return row_of(info_of(test, test.config["rank"])); }
 
 Json or_null(const auto& value) { return value ? Json("something") : Json(nullptr); }
 
@@ -99,34 +99,34 @@ Json not_distributed(const Case& test) {
 }
 
 template <class T>
-concept NamesADim = requires(const Place& place, T given) {
-    place.get_rank(given);
+concept NamesADim = requires(const RankInfo& info, T given) {
+    info.get_rank(given);
 };
 
 Json env(const Case& test) {
     const auto& given = test.config;
     auto config = Config{};
     config.cp_size = given["cp_size"];
-    const auto place = Place(config, {.rank = given["RANK"],
-                                      .world_size = given["WORLD_SIZE"],
-                                      .local_rank = given["LOCAL_RANK"],
-                                      .local_world_size = given["LOCAL_WORLD_SIZE"]});
+    const auto info = RankInfo(config, {.rank = given["RANK"],
+                                        .world_size = given["WORLD_SIZE"],
+                                        .local_rank = given["LOCAL_RANK"],
+                                        .local_world_size = given["LOCAL_WORLD_SIZE"]});
     auto instance = Instance{};
     const auto make = [](int cp) { return [cp] { return DistributedInterface({.cp_size = cp}); }; };
     auto& first = instance(make(given["cp_size"]));
     auto& second = instance(make(1));
-    return {{"local_rank", place.get_local_rank()},
-            {"local_world_size", place.get_local_world_size()},
-            {"rank", place.get_rank()},
-            {"get_device_mesh_none", attempt([&] { return or_null(place.get_device_mesh({})); })},
-            {"get_group_none", or_null(place.get_group())},
+    return {{"local_rank", info.get_local_rank()},
+            {"local_world_size", info.get_local_world_size()},
+            {"rank", info.get_rank()},
+            {"get_device_mesh_none", attempt([&] { return or_null(info.get_device_mesh({})); })},
+            {"get_group_none", or_null(info.get_group())},
             {"raw_string_dim", attempt([&]() -> Json {
                  static_assert(!NamesADim<const char*>);
                  throw rankmesh::dialect::Error(Fault::argument, "text is no Dim: it does not compile");
              })},
             {"singleton", &first == &second},
             {"singleton_keeps_cp", second.strategy().cp_size},
-            {"str", place.str()}};
+            {"str", info.str()}};
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ Sizes sizes_of(const Json& config) {
 Json or_null(const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); }
 
 /// The value of one attribute by picotron's name for it.
-Json attribute(const Place& p, const std::string& name) {
+Json attribute(const RankInfo& p, const std::string& name) {
     const std::map<std::string, std::function<Json()>> attributes = {
         {"global_rank", [&] { return p.global_rank; }},
         {"world_size", [&] { return p.world_size; }},
@@ -63,15 +63,15 @@ Json manager(const Case& test) {
     const auto grid = mesh(sizes, world);
     auto answer = Json{{"per_rank", Json::array()}, {"groups", Json::object()}, {"n_new_group_calls", 0}};
     for (const auto& row : test.expect["per_rank"]) {
-        const auto place = Place(sizes, row["rank"], world);
+        const auto info = RankInfo(sizes, row["rank"], world);
         auto attributes = Json::array();
-        for (const auto& name : test.meta["attrs"]) attributes.push_back(attribute(place, name));
+        for (const auto& name : test.meta["attrs"]) attributes.push_back(attribute(info, name));
         auto group_ranks = Json::array();
-        for (const auto& name : test.meta["group_attrs"]) group_ranks.push_back(attribute(place, name));
-        answer["per_rank"].push_back({{"rank", place.global_rank},
+        for (const auto& name : test.meta["group_attrs"]) group_ranks.push_back(attribute(info, name));
+        answer["per_rank"].push_back({{"rank", info.global_rank},
                                       {"attrs", attributes},
                                       {"group_ranks", group_ranks},
-                                      {"str", place.str()}});
+                                      {"str", info.str()}});
     }
     auto made = 0;
     const auto add = [&](const char* name, const rankmesh::Partition& partition) {
@@ -86,7 +86,7 @@ Json manager(const Case& test) {
 }
 
 Json setup_global(const Case& test) {
-    return Place(sizes_of(test.config), test.config["rank"], test.config["world_size"]).str();
+    return RankInfo(sizes_of(test.config), test.config["rank"], test.config["world_size"]).str();
 }
 
 Json local_rank(const Case& test) {
@@ -96,7 +96,7 @@ Json local_rank(const Case& test) {
     for (const auto& [name, value] : test.expect.items()) {
         // `env_3`: what LOCAL_RANK says; `unset`: nothing.
         const auto given = name.starts_with("env_") ? std::optional(std::stoi(name.substr(4))) : std::nullopt;
-        answer[name] = Place(sizes, test.config["rank"], world, given).local_rank;
+        answer[name] = RankInfo(sizes, test.config["rank"], world, given).local_rank;
     }
     return answer;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/torchtitan/place.hpp>
+#include <rankmesh/dialect/torchtitan/rank_info.hpp>
 
 #include "check.hpp"
 
@@ -27,38 +27,38 @@ Json described(const std::optional<DeviceMesh>& mesh) {
             {"coord", *mesh->get_coordinate()}};
 }
 
-Json row_of(const Place& place, const Json& expected) {
+Json row_of(const RankInfo& info, const Json& expected) {
     auto active = Json::array();
-    for (const auto& [name, mesh] : place.get_all_one_dimensional_meshes()) active.push_back(name);
+    for (const auto& [name, mesh] : info.get_all_one_dimensional_meshes()) active.push_back(name);
     auto optional = Json::object(), with_singletons = Json::object();
-    for (const auto& name : place.mesh_dim_names()) {
-        optional[name] = described(place.get_optional_mesh(name));
-        with_singletons[name] = described(place.get_optional_mesh(name, true));
+    for (const auto& name : info.mesh_dim_names()) {
+        optional[name] = described(info.get_optional_mesh(name));
+        with_singletons[name] = described(info.get_optional_mesh(name, true));
     }
     auto lists = Json::array();
     for (const auto& asked : expected["lists"]) {
         const auto names = asked[0].get<AxisNames>();
-        lists.push_back({names, attempt([&] { return described(place.get_mesh(names)); })});
+        lists.push_back({names, attempt([&] { return described(info.get_mesh(names)); })});
     }
     return {{"rank", expected["rank"]},
             {"one_dimensional", active},
             {"optional", optional},
             {"with_singletons", with_singletons},
             {"lists", lists},
-            {"unknown", attempt([&] { return described(place.get_mesh("nothing")); })},
-            {"spmd_dense_mesh", attempt([&] { return described(place.spmd_dense_mesh()); })},
-            {"spmd_sparse_mesh", described(place.spmd_sparse_mesh())},
-            {"get_dense_tp_mesh", attempt([&] { return described(place.get_dense_tp_mesh()); })},
-            {"resolve_mesh", described(place.resolve_mesh({"dp", "cp", "tp"}))},
+            {"unknown", attempt([&] { return described(info.get_mesh("nothing")); })},
+            {"spmd_dense_mesh", attempt([&] { return described(info.spmd_dense_mesh()); })},
+            {"spmd_sparse_mesh", described(info.spmd_sparse_mesh())},
+            {"get_dense_tp_mesh", attempt([&] { return described(info.get_dense_tp_mesh()); })},
+            {"resolve_mesh", described(info.resolve_mesh({"dp", "cp", "tp"}))},
             {"get_activated_mesh",
-             described(place.get_activated_mesh({"dp_replicate", "efsdp", "ep", "nothing"}))}};
+             described(info.get_activated_mesh({"dp_replicate", "efsdp", "ep", "nothing"}))}};
 }
 
 Json build(const Case& test) {
     const auto dims = dims_of(test.config);
     auto rows = Json::array();
     for (const auto& row : test.expect.value("per_rank", Json::array()))
-        rows.push_back(row_of(Place(dims, row["rank"]), row));
+        rows.push_back(row_of(RankInfo(dims, row["rank"]), row));
     return {{"dp_shard", dims.dp_shard},
             {"dp_enabled", dims.dp_enabled()},
             {"dp_replicate_enabled", dims.dp_replicate_enabled()},

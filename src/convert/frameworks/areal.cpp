@@ -61,8 +61,8 @@ Words words(const Arrangement&, const Document& document) {
                       kind_along("slice_proc_group", mesh, mesh.axes("tensor")),
                       kind_along("tp_dp_proc_group", mesh, mesh.axes("data", "tensor"))},
             .answers = [topology](int rank) {
-                const auto place = areal::Place(topology, rank, topology.world_size());
-                return grid_answers(place)
+                const auto info = areal::RankInfo(topology, rank, topology.world_size());
+                return grid_answers(info)
                     .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
                     .all();
             }};

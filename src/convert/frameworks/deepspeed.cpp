@@ -47,10 +47,10 @@ Words words(const Arrangement&, const Document& document) {
                   kind_along("dp_proc_group", mesh, mesh.axes("data")),
                   kind_along("pp_proc_group", mesh, mesh.axes("pipe"))},
         .answers = [topology](int rank) {
-            const auto place = deepspeed::Place(topology, rank, topology.world_size());
-            return grid_answers(place)
-                .add("get_slice_parallel_rank", [&] { return place.get_slice_parallel_rank(); })
-                .add("get_slice_parallel_world_size", [&] { return place.get_slice_parallel_world_size(); })
+            const auto info = deepspeed::RankInfo(topology, rank, topology.world_size());
+            return grid_answers(info)
+                .add("get_slice_parallel_rank", [&] { return info.get_slice_parallel_rank(); })
+                .add("get_slice_parallel_world_size", [&] { return info.get_slice_parallel_world_size(); })
                 .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
                 .all();
         }};

@@ -2,13 +2,13 @@
 // What the grids of DeepSpeed and AReaL both answer.
 #pragma once
 
-#include <rankmesh/dialect/deepspeed/grid_place.hpp>
+#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
 
 #include "convert/words.hpp"
 
 namespace rankmesh::conversion {
 
-inline Answers grid_answers(const deepspeed::GridPlace& p) {
+inline Answers grid_answers(const deepspeed::GridRankInfo& p) {
     return Answers{}
         .add("get_global_rank", [&] { return p.get_global_rank(); })
         .add("world_size", [&] { return p.world_size; })

@@ -75,10 +75,10 @@ Words words(const Arrangement& roles, const Document&) {
                       kind_along("get_group(Dim.DP)", data, data.axes("dp")),
                       kind_along("get_group(Dim.CP)", data, data.axes("cp"))},
             .answers = [config, world](int rank) {
-                const auto place = llamafactory::Place(config, {.rank = rank, .world_size = world});
+                const auto info = llamafactory::RankInfo(config, {.rank = rank, .world_size = world});
                 auto answers = Answers{};
-                answers.add("get_rank()", [&] { return place.get_rank(); });
-                answers.add("get_world_size()", [&] { return place.get_world_size(); });
+                answers.add("get_rank()", [&] { return info.get_rank(); });
+                answers.add("get_world_size()", [&] { return info.get_world_size(); });
                 constexpr auto dims =
                     std::array<std::pair<const char*, Dim>, 4>{{{"Dim.MP_REPLICATE", Dim::mp_replicate},
                                                                 {"Dim.MP_SHARD", Dim::mp_shard},
@@ -86,9 +86,9 @@ Words words(const Arrangement& roles, const Document&) {
                                                                 {"Dim.CP", Dim::cp}}};
                 for (const auto& [name, dim] : dims) {
                     answers.add(std::string("get_rank(") + name + ")",
-                                [&, d = dim] { return place.get_rank(d); });
+                                [&, d = dim] { return info.get_rank(d); });
                     answers.add(std::string("get_world_size(") + name + ")",
-                                [&, d = dim] { return place.get_world_size(d); });
+                                [&, d = dim] { return info.get_world_size(d); });
                 }
                 return answers.all();
             }};

@@ -62,7 +62,7 @@ Words words(const Arrangement& roles, const Document&) {
     const auto world = dense.size();
     const auto mesh = picotron::mesh(sizes, world);
     auto in_words = Words{.dialect = {}, .mesh = mesh, .kinds = {}, .answers = [=](int rank) {
-                              const auto p = picotron::Place(sizes, rank, world);
+                              const auto p = picotron::RankInfo(sizes, rank, world);
                               return Answers{}
                                   .add("str(process_group_manager)", [&] { return p.str(); })
                                   .add("global_rank", [&] { return p.global_rank; })

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/torchtitan/place.hpp>
+#include <rankmesh/dialect/torchtitan/rank_info.hpp>
 
 #include "convert/frameworks/device_mesh_answer.hpp"
 #include "convert/words.hpp"
@@ -112,19 +112,19 @@ Document write(const Arrangement& arrangement) {
     return {Json{{"parallelism", values}}, text};
 }
 
-Json answers(const torchtitan::Place& place) {
-    const auto& dims = place.parallel_dims();
+Json answers(const torchtitan::RankInfo& info) {
+    const auto& dims = info.parallel_dims();
     auto answers = Answers{};
     answers.add("dp_enabled", [&] { return dims.dp_enabled(); })
         .add("dp_cp_enabled", [&] { return dims.dp_cp_enabled(); })
         .add("fsdp_enabled", [&] { return dims.fsdp_enabled(); })
         .add("non_data_parallel_size", [&] { return dims.non_data_parallel_size(); })
         .add("seq_len_divisor", [&] { return dims.seq_len_divisor(); });
-    for (const auto& name : place.mesh_dim_names())
-        answers.add(cat("get_mesh(\"", name, "\")"), [&] { return described(place.get_mesh(name)); });
-    answers.add("spmd_dense_mesh()", [&] { return described(place.spmd_dense_mesh()); });
+    for (const auto& name : info.mesh_dim_names())
+        answers.add(cat("get_mesh(\"", name, "\")"), [&] { return described(info.get_mesh(name)); });
+    answers.add("spmd_dense_mesh()", [&] { return described(info.spmd_dense_mesh()); });
     answers.add("spmd_sparse_mesh()", [&] {
-        const auto mesh = place.spmd_sparse_mesh();
+        const auto mesh = info.spmd_sparse_mesh();
         return mesh ? std::optional(described(*mesh)) : std::nullopt;
     });
     return answers.all();
@@ -146,10 +146,10 @@ Words words(const Arrangement& roles, const Document&) {
                                                 .pp = size_of(mesh, "pp"),
                                                 .ep = experts ? size_of(*experts, "ep") : 1},
                                                mesh.size());
-    const auto first = torchtitan::Place(dims, 0);
+    const auto first = torchtitan::RankInfo(dims, 0);
     auto in_words = Words{
         .dialect = {}, .mesh = first.get_mesh("dp_shard").root(), .kinds = {}, .answers = [dims](int rank) {
-            return answers(torchtitan::Place(dims, rank));
+            return answers(torchtitan::RankInfo(dims, rank));
         }};
     for (const auto& name : first.mesh_dim_names())
         if (const auto part = first.get_optional_mesh(name))

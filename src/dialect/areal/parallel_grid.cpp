@@ -48,11 +48,11 @@ Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping, std:
              .partial = true}};
 }
 
-Place::Place(const ProcessTopology& topology, int rank, int world, RankMapping mapping)
-    : GridPlace(topology,
-                (mapping.check(topology.world_size(), world),
-                 mapping.find(rank, topology.world_size()).value_or(-1)),
-                "tensor"),
+RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world, RankMapping mapping)
+    : GridRankInfo(topology,
+                   (mapping.check(topology.world_size(), world),
+                    mapping.find(rank, topology.world_size()).value_or(-1)),
+                   "tensor"),
       rank_mapping(std::move(mapping)) {
     if (rank < 0 || rank >= world)
         throw Error(Fault::out_of_range,
@@ -63,12 +63,12 @@ Place::Place(const ProcessTopology& topology, int rank, int world, RankMapping m
     if (is_first_stage) position_embedding_group = pp_group->pick({0});
 }
 
-std::array<int, 2> Place::p2p_groups(int rank) const {
-    const auto [from, to] = GridPlace::p2p_groups(rank);
+std::array<int, 2> RankInfo::p2p_groups(int rank) const {
+    const auto [from, to] = GridRankInfo::p2p_groups(rank);
     return {rank_mapping[from], rank_mapping[to]};
 }
 
-void Place::make_groups(ProcessGroupRegistry& registry) const {
+void RankInfo::make_groups(ProcessGroupRegistry& registry) const {
     const auto& mesh = topology().mesh();
     const auto make = [&](const Group& group) { registry.new_or_get_group(listed(mapped(group))); };
     const auto make_both = [&](const Group& group) {
@@ -88,19 +88,18 @@ void Place::make_groups(ProcessGroupRegistry& registry) const {
 
 namespace {
 
-Place checked_place(const Member& member, const ProcessTopology& topology, const RankMapping& mapping) {
-    auto place = Place(topology, member.rank(), std::numeric_limits<int>::max(), mapping);
+RankInfo checked_info(const Member& member, const ProcessTopology& topology, const RankMapping& mapping) {
+    auto info = RankInfo(topology, member.rank(), std::numeric_limits<int>::max(), mapping);
     dialect::check_mesh(member, joined_mesh(topology, mapping), joined_with);
-    const auto is_inside = place.global_rank != -1;
-    if (member.inside() != is_inside ||
-        (is_inside && member.coord() != topology.get_coord(place.global_rank)))
+    const auto is_inside = info.global_rank != -1;
+    if (member.inside() != is_inside || (is_inside && member.coord() != topology.get_coord(info.global_rank)))
         throw UsageError(cat("the member was joined with another rank mapping; join with ", joined_with));
-    return place;
+    return info;
 }
 
-ParallelGrid::Handle handle(const Member& member, const Place& place,
+ParallelGrid::Handle handle(const Member& member, const RankInfo& info,
                             std::initializer_list<std::string_view> names) {
-    if (place.global_rank == -1) return std::nullopt;
+    if (info.global_rank == -1) return std::nullopt;
     return dialect::communicator(member, names, joined_with);
 }
 
@@ -111,7 +110,7 @@ ParallelGrid::Handle on_host(const ParallelGrid::Handle& handle) {
 }  // namespace
 
 ParallelGrid::ParallelGrid(const Member& member, const ProcessTopology& topology, const RankMapping& mapping)
-    : Place(checked_place(member, topology, mapping)),
+    : RankInfo(checked_info(member, topology, mapping)),
       ds_model_proc_group(handle(member, *this, {"pipe", "tensor"})),
       ds_model_proc_group_gloo(on_host(ds_model_proc_group)),
       dp_proc_group(handle(member, *this, {"data"})),

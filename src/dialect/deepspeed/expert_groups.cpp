@@ -58,7 +58,7 @@ Partition ExpertGroups::blocks() const {
 
 int ExpertGroups::at(int block, int index) const { return blocks()[block][index]; }
 
-ExpertGroups::Place ExpertGroups::place(int rank) const {
+ExpertGroups::Position ExpertGroups::position(int rank) const {
     if (rank < 0 || rank >= world_size_)
         throw Error(Fault::out_of_range,
                     cat("rank ", rank, " of a world of ", world_size_, "; ranks are 0..", world_size_ - 1));
@@ -71,12 +71,12 @@ ExpertGroups::Place ExpertGroups::place(int rank) const {
             .data = data_inner_ ? index % data_ : index / expert_};
 }
 
-ExpertGroups::Members ExpertGroups::expert_members(const Place& p) const {
+ExpertGroups::Members ExpertGroups::expert_members(const Position& p) const {
     if (data_inner_) return {.first = p.data, .size = expert_, .step = data_};
     return {.first = p.data * expert_, .size = expert_, .step = 1};
 }
 
-ExpertGroups::Members ExpertGroups::data_members(const Place& p) const {
+ExpertGroups::Members ExpertGroups::data_members(const Position& p) const {
     if (data_inner_) return {.first = p.expert * data_, .size = data_, .step = 1};
     return {.first = p.expert, .size = data_, .step = expert_};
 }
@@ -96,12 +96,12 @@ GroupList ExpertGroups::expert_data_parallel() const {
 }
 
 GroupPart ExpertGroups::expert_parallel_of(int rank) const {
-    const auto p = place(rank);
+    const auto p = position(rank);
     return part(p.block, expert_members(p));
 }
 
 GroupPart ExpertGroups::expert_data_parallel_of(int rank) const {
-    const auto p = place(rank);
+    const auto p = position(rank);
     return part(p.block, data_members(p));
 }
 
@@ -122,15 +122,15 @@ int ExpertGroups::sorted_position(int rank, const Members& members) const {
 }
 
 int ExpertGroups::expert_parallel_rank(int rank) const {
-    return sorted_position(rank, expert_members(place(rank)));
+    return sorted_position(rank, expert_members(position(rank)));
 }
 
 int ExpertGroups::expert_data_parallel_rank(int rank) const {
-    return sorted_position(rank, data_members(place(rank)));
+    return sorted_position(rank, data_members(position(rank)));
 }
 
 int ExpertGroups::expert_data_parallel_first(int rank) const {
-    const auto p = place(rank);
+    const auto p = position(rank);
     const auto members = data_members(p);
     auto lowest = at(p.block, members.first);
     for (auto begin = lane_size(); begin < expert_ * data_; begin += lane_size()) {

@@ -21,9 +21,9 @@ constexpr auto joined_with = "deepspeed::plan(sizes)";
 /// The communicator of a mesh of the plan, which must be this one.
 Communicator group(const Member& member, const std::string& name, const Mesh& mesh,
                    std::initializer_list<std::string_view> axes) {
-    const auto place = member[name];
-    dialect::check_mesh(place, mesh, joined_with);
-    return dialect::communicator(place, axes, joined_with);
+    const auto joined = member[name];
+    dialect::check_mesh(joined, mesh, joined_with);
+    return dialect::communicator(joined, axes, joined_with);
 }
 
 /// A mesh of placed ranks says nothing about which rank stands where, so the group itself is compared.
@@ -51,7 +51,7 @@ Plan plan(const GroupSizes& sizes) {
     return made;
 }
 
-GroupsPlace::GroupsPlace(const GroupSizes& sizes, int rank)
+GroupsRankInfo::GroupsRankInfo(const GroupSizes& sizes, int rank)
     : rank_(rank),
       experts_(sizes.expert),
       tensor_(_init_tp_mesh_device(sizes.world_size, sizes.tensor_parallel_size)),
@@ -73,88 +73,88 @@ GroupsPlace::GroupsPlace(const GroupSizes& sizes, int rank)
     }
 }
 
-void GroupsPlace::set_tensor_model_parallel_world_size(std::optional<int> world_size) {
+void GroupsRankInfo::set_tensor_model_parallel_world_size(std::optional<int> world_size) {
     if (world_size && *world_size < 1)
         throw Refusal(Fault::sizes, "sizes-below-one",
                       cat("a size of ", *world_size, " was given; every size is 1 or more"));
     tensor_size_ = world_size;
 }
 
-int GroupsPlace::get_tensor_model_parallel_world_size() const {
+int GroupsRankInfo::get_tensor_model_parallel_world_size() const {
     return tensor_size_.value_or(tensor_.size("tensor_parallel"));
 }
 
-int GroupsPlace::get_tensor_model_parallel_rank() const {
+int GroupsRankInfo::get_tensor_model_parallel_rank() const {
     return tensor_rank_.value_or(tensor_.index(rank_, "tensor_parallel"));
 }
 
-int GroupsPlace::get_tensor_model_parallel_src_rank() const {
+int GroupsRankInfo::get_tensor_model_parallel_src_rank() const {
     const auto size = get_tensor_model_parallel_world_size();
     return rank_ / size * size;
 }
 
-const ExpertGroups& GroupsPlace::expert(std::string_view group_name, const char* kind) const {
+const ExpertGroups& GroupsRankInfo::expert(std::string_view group_name, const char* kind) const {
     for (const auto& expert : experts_)
         if (expert.group_name() == group_name) return expert;
     throw Error(Fault::not_initialised, cat(kind, " parallel group is not initialized"));
 }
 
-std::optional<int> GroupsPlace::_get_max_expert_size() const {
+std::optional<int> GroupsRankInfo::_get_max_expert_size() const {
     auto most = std::optional<int>{};
     for (const auto& expert : experts_) most = std::max(most, std::optional(expert.expert_parallel_size()));
     return most;
 }
 
-std::string GroupsPlace::_get_max_expert_size_name() const {
+std::string GroupsRankInfo::_get_max_expert_size_name() const {
     const auto most = _get_max_expert_size();
     return most ? cat("ep_size_", *most) : "ep_size_None";
 }
 
-dialect::GroupPart GroupsPlace::_get_expert_parallel_group_ranks(std::string_view group_name) const {
+dialect::GroupPart GroupsRankInfo::_get_expert_parallel_group_ranks(std::string_view group_name) const {
     return expert(group_name, "expert").expert_parallel_of(rank_);
 }
 
-dialect::GroupPart GroupsPlace::_get_expert_data_parallel_group_ranks(std::string_view group_name) const {
+dialect::GroupPart GroupsRankInfo::_get_expert_data_parallel_group_ranks(std::string_view group_name) const {
     return expert(group_name, "expert data").expert_data_parallel_of(rank_);
 }
 
-int GroupsPlace::_get_expert_parallel_world_size(std::string_view group_name) const {
+int GroupsRankInfo::_get_expert_parallel_world_size(std::string_view group_name) const {
     return expert(group_name, "expert").expert_parallel_size();
 }
 
-int GroupsPlace::_get_expert_data_parallel_world_size(std::string_view group_name) const {
+int GroupsRankInfo::_get_expert_data_parallel_world_size(std::string_view group_name) const {
     return expert(group_name, "expert data").expert_data_parallel_size();
 }
 
-int GroupsPlace::_get_expert_parallel_rank(std::string_view group_name) const {
+int GroupsRankInfo::_get_expert_parallel_rank(std::string_view group_name) const {
     return expert(group_name, "expert").expert_parallel_rank(rank_);
 }
 
-int GroupsPlace::_get_expert_data_parallel_rank(std::string_view group_name) const {
+int GroupsRankInfo::_get_expert_data_parallel_rank(std::string_view group_name) const {
     return expert(group_name, "expert data").expert_data_parallel_rank(rank_);
 }
 
-int GroupsPlace::_get_expert_parallel_src_rank(std::string_view group_name) const {
+int GroupsRankInfo::_get_expert_parallel_src_rank(std::string_view group_name) const {
     const auto size = _get_expert_parallel_world_size(group_name);
     return rank_ / size * size;
 }
 
-int GroupsPlace::_get_expert_broadcast_src_rank(std::string_view group_name) const {
+int GroupsRankInfo::_get_expert_broadcast_src_rank(std::string_view group_name) const {
     return expert(group_name, "expert data").expert_data_parallel_first(rank_);
 }
 
-int GroupsPlace::_get_expert_model_parallel_world_size() const {
+int GroupsRankInfo::_get_expert_model_parallel_world_size() const {
     return experts_.empty() ? 1 : experts_.back().expert_tensor_parallel_size();
 }
 
-int GroupsPlace::_get_zero_param_intra_parallel_rank_in_mygroup() const {
+int GroupsRankInfo::_get_zero_param_intra_parallel_rank_in_mygroup() const {
     return zero_.index(rank_, "zero_param_intra");
 }
 
 // --- live
 
 Groups::Groups(const Member& member, const GroupSizes& sizes)
-    : GroupsPlace(sizes, member.rank()),
+    : GroupsRankInfo(sizes, member.rank()),
       tensor_group_(group(member, "tensor", tensor_, {"tensor_parallel"})),
       data_group_(group(member, "tensor", tensor_, {"data_parallel"})),
       world_group_(group(member, "sequence", sequence_, {"data_parallel", "sequence_parallel"})),
@@ -173,11 +173,11 @@ Groups::Groups(const Member& member, const GroupSizes& sizes)
         check_ranks(expert_.find(name)->second, expert.expert_parallel_of(rank_));
         check_ranks(data_.find(name)->second, expert.expert_data_parallel_of(rank_));
     }
-    const auto place = all_to_all_.coord(rank_);
-    all_to_all_group_.emplace(cat("local_", place["global"]),
+    const auto coord = all_to_all_.coord(rank_);
+    all_to_all_group_.emplace(cat("local_", coord["global"]),
                               group(member, "all_to_all", all_to_all_, {"local"}));
     if (all_to_all_.size("global") > 1)
-        all_to_all_group_.emplace(cat("global_", place["local"]),
+        all_to_all_group_.emplace(cat("global_", coord["local"]),
                                   group(member, "all_to_all", all_to_all_, {"global"}));
 }
 

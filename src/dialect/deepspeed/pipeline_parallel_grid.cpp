@@ -54,15 +54,15 @@ Plan plan(const ProcessTopology& topology, std::string name) {
     return {{.name = std::move(name), .mesh = mesh, .over = {Axes(all_but_data(mesh))}}};
 }
 
-Place::Place(const ProcessTopology& topology, int rank, int world)
-    : GridPlace((topology.world_size() == world ? topology : throw Error(Fault::sizes, "Invalid Grid")), rank,
-                "model") {
+RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world)
+    : GridRankInfo((topology.world_size() == world ? topology : throw Error(Fault::sizes, "Invalid Grid")),
+                   rank, "model") {
     if (rank < 0)
         throw Error(Fault::out_of_range,
                     cat("rank ", rank, " of a world of ", world, "; ranks are 0..", world - 1));
 }
 
-std::vector<Partition> Place::new_groups() const {
+std::vector<Partition> RankInfo::new_groups() const {
     const auto& mesh = topology().mesh();
     auto model = AxisSet{};
     for (int a = 0; a < mesh.axis_count(); ++a)
@@ -71,7 +71,7 @@ std::vector<Partition> Place::new_groups() const {
 }
 
 PipelineParallelGrid::PipelineParallelGrid(const Member& member, const ProcessTopology& topology)
-    : Place(topology, member.rank(), member.mesh().size()),
+    : RankInfo(topology, member.rank(), member.mesh().size()),
       ds_model_proc_group(model_group(member, joined_mesh(topology))),
       dp_proc_group(dialect::communicator(member, {"data"}, grid_joined_with)),
       pp_proc_group(dialect::communicator(member, {"pipe"}, grid_joined_with)),

@@ -44,16 +44,16 @@ Environment environment_of(const Member& member) {
 
 }  // namespace
 
-Place::Place(const Config& config, const Environment& environment)
+RankInfo::RankInfo(const Config& config, const Environment& environment)
     : environment_(environment),
       strategy_(config, environment.world_size, environment.is_distributed()),
       model_mesh_(strategy_.model_mesh()),
       data_mesh_(strategy_.data_mesh()),
       timeout_(config.timeout) {}
 
-const Mesh& Place::mesh_of(Dim dim) const { return is_of_model(dim) ? model_mesh_ : data_mesh_; }
+const Mesh& RankInfo::mesh_of(Dim dim) const { return is_of_model(dim) ? model_mesh_ : data_mesh_; }
 
-std::optional<Mesh> Place::get_device_mesh(std::optional<Dim> dim) const {
+std::optional<Mesh> RankInfo::get_device_mesh(std::optional<Dim> dim) const {
     if (!dim) throw Error(Fault::missing, "dim must be specified.");
     if (!is_distributed()) return std::nullopt;
     const auto& mesh = mesh_of(*dim);
@@ -61,22 +61,22 @@ std::optional<Mesh> Place::get_device_mesh(std::optional<Dim> dim) const {
     return mesh.slice({{other, mesh.index(*environment_.rank, other)}});
 }
 
-std::optional<Group> Place::get_group(std::optional<Dim> dim) const {
+std::optional<Group> RankInfo::get_group(std::optional<Dim> dim) const {
     if (!dim || !is_distributed()) return std::nullopt;
     return mesh_of(*dim).group(*environment_.rank, to_string(*dim));
 }
 
-int Place::get_rank(std::optional<Dim> dim) const {
+int RankInfo::get_rank(std::optional<Dim> dim) const {
     if (!is_distributed()) return 0;
     return dim ? mesh_of(*dim).index(*environment_.rank, to_string(*dim)) : *environment_.rank;
 }
 
-int Place::get_world_size(std::optional<Dim> dim) const {
+int RankInfo::get_world_size(std::optional<Dim> dim) const {
     if (!is_distributed()) return 1;
     return dim ? mesh_of(*dim).size(to_string(*dim)) : environment_.world_size;
 }
 
-std::string Place::str() const {
+std::string RankInfo::str() const {
     const auto& s = strategy_;
     return cat(
         "DistributedInterface(strategy=DistributedStrategy(mp_replicate_size=", s.mp_replicate_size,
@@ -89,7 +89,7 @@ std::string Place::str() const {
 }
 
 DistributedInterface::DistributedInterface(const Member& member, const Config& config)
-    : Place(config, environment_of(member)) {
+    : RankInfo(config, environment_of(member)) {
     const auto model = member["model"];
     const auto data = member["data"];
     dialect::check_mesh(model, strategy().model_mesh(), joined_with);
@@ -102,7 +102,7 @@ DistributedInterface::DistributedInterface(const Member& member, const Config& c
     groups_.push_back(dialect::communicator(member["world"], {"node"}, joined_with));
 }
 
-DistributedInterface::DistributedInterface(const Config& config) : Place(config, Environment{}) {}
+DistributedInterface::DistributedInterface(const Config& config) : RankInfo(config, Environment{}) {}
 
 Communicator& DistributedInterface::group(std::optional<Dim> dim) const {
     if (groups_.empty())

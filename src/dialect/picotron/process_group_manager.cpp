@@ -40,7 +40,7 @@ Plan plan(const Sizes& sizes) {
              .over = {{"cp", "dp"}, {"pp", "dp"}}}};
 }
 
-Place::Place(const Sizes& sizes, int rank, int world, std::optional<int> local)
+RankInfo::RankInfo(const Sizes& sizes, int rank, int world, std::optional<int> local)
     : grid(mesh(sizes, world)), global_rank(rank), world_size(world), local_rank(local.value_or(rank)) {
     if (rank < 0 || rank >= world)
         throw Error(Fault::out_of_range,
@@ -74,13 +74,13 @@ Place::Place(const Sizes& sizes, int rank, int world, std::optional<int> local)
     pp_dp_world_size = pp_dp_group_ids.size();
 }
 
-std::string Place::str() const {
+std::string RankInfo::str() const {
     return cat("TP(", tp_world_size, ")-CP(", cp_world_size, ")-PP(", pp_world_size, ")-DP(", dp_world_size,
                ")-Rank(", global_rank, ")");
 }
 
 ProcessGroupManager::ProcessGroupManager(const Member& member, const Sizes& sizes)
-    : Place(sizes, member.rank(), member.mesh().size(), local_rank_from_environment()),
+    : RankInfo(sizes, member.rank(), member.mesh().size(), local_rank_from_environment()),
       tp_group((dialect::check_mesh(member, grid, joined_with),
                 dialect::communicator(member, {"tp"}, joined_with))),
       cp_group(dialect::communicator(member, {"cp"}, joined_with)),

@@ -26,8 +26,8 @@ bool is_fake(const Mesh& root, AxisId axis, const ParallelDims& dims) {
 
 Plan plan(const ParallelDims& dims) {
     auto plan = Plan{{.name = "world"}};
-    const auto place = Place(dims, 0);
-    for (const auto& [name, mesh] : place.roots()) {
+    const auto info = RankInfo(dims, 0);
+    for (const auto& [name, mesh] : info.roots()) {
         const auto& root = mesh.root();
         auto& made = plan.emplace_back(Declaration{.name = name, .mesh = root});
         auto& axes = made.axes.emplace();
@@ -39,7 +39,7 @@ Plan plan(const ParallelDims& dims) {
     return plan;
 }
 
-ProcessGroups::ProcessGroups(const Member& member, const ParallelDims& dims) : Place(dims, member.rank()) {
+ProcessGroups::ProcessGroups(const Member& member, const ParallelDims& dims) : RankInfo(dims, member.rank()) {
     auto meshes = Meshes{{"world", world_mesh()}};
     meshes.insert(meshes.end(), roots().begin(), roots().end());
     for (const auto& [name, mesh] : meshes) {

@@ -8,7 +8,7 @@
 #include <rankmesh/dialect/areal/process_group_registry.hpp>
 #include <rankmesh/dialect/areal/process_topology.hpp>
 #include <rankmesh/dialect/areal/rank_mapping.hpp>
-#include <rankmesh/dialect/deepspeed/grid_place.hpp>
+#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
 
@@ -23,9 +23,9 @@ RANKMESH_EXPORT Plan plan(const ProcessTopology& topology, const RankMapping& ra
 ///
 /// `global_rank` is the process's rank in the topology, -1 outside the model. Groups hold topology ranks;
 /// `mapped` gives the ranks of the world, as the original's handles have them.
-struct RANKMESH_EXPORT Place : deepspeed::GridPlace {
-    /// The place of a rank of the world; throws what RankMapping::check throws.
-    Place(const ProcessTopology& topology, int rank, int world_size, RankMapping rank_mapping = {});
+struct RANKMESH_EXPORT RankInfo : deepspeed::GridRankInfo {
+    /// Of a rank of the world; throws what RankMapping::check throws.
+    RankInfo(const ProcessTopology& topology, int rank, int world_size, RankMapping rank_mapping = {});
 
     /// The first and the last stage of the pipeline where this rank is one of them, and the first.
     std::optional<Group> embedding_group, position_embedding_group;
@@ -44,7 +44,7 @@ struct RANKMESH_EXPORT Place : deepspeed::GridPlace {
 /// `_gloo` on the host; outside the model all are nothing.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-struct RANKMESH_EXPORT ParallelGrid : Place {
+struct RANKMESH_EXPORT ParallelGrid : RankInfo {
     ParallelGrid(const Member& member, const ProcessTopology& topology, const RankMapping& rank_mapping = {});
 
     using Handle = std::optional<Communicator>;

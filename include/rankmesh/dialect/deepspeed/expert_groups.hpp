@@ -51,7 +51,7 @@ private:
                                                          std::string_view, bool);
     friend ExpertGroups _get_expert_parallel_ranks(int, int, int, int, bool);
     enum class Making { data_first, expert_first, by_stage };
-    struct Place {
+    struct Position {
         int block, expert, data;
     };
     /// Part of a block in its order: `size` indices from `first` on in equal steps.
@@ -63,9 +63,9 @@ private:
     int lane_size() const { return lanes_apart_ ? expert_ * data_ : stage_ / lanes_; }
     Partition blocks() const;
     int at(int block, int index) const;
-    Place place(int rank) const;
-    Members expert_members(const Place& place) const;
-    Members data_members(const Place& place) const;
+    Position position(int rank) const;
+    Members expert_members(const Position& position) const;
+    Members data_members(const Position& position) const;
     dialect::GroupPart part(int block, const Members& members) const;
     int sorted_position(int rank, const Members& members) const;
 

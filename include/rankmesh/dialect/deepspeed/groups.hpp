@@ -30,11 +30,11 @@ struct GroupSizes {
 RANKMESH_EXPORT Plan plan(const GroupSizes& sizes);
 
 /// What groups.py knows of one rank, under its names, without starting a process.
-class RANKMESH_EXPORT GroupsPlace {
+class RANKMESH_EXPORT GroupsRankInfo {
 public:
     /// Throws dialect::Error for sizes that do not divide the world, a rank outside it, or one expert size
     /// twice.
-    GroupsPlace(const GroupSizes& sizes, int rank);
+    GroupsRankInfo(const GroupSizes& sizes, int rank);
 
     /// Tensor parallelism; what is set wins until nothing is set.
     void set_tensor_model_parallel_world_size(std::optional<int> world_size);
@@ -92,7 +92,7 @@ protected:
 /// The same, live: with its communicators.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-class RANKMESH_EXPORT Groups : public GroupsPlace {
+class RANKMESH_EXPORT Groups : public GroupsRankInfo {
 public:
     Groups(const Member& member, const GroupSizes& sizes);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/dialect/deepspeed/grid_place.hpp>
+#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
 
@@ -22,11 +22,11 @@ RANKMESH_EXPORT ProcessTopology default_topology(int world_size);
 RANKMESH_EXPORT Plan plan(const ProcessTopology& topology, std::string name = {});
 
 /// What DeepSpeed's grid knows of one rank, under its names, without starting a process.
-struct RANKMESH_EXPORT Place : GridPlace {
+struct RANKMESH_EXPORT RankInfo : GridRankInfo {
     /// Throws dialect::Error where the topology is not of the world's size, lacks an axis pipe or data, or
     /// has no such rank.
-    Place(const ProcessTopology& topology, int rank, int size);
-    Place(int rank, int size) : Place(default_topology(size), rank, size) {}
+    RankInfo(const ProcessTopology& topology, int rank, int size);
+    RankInfo(int rank, int size) : RankInfo(default_topology(size), rank, size) {}
 
     int get_pipeline_model_parallel_rank() const { return stage_id; }
     int get_pipeline_model_parallel_world_size() const { return pipe_parallel_size; }
@@ -41,7 +41,7 @@ struct RANKMESH_EXPORT Place : GridPlace {
 /// The same, live: with its communicators.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-struct RANKMESH_EXPORT PipelineParallelGrid : Place {
+struct RANKMESH_EXPORT PipelineParallelGrid : RankInfo {
     PipelineParallelGrid(const Member& member, const ProcessTopology& topology);
     /// With the default topology of the member's world.
     explicit PipelineParallelGrid(const Member& member);

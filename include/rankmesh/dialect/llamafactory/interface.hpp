@@ -20,9 +20,9 @@ namespace rankmesh::llamafactory {
 enum class ReduceOp { sum, mean, max, min };
 
 /// What the interface knows of one rank, under its names, without starting a process.
-class RANKMESH_EXPORT Place {
+class RANKMESH_EXPORT RankInfo {
 public:
-    Place(const Config& config, const Environment& environment);
+    RankInfo(const Config& config, const Environment& environment);
 
     /// This rank's group along a dimension as a mesh of one axis; nothing where nothing is distributed.
     ///
@@ -58,7 +58,7 @@ private:
 };
 
 /// The same, live. In one process that is not distributed, data passes through unchanged.
-class RANKMESH_EXPORT DistributedInterface : public Place {
+class RANKMESH_EXPORT DistributedInterface : public RankInfo {
 public:
     /// Of a member that was joined with `plan(config, world_size)`; throws UsageError for any other.
     DistributedInterface(const Member& member, const Config& config);

@@ -31,9 +31,9 @@ RANKMESH_EXPORT Mesh mesh(const Sizes& sizes, int world_size);
 RANKMESH_EXPORT Plan plan(const Sizes& sizes);
 
 /// What picotron's manager knows of one rank, under its names, without starting a process.
-struct RANKMESH_EXPORT Place {
+struct RANKMESH_EXPORT RankInfo {
     /// `local_rank` is LOCAL_RANK of the environment where that is set, else the global rank.
-    Place(const Sizes& sizes, int global_rank, int world_size, std::optional<int> local_rank = {});
+    RankInfo(const Sizes& sizes, int global_rank, int world_size, std::optional<int> local_rank = {});
 
     /// `TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.
     std::string str() const;
@@ -57,7 +57,7 @@ struct RANKMESH_EXPORT Place {
 /// The same, live: with its communicators.
 ///
 /// Throws UsageError for a member whose plan lacks one of them, or has a mesh of other sizes; `plan` has all.
-struct RANKMESH_EXPORT ProcessGroupManager : Place {
+struct RANKMESH_EXPORT ProcessGroupManager : RankInfo {
     ProcessGroupManager(const Member& member, const Sizes& sizes);
 
     Communicator tp_group, cp_group, pp_group, dp_group, cp_dp_group, pp_dp_group;

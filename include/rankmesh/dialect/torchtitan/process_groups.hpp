@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/dialect/torchtitan/place.hpp>
+#include <rankmesh/dialect/torchtitan/rank_info.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
 
@@ -19,12 +19,12 @@ namespace rankmesh::torchtitan {
 RANKMESH_EXPORT Plan plan(const ParallelDims& dims);
 
 /// The meshes of a member, and their communicators.
-class RANKMESH_EXPORT ProcessGroups : public Place {
+class RANKMESH_EXPORT ProcessGroups : public RankInfo {
 public:
     /// Of a member that was joined with `plan(dims)`; throws UsageError for any other.
     ProcessGroups(const Member& member, const ParallelDims& dims);
 
-    /// What torch's `mesh.get_group(mesh_dim)` returns, for a mesh of this place or a part of it.
+    /// What torch's `mesh.get_group(mesh_dim)` returns, for a mesh of this rank or a part of it.
     ///
     /// Throws dialect::Error for a mesh of another world, and dialect::Refusal for one along which
     /// torchtitan's group is fake: there collectives return without moving data.

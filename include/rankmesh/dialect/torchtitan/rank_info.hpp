@@ -26,13 +26,13 @@ using Meshes = std::vector<std::pair<std::string, DeviceMesh>>;
 /// by, `pp dp_replicate dp_shard cp tp` and `pp dp cp tp` under spmd_types or `pp dp_replicate fsdp tp` under
 /// partial_dtensor for dense layers, and `pp dp_replicate efsdp ep` for experts. `loss` is batch and cp.
 ///
-///     auto place = torchtitan::Place(torchtitan::ParallelDims({.dp_replicate = 2, .tp = 2}, 8), 5);
-///     EXPECT_EQ(to_string(place.get_mesh("dp_shard").mesh()), "{5, 7}");
-///     EXPECT_EQ(to_string(place.get_mesh({"dp_replicate", "dp_shard"}).mesh()), "{1, 3, 5, 7}");
-class RANKMESH_EXPORT Place {
+///     auto info = torchtitan::RankInfo(torchtitan::ParallelDims({.dp_replicate = 2, .tp = 2}, 8), 5);
+///     EXPECT_EQ(to_string(info.get_mesh("dp_shard").mesh()), "{5, 7}");
+///     EXPECT_EQ(to_string(info.get_mesh({"dp_replicate", "dp_shard"}).mesh()), "{1, 3, 5, 7}");
+class RANKMESH_EXPORT RankInfo {
 public:
     /// Throws dialect::Error for a rank outside of the world.
-    Place(const ParallelDims& dims, int rank);
+    RankInfo(const ParallelDims& dims, int rank);
 
     const ParallelDims& parallel_dims() const { return dims_; }
     /// All ranks along one axis, `world`.

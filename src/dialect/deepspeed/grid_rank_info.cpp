@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/deepspeed/grid_place.hpp>
+#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ AxisSet all_but(const Mesh& mesh, std::string_view axis) {
 
 }  // namespace
 
-GridPlace::GridPlace(ProcessTopology topology, int rank, std::string_view slice_axis)
+GridRankInfo::GridRankInfo(ProcessTopology topology, int rank, std::string_view slice_axis)
     : global_rank((check_axes(topology), rank)),
       world_size(topology.world_size()),
       data_parallel_size(topology.get_dim("data")),
@@ -68,7 +68,7 @@ GridPlace::GridPlace(ProcessTopology topology, int rank, std::string_view slice_
     is_last_stage = stage_id == pipe_parallel_size - 1;
 }
 
-int GridPlace::stage_to_global(int stage, const Coordinate& kwargs) const {
+int GridRankInfo::stage_to_global(int stage, const Coordinate& kwargs) const {
     if (global_rank == -1) return -1;
     const auto me = topology_.get_coord(global_rank);
     auto unknown = std::string{};
@@ -87,12 +87,12 @@ int GridPlace::stage_to_global(int stage, const Coordinate& kwargs) const {
     return topology_.get_rank(there);
 }
 
-std::array<int, 2> GridPlace::p2p_groups(int rank) const {
+std::array<int, 2> GridRankInfo::p2p_groups(int rank) const {
     topology_.get_coord(rank);  // throws where there is no such rank
     return {rank, *topology_.mesh().neighbor(rank, "pipe", +1, Edge::wrap)};
 }
 
-int GridPlace::get_model_parallel_world_size() const {
+int GridRankInfo::get_model_parallel_world_size() const {
     if (!ds_model_world_size)
         throw Error(Fault::not_member, "this rank is outside the model; ds_model_world_size is not set");
     return *ds_model_world_size;

@@ -12,11 +12,11 @@
 
 namespace rankmesh::deepspeed {
 
-/// One rank's place in a topology with axes pipe, data and maybe one of tensor slices, without starting a
+/// What one rank is in a topology with axes pipe, data and maybe one of tensor slices, without starting a
 /// process.
 ///
 /// Ranks are the topology's; a rank of -1 is outside, where every index is -1 and every group is nothing.
-class RANKMESH_EXPORT GridPlace {
+class RANKMESH_EXPORT GridRankInfo {
 public:
     int global_rank;
     int world_size;
@@ -52,7 +52,7 @@ public:
 
 protected:
     /// Throws dialect::Error without an axis pipe or data, or for a rank that does not exist.
-    GridPlace(ProcessTopology topology, int rank, std::string_view slice_axis);
+    GridRankInfo(ProcessTopology topology, int rank, std::string_view slice_axis);
 
 private:
     ProcessTopology topology_;

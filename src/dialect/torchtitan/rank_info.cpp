@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/torchtitan/place.hpp>
+#include <rankmesh/dialect/torchtitan/rank_info.hpp>
 
 #include <algorithm>
 
@@ -43,7 +43,7 @@ bool has(const DeviceMesh& mesh, std::span<const std::string> dims) {
 
 }  // namespace
 
-Place::Place(const ParallelDims& dims, int rank)
+RankInfo::RankInfo(const ParallelDims& dims, int rank)
     : dims_(dims),
       world_mesh_(dialect::init_device_mesh({dims.world_size}, {{"world"}}, rank, dims.world_size)) {
     const auto& d = dims_;
@@ -85,17 +85,18 @@ Place::Place(const ParallelDims& dims, int rank)
     if (spmd && d.ep > 1) global_meshes_.emplace_back(spmd_sparse, sparse[{"dp_replicate", "efsdp", "ep"}]);
 }
 
-bool Place::mesh_exists(std::string_view name, int degree) const {
+bool RankInfo::mesh_exists(std::string_view name, int degree) const {
     if (name == "fsdp" || (name == "dp_shard" && dims_.spmd_backend == SpmdBackend::spmd_types)) return true;
     return name == "efsdp" ? dims_.ep > 1 : degree > 1;
 }
 
-std::optional<DeviceMesh> Place::get_optional_mesh(std::string_view dim, bool include_singleton_axes) const {
+std::optional<DeviceMesh> RankInfo::get_optional_mesh(std::string_view dim,
+                                                      bool include_singleton_axes) const {
     return get_optional_mesh({dim}, include_singleton_axes);
 }
 
-std::optional<DeviceMesh> Place::get_optional_mesh(std::span<const std::string> dims,
-                                                   bool include_singleton_axes) const {
+std::optional<DeviceMesh> RankInfo::get_optional_mesh(std::span<const std::string> dims,
+                                                      bool include_singleton_axes) const {
     auto all_exist = true;
     for (const auto& dim : dims) {
         const auto* mesh = find(single_axis_meshes_, dim);
@@ -113,45 +114,45 @@ std::optional<DeviceMesh> Place::get_optional_mesh(std::span<const std::string> 
     return found->second[dims];
 }
 
-DeviceMesh Place::get_mesh(std::string_view dim) const {
+DeviceMesh RankInfo::get_mesh(std::string_view dim) const {
     if (auto mesh = get_optional_mesh(dim)) return *mesh;
     throw_unavailable(dim, "enabled (size > 1)");
 }
 
-DeviceMesh Place::get_mesh(std::span<const std::string> dims) const {
+DeviceMesh RankInfo::get_mesh(std::span<const std::string> dims) const {
     if (auto mesh = get_optional_mesh(dims)) return *mesh;
     throw_unavailable(listed(dims), "all enabled");
 }
 
-AxisNames Place::mesh_dim_names() const {
+AxisNames RankInfo::mesh_dim_names() const {
     auto names = AxisNames{};
     for (const auto& [name, mesh] : single_axis_meshes_) names.push_back(name);
     return names;
 }
 
-Meshes Place::get_all_one_dimensional_meshes() const {
+Meshes RankInfo::get_all_one_dimensional_meshes() const {
     auto meshes = Meshes{};
     for (const auto& [name, mesh] : single_axis_meshes_)
         if (mesh.size() > 1 && mesh_exists(name, mesh.size())) meshes.emplace_back(name, mesh);
     return meshes;
 }
 
-DeviceMesh Place::spmd_dense_mesh() const {
+DeviceMesh RankInfo::spmd_dense_mesh() const {
     if (const auto* mesh = find(global_meshes_, spmd_dense)) return *mesh;
     throw Error(Fault::not_initialised, cat("there is no mesh '", spmd_dense, "' with the backend ",
                                             to_string(dims_.spmd_backend), "; it is there with spmd_types"));
 }
 
-std::optional<DeviceMesh> Place::spmd_sparse_mesh() const {
+std::optional<DeviceMesh> RankInfo::spmd_sparse_mesh() const {
     const auto* mesh = find(global_meshes_, spmd_sparse);
     return mesh ? std::optional(*mesh) : std::nullopt;
 }
 
-DeviceMesh Place::get_dense_tp_mesh() const {
+DeviceMesh RankInfo::get_dense_tp_mesh() const {
     return dims_.spmd_backend == SpmdBackend::spmd_types ? spmd_dense_mesh()["tp"] : get_mesh("tp");
 }
 
-std::optional<DeviceMesh> Place::get_activated_mesh(std::span<const std::string> axes) const {
+std::optional<DeviceMesh> RankInfo::get_activated_mesh(std::span<const std::string> axes) const {
     auto enabled = AxisNames{};
     for (const auto& axis : axes)
         if (const auto* mesh = find(single_axis_meshes_, axis); mesh && mesh_exists(axis, mesh->size()))
@@ -159,7 +160,7 @@ std::optional<DeviceMesh> Place::get_activated_mesh(std::span<const std::string>
     return enabled.empty() ? std::nullopt : get_optional_mesh(enabled);
 }
 
-std::optional<DeviceMesh> Place::resolve_mesh(std::span<const std::string> axes) const {
+std::optional<DeviceMesh> RankInfo::resolve_mesh(std::span<const std::string> axes) const {
     const auto in_band = dims_.spmd_backend == SpmdBackend::spmd_types ? AxisNames{"dp", "cp", "tp", "ep"}
                                                                        : AxisNames{"tp", "ep"};
     auto kept = AxisNames{};
@@ -168,7 +169,7 @@ std::optional<DeviceMesh> Place::resolve_mesh(std::span<const std::string> axes)
     return get_activated_mesh(kept);
 }
 
-std::optional<DeviceMesh> Place::resolve_shared_mesh(
+std::optional<DeviceMesh> RankInfo::resolve_shared_mesh(
     std::span<const std::optional<AxisNames>> placements) const {
     const AxisNames* shared = nullptr;
     for (const auto& axes : placements) {
