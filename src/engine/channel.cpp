@@ -2,6 +2,7 @@
 #include "engine/channel.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
@@ -18,6 +19,12 @@ std::string elements_text(std::size_t count, DType dtype, std::size_t unit) {
     const auto elements = count / unit;
     if (dtype != DType::byte) return cat(elements, " complex ", to_string(dtype));
     return cat(elements, elements == 1 ? " element of " : " elements of ", unit, " bytes");
+}
+
+std::vector<int> first_ranks(int size) {
+    auto ranks = std::vector<int>(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
 }
 
 std::string to_string(const Call& call) {

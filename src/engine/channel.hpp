@@ -20,6 +20,9 @@ namespace rankmesh::detail {
 
 using Duration = std::chrono::nanoseconds;
 
+/// 0, 1, ... `size - 1`.
+std::vector<int> first_ranks(int size);
+
 /// The ordered world ranks of a group: closed form, through a table where the declaration placed ranks.
 struct Ranks {
     Group group;

@@ -6,7 +6,7 @@
 
 #include "engine/channel.hpp"
 #include "engine/packed.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh {
 

@@ -5,7 +5,7 @@
 
 #include <rankmesh/core/ranks.hpp>
 
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 

@@ -39,4 +39,9 @@ Failure expired(Duration timeout, int rank, const std::string& what, const Label
 Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
                    const std::vector<int>& missing, const std::string& missing_text);
 
+/// For errors of engines whose worlds have no survivors.
+inline constexpr auto what_survives =
+    "jobs go on without a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one "
+    "by one";
+
 }  // namespace rankmesh::detail

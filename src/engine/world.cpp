@@ -10,7 +10,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/member_state.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh {
 

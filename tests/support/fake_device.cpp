@@ -14,7 +14,7 @@
 
 #include "engine/access.hpp"
 #include "engine/alone.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace fake {
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "engine/failure.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
 #include "engine/rendezvous/hosts.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -8,7 +8,7 @@
 #include <rankmesh/core/placement.hpp>
 
 #include "engine/join/settings.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "engine/failure.hpp"
 #include "engine/mpi/tags.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -13,7 +13,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 

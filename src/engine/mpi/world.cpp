@@ -6,10 +6,11 @@
 
 #include <rankmesh/core/mesh.hpp>
 
+#include "engine/failure.hpp"
 #include "engine/hash.hpp"
 #include "engine/host.hpp"
 #include "engine/mpi/channel.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

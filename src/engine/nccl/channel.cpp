@@ -9,7 +9,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/nccl/reductions.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

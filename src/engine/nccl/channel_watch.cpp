@@ -10,7 +10,7 @@
 
 #include "engine/failure.hpp"
 #include "engine/nccl/channel.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 

@@ -9,7 +9,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/join/settings.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

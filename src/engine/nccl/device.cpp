@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "engine/nccl/comm.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 

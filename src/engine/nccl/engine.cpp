@@ -8,7 +8,6 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/first_ranks.hpp"
 #include "engine/join/gather.hpp"
 #include "engine/join/settings.hpp"
 

@@ -6,8 +6,8 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/first_ranks.hpp"
-#include "engine/words.hpp"
+#include "engine/failure.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -12,9 +12,8 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/first_ranks.hpp"
 #include "engine/host.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <thread>
 #include <utility>
 
 #include <rankmesh/core/ranks.hpp>
 
-#include "engine/words.hpp"
+#include "engine/channel.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -25,9 +25,7 @@ SurvivorAgreement::SurvivorAgreement(std::shared_ptr<Store> store, std::string s
       scope_(std::move(scope)),
       rank_(rank),
       timeout_(timeout),
-      ranks_(static_cast<std::size_t>(size)) {
-    std::iota(ranks_.begin(), ranks_.end(), 0);
-}
+      ranks_(first_ranks(size)) {}
 
 std::string SurvivorAgreement::gone(int rank) const { return cat(scope_, "gone.", rank); }
 

@@ -7,8 +7,8 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/arithmetic.hpp"
+#include "engine/timeout.hpp"
 #include "engine/traits.hpp"
-#include "engine/words.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -13,9 +13,8 @@
 
 #include "engine/engines.hpp"
 #include "engine/failure.hpp"
-#include "engine/first_ranks.hpp"
 #include "engine/threads/world.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh {
 

@@ -7,7 +7,7 @@
 
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

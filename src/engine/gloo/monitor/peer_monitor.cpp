@@ -10,7 +10,7 @@
 
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/terminate_handler.hpp"
-#include "engine/words.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {

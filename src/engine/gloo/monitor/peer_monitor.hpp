@@ -13,10 +13,27 @@
 #include "engine/channel.hpp"
 #include "engine/failure.hpp"
 #include "engine/gloo/monitor/alarm.hpp"
-#include "engine/gloo/monitor/ended.hpp"
 #include "engine/gloo/transport/connections.hpp"
 
 namespace rankmesh::detail {
+
+/// The ranks of a world whose connections to this process broke without a goodbye: as far as it can tell,
+/// their processes have ended.
+class Ended {
+public:
+    void add(const std::vector<int>& ranks) {
+        const auto lock = std::lock_guard(mutex_);
+        ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
+    }
+    std::vector<int> ranks() const {
+        const auto lock = std::lock_guard(mutex_);
+        return ranks_;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::vector<int> ranks_;
+};
 
 /// Exchanges control messages between the ranks of a channel, on a thread of its own: which ranks have
 /// arrived at a call whose timeout expires, that a rank leaves, and why the channel failed.

@@ -25,11 +25,6 @@ inline void check_timeout(std::chrono::nanoseconds timeout) {
         throw UsageError(cat("a timeout of ", to_text(timeout), "; it must be positive"));
 }
 
-/// For errors of engines whose worlds have no survivors.
-inline constexpr auto what_survives =
-    "jobs go on without a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one "
-    "by one";
-
 /// When a timeout that begins now expires; one of more than ten years expires in ten.
 inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds timeout) {
     return std::chrono::steady_clock::now() +
