@@ -165,7 +165,7 @@ Subcommand check() {
             {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over,
               "AXES"},
              {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
-             {"--engine", "mpi, gloo or nccl; else all of them", &arguments->engine, "ENGINE"}}),
+             {"--engine", "the only engine to check; else all of them", &arguments->engine, "ENGINE"}}),
         .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
         .footer =
             "Exit status 1: an engine needs more than the limits of this process allow.\n\n"

@@ -1,0 +1,50 @@
+# Counts the files outside of an engine's or a dialect's own ones whose code names it: those that a new one touches.
+#     cmake -DROOT=<the project> -P names.cmake
+# Fails where they are more than CONTRIBUTING says, and names them. Comments do not count, nor does what another framework
+# calls by that name.
+cmake_minimum_required(VERSION 3.25)
+set(engines gloo mpi)
+set(devices nccl)  # an engine for devices is made by C and verified by the command in files of their own, too
+set(dialects areal deepspeed llamafactory megatron2022 olmo picotron torchtitan)
+set(most_of_engines 8)
+set(most_of_devices 11)
+set(most_of_dialects 5)
+# Words of launchers and frameworks, not the engine.
+set(others_of_gloo "/dialect/|/frameworks/|/rendezvous/")
+set(others_of_mpi "/rendezvous/|^cmake/test_environment")
+set(others_of_nccl "/dialect/")
+set(others_of_deepspeed "/areal/|/grid_answers")  # AReaL's grid is made of DeepSpeed's
+
+file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)
+list(APPEND files CMakeLists.txt)
+foreach(file ${files})
+    file(READ ${ROOT}/${file} code)
+    if(file MATCHES "[.][ch]p*$")
+        string(REGEX REPLACE "//[^\n]*" "" code "${code}")
+    else()
+        string(REGEX REPLACE "#[^\n]*" "" code "${code}")
+    endif()
+    string(TOLOWER "${code}" code)
+    foreach(name ${engines} ${devices} ${dialects})
+        if(file MATCHES "/${name}[/._]" OR (others_of_${name} AND file MATCHES "${others_of_${name}}"))
+            continue()
+        elseif(code MATCHES "(^|[^a-z0-9])${name}([^a-z0-9]|$)")
+            list(APPEND touched_by_${name} ${file})
+        endif()
+    endforeach()
+endforeach()
+
+set(wrong 0)
+foreach(kind engines devices dialects)
+    foreach(name ${${kind}})
+        list(LENGTH touched_by_${name} count)
+        list(JOIN touched_by_${name} ", " listed)
+        message(STATUS "${name}: ${count} of at most ${most_of_${kind}}: ${listed}")
+        if(count EQUAL 0 OR count GREATER most_of_${kind})
+            math(EXPR wrong "${wrong} + 1")
+        endif()
+    endforeach()
+endforeach()
+if(wrong GREATER 0)
+    message(FATAL_ERROR "${wrong} of them are named by more files than a new one may touch, or by none")
+endif()
