@@ -212,7 +212,7 @@ TEST(GlooFailures, TheFolderIsMadeForThisUserOnly) {
     struct stat status {};
     ASSERT_EQ(stat(store.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777, 0700U);
-    ASSERT_EQ(stat((store + "/a%32job").c_str(), &status), 0);
+    ASSERT_EQ(stat((store + "/a%032job").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777, 0700U);
 }
 

@@ -40,7 +40,9 @@ TEST(FileStore, TakesNoFolderThatAnyoneElseMayWriteTo) {
 TEST(FileStore, NamesItsFilesByPlainCharactersOnly) {
     const auto folder = support::Folder();
     auto store = FileStore(folder.path() + "/store", "a job");
-    auto names = std::vector<std::string>{".."};
+    auto names = std::vector<std::string>{"..",
+                                          "\001"
+                                          "23"};  // beside character 123
     for (int c = 0; c < 256; ++c)
         for (auto begin : {"", "a"}) names.push_back(std::string(begin) + static_cast<char>(c));
     for (const auto& name : names) EXPECT_TRUE(store.put(name, "of " + name, {})) << name;

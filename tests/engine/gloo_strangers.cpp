@@ -147,7 +147,7 @@ TEST(GlooStore, AFolderThatIsExchangedInTheMiddleOfTheStartIsNotBelieved) {
     const auto options =
         Job::Options{.command = RANKMESH_GLOO_PROGRAM " timeout", .size = 2, .come = 1, .store = store};
     auto first = Job(options);
-    const auto claim = store + "/a%32job/claim.0";
+    const auto claim = store + "/a%032job/claim.0";
     for (int tries = 0; !std::filesystem::exists(claim) && tries < 1000; ++tries)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     // Who can write the folder above can move this one away, but makes none that belongs to this user.

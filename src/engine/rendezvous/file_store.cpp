@@ -18,7 +18,8 @@ namespace {
     throw EngineFailure(cat("the store: ", what, " '", path, "': ", std::strerror(errno)));
 }
 
-/// The name with every character that is special in a path replaced by its code.
+/// The name with every character that is special in a path replaced by its code in three digits, so that
+/// different names have different files.
 std::string file_name(const std::string& name) {
     auto safe = std::string{};
     for (auto c : name) {
@@ -27,7 +28,7 @@ std::string file_name(const std::string& name) {
         if (plain)
             safe += c;
         else
-            append(safe, cat("%", int{static_cast<unsigned char>(c)}));
+            append(safe, cat("%", std::to_string(1000 + static_cast<unsigned char>(c)).substr(1)));
     }
     return safe;
 }
