@@ -195,6 +195,12 @@ TEST(Megatron, EveryKindOfGroupCoversTheWorldAndTellsEveryRankItsOwn) {
         const auto groups = ProcessGroups(sizes, world);
         SCOPED_TRACE(groups.decoder_rank_generator().order() + " in a world of " + std::to_string(world));
         auto made = 0;
+        // The original makes them only where their axis is longer than 1.
+        for (const auto* desc :
+             {"DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT"})
+            EXPECT_EQ(groups.contains(desc), sizes.gtp_remat_size > 1);
+        EXPECT_EQ(groups.contains("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT"),
+                  sizes.expert_gtp_remat_size > 1);
         for (const auto& desc : groups.descriptions()) {
             auto all = lists(groups.groups(desc));
             laws::expect_written(groups.groups(desc), desc);

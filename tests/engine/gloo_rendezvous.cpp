@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
 
 namespace rankmesh::detail {
@@ -146,6 +147,33 @@ TEST(StoreRendezvous, WhoHasNotComeIsFoundInOneLook) {
         },
         std::chrono::milliseconds(300));
     for (const auto& store : stores) EXPECT_LE(store->looks, 2 * (6 + 33) + 1);
+}
+
+TEST(StoreRendezvous, WhoLeavesIsLostToAllThatWaitForItByItsNumberAndItsReason) {
+    for (auto leaver : {0, 2, 11}) {
+        on_ranks(12, false, [&](StoreRendezvous& world) {
+            if (world.rank() == leaver) return world.leave(cat("rank ", leaver, " has had enough"));
+            try {
+                world.all("a test", "", concatenation);
+                ADD_FAILURE();
+            } catch (const PeerLost& error) {
+                EXPECT_EQ(error.ranks, std::vector{leaver});
+                EXPECT_EQ(error.what(),
+                          cat("rank ", leaver, " has had enough; a test cannot be completed on rank ",
+                              world.rank()));
+            }
+        });
+    }
+}
+
+TEST(RendezvousConfig, TheOnlyRankIsZeroWhereNobodySaysAndNeedsNoStore) {
+    for (const auto* variable :
+         {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK", "RANKMESH_STORE", "PMIX_NAMESPACE"})
+        unsetenv(variable);
+    const auto config = resolve({.size = 1});
+    EXPECT_EQ(config.rank, 0);
+    EXPECT_EQ(config.size, 1);
+    EXPECT_EQ(config.text(), "rank 0 (the only one) of 1 (the program)");
 }
 
 TEST(StoreRendezvous, ARankThatIsThereTwiceIsToldOfTheOther) {
