@@ -112,6 +112,7 @@ void print_text(const std::string& mesh, const Question& question, const JoinCos
         held += fmt::format(", the {} outside the mesh none", counted(question.outside, "rank"));
         for (const auto& need : needs)
             if (!need.outside.empty()) held += " but " + need.outside;
+        held += "; a declaration that leaves ranks out says .partial = true";
     }
     output.print("\n{}\n\n", folded(held, 0, width));
     for (const auto& need : needs)

@@ -116,9 +116,11 @@ TEST(CheckSubcommand, SaysWhatRanksOutsideTheMeshHold) {
     const auto outcome = check("'dp=2 tp=2' --world 6");
     EXPECT_NE(outcome.output.find("dp=2 tp=2 · 4 ranks of 6\n"), std::string::npos) << outcome.output;
     EXPECT_NE(outcome.output.find("\neach rank has 2 communicators, the 2 ranks outside the mesh none but "
-                                  "NCCL's of\nall ranks\n"),
+                                  "NCCL's of\nall ranks; a declaration that leaves ranks out says .partial "
+                                  "= true\n"),
               std::string::npos)
         << outcome.output;
+    EXPECT_EQ(check("'dp=2 tp=2' --world 4").output.find("partial"), std::string::npos);
     const auto nccl = json_check("'dp=2 tp=2' --world 6")["engines"]["nccl"];
     EXPECT_EQ(nccl["communicators"], nlohmann::json::parse(R"({"most":3,"least":1})"));
     const auto placed = json_check("'a=2 b=2 @[3,1,5,0]'");
