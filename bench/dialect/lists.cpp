@@ -66,7 +66,8 @@ void add_small_dialects() {
 
     auto world = rankmesh::olmo::WorldMesh(0, s.world);
     const auto mesh = world.build_world_mesh(olmo_configs(s));
-    get_dp_model_mesh(mesh), get_dp_process_group(mesh), get_pp_stage_mesh(mesh);
+    rankmesh::olmo::get_dp_model_mesh(mesh), rankmesh::olmo::get_dp_process_group(mesh),
+        rankmesh::olmo::get_pp_stage_mesh(mesh);
     for (const auto& made : new_groups(mesh))
         add("olmo", made.group_desc, [groups = made.groups] { return groups; });
 
