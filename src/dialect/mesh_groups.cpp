@@ -3,7 +3,7 @@
 
 #include <rankmesh/dialect/member.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::detail {
 
 std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
     auto names = std::vector<std::string>{};
@@ -12,7 +12,7 @@ std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
     return names;
 }
 
-std::vector<AxisSet> all_axes(const DeviceMesh& mesh) {
+std::vector<AxisSet> all_axes(const dialect::DeviceMesh& mesh) {
     auto all = std::vector<AxisSet>{};
     for (int a = 0; a < mesh.root().axis_count(); ++a) all.push_back(mesh.root().axes(AxisId{a}));
     for (const auto& [name, axes] : mesh.flattened()) all.push_back(axes);
@@ -24,16 +24,17 @@ MeshGroups mesh_groups(const Member& member, std::span<const AxisSet> sets, std:
     for (const auto axes : sets) {
         const auto names = names_of(member.mesh(), axes);
         const auto views = std::vector<std::string_view>(names.begin(), names.end());
-        groups.emplace_back(axes, communicator(member, views, plan));
+        groups.emplace_back(axes, dialect::communicator(member, views, plan));
     }
     return groups;
 }
 
-Communicator* find(MeshGroups& groups, const DeviceMesh& mesh, std::optional<std::string_view> mesh_dim) {
+Communicator* find(MeshGroups& groups, const dialect::DeviceMesh& mesh,
+                   std::optional<std::string_view> mesh_dim) {
     const auto axes = mesh.axes(mesh_dim);
     for (auto& [known, group] : groups)
         if (known == axes) return &group;
     return nullptr;
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::detail

@@ -11,7 +11,7 @@
 #include <rankmesh/dialect/device_mesh.hpp>
 #include <rankmesh/engine/member.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::detail {
 
 using MeshGroups = std::vector<std::pair<AxisSet, Communicator>>;
 
@@ -23,9 +23,10 @@ std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes);
 MeshGroups mesh_groups(const Member& member, std::span<const AxisSet> sets, std::string_view plan);
 
 /// Each axis of the root of this mesh, then what it was flattened to.
-std::vector<AxisSet> all_axes(const DeviceMesh& mesh);
+std::vector<AxisSet> all_axes(const dialect::DeviceMesh& mesh);
 
 /// The communicator of `mesh.get_group(mesh_dim)`, null where it is none of these.
-Communicator* find(MeshGroups& groups, const DeviceMesh& mesh, std::optional<std::string_view> mesh_dim);
+Communicator* find(MeshGroups& groups, const dialect::DeviceMesh& mesh,
+                   std::optional<std::string_view> mesh_dim);
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::detail

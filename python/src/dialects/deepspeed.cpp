@@ -7,8 +7,8 @@
 namespace rankmesh::python {
 
 using namespace deepspeed;
-using PipelineGrid = deepspeed::Place;
-using Groups = deepspeed::GroupsPlace;
+using PipelineGrid = deepspeed::RankInfo;
+using Groups = deepspeed::GroupsRankInfo;
 
 namespace {
 
@@ -32,7 +32,7 @@ void bind_pipeline_grid(nb::module_& m) {
             return list_of(default_topology(int_of(world_size, "world_size")).dims());
         },
         nb::arg("world_size").none(), "The sizes of pipe and data where no topology is given.");
-    nb::class_<PipelineGrid, GridPlace>(m, "PipelineGrid", "What DeepSpeed's grid knows of one rank.")
+    nb::class_<PipelineGrid, GridRankInfo>(m, "PipelineGrid", "What DeepSpeed's grid knows of one rank.")
         .def(
             "__init__",
             [](PipelineGrid* self, const ProcessTopology& topology, nb::handle rank, nb::handle world_size) {

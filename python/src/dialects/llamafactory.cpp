@@ -6,7 +6,7 @@
 namespace rankmesh::python {
 
 using namespace llamafactory;
-using Interface = llamafactory::Place;
+using Interface = llamafactory::RankInfo;
 
 namespace {
 

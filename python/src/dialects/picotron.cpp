@@ -5,7 +5,7 @@
 
 namespace rankmesh::python {
 
-using Manager = picotron::Place;
+using Manager = picotron::RankInfo;
 
 namespace {
 

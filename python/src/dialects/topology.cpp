@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the topologies and grids of DeepSpeed and AReaL have in common.
-#include <rankmesh/dialect/deepspeed/grid_place.hpp>
+#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
 
 #include "dialects.hpp"
 
 namespace rankmesh::python {
 
 using deepspeed::ProcessTopology;
-using Grid = deepspeed::GridPlace;
+using Grid = deepspeed::GridRankInfo;
 
 namespace {
 

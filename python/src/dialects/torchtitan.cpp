@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/torchtitan/place.hpp>
+#include <rankmesh/dialect/torchtitan/rank_info.hpp>
 
 #include "dialects.hpp"
 
 namespace rankmesh::python {
 
 using namespace torchtitan;
-using OfRank = torchtitan::Place;
+using OfRank = torchtitan::RankInfo;
 
 namespace {
 

@@ -32,7 +32,7 @@ Plan plan_of(const Mesh& mesh) {
     const auto seen = init_device_mesh(shape, names, 0, mesh.size());
     flatten_all(seen);
     auto over = std::vector<Axes>{};
-    for (const auto& [name, axes] : seen.flattened()) over.emplace_back(dialect::names_of(mesh, axes));
+    for (const auto& [name, axes] : seen.flattened()) over.emplace_back(detail::names_of(mesh, axes));
     return {{.mesh = mesh, .over = std::move(over)}};
 }
 
@@ -50,17 +50,17 @@ ProcessGroups::ProcessGroups(const Member& member, const DeviceMesh& device_mesh
     : device_mesh_(device_mesh) {
     dialect::check_mesh(member, device_mesh.root(), joined_with);
     flatten_all(device_mesh);
-    groups_ = dialect::mesh_groups(member, dialect::all_axes(device_mesh), joined_with);
+    groups_ = detail::mesh_groups(member, detail::all_axes(device_mesh), joined_with);
 }
 
 Communicator& ProcessGroups::get_group(const DeviceMesh& mesh, std::optional<std::string_view> mesh_dim) {
     if (mesh.root() != device_mesh_.root())
         throw Error(Fault::argument, cat("these are the groups of mesh ", to_string(device_mesh_.root()),
                                          ", not of ", to_string(mesh.root())));
-    if (auto* group = dialect::find(groups_, mesh, mesh_dim)) return *group;
+    if (auto* group = detail::find(groups_, mesh, mesh_dim)) return *group;
     throw Error(
         Fault::not_member,
-        cat("there is no group over ", to_string(dialect::names_of(mesh.root(), mesh.axes(mesh_dim))),
+        cat("there is no group over ", to_string(detail::names_of(mesh.root(), mesh.axes(mesh_dim))),
             "; flatten the mesh before its ProcessGroups are made, and declare the group in the plan"));
 }
 

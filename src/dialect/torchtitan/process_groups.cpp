@@ -34,7 +34,7 @@ Plan plan(const ParallelDims& dims) {
         for (int a = 0; a < root.axis_count(); ++a)
             if (!is_fake(root, AxisId{a}, dims)) axes.emplace_back(root.name(AxisId{a}));
         for (const auto& [flat, over] : mesh.flattened())
-            made.over.emplace_back(dialect::names_of(root, over));
+            made.over.emplace_back(detail::names_of(root, over));
     }
     return plan;
 }
@@ -45,21 +45,21 @@ ProcessGroups::ProcessGroups(const Member& member, const ParallelDims& dims) : R
     for (const auto& [name, mesh] : meshes) {
         const auto place = dialect::place(member, name, joined_with);
         dialect::check_mesh(place, mesh.root(), joined_with);
-        auto sets = dialect::all_axes(mesh);
+        auto sets = detail::all_axes(mesh);
         std::erase_if(sets, [&, root = mesh.root()](AxisSet axes) {
             for (int a = 0; a < root.axis_count(); ++a)
                 if (axes == root.axes(AxisId{a}) && is_fake(root, AxisId{a}, dims)) return true;
             return false;
         });
-        groups_.emplace_back(mesh.root(), dialect::mesh_groups(place, sets, joined_with));
+        groups_.emplace_back(mesh.root(), detail::mesh_groups(place, sets, joined_with));
     }
 }
 
 Communicator& ProcessGroups::get_group(const DeviceMesh& mesh, std::optional<std::string_view> mesh_dim) {
     for (auto& [root, groups] : groups_) {
         if (root != mesh.root()) continue;
-        if (auto* group = dialect::find(groups, mesh, mesh_dim)) return *group;
-        const auto names = dialect::names_of(root, mesh.axes(mesh_dim));
+        if (auto* group = detail::find(groups, mesh, mesh_dim)) return *group;
+        const auto names = detail::names_of(root, mesh.axes(mesh_dim));
         if (names == AxisNames{"efsdp"})
             throw dialect::Refusal(Fault::not_member, "fake-group",
                                    cat("the group along efsdp is fake in torchtitan where ep is 1: its ",
