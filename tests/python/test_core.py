@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -127,6 +128,8 @@ def test_groups_are_sequences() -> None:
     assert "8" not in group
     assert 2**70 not in group
     assert group.count(ranks[0]) == 1
+    assert group.count(2**70) == 0
+    assert group.index(ranks[5], 0, sys.maxsize) == 5
     assert list(group.pick(0, -1)) == [ranks[0], ranks[-1]]
     assert np.array_equal(np.asarray(group), ranks)
     assert np.asarray(group, dtype=np.int64).dtype == np.int64
@@ -184,9 +187,16 @@ def test_coordinates_are_mappings() -> None:
     assert at.get("xx", 5) == 5
     assert "pp" in at
     assert 3 not in at
+    assert "\udc80" not in at
+    assert at.get("\udc80", 7) == 7
     assert at == Coordinate(tp=3, pp=1, dp=0)
     assert hash(at) == hash(Coordinate(tp=3, pp=1, dp=0))
     assert at != Coordinate(tp=3, pp=1)
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return "\udc80"
 
 
 MESH = Mesh("pp=4 dp=8 tp=8")
@@ -231,7 +241,12 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: Group([1, 1]), ValueError, "a group lists rank 1 twice"),
     (lambda: Group([-1]), ValueError, "a group lists rank -1; ranks are 0 or more"),
     (lambda: Group([]), ValueError, "a group of no ranks; list at least one"),
-    (lambda: Group(3), TypeError, "a group is 3, which is int; it must be a sequence of ints"),
+    (lambda: Group(3), TypeError, "a group must be a sequence of ints, not 3, which is int"),
+    (lambda: Mesh(Odd()), TypeError, "a mesh is \\udc80, which is Odd; it must be a str, a mapping, or pairs"),
+    (lambda: Mesh(None), TypeError, "a mesh is None, which is NoneType"),
+    (lambda: MESH.coord(None), TypeError, "a rank is None, which is NoneType; it must be an int"),
+    (lambda: MESH.neighbor(0, "tp", 1, None), TypeError, "edge is None, which is NoneType; it must be a str"),
+    (lambda: rankmesh.show(None), TypeError, "a mesh is None, which is NoneType; it must be a str"),
     (lambda: Group("{0..4}").index(9), ValueError, "rank 9 is not in the group {0..4}"),
     (lambda: Placement(Mesh(a=4), [1, 2]), ValueError, "a placement lists 2 ranks; mesh a=4 has 4 positions"),
     (

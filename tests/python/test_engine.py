@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import datetime
 import itertools
 import os
@@ -311,6 +312,12 @@ def test_checked_mode_names_who_calls_what() -> None:
     run(2, program, checked=True)
 
 
+def released() -> memoryview:
+    view = memoryview(bytearray(4))
+    view.release()
+    return view
+
+
 WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
     (lambda on: on.all_reduce(3), TypeError, "the buffer of all_reduce is 3, which is int; it must be an array"),
     (
@@ -344,6 +351,43 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
         "a prod of complex numbers; they have sum and mean",
     ),
     (lambda on: on.all_reduce(np.ones(2, "i4"), reduction="mean"), ValueError, "mean"),
+    (
+        lambda on: on.reduce(np.ones(1, complex), None if on.rank else np.ones(1, complex), "prod"),
+        ValueError,
+        "a prod of complex numbers",
+    ),
+    (
+        lambda on: on.all_reduce(np.ones(2, "c8"), np.ones(2, "f4")),
+        ValueError,
+        "complex f32 elements in and f32 out; both must be of one type",
+    ),
+    (
+        lambda on: on.all_reduce(np.array(["2026-01-01"], "M8[D]")),
+        ValueError,
+        "has elements of datetime64[D]; engines move",
+    ),
+    (
+        lambda on: on.all_reduce(released()),
+        ValueError,
+        "the buffer of all_reduce lends no memory: operation forbidden on released",
+    ),
+    (
+        lambda on: on.all_reduce(None),
+        TypeError,
+        "the buffer of all_reduce is None, which is NoneType; it must be an array",
+    ),
+    (
+        lambda on: on.all_reduce(np.ones(2), reduction=None),
+        TypeError,
+        "a reduction is None, which is NoneType; it must be a str",
+    ),
+    (
+        lambda on: on.all_gather_v(np.ones(1), np.ones(2), 5),
+        TypeError,
+        "the counts must be a sequence of ints, not 5, which is int",
+    ),
+    (lambda on: on.shift(np.ones(2), edge=3), TypeError, "edge is 3, which is int; it must be a str"),
+    (lambda on: on.within(None), TypeError, "the timeout is None, which is NoneType"),
     (lambda on: on.scan(np.ones(2), reduction="mean"), ValueError, "a scan by mean"),
     (lambda on: on.all_gather(np.ones(3)), ValueError, "in place was given 3 elements; it takes a multiple of 2"),
     (lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1]), ValueError, "the counts are 1; "),
@@ -368,6 +412,46 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
         "the timeout is 'long', which is str; it must be a number of seconds, or a timedelta",
     ),
 ]
+
+
+def test_memory_of_ctypes_is_an_array_where_its_type_is_known() -> None:
+    class Packed(ctypes.Structure):
+        _pack_ = 1
+        _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_int))
+
+    def program(world: World) -> None:
+        on = group_of(world)
+        assert list(on.all_reduce((ctypes.c_int * 3)(1, 2, 3))) == [2, 4, 6]
+        assert on.all_reduce(ctypes.c_double(1.5)).value == 3.0
+        with pytest.raises(ValueError, match="has elements of Packed"):
+            on.all_reduce(Packed(1.5, 0))
+        numbers = [np.array([1 + 2j, 2 - 1j]), np.ones(1, np.complex64)]
+        on.all_reduce(numbers)
+        assert numbers[0].tolist() == [2 + 4j, 4 - 2j]
+        with pytest.raises(ValueError, match="complex"):
+            on.all_reduce(numbers, reduction="prod")
+
+    run(2, program)
+
+
+def test_none_is_an_object_like_others() -> None:
+    def program(world: World) -> None:
+        on = group_of(world)
+        assert on.broadcast_object("x" if on.rank == 0 else None) == "x"
+        assert on.all_gather_object(None) == [None, None]
+
+    run(2, program)
+
+
+def test_names_that_nothing_has_are_key_errors() -> None:
+    def program(world: World) -> None:
+        me = world.join("dp=2")
+        for call in (lambda: me.at("tp"), lambda: me.on("zz"), lambda: me["x"]):
+            with pytest.raises(KeyError) as caught:
+                call()
+            assert isinstance(caught.value, rankmesh.UnknownName)
+
+    run(2, program)
 
 
 def test_wrong_arguments_are_refused_in_words_and_the_group_goes_on() -> None:

@@ -68,7 +68,7 @@ SUMS = """
         x = np.full(1000, world.rank + 1.0)
         me.on("dp", "tp").all_reduce(x)
         pending = me.on("tp").start_all_reduce(np.ones(3))
-        print(f"{world.engine} {world.size} {x[0]} {pending.wait()[0]} {me.on('dp').all_gather_object(world.rank)}\\n", end="")
+        print(f"{world.engine} {world.size} {x[0]} {pending.wait()[0]} {me.on('dp').all_gather_object(world.rank)}")
 """
 
 

@@ -116,8 +116,8 @@ void bind_check(nb::module_& m) {
             return detail::cat("<Report of ", self.mesh, ": ", self.cost.communicators,
                                " communicators a rank, ", self.fits() ? "fits>" : self.shortage() + ">");
         });
-    m.def("check", &check, nb::arg("mesh"), nb::kw_only(), nb::arg("over") = nb::none(),
-          nb::arg("axes") = nb::none(), nb::arg("world") = nb::none(),
+    m.def("check", &check, nb::arg("mesh").none(), nb::kw_only(), nb::arg("over").none() = nb::none(),
+          nb::arg("axes").none() = nb::none(), nb::arg("world").none() = nb::none(),
           nb::sig("def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "
                   "collections.abc.Iterable[str]] | None = None, "
                   "axes: collections.abc.Iterable[str] | None = None, world: int | None = None) -> Report"),

@@ -91,6 +91,15 @@ Ranks ranks_from(nb::handle given) {
     return Ranks(std::move(ranks));
 }
 
+bool contains(const Ranks& ranks, nb::handle rank) {
+    if (!PyIndex_Check(rank.ptr())) return false;
+    try {
+        return ranks.group_rank(int_of(rank, "a rank")).has_value();
+    } catch (const UsageError&) {
+        return false;  // no rank is that large
+    }
+}
+
 Ranks group_at(const Groups& groups, int i) { return Ranks(groups.groups[i]); }
 
 std::string asked(const Groups& groups) {
@@ -124,7 +133,7 @@ void bind_groups(nb::module_& m) {
         ">>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')")
         .def(
             "__init__", [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); },
-            nb::arg("ranks"),
+            nb::arg("ranks").none(),
             nb::sig("def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None"),
             "The group of these ranks, in this order: text such as '{0..7, 64..71}', or ints.")
         .def("__len__", &Ranks::size)
@@ -135,13 +144,13 @@ void bind_groups(nb::module_& m) {
                 const auto i = position_of(index, self.size(), "a group");
                 return self[i];
             },
-            nb::arg("index"), nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> int"))
+            nb::arg("index").none(), nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> int"))
         .def(
             "__getitem__",
             [](const Ranks& self, const nb::slice& slice) {
                 return items_of(slice, self.size(), [&](int i) { return self[i]; });
             },
-            nb::arg("index"), nb::sig("def __getitem__(self, index: slice, /) -> list[int]"))
+            nb::arg("index").none(), nb::sig("def __getitem__(self, index: slice, /) -> list[int]"))
         .def(
             "__iter__",
             [](nb::object self) {
@@ -157,43 +166,36 @@ void bind_groups(nb::module_& m) {
                 return nb::iter(list);
             },
             nb::sig("def __reversed__(self) -> collections.abc.Iterator[int]"))
-        .def(
-            "__contains__",
-            [](const Ranks& self, nb::object rank) {
-                if (!PyIndex_Check(rank.ptr())) return false;
-                try {
-                    return self.group_rank(int_of(rank, "a rank")).has_value();
-                } catch (const UsageError&) {
-                    return false;  // no rank is that large
-                }
-            },
-            nb::arg("rank"), nb::sig("def __contains__(self, rank: object, /) -> bool"))
+        .def("__contains__", &contains, nb::arg("rank").none(),
+             nb::sig("def __contains__(self, rank: object, /) -> bool"))
         .def(
             "index",
             [](const Ranks& self, nb::handle rank, nb::handle start, nb::handle stop) {
                 const auto given = int_of(rank, "a rank");
                 const auto found = self.group_rank(given);
                 const auto bound = [&](nb::handle index, int missing) {
-                    const auto i = index.is_none() ? missing : int_of(index, "an index");
-                    return i < 0 ? i + self.size() : i;
+                    if (index.is_none()) return missing;
+                    // Sequence.index is called with sys.maxsize.
+                    const auto i = PyNumber_AsSsize_t(index.ptr(), nullptr);
+                    if (i == -1 && PyErr_Occurred()) throw nb::python_error();
+                    return static_cast<int>(
+                        std::clamp<Py_ssize_t>(i < 0 ? i + self.size() : i, 0, self.size()));
                 };
                 if (!found || *found < bound(start, 0) || *found >= bound(stop, self.size()))
                     throw UsageError(cat("rank ", given, " is not in the group ", self.text()));
                 return *found;
             },
-            nb::arg("value"), nb::arg("start") = nb::none(), nb::arg("stop") = nb::none(),
+            nb::arg("value").none(), nb::arg("start").none() = nb::none(),
+            nb::arg("stop").none() = nb::none(),
             nb::sig("def index(self, value: typing.Any, start: int = 0, stop: int = ...) -> int"),
             "The group rank of a rank; ValueError if it is not in the group.")
         .def(
-            "count",
-            [](const Ranks& self, nb::object rank) {
-                return PyIndex_Check(rank.ptr()) && self.group_rank(int_of(rank, "a rank")) ? 1 : 0;
-            },
-            nb::arg("rank"), nb::sig("def count(self, rank: object, /) -> int"))
+            "count", [](const Ranks& self, nb::object rank) { return contains(self, rank) ? 1 : 0; },
+            nb::arg("rank").none(), nb::sig("def count(self, rank: object, /) -> int"))
         .def(
             "group_rank",
             [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); },
-            nb::arg("rank"), nb::sig("def group_rank(self, rank: int) -> int | None"),
+            nb::arg("rank").none(), nb::sig("def group_rank(self, rank: int) -> int | None"),
             "The group rank of a rank, None if it is not in the group.")
         .def_prop_ro("step", &Ranks::step,
                      "The step from each rank to the next where it is one and the same, else None.")
@@ -208,14 +210,15 @@ void bind_groups(nb::module_& m) {
         .def(
             "numpy", [](const Ranks& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"), "The ranks as a NumPy array of int32 of its own.")
-        .def("__array__", &as_array<Ranks>, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+        .def("__array__", &as_array<Ranks>, nb::arg("dtype").none() = nb::none(),
+             nb::arg("copy").none() = nb::none(),
              nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
         .def(
             "__eq__",
             [](const Ranks& self, nb::handle other) {
                 return nb::isinstance<Ranks>(other) && self == nb::cast<const Ranks&>(other);
             },
-            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__", &Ranks::hash)
         .def("__str__", &Ranks::text)
         .def("__repr__", [](const Ranks& self) { return cat("Group('", self.text(), "')"); })
@@ -243,7 +246,7 @@ void bind_groups(nb::module_& m) {
                 layout.push_back({size, step});
                 return Ranks(Group(first, layout));
             },
-            nb::arg("first"), nb::arg("step"), nb::arg("size"));
+            nb::arg("first").none(), nb::arg("step").none(), nb::arg("size").none());
 
     nb::class_<Groups>(
         m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
@@ -260,13 +263,14 @@ void bind_groups(nb::module_& m) {
                 const auto i = position_of(index, self.groups.size(), "a partition");
                 return group_at(self, i);
             },
-            nb::arg("index"), nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> Group"))
+            nb::arg("index").none(),
+            nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> Group"))
         .def(
             "__getitem__",
             [](const Groups& self, const nb::slice& slice) {
                 return items_of(slice, self.groups.size(), [&](int i) { return group_at(self, i); });
             },
-            nb::arg("index"), nb::sig("def __getitem__(self, index: slice, /) -> list[Group]"))
+            nb::arg("index").none(), nb::sig("def __getitem__(self, index: slice, /) -> list[Group]"))
         .def(
             "__iter__",
             [](nb::object self) {
@@ -278,7 +282,8 @@ void bind_groups(nb::module_& m) {
             "numpy", [](const Groups& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
             "The ranks as a NumPy array of int32 of its own, a row for each group; rows are views of it.")
-        .def("__array__", &as_array<Groups>, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+        .def("__array__", &as_array<Groups>, nb::arg("dtype").none() = nb::none(),
+             nb::arg("copy").none() = nb::none(),
              nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
         .def(
             "__eq__",
@@ -290,7 +295,7 @@ void bind_groups(nb::module_& m) {
                     if (!(self.groups[i] == theirs.groups[i])) return false;
                 return true;
             },
-            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__",
              [](const Groups& self) {
                  return Ranks(self.groups[0]).hash() * 31 + static_cast<std::size_t>(self.groups.size());

@@ -88,7 +88,13 @@ std::size_t hash_of(std::string_view text) { return std::hash<std::string_view>{
 
 nb::object value_of(const Coordinate& coordinate, nb::handle name, nb::object missing) {
     if (!nb::isinstance<nb::str>(name)) return missing;
-    const auto i = coordinate.find(text_of(name, "an axis"));
+    auto length = Py_ssize_t{0};
+    const auto* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
+    if (!text) {
+        PyErr_Clear();
+        return missing;  // no name of an axis
+    }
+    const auto i = coordinate.find(std::string_view(text, static_cast<std::size_t>(length)));
     return i < 0 ? missing : nb::object(nb::int_(coordinate[AxisId{i}]));
 }
 
@@ -129,13 +135,13 @@ void bind_coordinate(nb::module_& m) {
                     throw UnknownName(error.what());
                 }
             },
-            nb::arg("axis"), nb::sig("def __getitem__(self, axis: str, /) -> int"))
+            nb::arg("axis").none(), nb::sig("def __getitem__(self, axis: str, /) -> int"))
         .def(
             "get",
             [](const Coordinate& self, nb::object name, nb::object missing) {
                 return value_of(self, name, missing);
             },
-            nb::arg("axis"), nb::arg("default") = nb::none(),
+            nb::arg("axis").none(), nb::arg("default").none() = nb::none(),
             nb::sig("def get(self, axis: str, default: typing.Any = None, /) -> typing.Any"))
         .def("__len__", &Coordinate::size)
         .def(
@@ -146,7 +152,7 @@ void bind_coordinate(nb::module_& m) {
             [](const Coordinate& self, nb::object name) {
                 return !value_of(self, name, nb::none()).is_none();
             },
-            nb::arg("axis"), nb::sig("def __contains__(self, axis: object, /) -> bool"))
+            nb::arg("axis").none(), nb::sig("def __contains__(self, axis: object, /) -> bool"))
         .def(
             "keys", [](const Coordinate& self) { return dict_of(self).attr("keys")(); },
             nb::sig("def keys(self) -> collections.abc.KeysView[str]"))
@@ -166,7 +172,7 @@ void bind_coordinate(nb::module_& m) {
                 return nb::isinstance<nb::dict>(other) &&
                        dict_of(self).attr("__eq__")(other).is(nb::bool_(true));
             },
-            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__",
              [](const Coordinate& self) {  // of equal coordinates in any order
                  auto hash = std::size_t{0};
@@ -232,7 +238,7 @@ void bind_mesh(nb::module_& m) {
             nb::sig("def shape(self) -> tuple[int, ...]"), "The size of each axis, outermost first.")
         .def(
             "size_of", [](const Mesh& self, nb::handle axis) { return self.size(axis_of(self, axis)); },
-            nb::arg("axis"), nb::sig("def size_of(self, axis: str) -> int"),
+            nb::arg("axis").none(), nb::sig("def size_of(self, axis: str) -> int"),
             "The number of indices of an axis.")
         .def(
             "__contains__",
@@ -244,13 +250,13 @@ void bind_mesh(nb::module_& m) {
                     return false;  // no rank is that large
                 }
             },
-            nb::arg("rank"), nb::sig("def __contains__(self, rank: object, /) -> bool"))
+            nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
         .def_prop_ro(
             "ranks", [](const Mesh& self) { return Ranks(self.ranks()); },
             "All ranks, in the order of the axes.")
         .def(
             "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
-            nb::arg("rank"), nb::sig("def coord(self, rank: int) -> Coordinate"),
+            nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
             "The index of a rank on every axis.")
         .def(
             "rank",
@@ -267,8 +273,8 @@ void bind_mesh(nb::module_& m) {
             [](const Mesh& self, nb::handle rank, nb::handle axis) {
                 return self.index(int_of(rank, "a rank"), axis_of(self, axis));
             },
-            nb::arg("rank"), nb::arg("axis"), nb::sig("def index(self, rank: int, axis: str) -> int"),
-            "The index of a rank on one axis.")
+            nb::arg("rank").none(), nb::arg("axis").none(),
+            nb::sig("def index(self, rank: int, axis: str) -> int"), "The index of a rank on one axis.")
         .def(
             "group",
             [](const Mesh& self, nb::handle rank, nb::args axes) {
@@ -295,11 +301,12 @@ void bind_mesh(nb::module_& m) {
             "frameworks do.")
         .def(
             "neighbor",
-            [](const Mesh& self, nb::handle rank, nb::handle axis, nb::handle by, std::string_view edge) {
+            [](const Mesh& self, nb::handle rank, nb::handle axis, nb::handle by, nb::handle edge) {
                 return self.neighbor(int_of(rank, "a rank"), axis_of(self, axis), int_of(by, "the distance"),
                                      edge_of(edge));
             },
-            nb::arg("rank"), nb::arg("axis"), nb::arg("by"), nb::arg("edge") = "open",
+            nb::arg("rank").none(), nb::arg("axis").none(), nb::arg("by").none(),
+            nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
                     "= 'open') -> int | None"),
             "The rank `by` steps along an axis; past an open edge None.")
@@ -319,7 +326,8 @@ void bind_mesh(nb::module_& m) {
                 const auto axes = axes_of(self, args);
                 return self.flatten(names_of(self, axes), text_of(as, "the flattened axis's name"));
             },
-            nb::arg("axes"), nb::arg("into"), nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
+            nb::arg("axes").none(), nb::arg("into").none(),
+            nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
             "These axes as one axis, where the first of them stands; they need not be adjacent.")
         .def(
             "split",
@@ -340,19 +348,19 @@ void bind_mesh(nb::module_& m) {
             },
             nb::sig("def permuted(self, *axes: str) -> Mesh"),
             "The same ranks at the same coordinates, axes listed in another order.")
-        .def("concatenate", &Mesh::concatenate, nb::arg("other"),
+        .def("concatenate", &Mesh::concatenate, nb::arg("other").none(),
              "The axes of this mesh, then those of another that starts at the same rank.")
         .def(
             "shifted",
             [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); },
-            nb::arg("by"), nb::sig("def shifted(self, by: int) -> Mesh"),
+            nb::arg("by").none(), nb::sig("def shifted(self, by: int) -> Mesh"),
             "The same mesh this many ranks further on.")
         .def(
             "__eq__",
             [](const Mesh& self, nb::handle other) {
                 return nb::isinstance<Mesh>(other) && self == nb::cast<const Mesh&>(other);
             },
-            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__", [](const Mesh& self) { return hash_of(to_string(self)); })
         .def_prop_ro(
             "text", [](const Mesh& self) { return to_string(self); },
@@ -380,7 +388,7 @@ void bind_mesh(nb::module_& m) {
             [](const Mesh& self, nb::handle spec) {
                 return nb::str(to_string(self).c_str()).attr("__format__")(spec);
             },
-            nb::arg("spec"), nb::sig("def __format__(self, spec: str, /) -> str"))
+            nb::arg("spec").none(), nb::sig("def __format__(self, spec: str, /) -> str"))
         .def(
             "__reduce__",
             [](nb::object self) {

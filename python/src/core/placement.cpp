@@ -19,14 +19,14 @@ void bind_placement(nb::module_& m) {
             [](Placement* self, nb::object text) {
                 new (self) Placement(Placement::parse(text_of(text, "a placement")));
             },
-            nb::arg("text"), nb::sig("def __init__(self, text: str, /) -> None"),
+            nb::arg("text").none(), nb::sig("def __init__(self, text: str, /) -> None"),
             "From text such as 'a=2 b=2 @[3,1,2,0]'.")
         .def(
             "__init__",
             [](Placement* self, const Mesh& mesh, nb::object ranks) {
                 new (self) Placement(mesh, ints_of(ranks, "the ranks"));
             },
-            nb::arg("mesh"), nb::arg("ranks"),
+            nb::arg("mesh").none(), nb::arg("ranks").none(),
             nb::sig("def __init__(self, mesh: Mesh, ranks: collections.abc.Iterable[int]) -> None"),
             "The rank at each place of a mesh of plain strides, row by row, the last axis fastest.")
         .def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy)
@@ -60,11 +60,11 @@ void bind_placement(nb::module_& m) {
                     return false;  // no rank is that large
                 }
             },
-            nb::arg("rank"), nb::sig("def __contains__(self, rank: object, /) -> bool"))
+            nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
         .def(
             "coord",
             [](const Placement& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
-            nb::arg("rank"), nb::sig("def coord(self, rank: int) -> Coordinate"),
+            nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
             "The index of a rank on every axis.")
         .def(
             "rank",
@@ -79,8 +79,8 @@ void bind_placement(nb::module_& m) {
             [](const Placement& self, nb::handle rank, nb::handle axis) {
                 return self.index(int_of(rank, "a rank"), axis_of(self.mesh(), axis));
             },
-            nb::arg("rank"), nb::arg("axis"), nb::sig("def index(self, rank: int, axis: str) -> int"),
-            "The index of a rank on one axis.")
+            nb::arg("rank").none(), nb::arg("axis").none(),
+            nb::sig("def index(self, rank: int, axis: str) -> int"), "The index of a rank on one axis.")
         .def(
             "group",
             [](const Placement& self, nb::handle rank, nb::args axes) {
@@ -90,12 +90,12 @@ void bind_placement(nb::module_& m) {
             "The ranks that differ from this one only along these axes, in mesh order.")
         .def(
             "neighbor",
-            [](const Placement& self, nb::handle rank, nb::handle axis, nb::handle by,
-               std::string_view edge) {
+            [](const Placement& self, nb::handle rank, nb::handle axis, nb::handle by, nb::handle edge) {
                 return self.neighbor(int_of(rank, "a rank"), axis_of(self.mesh(), axis),
                                      int_of(by, "the distance"), edge_of(edge));
             },
-            nb::arg("rank"), nb::arg("axis"), nb::arg("by"), nb::arg("edge") = "open",
+            nb::arg("rank").none(), nb::arg("axis").none(), nb::arg("by").none(),
+            nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
                     "= 'open') -> int | None"),
             "The rank `by` steps along an axis; past an open edge None.")
@@ -104,7 +104,7 @@ void bind_placement(nb::module_& m) {
             [](const Placement& self, nb::handle other) {
                 return nb::isinstance<Placement>(other) && self == nb::cast<const Placement&>(other);
             },
-            nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__", [](const Placement& self) { return std::hash<std::string>{}(to_string(self)); })
         .def_prop_ro(
             "text", [](const Placement& self) { return to_string(self); },

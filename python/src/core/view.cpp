@@ -71,12 +71,12 @@ void bind_view(nb::module_& m) {
             [](const Picture& self, nb::handle width, bool color) {
                 return self.text(width_of(width), color);
             },
-            nb::arg("width") = default_width, nb::arg("color") = false,
+            nb::arg("width").none() = default_width, nb::arg("color").none() = false,
             nb::sig("def text(self, width: int = 80, color: bool = False) -> str"),
             "The picture as lines of text.")
         .def(
             "svg", [](const Picture& self, nb::handle width) { return self.svg(width_of(width)); },
-            nb::arg("width") = default_width, nb::sig("def svg(self, width: int = 80) -> str"),
+            nb::arg("width").none() = default_width, nb::sig("def svg(self, width: int = 80) -> str"),
             "The picture as one SVG document.")
         .def(
             "rows",
@@ -109,8 +109,8 @@ void bind_view(nb::module_& m) {
         .def("__str__", [](const Picture& self) { return self.text(default_width, false); })
         .def("__repr__", [](const Picture& self) { return self.text(default_width, false); })
         .def("_repr_html_", [](const Picture& self) { return self.svg(default_width); });
-    m.def("show", &picture_of, nb::arg("mesh"), nb::kw_only(), nb::arg("on") = nb::none(),
-          nb::arg("rank") = nb::none(),
+    m.def("show", &picture_of, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none() = nb::none(),
+          nb::arg("rank").none() = nb::none(),
           nb::sig("def show(mesh: str | Mesh | Placement, *, on: str | None = None, rank: int | None = None) "
                   "-> Picture"),
           "The picture of a mesh as a grid: `on` the machines, such as 'node:32 gpu:8', each of which gets a "

@@ -71,8 +71,8 @@ void bind_convert(nb::module_& m) {
             return cat("<Conversion from ", self.from, " to ", self.to, ": ",
                        self.text.value_or("cannot be said"), ">");
         });
-    m.def("convert", &converted, nb::arg("settings"), nb::kw_only(), nb::arg("from_"), nb::arg("to"),
-          nb::arg("world") = nb::none(),
+    m.def("convert", &converted, nb::arg("settings").none(), nb::kw_only(), nb::arg("from_").none(),
+          nb::arg("to").none(), nb::arg("world") = nb::none(),
           nb::sig("def convert(settings: str | collections.abc.Mapping[str, typing.Any], *, from_: str, to: "
                   "str, world: int "
                   "| None = None) -> Conversion"),

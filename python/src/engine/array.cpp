@@ -44,29 +44,36 @@ std::optional<Element> element_of(std::string_view format, std::size_t bytes) {
     if (format.front() == '@' || format.front() == '=' || format.front() == '<') format.remove_prefix(1);
     if (format.size() == 2 && format[0] == 'Z') return complex(bytes);
     if (format.size() != 1) return std::nullopt;
+    // ctypes gives the format of a byte to what it cannot describe.
+    const auto is = [&](std::size_t least, std::size_t most) { return bytes == least || bytes == most; };
     switch (format[0]) {
         case '?':
-            return Element{DType::boolean};
+            return is(1, 1) ? std::optional(Element{DType::boolean}) : std::nullopt;
         case 'c':
-            return Element{DType::byte};
+            return is(1, 1) ? std::optional(Element{DType::byte}) : std::nullopt;
         case 'b':
-        case 'h':
-        case 'i':
-        case 'l':
-        case 'q':
-        case 'n':
-            return integer(true, bytes);
         case 'B':
+            return is(1, 1) ? integer(format[0] == 'b', bytes) : std::nullopt;
+        case 'h':
         case 'H':
+            return is(2, 2) ? integer(format[0] == 'h', bytes) : std::nullopt;
+        case 'i':
         case 'I':
+            return is(4, 4) ? integer(format[0] == 'i', bytes) : std::nullopt;
+        case 'l':
         case 'L':
+            return is(4, 8) ? integer(format[0] == 'l', bytes) : std::nullopt;
+        case 'q':
         case 'Q':
+        case 'n':
         case 'N':
-            return integer(false, bytes);
+            return is(8, 8) ? integer(format[0] == 'q' || format[0] == 'n', bytes) : std::nullopt;
         case 'e':
+            return is(2, 2) ? floating(bytes) : std::nullopt;
         case 'f':
+            return is(4, 4) ? floating(bytes) : std::nullopt;
         case 'd':
-            return floating(bytes);
+            return is(8, 8) ? floating(bytes) : std::nullopt;
         default:
             return std::nullopt;
     }
@@ -101,12 +108,12 @@ std::optional<Element> element_of(const nb::dlpack::dtype& type) {
 }
 
 std::string type_named(nb::handle object) {
-    try {
+    if (nb::hasattr(object, "dtype")) {
         const nb::object type = object.attr("dtype");
-        return nb::str(type).c_str();
-    } catch (const nb::python_error&) {
-        return nb::str(object.type().attr("__name__")).c_str();
+        return text_with(type, PyObject_Str, "a type without a name");
     }
+    const nb::object name = object.type().attr("__name__");
+    return text_with(name, PyObject_Str, "a type without a name");
 }
 
 /// Throws UsageError unless the strides, in elements, are those of elements one after the other.
@@ -157,17 +164,20 @@ std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool 
     if (!PyObject_CheckBuffer(object.ptr())) return std::nullopt;
     auto lent = std::make_unique<Lent>();
     if (PyObject_GetBuffer(object.ptr(), &lent->buffer, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
-        PyErr_Clear();
-        return std::nullopt;
+        auto error = nb::python_error();
+        if (!error.matches(PyExc_Exception)) throw error;
+        if (nb::hasattr(object, "dtype")) return std::nullopt;  // perhaps DLPack knows its type
+        throw UsageError(cat(what, " lends no memory: ", text_with(error.value(), PyObject_Str, "")));
     }
     const auto& buffer = lent->buffer;
     const auto bytes = static_cast<std::size_t>(buffer.itemsize);
     const auto element = element_of(buffer.format ? buffer.format : "", bytes);
     if (!element) throw_type(what, object);
-    check_contiguous(
-        what, static_cast<std::size_t>(buffer.ndim),
-        [&](std::size_t i) { return std::int64_t{buffer.shape[i]}; },
-        [&](std::size_t i) { return std::int64_t{buffer.strides[i] / buffer.itemsize}; });
+    if (buffer.shape && buffer.strides)  // else its elements lie one after the other
+        check_contiguous(
+            what, static_cast<std::size_t>(buffer.ndim),
+            [&](std::size_t i) { return std::int64_t{buffer.shape[i]}; },
+            [&](std::size_t i) { return std::int64_t{buffer.strides[i] / buffer.itemsize}; });
     if (written && buffer.readonly) throw_read_only(what);
     auto array = Array{.data = buffer.buf,
                        .count = static_cast<std::size_t>(buffer.len) / bytes * element->unit,
@@ -181,12 +191,18 @@ std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool 
 Array from_dlpack(nb::handle object, std::string_view what, bool written) {
     using Readable = nb::ndarray<nb::ro>;
     auto tensor = std::make_unique<Readable>();
-    if (!nb::hasattr(object, "__dlpack__") || !nb::try_cast(object, *tensor)) {
-        PyErr_Clear();
+    const auto is_tensor = nb::hasattr(object, "__dlpack__");
+    if (is_tensor && !nb::try_cast(object, *tensor)) {
+        if (PyErr_Occurred()) {
+            auto error = nb::python_error();
+            if (!error.matches(PyExc_Exception)) throw error;
+        }
+        throw_type(what, object);
+    }
+    if (!is_tensor)
         throw TypeFault(
             cat(what, " is ", described(object),
                 "; it must be an array: of NumPy, a tensor, or what has the buffer protocol or DLPack"));
-    }
     if (tensor->device_type() != nb::device::cpu::value)
         throw UsageError(cat(what, " lies on device ", tensor->device_id(), " of DLPack's type ",
                              tensor->device_type(),

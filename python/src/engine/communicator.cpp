@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <complex>
 #include <deque>
 
 #include <nanobind/stl/vector.h>
@@ -49,6 +50,23 @@ std::string named(Op operation, const char* part) {
     return cat("the ", part, " of ", detail::to_string(operation));
 }
 
+/// `complex f32`: the type of an array's elements.
+std::string type_of(const Array& array) {
+    return cat(array.is_complex ? "complex " : "", to_string(array.dtype));
+}
+
+void check_types(Op operation, const Array& in, const Array& out) {
+    if (in.dtype != out.dtype || in.unit != out.unit)
+        throw UsageError(cat(detail::to_string(operation), " was given ", type_of(in), " elements in and ",
+                             type_of(out), " out; both must be of one type"));
+}
+
+/// Throws UsageError for a reduction that makes no sense on complex numbers.
+void check_complex(const Array& array, Reduction reduction) {
+    if (array.is_complex && !reduces_complex(reduction))
+        throw UsageError(cat("a ", to_string(reduction), " of complex numbers; they have sum and mean"));
+}
+
 /// An operation from one array to another, or in place where there is no other.
 Prepared prepare(Op operation, nb::handle in, nb::handle out, int argument = 0) {
     const auto in_place = out.is_none();
@@ -57,8 +75,7 @@ Prepared prepare(Op operation, nb::handle in, nb::handle out, int argument = 0) 
     prepared.in = array_of(in, named(operation, in_place ? "buffer" : "input"), in_place);
     if (!in_place) {
         prepared.out = array_of(out, named(operation, "output"), true);
-        if (prepared.in.dtype != prepared.out.dtype || prepared.in.unit != prepared.out.unit)
-            detail::two_types(operation, prepared.in.dtype, prepared.out.dtype);
+        check_types(operation, prepared.in, prepared.out);
     }
     const auto& written = in_place ? prepared.in : prepared.out;
     call.dtype = written.dtype;
@@ -74,9 +91,7 @@ Prepared prepare(Op operation, nb::handle in, nb::handle out, int argument = 0) 
 Prepared reducing(Op operation, nb::handle in, nb::handle out, nb::handle reduction, int root = 0) {
     auto prepared = prepare(operation, in, out, root);
     prepared.call.reduction = reduction_of(reduction);
-    const auto name = to_string(prepared.call.reduction);
-    if (prepared.in.is_complex && !reduces_complex(prepared.call.reduction))
-        throw UsageError(cat("a ", name, " of complex numbers; they have sum and mean"));
+    check_complex(prepared.in, prepared.call.reduction);
     if (operation == Op::scan && prepared.call.reduction == Reduction::mean)
         throw UsageError("a scan by mean; scans have every reduction but mean");
     return prepared;
@@ -106,9 +121,7 @@ Prepared rooted(Op operation, const Communicator& on, nb::handle in, nb::handle 
         call.out_count = prepared.out.count;
     }
     const auto& known = root_reads ? prepared.out : prepared.in;
-    if (prepared.in.data && prepared.out.data &&
-        (prepared.in.dtype != prepared.out.dtype || prepared.in.unit != prepared.out.unit))
-        detail::two_types(operation, prepared.in.dtype, prepared.out.dtype);
+    if (prepared.in.data && prepared.out.data) check_types(operation, prepared.in, prepared.out);
     call.dtype = known.dtype;
     call.unit = known.unit;
     prepared.result = nb::borrow(out);
@@ -152,7 +165,14 @@ List list_of(nb::handle objects) {
     auto number = std::size_t{0};
     for (auto object : objects) {
         const auto array = list.add(object, number++, true);
-        list.buffers.add(Memory(array.data, array.count, array.dtype, Space::host));
+        if (array.is_complex && array.dtype == DType::f32)
+            list.buffers.add(
+                Memory(static_cast<std::complex<float>*>(array.data), array.elements(), Space::host));
+        else if (array.is_complex)
+            list.buffers.add(
+                Memory(static_cast<std::complex<double>*>(array.data), array.elements(), Space::host));
+        else
+            list.buffers.add(Memory(array.data, array.count, array.dtype, Space::host));
     }
     return list;
 }
@@ -240,7 +260,7 @@ Prepared all_to_all_v(const Self& self, nb::handle in, nb::handle in_counts, nb:
     return prepared;
 }
 
-Prepared shift(nb::handle in, nb::handle out, nb::handle by, std::string_view edge) {
+Prepared shift(nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
     auto prepared = prepare(Op::shift, in, out, int_of(by, "the distance"));
     prepared.call.edge = edge_of(edge);
     return prepared;
@@ -412,10 +432,10 @@ void bind_pending(nb::module_& m) {
     nb::class_<Started>(m, "Pending",
                         "An operation that was started; its arrays belong to it until it was waited for.\n\n"
                         "Dropped without wait(), it waits.")
-        .def("wait", &Started::wait,
+        .def("wait", &Started::wait, nb::sig("def wait(self) -> typing.Any"),
              "Returns once the operation is complete: what it wrote. A second call returns the same.\n\n"
              "Raises Timeout when the communicator's timeout expires, PeerLost when a peer has left.")
-        .def("result", &Started::wait, "The same as wait().")
+        .def("result", &Started::wait, nb::sig("def result(self) -> typing.Any"), "The same as wait().")
         .def("done", &Started::done, "True if wait() would return at once.");
 }
 
@@ -451,21 +471,21 @@ void bind_communicator(nb::module_& m) {
             [](const Self& self, nb::handle rank) {
                 return self.get().world_rank(int_of(rank, "a group rank"));
             },
-            nb::arg("group_rank"), nb::sig("def world_rank(self, group_rank: int) -> int"),
+            nb::arg("group_rank").none(), nb::sig("def world_rank(self, group_rank: int) -> int"),
             "The world rank of a rank of the group.")
         .def(
             "group_rank_of",
             [](const Self& self, nb::handle rank) {
                 return self.get().group_rank_of(int_of(rank, "a rank"));
             },
-            nb::arg("world_rank"), nb::sig("def group_rank_of(self, world_rank: int) -> int | None"),
+            nb::arg("world_rank").none(), nb::sig("def group_rank_of(self, world_rank: int) -> int | None"),
             "The group rank of a world rank, None if it is not in the group.")
         .def(
             "within",
             [](const Self& self, nb::handle timeout) {
                 return std::make_unique<Self>(self.get().within(duration_of(timeout, "the timeout")));
             },
-            nb::arg("timeout"),
+            nb::arg("timeout").none(),
             nb::sig("def within(self, timeout: float | datetime.timedelta) -> Communicator"),
             "The same communicator with another timeout, in seconds, for its blocking calls.")
         .def("__repr__", [](const Self& self) {
@@ -474,8 +494,8 @@ void bind_communicator(nb::module_& m) {
         });
 
     const auto reduction = cat("reduction: ", reduction_type, " = 'sum'");
-    const auto none = nb::arg("out") = nb::none();
-    const auto sum = nb::arg("reduction") = "sum";
+    const auto none = nb::arg("out").none() = nb::none();
+    const auto sum = nb::arg("reduction").none() = "sum";
     c.def(
         "all_reduce",
         [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
@@ -486,7 +506,7 @@ void bind_communicator(nb::module_& m) {
             }
             return run(self, reducing(Op::all_reduce, in, out, reduction));
         },
-        nb::arg("buffer"), none, sum,
+        nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
                          ") -> typing.Any"))),
         "Every rank's `out` becomes the reduction of all ranks' `buffer`, element by element; without `out` "
@@ -497,7 +517,7 @@ void bind_communicator(nb::module_& m) {
         [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
             return start(self, reducing(Op::all_reduce, in, out, reduction));
         },
-        nb::arg("buffer"), none, sum,
+        nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def start_all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
                          ") -> Pending"))),
         "all_reduce, started: returns at once; the arrays are the operation's until its Pending was waited "
@@ -513,9 +533,10 @@ void bind_communicator(nb::module_& m) {
                 return reducing(Op::reduce, in, out, reduction, at);
             auto prepared = rooted(Op::reduce, self.get(), in, out, at, false);
             prepared.call.reduction = reduction_of(reduction);
+            check_complex(prepared.in, prepared.call.reduction);
             return prepared;
         },
-        nb::arg("buffer"), none, sum, nb::arg("root") = 0);
+        nb::arg("buffer").none(), none, sum, nb::arg("root").none() = 0);
     both(
         c, "scan", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
         "The `out` of rank i becomes the reduction of the `buffer` of ranks 0 to i; without `out` in place. "
@@ -524,12 +545,12 @@ void bind_communicator(nb::module_& m) {
         +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
             return reducing(Op::scan, in, out, reduction);
         },
-        nb::arg("buffer"), none, sum);
+        nb::arg("buffer").none(), none, sum);
     both(c, "reduce_scatter", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
          "`buffer`, `size` times as long as `out`, is reduced over the ranks; rank i gets its part i. "
          "Without `out` in place: "
          "part i of rank i's buffer becomes the result, the other parts are left undefined.",
-         &reduce_scatter, nb::arg("buffer"), none, sum);
+         &reduce_scatter, nb::arg("buffer").none(), none, sum);
     c.def(
         "broadcast",
         [](const Self& self, nb::handle buffer, nb::handle root) {
@@ -539,7 +560,7 @@ void bind_communicator(nb::module_& m) {
                                 [&](Communicator& on, const Buffers& all) { on.broadcast(all, from); });
             return run(self, prepare(Op::broadcast, buffer, nb::none(), from));
         },
-        nb::arg("buffer"), nb::arg("root") = 0,
+        nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def broadcast(self, buffer: typing.Any, root: int = 0) -> typing.Any"),
         "Every rank's buffer becomes that of the root: all are equally long. A list of arrays goes in few "
         "engine calls.");
@@ -548,7 +569,7 @@ void bind_communicator(nb::module_& m) {
         [](const Self& self, nb::handle buffer, nb::handle root) {
             return start(self, prepare(Op::broadcast, buffer, nb::none(), root_of(root)));
         },
-        nb::arg("buffer"), nb::arg("root") = 0,
+        nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def start_broadcast(self, buffer: typing.Any, root: int = 0) -> Pending"),
         "broadcast, started: returns at once; the array is the operation's until its Pending was waited "
         "for.");
@@ -556,11 +577,11 @@ void bind_communicator(nb::module_& m) {
          "`out` becomes the ranks' `buffer` one after the other: these are equally long, it `size` times as "
          "long. Without "
          "`out` in place: every rank gives its own part of the buffer.",
-         &all_gather, nb::arg("buffer"), none);
+         &all_gather, nb::arg("buffer").none(), none);
     both(c, "all_gather_v", "buffer: typing.Any, out: typing.Any, counts: collections.abc.Sequence[int]",
          "The same with parts of different lengths: `counts[i]` is the length of rank i's buffer, their sum "
          "that of `out`.",
-         &all_gather_v, nb::arg("buffer"), nb::arg("out"), nb::arg("counts"));
+         &all_gather_v, nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("counts").none());
     both(
         c, "gather", "buffer: typing.Any, out: typing.Any = None, root: int = 0",
         "The root's `out` becomes the ranks' `buffer` one after the other, `size` times as long; the others' "
@@ -568,7 +589,7 @@ void bind_communicator(nb::module_& m) {
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             return rooted(Op::gather, self.get(), in, out, root_of(root), false);
         },
-        nb::arg("buffer"), none, nb::arg("root") = 0);
+        nb::arg("buffer").none(), none, nb::arg("root").none() = 0);
     both(
         c, "scatter", "buffer: typing.Any, out: typing.Any, root: int = 0",
         "Rank i's `out` becomes part i of the root's `buffer`, which is `size` times as long; the others' "
@@ -576,19 +597,20 @@ void bind_communicator(nb::module_& m) {
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             return rooted(Op::scatter, self.get(), in, out, root_of(root), true);
         },
-        nb::arg("buffer").none(), nb::arg("out"), nb::arg("root") = 0);
+        nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("root").none() = 0);
     both(
         c, "all_to_all", "buffer: typing.Any, out: typing.Any = None",
         "Part j of rank i's `buffer` becomes part i of rank j's `out`; both have the same length, a multiple "
         "of `size`.",
         +[](const Self&, nb::handle in, nb::handle out) { return prepare(Op::all_to_all, in, out); },
-        nb::arg("buffer"), none);
+        nb::arg("buffer").none(), none);
     both(c, "all_to_all_v",
          "buffer: typing.Any, counts: collections.abc.Sequence[int], out: typing.Any, out_counts: "
          "collections.abc.Sequence[int]",
          "The same with parts of different lengths: `counts[j]` elements go to rank j, `out_counts[i]` come "
          "from i.",
-         &all_to_all_v, nb::arg("buffer"), nb::arg("counts"), nb::arg("out"), nb::arg("out_counts"));
+         &all_to_all_v, nb::arg("buffer").none(), nb::arg("counts").none(), nb::arg("out").none(),
+         nb::arg("out_counts").none());
     both(
         c, "shift",
         "buffer: typing.Any, out: typing.Any = None, by: int = 1, edge: typing.Literal['open', 'wrap'] = "
@@ -596,22 +618,22 @@ void bind_communicator(nb::module_& m) {
         "`out` becomes the `buffer` of the rank `by` group ranks before; where an open edge leaves none, it "
         "stays. Without "
         "`out` in place.",
-        +[](const Self&, nb::handle in, nb::handle out, nb::handle by, std::string_view edge) {
+        +[](const Self&, nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
             return shift(in, out, by, edge);
         },
-        nb::arg("buffer"), none, nb::arg("by") = 1, nb::arg("edge") = "wrap");
+        nb::arg("buffer").none(), none, nb::arg("by").none() = 1, nb::arg("edge").none() = "wrap");
     both(
         c, "send", "buffer: typing.Any, to: int",
         "Sends to the group rank `to`, which calls recv with the same length; may return before it has.",
-        +[](const Self&, nb::handle in, nb::handle to) { return send(in, to); }, nb::arg("buffer"),
-        nb::arg("to"));
+        +[](const Self&, nb::handle in, nb::handle to) { return send(in, to); }, nb::arg("buffer").none(),
+        nb::arg("to").none());
     both(
         c, "recv", "buffer: typing.Any, source: int",
         "Receives what the group rank `source` sends, which is as long.",
         +[](const Self&, nb::handle out, nb::handle from) {
             return prepare(Op::recv, out, nb::none(), int_of(from, "the peer"));
         },
-        nb::arg("buffer"), nb::arg("source"));
+        nb::arg("buffer").none(), nb::arg("source").none());
     both(
         c, "send_recv", "buffer: typing.Any, to: int, out: typing.Any, source: int",
         "Sends to one rank while receiving from another, or the same; the arrays may differ in length, not "
@@ -619,8 +641,9 @@ void bind_communicator(nb::module_& m) {
         +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from) {
             return send_recv(in, to, out, from);
         },
-        nb::arg("buffer"), nb::arg("to"), nb::arg("out"), nb::arg("source"));
-    c.def("batch", &batch, nb::arg("sends") = nb::make_tuple(), nb::arg("recvs") = nb::make_tuple(),
+        nb::arg("buffer").none(), nb::arg("to").none(), nb::arg("out").none(), nb::arg("source").none());
+    c.def("batch", &batch, nb::arg("sends").none() = nb::make_tuple(),
+          nb::arg("recvs").none() = nb::make_tuple(),
           nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int]] = (), recvs: "
                   "collections.abc.Iterable[tuple[typing.Any, int]] = ()) -> None"),
           "Runs sends and receives, pairs of an array and a group rank, as one, so that no order among them "
@@ -639,16 +662,16 @@ void bind_communicator(nb::module_& m) {
         },
         "Like barrier(), but an expired timeout raises Timeout with `arrived` and `missing` on every engine, "
         "MPI included.");
-    c.def("broadcast_object", &broadcast_object, nb::arg("object"), nb::arg("root") = 0,
+    c.def("broadcast_object", &broadcast_object, nb::arg("object").none(), nb::arg("root").none() = 0,
           nb::sig("def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any"),
           "The root's object, pickled; the others' argument is ignored. Ranks trust each other: unpickling "
           "runs code.");
-    c.def("send_object", &send_object, nb::arg("object"), nb::arg("to"),
+    c.def("send_object", &send_object, nb::arg("object").none(), nb::arg("to").none(),
           nb::sig("def send_object(self, object: typing.Any, to: int) -> None"),
           "Sends an object, pickled, to a group rank.");
-    c.def("recv_object", &recv_object, nb::arg("source"),
+    c.def("recv_object", &recv_object, nb::arg("source").none(),
           nb::sig("def recv_object(self, source: int) -> typing.Any"), "The object that a group rank sends.");
-    c.def("all_gather_object", &all_gather_object, nb::arg("object"),
+    c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
           nb::sig("def all_gather_object(self, object: typing.Any) -> list[typing.Any]"),
           "The objects of all ranks of the group, pickled, in order.");
 }

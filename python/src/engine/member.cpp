@@ -11,6 +11,20 @@ namespace {
 
 using Self = MemberHandle;
 
+/// What `ask` returns; throws UnknownName instead of UsageError where the mesh has no axis of one of these
+/// names.
+template <class Ask>
+auto asked(const Member& member, const std::vector<std::string>& names, Ask&& ask) {
+    try {
+        return ask();
+    } catch (const UsageError& error) {
+        if (member.meshes().size() == 1)
+            for (const auto& name : names)
+                if (!member.mesh().find(name)) throw UnknownName(error.what());
+        throw;
+    }
+}
+
 std::vector<std::string> names_of(const nb::args& args) { return texts_of(args, "the axes"); }
 std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
     return {names.begin(), names.end()};
@@ -26,9 +40,15 @@ void bind_member(nb::module_& m) {
         .def(
             "__getitem__",
             [](const Self& self, nb::handle mesh) {
-                return std::make_unique<Self>(self.get()[text_of(mesh, "the name of a mesh")]);
+                const auto name = text_of(mesh, "the name of a mesh");
+                const auto& member = self.get();
+                try {
+                    return std::make_unique<Self>(member[name]);
+                } catch (const UsageError& error) {
+                    throw UnknownName(error.what());
+                }
             },
-            nb::arg("mesh"), nb::sig("def __getitem__(self, mesh: str, /) -> Member"))
+            nb::arg("mesh").none(), nb::sig("def __getitem__(self, mesh: str, /) -> Member"))
         .def_prop_ro(
             "meshes", [](const Self& self) { return self.get().meshes(); },
             "The names of the plan's meshes, in the order of the plan.")
@@ -54,23 +74,28 @@ void bind_member(nb::module_& m) {
             "prefix", [](const Self& self) { return self.get().prefix(); },
             "'[pp=1 dp=0 tp=3]': what a line of this rank's log begins with.")
         .def(
-            "at", [](const Self& self, nb::handle axis) { return self.get().at(text_of(axis, "an axis")); },
-            nb::arg("axis"), nb::sig("def at(self, axis: str) -> int"), "This rank's index on an axis.")
+            "at",
+            [](const Self& self, nb::handle axis) {
+                const auto name = text_of(axis, "an axis");
+                return asked(self.get(), {name}, [&] { return self.get().at(name); });
+            },
+            nb::arg("axis").none(), nb::sig("def at(self, axis: str) -> int"),
+            "This rank's index on an axis.")
         .def(
             "is_first",
             [](const Self& self, nb::handle axis) { return self.get().is_first(text_of(axis, "an axis")); },
-            nb::arg("axis"), nb::sig("def is_first(self, axis: str) -> bool"))
+            nb::arg("axis").none(), nb::sig("def is_first(self, axis: str) -> bool"))
         .def(
             "is_last",
             [](const Self& self, nb::handle axis) { return self.get().is_last(text_of(axis, "an axis")); },
-            nb::arg("axis"), nb::sig("def is_last(self, axis: str) -> bool"))
+            nb::arg("axis").none(), nb::sig("def is_last(self, axis: str) -> bool"))
         .def(
             "neighbor",
-            [](const Self& self, nb::handle axis, nb::handle by, std::string_view edge) {
+            [](const Self& self, nb::handle axis, nb::handle by, nb::handle edge) {
                 return self.get().neighbor(text_of(axis, "an axis"), int_of(by, "the distance"),
                                            edge_of(edge));
             },
-            nb::arg("axis"), nb::arg("by"), nb::arg("edge") = "open",
+            nb::arg("axis").none(), nb::arg("by").none(), nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, axis: str, by: int, edge: typing.Literal['open', 'wrap'] = 'open') "
                     "-> int | None"),
             "The world rank `by` steps along an axis; past an open edge None.")
@@ -87,7 +112,10 @@ void bind_member(nb::module_& m) {
             "on",
             [](const Self& self, nb::args axes) {
                 const auto names = names_of(axes);
-                return std::make_unique<CommunicatorHandle>(self.get().on(views_of(names)));
+                const auto& member = self.get();
+                return asked(member, names, [&] {
+                    return std::make_unique<CommunicatorHandle>(member.on(views_of(names)));
+                });
             },
             nb::sig("def on(self, *axes: str) -> Communicator"),
             "The communicator of a single axis, a declared set in any order, or a declared pick, separate or "

@@ -8,14 +8,33 @@ namespace rankmesh::python {
 
 using detail::cat;
 
-std::string described(nb::handle value) {
-    const auto type = std::string(nb::str(value.type().attr("__name__")).c_str());
-    auto shown = std::string{};
+namespace {
+
+/// The str of Python as UTF-8, where a lone surrogate becomes its escape.
+std::string utf8_of(nb::handle text) {
+    const auto bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+    if (!bytes.is_valid()) throw nb::python_error();
+    return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
+}
+
+}  // namespace
+
+std::string text_with(nb::handle value, PyObject* (*function)(PyObject*), std::string_view otherwise) {
     try {
-        shown = nb::repr(value).c_str();
-    } catch (const nb::python_error&) {
-        return "a " + type;
+        const auto text = nb::steal(function(value.ptr()));
+        if (!text.is_valid()) throw nb::python_error();
+        return utf8_of(text);
+    } catch (nb::python_error& error) {
+        if (!error.matches(PyExc_Exception)) throw;
+        return std::string(otherwise);
     }
+}
+
+std::string described(nb::handle value) {
+    const nb::object name = value.type().attr("__name__");
+    const auto type = utf8_of(name);
+    const auto shown = text_with(value, PyObject_Repr, "");
+    if (shown.empty()) return "of type " + type;
     constexpr auto most = std::size_t{60};
     return cat(detail::shortened(detail::escaped(shown), most), ", which is ", type);
 }
@@ -38,7 +57,7 @@ int int_from(nb::handle value, const std::function<std::string()>& what) {
 std::vector<int> ints_of(nb::handle values, std::string_view what) {
     auto ints = std::vector<int>{};
     if (nb::isinstance<nb::str>(values) || !nb::hasattr(values, "__iter__"))
-        throw TypeFault(cat(what, " is ", described(values), "; it must be a sequence of ints"));
+        throw TypeFault(cat(what, " must be a sequence of ints, not ", described(values)));
     for (auto value : values) ints.push_back(int_from(value, [&] { return cat("a number of ", what); }));
     return ints;
 }
@@ -58,7 +77,7 @@ std::string text_of(nb::handle value, std::string_view what) {
 std::vector<std::string> texts_of(nb::handle values, std::string_view what) {
     if (nb::isinstance<nb::str>(values)) return {text_of(values, what)};
     if (!nb::hasattr(values, "__iter__"))
-        throw TypeFault(cat(what, " is ", described(values), "; it must be a sequence of str"));
+        throw TypeFault(cat(what, " must be a sequence of str, not ", described(values)));
     auto texts = std::vector<std::string>{};
     for (auto value : values) texts.push_back(text_of(value, cat("a name of ", what)));
     return texts;
@@ -119,7 +138,8 @@ Coordinate coordinate_of(const nb::args& args, const nb::kwargs& kwargs) {
     return coordinate;
 }
 
-Edge edge_of(std::string_view edge) {
+Edge edge_of(nb::handle given) {
+    const auto edge = text_of(given, "edge");
     if (edge == "open") return Edge::open;
     if (edge == "wrap") return Edge::wrap;
     throw UsageError(cat("edge is ", detail::in_quotes(edge), "; it is 'open' or 'wrap'"));
@@ -142,30 +162,38 @@ void raise_with(const char* type, const char* text, const Lists&... lists) {
     PyErr_SetObject(made.type().ptr(), made.ptr());
 }
 
+void translate(const std::exception_ptr& thrown) {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const UnknownName& error) {
+        raise("UnknownName", error.what());
+    } catch (const TypeFault& error) {
+        raise("UsageTypeError", error.what());
+    } catch (const UsageError& error) {
+        raise("UsageError", error.what());
+    } catch (const Disagreement& error) {
+        raise_with("Disagreement", error.what(), error.ranks);
+    } catch (const Timeout& error) {
+        raise_with("Timeout", error.what(), error.arrived, error.missing);
+    } catch (const PeerLost& error) {
+        raise_with("PeerLost", error.what(), error.ranks);
+    } catch (const EngineFailure& error) {
+        raise("EngineFailure", error.what());
+    } catch (const NotBuilt& error) {
+        raise("NotBuilt", error.what());
+    } catch (const Error& error) {
+        raise("Error", error.what());
+    }
+}
+
 }  // namespace
 
 void register_errors() {
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {
-            std::rethrow_exception(thrown);
-        } catch (const UnknownName& error) {
-            raise("UnknownName", error.what());
-        } catch (const TypeFault& error) {
-            raise("UsageTypeError", error.what());
-        } catch (const UsageError& error) {
-            raise("UsageError", error.what());
-        } catch (const Disagreement& error) {
-            raise_with("Disagreement", error.what(), error.ranks);
-        } catch (const Timeout& error) {
-            raise_with("Timeout", error.what(), error.arrived, error.missing);
-        } catch (const PeerLost& error) {
-            raise_with("PeerLost", error.what(), error.ranks);
-        } catch (const EngineFailure& error) {
-            raise("EngineFailure", error.what());
-        } catch (const NotBuilt& error) {
-            raise("NotBuilt", error.what());
-        } catch (const Error& error) {
-            raise("Error", error.what());
+            translate(thrown);
+        } catch (nb::python_error& error) {  // one that came while the exception was made: Ctrl-C, no memory
+            error.restore();
         }
     });
 }

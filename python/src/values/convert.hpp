@@ -31,8 +31,10 @@ public:
     using Error::Error;
 };
 
-/// `'x' (str)`: what a value is, for an error; long ones are cut.
+/// `'x', which is str`: what a value is, for an error; long ones are cut.
 std::string described(nb::handle value);
+/// What PyObject_Str or PyObject_Repr says, as UTF-8; `otherwise` where that raises an Exception.
+std::string text_with(nb::handle value, PyObject* (*function)(PyObject*), std::string_view otherwise);
 
 /// A Python integer, or what has `__index__`, as an int; throws TypeFault for others, and UsageError where
 /// an int cannot hold it.
@@ -61,7 +63,7 @@ AxisSet set_of(const std::vector<AxisId>& axes);
 /// A coordinate from one mapping, text or Coordinate, or from keywords.
 Coordinate coordinate_of(const nb::args& args, const nb::kwargs& kwargs);
 /// What its name says: `open` or `wrap`.
-Edge edge_of(std::string_view edge);
+Edge edge_of(nb::handle edge);
 
 /// Makes Python exceptions of rankmesh's.
 void register_errors();
