@@ -70,9 +70,22 @@ TEST(GroupList, CutsGroupsAsDealingTheirMembersDoes) {
                 }
                 const auto list = GroupList(groups, cut);
                 EXPECT_EQ(listed(list), cut_one_by_one(whole, cut)) << "cut " << size << ", " << step;
+                for (const auto& part : list) {
+                    const auto group = part.group();
+                    EXPECT_EQ(group ? laws::list(*group) : laws::list(part), laws::list(part));
+                }
                 laws::expect_written(list, "cut");
             }
     });
+}
+
+TEST(GroupList, APartIsAGroupInClosedFormWhereStridesGiveIt) {
+    const auto parts = [](const Mesh& mesh, Cut cut) { return GroupList(mesh.partition("a", "c"), cut); };
+    const auto even = Mesh{{"b", 2}, {"a", 3}, {"c", 4}};
+    EXPECT_EQ(to_string(parts(even, {.size = 2, .step = 3})[1].group().value()), "{1, 4}");
+    const auto uneven = Mesh{{"a", 3}, {"b", 2}, {"c", 4}};
+    EXPECT_EQ(to_string(parts(uneven, {})[1].group().value()), "{4..7, 12..15, 20..23}");
+    EXPECT_FALSE(parts(uneven, {.size = 6})[1].group());
 }
 
 TEST(GroupList, PicksOfEveryGroupTheSame) {

@@ -356,6 +356,25 @@ TEST(Megatron, NothingChangesWhereInitialisationFails) {
     EXPECT_EQ(laws::text_of<dialect::Error>(
                   [] { State({.pipeline_model_parallel_size = 4}, 2, 8).get_embedding_group(); }),
               "embedding group is not initialized: rank 2 is in none of the groups");
+    EXPECT_EQ(laws::text_of<dialect::Error>([] {
+                  State(0, 8).get_data_parallel_group(
+                      {.with_context_parallel = true, .partial_data_parallel = true});
+              }),
+              "intra partial data parallel group with CP (with GTP_remat) is not initialized");
+    EXPECT_EQ(laws::text_of<dialect::Error>(
+                  [] { State(0, 8).get_data_parallel_group({.with_context_parallel = true}); }),
+              "data parallel group with CP (with GTP_remat) is not initialized");
+    EXPECT_EQ(laws::text_of<dialect::Error>(
+                  [] { State(0, 8).get_data_parallel_group({.partial_data_parallel = true}); }),
+              "Partial DP for Optimizer needs to include CP");
+    EXPECT_EQ(laws::text_of<dialect::Error>(
+                  [] { State(0, 8).get_expert_data_parallel_group({.partial_expert_data_parallel = true}); }),
+              "Intra partial expert data parallel group (with GTP_remat) is not initialized");
+    EXPECT_EQ(laws::text_of<dialect::Error>(
+                  [] { State(0, 8).get_expert_tensor_model_pipeline_parallel_group(true); }),
+              "Expert tensor-model-pipeline parallel group with EGTP is not initialized");
+    EXPECT_EQ(State(0, 8).get_gtp_weight_remat_world_size(), 0) << "where there is no group";
+    EXPECT_EQ(State(0, 8).get_expert_gtp_weight_remat_rank(), 0) << "where there is no group";
     EXPECT_EQ(State().get_data_parallel_rank(), 0) << "where no world is known";
 }
 
@@ -450,6 +469,9 @@ TEST(MegatronGrid, TheFirstDimensionIsFastestAndKeysGoTheOtherWay) {
     EXPECT_EQ(lists(grid.get_rank_enum({"tp", "dp"})), lists(grid.get_rank_enum({"dp", "tp"})));
     EXPECT_EQ(lists(grid.get_rank_enum({"tp", "dp"})), lists(grid.gen_rank_enum({"dp", "tp"})));
     EXPECT_EQ(lists(grid.gen_rank_enum({"tp", "cp"}))[0], (std::vector<int>{5, 7, 9, 6, 8, 10}));
+    for (const auto& group : grid.get_rank_enum({"tp", "dp"}))
+        for (auto rank : group) EXPECT_EQ(grid.group(rank, {"dp", "tp"}), group);
+    EXPECT_THROW(grid.group(4, "tp"), UsageError) << "outside the grid";
     EXPECT_EQ(to_string(grid.key({"tp", "dp"})), "dp-tp");
     EXPECT_EQ(grid.get_rank_enum(std::vector<std::string>{}).size(), 24) << "without dimensions, each alone";
     EXPECT_TRUE(grid.is_rank_in_grid(28));

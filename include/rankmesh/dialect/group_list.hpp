@@ -39,6 +39,16 @@ public:
     }
     bool contains(int rank) const { return group_rank(rank).has_value(); }
 
+    /// The same members as a group in closed form; nothing where no strides give them.
+    std::optional<Group> group() const {
+        if (size_ == whole_.size()) return whole_;
+        const auto step = whole_.step();
+        if (!step) return std::nullopt;
+        auto layout = Layout{};
+        layout.push_back({size_, *step * step_});
+        return Group(front(), layout);
+    }
+
     friend bool operator==(const GroupPart& a, const GroupPart& b) {
         return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
     }

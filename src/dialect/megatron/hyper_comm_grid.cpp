@@ -132,8 +132,8 @@ void Grid::register_view(const std::string& name, const std::vector<int>& shape,
     if (std::ranges::any_of(shape, [](int size) { return size < 1; }))
         throw Error(Fault::sizes, cat("View '", name, "' shape must be positive ints, got ", list_of(shape)));
     if (volume(shape) != size())
-        throw Error(Fault::sizes, cat("View '", name, "' shape ", list_of(shape), " has size ",
-                                      volume(shape), ", but the grid size is ", size()));
+        throw Error(Fault::sizes, cat("View '", name, "' shape ", list_of(shape), " has size ", volume(shape),
+                                      ", but the grid size is ", size()));
     if (repeats(shared_dims))
         throw Error(Fault::argument,
                     cat("View '", name, "' has duplicate shared_dims: ", list_of(shared_dims)));
@@ -199,6 +199,11 @@ AxisSet Grid::axes(const View& view, const std::vector<std::string>& dims) {
 Partition Grid::get_rank_enum(const Dims& dims, std::optional<std::string_view> view) const {
     const auto& found = resolve(view);
     return found.mesh.partition(axes(found, ordered(found, dims)));
+}
+
+Group Grid::group(int rank, const Dims& dims, std::optional<std::string_view> view) const {
+    const auto& found = resolve(view);
+    return found.mesh.group(rank, axes(found, ordered(found, dims)));
 }
 
 Partition Grid::gen_rank_enum(const Dims& dims) const {

@@ -38,7 +38,7 @@ const Ranks::Named Ranks::expert_tensor_model_pipeline = {
     "Expert tensor-model-pipeline parallel group is not initialized"};
 const Ranks::Named Ranks::expert_tensor_model_pipeline_with_egtp = {
     "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP",
-    "Expert tensor-model-pipeline parallel group is not initialized"};
+    "Expert tensor-model-pipeline parallel group with EGTP is not initialized"};
 const Ranks::Named Ranks::intra_instance = {"INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP",
                                             "Intra distributed optimizer instance group is not initialized"};
 const Ranks::Named Ranks::inter_instance = {
@@ -53,27 +53,26 @@ const Ranks::Named Ranks::expert_gtp_weight_remat = {
 // --- which group an option means
 
 Ranks::Named Ranks::data_parallel(const DataParallel& which) const {
+    if (which.partial_data_parallel && !which.with_context_parallel)
+        throw Error(Fault::missing, "Partial DP for Optimizer needs to include CP");
     const auto partial = which.partial_data_parallel && groups_ &&
                          groups_->contains("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP");
     const auto gtp = which.with_gtp_remat && has_gtp();
-    if (which.with_context_parallel) {
-        if (partial)
-            return {"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP",
-                    "Intra partial data parallel group is not initialized"};
-        return {gtp ? "DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT" : "DATA_PARALLEL_GROUP_WITH_CP",
-                which.partial_data_parallel ? "Intra partial data parallel group is not initialized"
-                : which.with_gtp_remat
-                    ? "data parallel group with context parallel combined (with GTP_remat) is not initialized"
-                    : "data parallel group with context parallel combined is not initialized"};
-    }
-    const auto named = Named{gtp ? "DATA_PARALLEL_GROUP_WITH_GTP_REMAT" : "DATA_PARALLEL_GROUP",
-                             which.with_gtp_remat ? "data parallel group (with GTP_remat) is not initialized"
-                                                  : "data parallel group is not initialized"};
-    if (which.partial_data_parallel) {
-        ranks(named);
-        throw Error(Fault::missing, "Partial DP for Optimizer needs to include CP");
-    }
-    return named;
+    const auto missing = [&](std::string_view with, std::string_view without) {
+        return which.with_gtp_remat ? with : without;
+    };
+    if (!which.with_context_parallel)
+        return {gtp ? "DATA_PARALLEL_GROUP_WITH_GTP_REMAT" : "DATA_PARALLEL_GROUP",
+                missing("data parallel group (with GTP_remat) is not initialized",
+                        "data parallel group is not initialized")};
+    return {partial ? "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP"
+            : gtp   ? "DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT"
+                    : "DATA_PARALLEL_GROUP_WITH_CP",
+            which.partial_data_parallel
+                ? missing("intra partial data parallel group with CP (with GTP_remat) is not initialized",
+                          "intra partial data parallel group with CP is not initialized")
+                : missing("data parallel group with CP (with GTP_remat) is not initialized",
+                          "data parallel group with CP is not initialized")};
 }
 
 Ranks::Named Ranks::data_parallel_gloo(const DataParallel& which) const {
@@ -100,10 +99,15 @@ Ranks::Named Ranks::expert_data_parallel(const ExpertDataParallel& which) const 
                       : which.with_gtp_remat && groups_ && groups_->contains(gtp)
                           ? gtp
                           : "EXPERT_DATA_PARALLEL_GROUP";
-    return {desc, which.partial_expert_data_parallel
-                      ? "Intra partial expert data parallel group is not initialized"
-                  : which.with_gtp_remat ? "Expert data parallel group (with GTP_remat) is not initialized"
-                                         : "Expert data parallel group is not initialized"};
+    const auto missing = [&](std::string_view with, std::string_view without) {
+        return which.with_gtp_remat ? with : without;
+    };
+    return {desc,
+            which.partial_expert_data_parallel
+                ? missing("Intra partial expert data parallel group (with GTP_remat) is not initialized",
+                          "Intra partial expert data parallel group is not initialized")
+                : missing("Expert data parallel group (with GTP_remat) is not initialized",
+                          "Expert data parallel group is not initialized")};
 }
 
 Ranks::Named Ranks::expert_data_parallel_gloo(const ExpertDataParallel& which) const {
@@ -163,10 +167,13 @@ GroupPart Ranks::ranks(const Named& named) const {
 
 // --- made, unmade
 
-Ranks::ParallelRanks(int rank, int world_size) : rank_(rank), world_size_(world_size) {
+void Ranks::enter(int rank, int world_size) {
     if (rank < 0 || rank >= world_size)
         throw Error(Fault::out_of_range,
                     cat("rank ", rank, " of a world of ", world_size, "; ranks are 0..", world_size - 1));
+    if (groups_) throw Error(Fault::exists, "data parallel group is already initialized");
+    rank_ = rank;
+    world_size_ = world_size;
 }
 
 void Ranks::initialize(const Sizes& sizes) {
@@ -240,10 +247,10 @@ int Ranks::get_expert_data_parallel_rank(ExpertDataParallel which) const {
 int Ranks::get_expert_data_parallel_world_size(ExpertDataParallel which) const {
     return size_in_world(expert_data_parallel(which));
 }
-int Ranks::get_gtp_weight_remat_rank() const { return position_in_world(gtp_weight_remat); }
-int Ranks::get_gtp_weight_remat_world_size() const { return size_in_world(gtp_weight_remat); }
-int Ranks::get_expert_gtp_weight_remat_rank() const { return position_in_world(expert_gtp_weight_remat); }
-int Ranks::get_expert_gtp_weight_remat_world_size() const { return size_in_world(expert_gtp_weight_remat); }
+int Ranks::get_gtp_weight_remat_rank() const { return position_or_0(gtp_weight_remat); }
+int Ranks::get_gtp_weight_remat_world_size() const { return size_or_0(gtp_weight_remat); }
+int Ranks::get_expert_gtp_weight_remat_rank() const { return position_or_0(expert_gtp_weight_remat); }
+int Ranks::get_expert_gtp_weight_remat_world_size() const { return size_or_0(expert_gtp_weight_remat); }
 std::optional<int> Ranks::get_expert_tensor_parallel_rank() const {
     if (set_.etp_rank) return set_.etp_rank;
     return find(expert_tensor.desc) ? position(expert_tensor) : set_.tp_rank;

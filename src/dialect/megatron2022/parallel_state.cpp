@@ -95,10 +95,13 @@ Group Groups::position_embedding(const Group& pipeline) const {
     return pipeline.pick({0, split_index(sizes)});
 }
 
-State::State(int global_rank, int world_size) : rank_(global_rank), world_size_(world_size) {
+void State::enter(int global_rank, int world_size) {
     if (global_rank < 0 || global_rank >= world_size)
         throw Error(Fault::out_of_range, cat("rank ", global_rank, " of a world of ", world_size,
                                              "; ranks are 0..", world_size - 1));
+    if (groups_) throw Error(Fault::exists, "data parallel group is already initialized");
+    rank_ = global_rank;
+    world_size_ = world_size;
 }
 
 void State::initialize_model_parallel(const Sizes& sizes) {

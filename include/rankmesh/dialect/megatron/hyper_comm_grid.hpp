@@ -69,7 +69,9 @@ public:
     /// All groups along these dimensions, in any order; throws dialect::Error for an unknown view or
     /// dimension.
     Partition get_rank_enum(const Dims& dims, std::optional<std::string_view> view = {}) const;
-    /// The same, each listed with the first dimension outermost.
+    /// That of a rank of the grid; throws what get_rank_enum throws, and UsageError for other ranks.
+    Group group(int rank, const Dims& dims, std::optional<std::string_view> view = {}) const;
+    /// All of them, each listed with the first dimension outermost.
     Partition gen_rank_enum(const Dims& dims) const;
     /// Under which create_pg keeps the groups along these dimensions, and get_pg finds them.
     Key key(const Dims& dims, std::optional<std::string_view> view = {}) const;

@@ -63,6 +63,7 @@ public:
     int get_expert_tensor_and_model_parallel_world_size() const;
     int get_expert_data_parallel_rank(ExpertDataParallel which = {}) const;
     int get_expert_data_parallel_world_size(ExpertDataParallel which = {}) const;
+    /// The same, 0 where there is no group.
     int get_gtp_weight_remat_rank() const;
     int get_gtp_weight_remat_world_size() const;
     int get_expert_gtp_weight_remat_rank() const;
@@ -145,7 +146,9 @@ protected:
     GroupPart ranks(const Named& named) const;
 
     ParallelRanks() = default;
-    ParallelRanks(int rank, int world_size);
+    ParallelRanks(int rank, int world_size) { enter(rank, world_size); }
+    /// As one rank of a world from now on; throws dialect::Error where groups are made.
+    void enter(int rank, int world_size);
     void initialize(const Sizes& sizes);
     void destroy();
     int rank() const { return rank_; }
@@ -158,6 +161,8 @@ private:
     /// 0 where no world is known.
     int position_in_world(const Named& named) const { return world_size_ ? position(named) : 0; }
     int size_in_world(const Named& named) const { return world_size_ ? ranks(named).size() : 0; }
+    int position_or_0(const Named& named) const { return find(named.desc) ? position(named) : 0; }
+    int size_or_0(const Named& named) const { return find(named.desc) ? ranks(named).size() : 0; }
     bool has_gtp() const { return groups_ && groups_->contains("DATA_PARALLEL_GROUP_WITH_GTP_REMAT"); }
     bool is_virtual_stage(const Stage& stage, int wanted) const;
     int in_pipeline(int stage) const;
