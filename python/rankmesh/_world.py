@@ -7,6 +7,14 @@ import sys
 from rankmesh._errors import UsageError
 
 
+def of_torch() -> tuple[int, int] | None:
+    """Rank and size of the world of torch.distributed where it is initialised; torch is not imported."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
 def world_of(what: str, rank: int | None, world_size: int | None) -> tuple[int, int]:
     """The rank and the world's size as they are given, else those of torch.distributed where it is initialised."""
     if rank is not None and world_size is not None:
@@ -14,9 +22,8 @@ def world_of(what: str, rank: int | None, world_size: int | None) -> tuple[int, 
     if rank is not None or world_size is not None:
         given, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
         raise UsageError(f"{what} was given {given} alone; give {missing} as well")
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
+    if (torch := of_torch()) is not None:
+        return torch
     raise UsageError(
         f"{what} does not know which rank asks: give rank= and world_size=, which needs no process, "
         "or call torch.distributed.init_process_group first"

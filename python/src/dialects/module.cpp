@@ -37,4 +37,5 @@ NB_MODULE(_dialects, m) {
     bind_olmo(m);
     bind_picotron(m);
     bind_torchtitan(m);
+    bind_megatron(m);
 }

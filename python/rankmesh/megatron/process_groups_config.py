@@ -1,0 +1,397 @@
+"""Megatron-core's ProcessGroupCollection: the process groups of one rank, by short names."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rankmesh._core import Group
+from rankmesh._originals import original
+from rankmesh._world import world_of
+from rankmesh.megatron import parallel_state
+from rankmesh.megatron.parallel_state import Handle
+
+# How parallel_state is asked for each group: the getter, and its arguments.
+_UNCHECKED = {"check_initialized": False}
+_GETTERS: dict[str, tuple[str, dict[str, bool]]] = {
+    "tp": ("get_tensor_model_parallel_group", _UNCHECKED),
+    "pp": ("get_pipeline_model_parallel_group", _UNCHECKED),
+    "mp": ("get_model_parallel_group", _UNCHECKED),
+    "embd": ("get_embedding_group", _UNCHECKED),
+    "pos_embd": ("get_position_embedding_group", _UNCHECKED),
+    "cp": ("get_context_parallel_group", _UNCHECKED),
+    "tp_cp": ("get_tensor_and_context_parallel_group", _UNCHECKED),
+    "hcp": ("get_hierarchical_context_parallel_groups", _UNCHECKED),
+    "ep": ("get_expert_model_parallel_group", _UNCHECKED),
+    "expt_tp": ("get_expert_tensor_parallel_group", _UNCHECKED),
+    "tp_ep": ("get_expert_tensor_and_model_parallel_group", _UNCHECKED),
+    "tp_ep_pp": ("get_expert_tensor_model_pipeline_parallel_group", _UNCHECKED),
+    "tp_ep_pp_with_egtp_remat": (
+        "get_expert_tensor_model_pipeline_parallel_group",
+        {**_UNCHECKED, "with_egtp_remat": True},
+    ),
+    "tp_dp_cp": ("get_tensor_and_data_parallel_group", {**_UNCHECKED, "with_context_parallel": True}),
+    "dp": ("get_data_parallel_group", {"with_gtp_remat": False}),
+    "dp_cp": ("get_data_parallel_group", {"with_context_parallel": True, "with_gtp_remat": False}),
+    "dp_cp_gtp_remat": ("get_data_parallel_group", {"with_context_parallel": True}),
+    "gtp_remat": ("get_gtp_weight_remat_group", _UNCHECKED),
+    "expt_gtp_remat": ("get_expert_gtp_weight_remat_group", _UNCHECKED),
+    "expt_dp": ("get_expert_data_parallel_group", {**_UNCHECKED, "with_gtp_remat": False}),
+    "expt_dp_gtp_remat": ("get_expert_data_parallel_group", _UNCHECKED),
+    "intra_dp_cp": (
+        "get_data_parallel_group",
+        {"with_context_parallel": True, "with_gtp_remat": False, "partial_data_parallel": True},
+    ),
+    "intra_expt_dp": (
+        "get_expert_data_parallel_group",
+        {**_UNCHECKED, "with_gtp_remat": False, "partial_expert_data_parallel": True},
+    ),
+    "inter_dist_opt": ("get_inter_distributed_optimizer_instance_group", _UNCHECKED),
+    "intra_dist_opt": ("get_intra_distributed_optimizer_instance_group", _UNCHECKED),
+}
+
+
+def _size(group: Handle) -> int:
+    return group.size() if hasattr(group, "size") else len(group)
+
+
+def _of_parallel_state(name: str, state: parallel_state.ParallelState) -> Handle:
+    """The group of this name; those that only create_all_gather_groups makes are None."""
+    getter, arguments = _GETTERS.get(name, ("", {}))
+    return getattr(state, getter)(**arguments) if getter else None
+
+
+class ProcessGroupHelperMeta(type):
+    """Keeps virtual_pipeline_model_parallel_size of a class from being assigned."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name == "virtual_pipeline_model_parallel_size":
+            raise AttributeError(
+                f"Cannot set '{name}' directly. Use set_virtual_pipeline_model_parallel_size() method instead."
+            )
+        super().__setattr__(name, value)
+
+
+@dataclass(init=False, repr=False)
+class ProcessGroupCollection:
+    """The process groups of one rank; a field that was not set reads as None.
+
+    >>> ProcessGroupCollection(tp=Group("{0..7}"), pp=Group("{0, 8}"))
+    ProcessGroupCollection(tp(8), pp(2))
+    """
+
+    tp: Handle = field(init=False)
+    pp: Handle = field(init=False)
+    mp: Handle = field(init=False)
+    embd: Handle = field(init=False)
+    pos_embd: Handle = field(init=False)
+    cp: Handle = field(init=False)
+    tp_cp: Handle = field(init=False)
+    hcp: list[Handle] | None = field(init=False)
+    ep: Handle = field(init=False)
+    expt_tp: Handle = field(init=False)
+    tp_ep: Handle = field(init=False)
+    tp_ep_pp: Handle = field(init=False)
+    tp_ep_pp_with_egtp_remat: Handle = field(init=False)
+    tp_dp_cp: Handle = field(init=False)
+    dp: Handle = field(init=False)
+    dp_cp: Handle = field(init=False)
+    dp_cp_gtp_remat: Handle = field(init=False)
+    dp_cp_ag: Handle = field(init=False)
+    gtp_remat: Handle = field(init=False)
+    expt_gtp_remat: Handle = field(init=False)
+    expt_dp: Handle = field(init=False)
+    expt_dp_gtp_remat: Handle = field(init=False)
+    expt_dp_ag: Handle = field(init=False)
+    intra_dp_cp: Handle = field(init=False)
+    intra_expt_dp: Handle = field(init=False)
+    inter_dist_opt: Handle = field(init=False)
+    intra_dist_opt: Handle = field(init=False)
+
+    def __init__(self, **kwargs: Handle) -> None:
+        names = {known.name for known in fields(self)}
+        for key, group in kwargs.items():
+            if key not in names:
+                raise original(ValueError, f"Unknown attribute: {key}", "unknown")
+            setattr(self, key, group)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).__dataclass_fields__:
+            return None
+        raise AttributeError(f"'ProcessGroupCollection' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        sizes = []
+        for known in fields(self):
+            group = vars(self).get(known.name)
+            if group is not None:
+                size = [_size(level) for level in group] if isinstance(group, list) else _size(group)
+                sizes.append(f"{known.name}({size})")
+        return f"ProcessGroupCollection({', '.join(sizes) or 'empty'})"
+
+    @classmethod
+    def use_mpu_process_groups(
+        cls,
+        required_pgs: Sequence[str] | None = None,
+        *,
+        state: parallel_state.ParallelState = parallel_state.current,
+    ) -> ProcessGroupCollection:
+        """The groups of parallel_state, or of another state, of these names; all unless said."""
+        names = [known.name for known in fields(cls)]
+        required = names if required_pgs is None else list(required_pgs)
+        if invalid := [name for name in required if name not in names]:
+            raise original(ValueError, f"Invalid process groups requested: {invalid}", "unknown")
+        return cls(**{name: _of_parallel_state(name, state) for name in required})
+
+    @staticmethod
+    def is_gtp_remat_active(process_group_dict: dict[str, Handle]) -> bool:
+        """True if the pieces of a weight are on more than one rank."""
+        groups = (process_group_dict.get(name) for name in ("gtp_remat_group", "expt_gtp_remat_group"))
+        return any(group is not None and _size(group) > 1 for group in groups)
+
+    @staticmethod
+    def setup_process_groups_for_optimizer(
+        pg_collection: ProcessGroupCollection | None,
+        model_chunks: Sequence[Any],
+        use_gloo_process_groups: bool = True,
+    ) -> dict[str, Handle]:
+        """The groups that an optimizer of these chunks needs, of the collection or else of parallel_state."""
+        ddp_config = getattr(model_chunks[0], "ddp_config", None)
+        several = ddp_config is not None and ddp_config.num_distributed_optimizer_instances > 1
+        if pg_collection is None:
+            ours = ProcessGroupCollection.use_mpu_process_groups()
+            found = {
+                "dp_group": ours.dp,
+                "dp_cp_group": ours.dp_cp,
+                "intra_dp_cp_group": ours.intra_dp_cp,
+                "expt_dp_group": ours.expt_dp,
+                "intra_expt_dp_group": ours.intra_expt_dp,
+                "gtp_remat_group": ours.gtp_remat,
+                "expt_gtp_remat_group": ours.expt_gtp_remat,
+                "mp_group": parallel_state.get_model_parallel_group(),
+                "expt_tp_pp_group": ours.tp_ep_pp,
+                "expt_tp_pp_with_egtp_remat_group": ours.tp_ep_pp_with_egtp_remat,
+                "inter_dist_opt_group": (
+                    parallel_state.get_inter_distributed_optimizer_instance_group() if several else None
+                ),
+                "intra_dist_opt_group": ours.intra_dist_opt,
+                "intra_dp_cp_group_gloo": None,
+                "intra_expt_dp_group_gloo": None,
+            }
+            if use_gloo_process_groups and not ProcessGroupCollection.is_gtp_remat_active(found):
+                found["intra_dp_cp_group_gloo"] = parallel_state.get_data_parallel_group_gloo(True, True)
+                found["intra_expt_dp_group_gloo"] = parallel_state.get_expert_data_parallel_group_gloo(True)
+            return found
+
+        given = vars(pg_collection)
+        dp = _required(given, "dp", "dp process group is required but not provided in pg_collection")
+        dp_cp = _dp_cp(given, lambda: _model_config(model_chunks[0]))
+        expt_dp = _required_or_none(given, "expt_dp")
+        intra_dp_cp, intra_expt_dp, inter_dist_opt, intra_dist_opt = dp_cp, expt_dp, None, None
+        if several:
+            needed = ("intra_dp_cp", "intra_expt_dp", "inter_dist_opt", "intra_dist_opt")
+            _several(given, needed, "intra_dp_cp, intra_expt_dp, inter_dist_opt, and intra_dist_opt")
+            intra_dp_cp, intra_expt_dp, inter_dist_opt = (given[name] for name in needed[:3])
+        if ddp_config is not None and ddp_config.use_distributed_optimizer:
+            intra_dist_opt = _required_or_none(given, "intra_dist_opt")
+        mp = _required_or_none(given, "mp")
+        tp_ep_pp = _required_or_none(given, "tp_ep_pp")
+        if use_gloo_process_groups:
+            text = (
+                "Gloo process groups are not supported when pg_collection is provided. "
+                "Please set use_gloo_process_groups to False."
+            )
+            raise original(ValueError, text, "exclusive")
+        return {
+            "dp_group": dp,
+            "dp_cp_group": dp_cp,
+            "intra_dp_cp_group": intra_dp_cp,
+            "expt_dp_group": expt_dp,
+            "intra_expt_dp_group": intra_expt_dp,
+            "gtp_remat_group": pg_collection.gtp_remat,
+            "expt_gtp_remat_group": pg_collection.expt_gtp_remat,
+            "mp_group": mp,
+            "expt_tp_pp_group": tp_ep_pp,
+            "expt_tp_pp_with_egtp_remat_group": given.get("tp_ep_pp_with_egtp_remat", tp_ep_pp),
+            "inter_dist_opt_group": inter_dist_opt,
+            "intra_dist_opt_group": intra_dist_opt,
+            "intra_dp_cp_group_gloo": None,
+            "intra_expt_dp_group_gloo": None,
+        }
+
+    @staticmethod
+    def setup_process_groups_for_ddp(
+        pg_collection: ProcessGroupCollection | None, config: Any, ddp_config: Any
+    ) -> dict[str, Handle]:
+        """The groups that data parallelism needs, of the collection or else of parallel_state."""
+        several = ddp_config.num_distributed_optimizer_instances > 1
+        if pg_collection is None:
+            ours = ProcessGroupCollection.use_mpu_process_groups()
+            return {
+                "dp_group": ours.dp,
+                "dp_cp_group": ours.dp_cp,
+                "intra_dp_cp_group": ours.intra_dp_cp,
+                "expt_dp_group": ours.expt_dp,
+                "intra_expt_dp_group": ours.intra_expt_dp,
+                "tp_group": parallel_state.get_tensor_model_parallel_group(),
+                "gtp_remat_group": ours.gtp_remat,
+                "pp_group": parallel_state.get_pipeline_model_parallel_group(),
+                "ep_group": parallel_state.get_expert_model_parallel_group(),
+                "expt_gtp_remat_group": ours.expt_gtp_remat,
+                "inter_dist_opt_group": (
+                    parallel_state.get_inter_distributed_optimizer_instance_group() if several else None
+                ),
+                "intra_dist_opt_group": (
+                    parallel_state.get_intra_distributed_optimizer_instance_group()
+                    if ddp_config.use_distributed_optimizer
+                    else None
+                ),
+            }
+
+        given = vars(pg_collection)
+        dp = _required(given, "dp", "dp process group is required but not provided in pg_collection")
+        dp_cp = _dp_cp(given, lambda: config)
+        expt_dp = pg_collection.expt_dp
+        if expt_dp is None:
+            import logging
+
+            logging.getLogger(__name__).warning(
+                "No expert data parallel group provided in pg_collection, creating a new one with just the current rank"
+            )
+            expt_dp = _alone()
+        intra_dp_cp, intra_expt_dp, inter_dist_opt = dp_cp, expt_dp, None
+        if several:
+            needed = ("intra_dp_cp", "intra_expt_dp", "inter_dist_opt")
+            _several(given, needed, "intra_dp_cp, intra_expt_dp, and inter_dist_opt")
+            intra_dp_cp, intra_expt_dp, inter_dist_opt = (given[name] for name in needed)
+        for name in ("tp", "pp", "ep"):
+            _required(given, name, "tp, pp and ep process groups are required but not provided in pg_collection")
+        return {
+            "dp_group": dp,
+            "dp_cp_group": dp_cp,
+            "expt_dp_group": expt_dp,
+            "intra_dp_cp_group": intra_dp_cp,
+            "intra_expt_dp_group": intra_expt_dp,
+            "inter_dist_opt_group": inter_dist_opt,
+            "tp_group": given["tp"],
+            "pp_group": given["pp"],
+            "ep_group": given["ep"],
+            "gtp_remat_group": pg_collection.gtp_remat,
+            "expt_gtp_remat_group": pg_collection.expt_gtp_remat,
+        }
+
+
+def _required(given: dict[str, Handle], name: str, text: str) -> Handle:
+    if name not in given:
+        raise original(ValueError, text, "missing")
+    return given[name]
+
+
+def _required_or_none(given: dict[str, Handle], name: str) -> Handle:
+    text = (
+        f"{name} process group is required but not provided in pg_collection. "
+        "Please explicitly set it to None if you don't need it."
+    )
+    return _required(given, name, text)
+
+
+def _several(given: dict[str, Handle], names: Sequence[str], listed: str) -> None:
+    text = (
+        f"{listed} process groups are required when using multiple optimizer instances (>1) "
+        "but not provided in pg_collection"
+    )
+    for name in names:
+        _required(given, name, text)
+
+
+def _dp_cp(given: dict[str, Handle], config: Any) -> Handle:
+    """Without context parallelism the data-parallel group itself."""
+    if "dp_cp" not in given and getattr(config(), "context_parallel_size", 1) == 1:
+        return given["dp"]
+    text = "dp_cp process group is required when context_parallel_size > 1 but not provided in pg_collection"
+    return _required(given, "dp_cp", text)
+
+
+def _model_config(model: Any) -> Any:
+    """The configuration of a model, which may be wrapped."""
+    while not hasattr(model, "config") and hasattr(model, "module"):
+        model = model.module
+    return model.config
+
+
+def _alone() -> Group:
+    """The group of the rank that asks."""
+    state = parallel_state.current
+    return Group([world_of("setup_process_groups_for_ddp", state.rank, state.world_size)[0]])
+
+
+def resolve_gtp_remat_group(pg_collection: ProcessGroupCollection | None, is_expert: bool) -> Handle:
+    """The group that shares the pieces of a weight: the collection's if it was set there, else parallel_state's."""
+    name = "expt_gtp_remat" if is_expert else "gtp_remat"
+    if pg_collection is not None and name in vars(pg_collection):
+        return getattr(pg_collection, name)
+    return _of_parallel_state(name, parallel_state.current)
+
+
+@dataclass(repr=False)
+class MultiModuleProcessGroupCollection:
+    """The collections of the modules that a rank takes part in, of which one may be the language model."""
+
+    module_pgs: dict[str, ProcessGroupCollection]
+    language_model_module_name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.module_pgs:
+            raise original(ValueError, "module_pgs dict cannot be empty", "missing")
+        name = self.language_model_module_name
+        if name is not None and name not in self.module_pgs:
+            text = f"language_model_module_name '{name}' not found in module_pgs keys: {list(self.module_pgs)}"
+            raise original(ValueError, text, "unknown")
+
+    def get_language_model_collection(self) -> ProcessGroupCollection:
+        """The collection of the language model; ValueError if there is none."""
+        if self.language_model_module_name is None:
+            raise original(ValueError, "No language model specified for this collection", "missing")
+        return self.module_pgs[self.language_model_module_name]
+
+    def get_language_model_cp_size(self) -> int:
+        """The context parallel size of the language model."""
+        return _size(self.get_language_model_collection().cp)
+
+    def has_language_model(self) -> bool:
+        """True if this rank has a language model."""
+        return self.language_model_module_name is not None
+
+    def get_module_collection(self, module_name: str) -> ProcessGroupCollection:
+        """The collection of a module; ValueError for an unknown one."""
+        if module_name not in self.module_pgs:
+            text = f"Module '{module_name}' not found in collections. Available: {list(self.module_pgs)}"
+            raise original(ValueError, text, "unknown")
+        return self.module_pgs[module_name]
+
+    def __len__(self) -> int:
+        return len(self.module_pgs)
+
+    def __getitem__(self, module_name: str) -> ProcessGroupCollection:
+        return self.module_pgs[module_name]
+
+    def __iter__(self) -> Iterator[ProcessGroupCollection]:
+        return iter(self.module_pgs.values())
+
+    def keys(self) -> KeysView[str]:
+        """The names of the modules."""
+        return self.module_pgs.keys()
+
+    def values(self) -> ValuesView[ProcessGroupCollection]:
+        """The collections."""
+        return self.module_pgs.values()
+
+    def items(self) -> ItemsView[str, ProcessGroupCollection]:
+        """The names with their collections."""
+        return self.module_pgs.items()
+
+    def __repr__(self) -> str:
+        name = self.language_model_module_name
+        language = f", language_model_module_name='{name}'" if name else ""
+        return f"MultiModuleProcessGroupCollection(modules=[{', '.join(self.module_pgs)}]{language})"
