@@ -16,6 +16,7 @@ void bind_deepspeed(nb::module_& m);
 void bind_device_mesh(nb::module_& m);
 void bind_llamafactory(nb::module_& m);
 void bind_megatron(nb::module_& m);
+void bind_megatron2022(nb::module_& m);
 void bind_olmo(nb::module_& m);
 void bind_picotron(nb::module_& m);
 void bind_topology(nb::module_& m);

@@ -38,4 +38,5 @@ NB_MODULE(_dialects, m) {
     bind_picotron(m);
     bind_torchtitan(m);
     bind_megatron(m);
+    bind_megatron2022(m);
 }
