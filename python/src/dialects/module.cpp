@@ -37,6 +37,7 @@ NB_MODULE(_dialects, m) {
     bind_olmo(m);
     bind_picotron(m);
     bind_torchtitan(m);
+    bind_areal(m);
     bind_megatron(m);
     bind_megatron2022(m);
 }

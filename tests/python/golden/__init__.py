@@ -62,8 +62,8 @@ def groups(partition: Iterable[Iterable[int]]) -> list[list[int]]:
 
 
 def words(text: str) -> str:
-    """The text with one space where lines that go on in the source put several."""
-    return " ".join(text.split())
+    """The text with one space where lines that go on in the source put several, up to a table of the world."""
+    return " ".join(text.split(", mapping: {")[0].split())
 
 
 def fnv1a64(text: str) -> str:

@@ -1,0 +1,27 @@
+"""AReaL's names, pure: its topologies, its grid, its registry of groups, for any rank without a process."""
+
+from rankmesh.areal import topology
+from rankmesh.areal.topology import (
+    GLOBAL_PROCESS_GROUP_REGISTRY,
+    DataPipeTensorParallelTopology,
+    FakeGrid,
+    ParallelGrid,
+    PipeDataTensorParallelTopology,
+    ProcessTopology,
+    decompose_to_three_factors,
+    destroy_all_comm_groups,
+    new_or_get_group,
+)
+
+__all__ = [
+    "GLOBAL_PROCESS_GROUP_REGISTRY",
+    "DataPipeTensorParallelTopology",
+    "FakeGrid",
+    "ParallelGrid",
+    "PipeDataTensorParallelTopology",
+    "ProcessTopology",
+    "decompose_to_three_factors",
+    "destroy_all_comm_groups",
+    "new_or_get_group",
+    "topology",
+]
