@@ -98,6 +98,20 @@ def test_the_module_speaks_for_one_rank_and_for_rank_for_any() -> None:
     assert list(parallel_state.get_data_parallel_group()) == [0, 1, 2, 3]
 
 
+def test_module_variables_are_what_their_getters_give() -> None:
+    names = sorted(parallel_state._GROUPS)
+    assert [getattr(parallel_state, name) for name in names] == [None] * len(names)
+    parallel_state.initialize_model_parallel(2, 2, context_parallel_size=2, rank=0, world_size=16)
+    groups = parallel_state.current.process_groups
+    for name in names:
+        if name == "_HIERARCHICAL_CONTEXT_PARALLEL_GROUPS":
+            assert getattr(parallel_state, name) is None
+        else:
+            assert getattr(parallel_state, name) == groups.group(name.removeprefix("_"), 0), name
+    with pytest.raises(AttributeError, match="_FOO_GROUP"):
+        parallel_state._FOO_GROUP  # noqa: B018
+
+
 def test_threads_have_states_of_their_own() -> None:
     found: dict[int, list[int]] = {}
 
@@ -279,6 +293,7 @@ def test_a_grid_keeps_its_groups_by_the_reversed_names() -> None:
         made.register_view("expert", shape, ["ep", "dp"], ["dp"])
         assert made._views["expert"].shape == shape
         assert made._views["expert"].shape is not shape
+        assert made._views["expert"].shared_dims == ["dp"]
         made.create_pg("dp", view="expert")
         made.create_pg("ep", view="expert")
         assert list(made._pgs) == ["dp-tp", "dp", ("expert", ("ep",))]
@@ -320,11 +335,12 @@ def test_a_collection_has_the_groups_of_parallel_state() -> None:
     )
 
 
-def test_an_optimizer_and_ddp_get_the_groups_that_they_need() -> None:
+@pytest.mark.parametrize("instances", [1, 2])
+def test_an_optimizer_and_ddp_get_the_groups_that_they_need(instances: int) -> None:
     config = types.SimpleNamespace(context_parallel_size=1)
-    ddp_config = types.SimpleNamespace(num_distributed_optimizer_instances=1, use_distributed_optimizer=True)
+    ddp_config = types.SimpleNamespace(num_distributed_optimizer_instances=instances, use_distributed_optimizer=True)
     chunk = types.SimpleNamespace(config=config, ddp_config=ddp_config)
-    parallel_state.initialize_model_parallel(2, 2, rank=5, world_size=16)
+    parallel_state.initialize_model_parallel(2, 2, num_distributed_optimizer_instances=instances, rank=5, world_size=16)
     ours = ProcessGroupCollection.use_mpu_process_groups()
     optimizer = ProcessGroupCollection.setup_process_groups_for_optimizer
     ddp = ProcessGroupCollection.setup_process_groups_for_ddp
@@ -335,11 +351,13 @@ def test_an_optimizer_and_ddp_get_the_groups_that_they_need() -> None:
     by_state, by_collection = ddp(None, config, ddp_config), ddp(ours, config, ddp_config)
     assert by_state.pop("intra_dist_opt_group") == ours.intra_dist_opt
     assert by_state == by_collection
-    assert list(ddp(ProcessGroupCollection(dp=1, tp=1, pp=1, ep=1), config, ddp_config)["expt_dp_group"]) == [5]
+    assert (by_state["inter_dist_opt_group"] is None) == (instances == 1)
+    alone = types.SimpleNamespace(num_distributed_optimizer_instances=1)
+    assert list(ddp(ProcessGroupCollection(dp=1, tp=1, pp=1, ep=1), config, alone)["expt_dp_group"]) == [5]
     with pytest.raises(ValueError, match="dp process group is required"):
         optimizer(ProcessGroupCollection(), [chunk])
     with pytest.raises(ValueError, match="tp, pp and ep process groups are required"):
-        ddp(ProcessGroupCollection(dp=1, expt_dp=1), config, ddp_config)
+        ddp(ProcessGroupCollection(dp=1, expt_dp=1), config, alone)
     with pytest.raises(ValueError, match="Gloo process groups are not supported"):
         optimizer(ours, [chunk])
 

@@ -40,6 +40,8 @@ def test_the_module_speaks_for_one_rank_and_for_rank_for_any() -> None:
     parallel_state.initialize_model_parallel(2, 4, rank=5, world_size=16)
     assert parallel_state.get_pipeline_model_parallel_rank() == 1
     assert parallel_state._PIPELINE_GLOBAL_RANKS == [1, 5, 9, 13]
+    assert parallel_state._DATA_PARALLEL_GLOBAL_RANKS == [5, 7]
+    assert Group([5, 7]) == parallel_state._DATA_PARALLEL_GROUP
     assert parallel_state._EMBEDDING_GROUP is None
     assert for_rank(67, 65536, tensor_model_parallel_size=8).get_tensor_model_parallel_rank() == 3
     assert parallel_state.get_tensor_model_parallel_world_size() == 2
