@@ -104,7 +104,7 @@ def test_errors_are_the_originals_and_rankmeshs() -> None:
         (TypeError, "must be an int", lambda: topo.get_coord("zero")),  # type: ignore[arg-type]
         (TypeError, "must be an int", lambda: PipelineParallelGrid(topo, rank="0", world_size=4)),  # type: ignore
         (TypeError, "must be a ProcessTopology", lambda: PipelineParallelGrid([2, 2], rank=0, world_size=4)),  # type: ignore
-        (TypeError, "dims is None", lambda: ProcessTopology(["a"], None)),  # type: ignore[arg-type]
+        (TypeError, "dims must be a sequence of ints, not None", lambda: ProcessTopology(["a"], None)),  # type: ignore[arg-type]
         (ValueError, "more than 64 bits", lambda: ProcessTopology(["a"], [2**70])),
         (groups.DeprecatedException, "groups.initialize", groups.initialize),
     ):
