@@ -17,7 +17,7 @@ class UsageError(Error, ValueError):
 
 
 class UnknownName(UsageError, KeyError):
-    """No axis, mesh or framework has that name; the text names the nearest."""
+    """No axis has that name, nor anything that was declared; the text names the nearest, if one is near."""
 
 
 class UsageTypeError(Error, TypeError):
@@ -40,7 +40,7 @@ class Disagreement(_WithRanks, RuntimeError):
 
 
 class PeerLost(_WithRanks, ConnectionError):
-    """Peers are gone: they left by an exception, or their process ended; `ranks` are world ranks."""
+    """Peers are gone: they left by an exception, or their process ended; `ranks` are their world ranks."""
 
 
 class Timeout(Error, TimeoutError):
@@ -63,4 +63,4 @@ class EngineFailure(Error, RuntimeError):
 
 
 class NotBuilt(Error, NotImplementedError):
-    """The engine asked for is not in this build."""
+    """The engine asked for is not in this build; `rankmesh.engines()` says which are."""

@@ -77,13 +77,13 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
 }  // namespace
 
 void bind_check(nb::module_& m) {
-    nb::class_<JoinCost::Set>(m, "CheckedSet", "One set of axes of a join.")
-        .def_ro("axes", &JoinCost::Set::axes, "'dp,cp': the axes.")
+    nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes, and its groups in the whole mesh.")
+        .def_ro("axes", &JoinCost::Set::axes, "The axes, as in 'dp,cp'.")
         .def_ro("groups", &JoinCost::Set::groups, "The number of groups.")
-        .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks of each.")
+        .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks in each.")
         .def_ro("communicator", &JoinCost::Set::communicator,
-                "Which of the rank's communicators it has, the same for sets of equal ranks; None for groups "
-                "of one.")
+                "Which of a rank's communicators, from 0, these groups have, the same for sets of equal "
+                "ranks; None for groups of one.")
         .def("__repr__", [](const JoinCost::Set& self) {
             return detail::cat("<", self.axes, ": ", self.groups, " x ", self.group_size, ">");
         });
@@ -97,20 +97,23 @@ void bind_check(nb::module_& m) {
             "Each declared set of axes once, in the order of creation.")
         .def_prop_ro(
             "communicators", [](const Report& self) { return self.cost.communicators; },
-            "Of two or more ranks, on each rank of the mesh.")
+            "The number of communicators of two or more ranks that a rank of the mesh gets.")
         .def_prop_ro(
             "connections", [](const Report& self) { return self.cost.connections; },
-            "On Gloo: one to each other rank of each communicator.")
+            "The number of connections that a rank makes on Gloo: one to each other rank of each "
+            "communicator.")
         .def_prop_ro(
             "descriptor_limit", [](const Report& self) { return self.amount("gloo", "descriptor_limit"); },
             "The file descriptors that this process may open, None for no limit.")
-        .def_prop_ro("nccl_communicators",
-                     [](const Report& self) { return self.amount("nccl", "communicators"); })
+        .def_prop_ro(
+            "nccl_communicators", [](const Report& self) { return self.amount("nccl", "communicators"); },
+            "The number of communicators on NCCL, one of all ranks included.")
         .def_prop_ro(
             "nccl_ids", [](const Report& self) { return self.amount("nccl", "unique_ids"); },
-            "The unique ids that NCCL's communicator of all ranks begins with.")
-        .def_prop_ro("shortage", &Report::shortage, "What a join on Gloo would raise here, '' if it fits.")
-        .def_prop_ro("fits", &Report::fits)
+            "The number of unique ids from which NCCL's communicator of all ranks is made.")
+        .def_prop_ro("shortage", &Report::shortage, "What does not fit, in words; '' if a join fits.")
+        .def_prop_ro("fits", &Report::fits,
+                     "True if a join fits into the limits of this process; a report is true then.")
         .def("__bool__", &Report::fits)
         .def("__repr__", [](const Report& self) {
             return detail::cat("<Report of ", self.mesh, ": ", self.cost.communicators,
@@ -121,9 +124,9 @@ void bind_check(nb::module_& m) {
           nb::sig("def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "
                   "collections.abc.Iterable[str]] | None = None, "
                   "axes: collections.abc.Iterable[str] | None = None, world: int | None = None) -> Report"),
-          "What joining a mesh costs a rank, by arithmetic: `over` the sets of axes to declare too, `axes` "
-          "the single "
-          "axes to declare, all of them unless said.");
+          "What joining a mesh would cost a rank, by arithmetic. `over`: sets of axes to declare too, as in "
+          "[('dp', 'cp')]. `axes`: the single axes to declare, all of them unless said. `world`: the number "
+          "of ranks, of which a mesh may leave some out.");
 }
 
 }  // namespace rankmesh::python

@@ -135,7 +135,8 @@ void bind_groups(nb::module_& m) {
             "__init__", [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); },
             nb::arg("ranks").none(),
             nb::sig("def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None"),
-            "The group of these ranks, in this order: text such as '{0..7, 64..71}', or ints.")
+            "The group of these ranks, in this order: text such as '{0..7, 64..71}', or ints; UsageError if "
+            "one repeats.")
         .def("__len__", &Ranks::size)
         .def(
             "__getitem__",
@@ -188,7 +189,7 @@ void bind_groups(nb::module_& m) {
             nb::arg("value").none(), nb::arg("start").none() = nb::none(),
             nb::arg("stop").none() = nb::none(),
             nb::sig("def index(self, value: typing.Any, start: int = 0, stop: int = ...) -> int"),
-            "The group rank of a rank; ValueError if it is not in the group.")
+            "The group rank of a rank; UsageError, a ValueError, if it is not in the group.")
         .def(
             "count", [](const Ranks& self, nb::object rank) { return contains(self, rank) ? 1 : 0; },
             nb::arg("rank").none(), nb::sig("def count(self, rank: object, /) -> int"))
@@ -209,7 +210,8 @@ void bind_groups(nb::module_& m) {
             "most 16.")
         .def(
             "numpy", [](const Ranks& self) { return array_of(self); },
-            nb::sig("def numpy(self) -> typing.Any"), "The ranks as a NumPy array of int32 of its own.")
+            nb::sig("def numpy(self) -> typing.Any"),
+            "The ranks as a new NumPy array of int32 of shape (len,).")
         .def("__array__", &as_array<Ranks>, nb::arg("dtype").none() = nb::none(),
              nb::arg("copy").none() = nb::none(),
              nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
@@ -281,7 +283,7 @@ void bind_groups(nb::module_& m) {
         .def(
             "numpy", [](const Groups& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The ranks as a NumPy array of int32 of its own, a row for each group; rows are views of it.")
+            "The ranks as a new NumPy array of int32 of shape (len, group_size): a row for each group.")
         .def("__array__", &as_array<Groups>, nb::arg("dtype").none() = nb::none(),
              nb::arg("copy").none() = nb::none(),
              nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))

@@ -207,9 +207,9 @@ void bind_mesh(nb::module_& m) {
             nb::sig("def __init__(self, mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
                     "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
                     "**axes: int) -> None"),
-            "From text, a mapping or pairs, where one size may be '*' if the size of the world follows, or "
-            "from "
-            "keywords, outermost first.")
+            "From text, a mapping or pairs, or keywords, outermost axis first; one size may be '*' where the "
+            "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1 and names that "
+            "repeat.")
         .def_prop_ro(
             "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
         .def_prop_ro("offset", &Mesh::offset, "The lowest rank.")
@@ -239,7 +239,7 @@ void bind_mesh(nb::module_& m) {
         .def(
             "size_of", [](const Mesh& self, nb::handle axis) { return self.size(axis_of(self, axis)); },
             nb::arg("axis").none(), nb::sig("def size_of(self, axis: str) -> int"),
-            "The number of indices of an axis.")
+            "The size of an axis; UnknownName if the mesh has none of that name.")
         .def(
             "__contains__",
             [](const Mesh& self, nb::object rank) {
@@ -257,7 +257,7 @@ void bind_mesh(nb::module_& m) {
         .def(
             "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
             nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
-            "The index of a rank on every axis.")
+            "The index of a rank on every axis; UsageError for a rank outside.")
         .def(
             "rank",
             [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
@@ -267,7 +267,8 @@ void bind_mesh(nb::module_& m) {
             },
             nb::sig("def rank(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
                     "/, **index: int) -> int"),
-            "The rank at a coordinate that names every axis once, in any order.")
+            "The rank at a coordinate that names every axis once, in any order; UsageError if an axis is "
+            "missing or an index outside it.")
         .def(
             "index",
             [](const Mesh& self, nb::handle rank, nb::handle axis) {
@@ -281,7 +282,7 @@ void bind_mesh(nb::module_& m) {
                 return Ranks(self.group(int_of(rank, "a rank"), set_of(axes_of(self, axes))));
             },
             nb::sig("def group(self, rank: int, /, *axes: str) -> Group"),
-            "The ranks that differ from this one only along these axes, in mesh order.")
+            "The ranks that differ from this one at most along these axes, itself included, in mesh order.")
         .def(
             "partition",
             [](const Mesh& self, nb::args args) {
@@ -309,7 +310,8 @@ void bind_mesh(nb::module_& m) {
             nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
                     "= 'open') -> int | None"),
-            "The rank `by` steps along an axis; past an open edge None.")
+            "The rank `by` steps along an axis, back where negative; past the end None, or with edge='wrap' "
+            "on from the other end.")
         .def(
             "slice",
             [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
@@ -319,7 +321,7 @@ void bind_mesh(nb::module_& m) {
             },
             nb::sig("def slice(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
                     "/, **index: int) -> Mesh"),
-            "The mesh of the ranks at these indices, without these axes.")
+            "The mesh of the ranks at these indices, without these axes; UsageError if no axis is left.")
         .def(
             "flatten",
             [](const Mesh& self, nb::args args, nb::handle as) {
@@ -328,7 +330,7 @@ void bind_mesh(nb::module_& m) {
             },
             nb::arg("axes").none(), nb::arg("into").none(),
             nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
-            "These axes as one axis, where the first of them stands; they need not be adjacent.")
+            "These axes as one axis named `into`, where the first of them stands; they need not be adjacent.")
         .def(
             "split",
             [](const Mesh& self, nb::handle axis, nb::args args, nb::kwargs keywords) {
@@ -340,21 +342,23 @@ void bind_mesh(nb::module_& m) {
             },
             nb::sig("def split(self, axis: str, into: collections.abc.Mapping[str, int | str] | "
                     "collections.abc.Iterable[tuple[str, int | str]] = ..., /, **sizes: int | str) -> Mesh"),
-            "One axis as several, outermost first; one size may be '*'.")
+            "One axis as several, outermost first; one size may be '*'; UsageError unless they multiply to "
+            "its size.")
         .def(
             "permuted",
             [](const Mesh& self, nb::args args) {
                 return self.permuted(names_of(self, axes_of(self, args)));
             },
             nb::sig("def permuted(self, *axes: str) -> Mesh"),
-            "The same ranks at the same coordinates, axes listed in another order.")
+            "The same ranks at the same coordinates, all axes listed in another order.")
         .def("concatenate", &Mesh::concatenate, nb::arg("other").none(),
-             "The axes of this mesh, then those of another that starts at the same rank.")
+             "The axes of this mesh, then those of another that starts at the same rank; UsageError if they "
+             "share a name or their strides overlap.")
         .def(
             "shifted",
             [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); },
             nb::arg("by").none(), nb::sig("def shifted(self, by: int) -> Mesh"),
-            "The same mesh this many ranks further on.")
+            "The same mesh with every rank higher by this number.")
         .def(
             "__eq__",
             [](const Mesh& self, nb::handle other) {

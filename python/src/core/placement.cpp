@@ -28,8 +28,8 @@ void bind_placement(nb::module_& m) {
             },
             nb::arg("mesh").none(), nb::arg("ranks").none(),
             nb::sig("def __init__(self, mesh: Mesh, ranks: collections.abc.Iterable[int]) -> None"),
-            "The rank at each place of a mesh of plain strides, row by row, the last axis fastest.")
-        .def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy)
+            "From the rank at each place of a mesh of plain strides, row by row, the last axis fastest.")
+        .def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy, "The mesh of the places.")
         .def_prop_ro("size", &Placement::size, "The number of ranks.")
         .def_prop_ro(
             "ranks",
@@ -50,7 +50,8 @@ void bind_placement(nb::module_& m) {
                     .cast();
             },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The table as a read-only NumPy array of the mesh's shape: a view, which keeps this alive.")
+            "The table as a read-only NumPy array of int32 of the mesh's shape: a view, which keeps the "
+            "placement alive.")
         .def(
             "__contains__",
             [](const Placement& self, nb::object rank) {
@@ -65,7 +66,7 @@ void bind_placement(nb::module_& m) {
             "coord",
             [](const Placement& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
             nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
-            "The index of a rank on every axis.")
+            "The index of a rank on every axis; UsageError for a rank outside.")
         .def(
             "rank",
             [](const Placement& self, nb::args args, nb::kwargs kwargs) {
@@ -73,7 +74,8 @@ void bind_placement(nb::module_& m) {
             },
             nb::sig("def rank(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
                     "/, **index: int) -> int"),
-            "The rank at a coordinate that names every axis once, in any order.")
+            "The rank at a coordinate that names every axis once, in any order; UsageError if an axis is "
+            "missing or an index outside it.")
         .def(
             "index",
             [](const Placement& self, nb::handle rank, nb::handle axis) {
@@ -87,7 +89,7 @@ void bind_placement(nb::module_& m) {
                 return Ranks(self.group(int_of(rank, "a rank"), set_of(axes_of(self.mesh(), axes))));
             },
             nb::sig("def group(self, rank: int, /, *axes: str) -> Group"),
-            "The ranks that differ from this one only along these axes, in mesh order.")
+            "The ranks that differ from this one at most along these axes, itself included, in mesh order.")
         .def(
             "neighbor",
             [](const Placement& self, nb::handle rank, nb::handle axis, nb::handle by, nb::handle edge) {
@@ -98,7 +100,8 @@ void bind_placement(nb::module_& m) {
             nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
                     "= 'open') -> int | None"),
-            "The rank `by` steps along an axis; past an open edge None.")
+            "The rank `by` steps along an axis, back where negative; past the end None, or with edge='wrap' "
+            "on from the other end.")
         .def(
             "__eq__",
             [](const Placement& self, nb::handle other) {

@@ -65,7 +65,7 @@ nb::object names_of(const view::Scene& scene, const std::vector<int>& axes) {
 }  // namespace
 
 void bind_view(nb::module_& m) {
-    nb::class_<Picture>(m, "Picture", "A picture of a mesh; printed it is text, in a notebook it is drawn.")
+    nb::class_<Picture>(m, "Picture", "A picture of a mesh: text where it is printed, SVG in a notebook.")
         .def(
             "text",
             [](const Picture& self, nb::handle width, bool color) {
@@ -73,7 +73,8 @@ void bind_view(nb::module_& m) {
             },
             nb::arg("width").none() = default_width, nb::arg("color").none() = false,
             nb::sig("def text(self, width: int = 80, color: bool = False) -> str"),
-            "The picture as lines of text.")
+            "The picture as lines of text of at most `width` columns, 40 to 10000, with the colours of a "
+            "terminal if asked.")
         .def(
             "svg", [](const Picture& self, nb::handle width) { return self.svg(width_of(width)); },
             nb::arg("width").none() = default_width, nb::sig("def svg(self, width: int = 80) -> str"),
@@ -91,7 +92,7 @@ void bind_view(nb::module_& m) {
                 return rows;
             },
             nb::sig("def rows(self) -> list[list[int | None]]"),
-            "The ranks that are drawn, row by row; None for none.")
+            "The ranks that are drawn, row by row; None where a place is empty.")
         .def_prop_ro(
             "row_axes",
             [](const Picture& self) {
@@ -113,9 +114,8 @@ void bind_view(nb::module_& m) {
           nb::arg("rank").none() = nb::none(),
           nb::sig("def show(mesh: str | Mesh | Placement, *, on: str | None = None, rank: int | None = None) "
                   "-> Picture"),
-          "The picture of a mesh as a grid: `on` the machines, such as 'node:32 gpu:8', each of which gets a "
-          "box; the "
-          "groups of `rank` are coloured.");
+          "The picture of a mesh as a grid. `on`: the machines, such as 'node:32 gpu:8', each of which gets "
+          "a box. `rank`: whose groups are listed and coloured, the first rank's unless said.");
 }
 
 }  // namespace rankmesh::python

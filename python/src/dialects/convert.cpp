@@ -40,10 +40,11 @@ Conversion converted(nb::handle settings, nb::handle from, nb::handle to, nb::ha
 
 void bind_convert(nb::module_& m) {
     nb::class_<Loss>(m, "Loss", "Something that a framework cannot say, and why.")
-        .def_ro("what", &Loss::what)
-        .def_ro("why", &Loss::why)
+        .def_ro("what", &Loss::what, "What is lost, as in 'dp=2'.")
+        .def_ro("why", &Loss::why, "Why, in a sentence.")
         .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); });
-    nb::class_<Conversion>(m, "Conversion", "One framework's settings in another's words.")
+    nb::class_<Conversion>(m, "Conversion",
+                           "One framework's settings in another's words; true if nothing is lost.")
         .def_ro("from_", &Conversion::from, "The framework whose settings were given.")
         .def_ro("to", &Conversion::to, "The framework whose settings these are.")
         .def_ro("ranks", &Conversion::ranks, "The number of ranks.")
@@ -54,12 +55,17 @@ void bind_convert(nb::module_& m) {
             },
             nb::sig("def settings(self) -> dict[str, typing.Any] | None"),
             "The other framework's settings by name; None where it has none for these sizes.")
-        .def_ro("text", &Conversion::text, "The same in the framework's own syntax, to be pasted.")
+        .def_ro("text", &Conversion::text,
+                "The settings in the framework's own syntax, to be pasted; None where it has none for these "
+                "sizes.")
         .def_ro("mesh_from", &Conversion::mesh_from,
                 "The mesh of the settings given; the experts' after ';'.")
-        .def_ro("mesh_to", &Conversion::mesh_to, "The mesh of the other framework's settings.")
-        .def_ro("moved", &Conversion::moved, "How many ranks get another number.")
-        .def_ro("first_moves", &Conversion::first_moves, "The first eight of them, from one rank to another.")
+        .def_ro("mesh_to", &Conversion::mesh_to,
+                "The mesh of the other framework's settings; None where it has none for these sizes.")
+        .def_ro("moved", &Conversion::moved,
+                "How many processes get another rank; None where there are no settings.")
+        .def_ro("first_moves", &Conversion::first_moves,
+                "The first eight of them, as pairs of the old rank and the new one.")
         .def_ro("lost", &Conversion::lost, "What the other framework cannot say.")
         .def_prop_ro(
             "call",
@@ -77,8 +83,8 @@ void bind_convert(nb::module_& m) {
                   "str, world: int "
                   "| None = None) -> Conversion"),
           "Says the settings of one framework in another's words: a mapping, or text such as flags, JSON, "
-          "TOML or "
-          "key=value words. `world` is the number of ranks, where the settings do not say it.");
+          "TOML or key=value words. `world`: the number of ranks, where the settings do not say it. "
+          "UsageError for settings that cannot be read.");
     m.def(
         "frameworks",
         [] {

@@ -420,9 +420,8 @@ void both(nb::class_<Self>& bound, const std::string& name, const std::string& p
         kept("start_" + name),
         [make](const Self& self, Args... args) { return start(self, make(self, args...)); }, extra...,
         nb::sig(kept(cat("def start_", name, "(self, ", parameters, ") -> Pending"))),
-        kept(cat(
-            name,
-            ", started: returns at once; the arrays are the operation's until its Pending was waited for.")));
+        kept(cat("Starts ", name,
+                 " and returns at once; the arrays must not be used until its Pending's wait() returns.")));
 }
 
 /// An operation without arrays, and the same started.
@@ -430,11 +429,12 @@ Prepared of_nothing(Op operation) { return {.call = {.operation = operation}}; }
 
 void bind_pending(nb::module_& m) {
     nb::class_<Started>(m, "Pending",
-                        "An operation that was started; its arrays belong to it until it was waited for.\n\n"
-                        "Dropped without wait(), it waits.")
-        .def("wait", &Started::wait, nb::sig("def wait(self) -> typing.Any"),
-             "Returns once the operation is complete: what it wrote. A second call returns the same.\n\n"
-             "Raises Timeout when the communicator's timeout expires, PeerLost when a peer has left.")
+                        "An operation that was started; its arrays must not be used until wait() "
+                        "returns.\n\nOne that is dropped without wait() waits.")
+        .def(
+            "wait", &Started::wait, nb::sig("def wait(self) -> typing.Any"),
+            "Waits until the operation is complete and returns what it wrote; a second call returns the "
+            "same.\n\nRaises Timeout when the communicator's timeout expires, PeerLost when a peer has left.")
         .def("result", &Started::wait, nb::sig("def result(self) -> typing.Any"), "The same as wait().")
         .def("done", &Started::done, "True if wait() would return at once.");
 }
@@ -449,20 +449,21 @@ nb::object all_reduce_list(const Self& self, nb::handle arrays, Reduction reduct
 
 void bind_communicator(nb::module_& m) {
     bind_pending(m);
-    auto c = nb::class_<Self>(m, "Communicator",
-                              "A live group: what collectives run on. Every rank of the group calls the same "
-                              "ones in the same order.\n\n"
-                              "Arrays are NumPy arrays, CPU tensors, and what else has the buffer protocol "
-                              "or DLPack, with elements one after the "
-                              "other. What is written is returned. Blocking calls release the GIL, and raise "
-                              "Timeout, PeerLost, UsageError for "
-                              "arrays of the wrong length, and in checked mode Disagreement.");
+    auto c = nb::class_<Self>(
+        m, "Communicator",
+        "The communicator of one group. Every rank of the group calls the same operations in the same "
+        "order.\n\nArrays are NumPy arrays, CPU tensors, and what else has the buffer protocol or DLPack, "
+        "with elements one after the other; lengths are in elements. Calls return the array that was "
+        "written. Blocking calls release the GIL; they raise UsageError for arrays of a wrong length, type "
+        "or layout, Timeout, PeerLost, and on threads and in checked mode Disagreement where the ranks' "
+        "calls differ.");
     c.def_prop_ro(
          "rank", [](const Self& self) { return self.get().rank(); }, "This process's rank in the group.")
         .def_prop_ro(
             "size", [](const Self& self) { return self.get().size(); }, "The number of ranks of the group.")
         .def_prop_ro(
-            "label", [](const Self& self) { return self.get().label(); }, "What this is, in words.")
+            "label", [](const Self& self) { return self.get().label(); },
+            "Its name and mesh, as errors have it: \"'dp' of mesh dp=2 tp=2\".")
         .def_prop_ro(
             "world_ranks", [](const Self& self) { return Ranks(self.get().world_ranks()); },
             "The world ranks of the group, in order.")
@@ -510,8 +511,8 @@ void bind_communicator(nb::module_& m) {
         nb::sig(kept(cat("def all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
                          ") -> typing.Any"))),
         "Every rank's `out` becomes the reduction of all ranks' `buffer`, element by element; without `out` "
-        "in place. All "
-        "are equally long. A list of arrays is reduced in place, in few engine calls.");
+        "in place. All are equally long and of one type. A list of arrays of any lengths and types is "
+        "reduced in place, in few engine calls.");
     c.def(
         "start_all_reduce",
         [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
@@ -520,13 +521,13 @@ void bind_communicator(nb::module_& m) {
         nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def start_all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
                          ") -> Pending"))),
-        "all_reduce, started: returns at once; the arrays are the operation's until its Pending was waited "
-        "for.");
+        "Starts all_reduce of one array, not a list, and returns at once; the arrays must not be used until "
+        "its Pending's wait() returns.");
     both(
         c, "reduce", cat("buffer: typing.Any, out: typing.Any = None, ", reduction, ", root: int = 0"),
-        "The root's `out` becomes the reduction of all ranks' `buffer`, the others' may be None; without any "
-        "`out` in "
-        "place: the root's buffer becomes the reduction, the others' stay.",
+        "The root's `out` becomes the reduction of all ranks' `buffer`, equally long; the others' `out` may "
+        "be None. Where the root has none it is in place: the root's `buffer` becomes the reduction, the "
+        "others' stay.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle reduction, nb::handle root) {
             const auto at = root_of(root);
             if (!out.is_none() || self.get().rank() == at)
@@ -539,17 +540,16 @@ void bind_communicator(nb::module_& m) {
         nb::arg("buffer").none(), none, sum, nb::arg("root").none() = 0);
     both(
         c, "scan", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
-        "The `out` of rank i becomes the reduction of the `buffer` of ranks 0 to i; without `out` in place. "
-        "All are equally "
-        "long.",
+        "Rank i's `out` becomes the reduction of the `buffer` of ranks 0 to i, i included; without `out` in "
+        "place. All are equally long; mean is no reduction here.",
         +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
             return reducing(Op::scan, in, out, reduction);
         },
         nb::arg("buffer").none(), none, sum);
     both(c, "reduce_scatter", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
-         "`buffer`, `size` times as long as `out`, is reduced over the ranks; rank i gets its part i. "
-         "Without `out` in place: "
-         "part i of rank i's buffer becomes the result, the other parts are left undefined.",
+         "Rank i's `out` becomes part i of the reduction of all ranks' `buffer`, which is `size` times as "
+         "long. Without `out` in place: part i of rank i's `buffer` becomes the result, its other parts are "
+         "undefined.",
          &reduce_scatter, nb::arg("buffer").none(), none, sum);
     c.def(
         "broadcast",
@@ -562,7 +562,7 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def broadcast(self, buffer: typing.Any, root: int = 0) -> typing.Any"),
-        "Every rank's buffer becomes that of the root: all are equally long. A list of arrays goes in few "
+        "Every rank's `buffer` becomes the root's; all are equally long. A list of arrays is sent in few "
         "engine calls.");
     c.def(
         "start_broadcast",
@@ -571,21 +571,21 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def start_broadcast(self, buffer: typing.Any, root: int = 0) -> Pending"),
-        "broadcast, started: returns at once; the array is the operation's until its Pending was waited "
-        "for.");
+        "Starts broadcast of one array, not a list, and returns at once; it must not be used until its "
+        "Pending's wait() returns.");
     both(c, "all_gather", "buffer: typing.Any, out: typing.Any = None",
-         "`out` becomes the ranks' `buffer` one after the other: these are equally long, it `size` times as "
-         "long. Without "
-         "`out` in place: every rank gives its own part of the buffer.",
+         "Every rank's `out`, `size` times as long as `buffer`, becomes all ranks' `buffer` one after the "
+         "other; these are equally long. Without `out` in place: `buffer` is as long as the result, and rank "
+         "i gives its part i.",
          &all_gather, nb::arg("buffer").none(), none);
     both(c, "all_gather_v", "buffer: typing.Any, out: typing.Any, counts: collections.abc.Sequence[int]",
-         "The same with parts of different lengths: `counts[i]` is the length of rank i's buffer, their sum "
-         "that of `out`.",
+         "all_gather of arrays of different lengths: `counts[i]`, the same on all ranks, is the length of "
+         "rank i's `buffer`, their sum that of `out`.",
          &all_gather_v, nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("counts").none());
     both(
         c, "gather", "buffer: typing.Any, out: typing.Any = None, root: int = 0",
-        "The root's `out` becomes the ranks' `buffer` one after the other, `size` times as long; the others' "
-        "may be None.",
+        "The root's `out`, `size` times as long as `buffer`, becomes all ranks' `buffer` one after the "
+        "other; the others' `out` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             return rooted(Op::gather, self.get(), in, out, root_of(root), false);
         },
@@ -593,7 +593,7 @@ void bind_communicator(nb::module_& m) {
     both(
         c, "scatter", "buffer: typing.Any, out: typing.Any, root: int = 0",
         "Rank i's `out` becomes part i of the root's `buffer`, which is `size` times as long; the others' "
-        "may be None.",
+        "`buffer` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             return rooted(Op::scatter, self.get(), in, out, root_of(root), true);
         },
@@ -601,43 +601,43 @@ void bind_communicator(nb::module_& m) {
     both(
         c, "all_to_all", "buffer: typing.Any, out: typing.Any = None",
         "Part j of rank i's `buffer` becomes part i of rank j's `out`; both have the same length, a multiple "
-        "of `size`.",
+        "of `size`. Without `out` in place.",
         +[](const Self&, nb::handle in, nb::handle out) { return prepare(Op::all_to_all, in, out); },
         nb::arg("buffer").none(), none);
     both(c, "all_to_all_v",
          "buffer: typing.Any, counts: collections.abc.Sequence[int], out: typing.Any, out_counts: "
          "collections.abc.Sequence[int]",
-         "The same with parts of different lengths: `counts[j]` elements go to rank j, `out_counts[i]` come "
-         "from i.",
+         "all_to_all with parts of different lengths: `counts[j]` elements of `buffer` go to rank j, "
+         "`out_counts[i]` elements of `out` come from rank i.",
          &all_to_all_v, nb::arg("buffer").none(), nb::arg("counts").none(), nb::arg("out").none(),
          nb::arg("out_counts").none());
     both(
         c, "shift",
         "buffer: typing.Any, out: typing.Any = None, by: int = 1, edge: typing.Literal['open', 'wrap'] = "
         "'wrap'",
-        "`out` becomes the `buffer` of the rank `by` group ranks before; where an open edge leaves none, it "
-        "stays. Without "
-        "`out` in place.",
+        "Rank i's `out` becomes the `buffer` of group rank i - `by`; with edge='open' it stays as it is "
+        "where there is none. Without `out` in place.",
         +[](const Self&, nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
             return shift(in, out, by, edge);
         },
         nb::arg("buffer").none(), none, nb::arg("by").none() = 1, nb::arg("edge").none() = "wrap");
     both(
         c, "send", "buffer: typing.Any, to: int",
-        "Sends to the group rank `to`, which calls recv with the same length; may return before it has.",
+        "Sends to the group rank `to`, which calls recv with an array of the same length and type; may "
+        "return before that.",
         +[](const Self&, nb::handle in, nb::handle to) { return send(in, to); }, nb::arg("buffer").none(),
         nb::arg("to").none());
     both(
         c, "recv", "buffer: typing.Any, source: int",
-        "Receives what the group rank `source` sends, which is as long.",
+        "Receives into `buffer` what the group rank `source` sends, of the same length and type.",
         +[](const Self&, nb::handle out, nb::handle from) {
             return prepare(Op::recv, out, nb::none(), int_of(from, "the peer"));
         },
         nb::arg("buffer").none(), nb::arg("source").none());
     both(
         c, "send_recv", "buffer: typing.Any, to: int, out: typing.Any, source: int",
-        "Sends to one rank while receiving from another, or the same; the arrays may differ in length, not "
-        "in type.",
+        "Sends `buffer` to the group rank `to` while receiving `out` from `source`; the arrays may differ in "
+        "length, not in type.",
         +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from) {
             return send_recv(in, to, out, from);
         },
@@ -646,14 +646,14 @@ void bind_communicator(nb::module_& m) {
           nb::arg("recvs").none() = nb::make_tuple(),
           nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int]] = (), recvs: "
                   "collections.abc.Iterable[tuple[typing.Any, int]] = ()) -> None"),
-          "Runs sends and receives, pairs of an array and a group rank, as one, so that no order among them "
-          "can deadlock.");
+          "Runs sends and receives, pairs of an array and a group rank, as one operation, whose order cannot "
+          "deadlock.");
     c.def(
         "barrier", [](const Self& self) { run(self, of_nothing(Op::barrier)); },
         "Returns once every rank of the group has called it.");
     c.def(
         "start_barrier", [](const Self& self) { return start(self, of_nothing(Op::barrier)); },
-        "barrier, started.");
+        "Starts barrier and returns at once.");
     c.def(
         "monitored_barrier",
         [](const Self& self) {
@@ -664,16 +664,17 @@ void bind_communicator(nb::module_& m) {
         "MPI included.");
     c.def("broadcast_object", &broadcast_object, nb::arg("object").none(), nb::arg("root").none() = 0,
           nb::sig("def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any"),
-          "The root's object, pickled; the others' argument is ignored. Ranks trust each other: unpickling "
-          "runs code.");
+          "Returns the root's object, which is pickled; the others' argument is ignored. Ranks trust each "
+          "other: unpickling runs code.");
     c.def("send_object", &send_object, nb::arg("object").none(), nb::arg("to").none(),
           nb::sig("def send_object(self, object: typing.Any, to: int) -> None"),
-          "Sends an object, pickled, to a group rank.");
+          "Sends an object, pickled, to the group rank `to`, which calls recv_object.");
     c.def("recv_object", &recv_object, nb::arg("source").none(),
-          nb::sig("def recv_object(self, source: int) -> typing.Any"), "The object that a group rank sends.");
+          nb::sig("def recv_object(self, source: int) -> typing.Any"),
+          "Returns the object that the group rank `source` sends by send_object.");
     c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
           nb::sig("def all_gather_object(self, object: typing.Any) -> list[typing.Any]"),
-          "The objects of all ranks of the group, pickled, in order.");
+          "Returns the objects of all ranks of the group, in order, which are pickled.");
 }
 
 }  // namespace rankmesh::python

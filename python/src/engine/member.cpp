@@ -35,8 +35,8 @@ std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
 void bind_member(nb::module_& m) {
     nb::class_<Self>(
         m, "Member",
-        "This process's place in a plan, or in one of its meshes, with its communicators.\n\n"
-        "A plan of one mesh answers at once; of several, member['expert'] is the place in that mesh.")
+        "This process in a plan, or in one of its meshes, with its communicators.\n\nOf a plan of one mesh "
+        "everything can be asked at once; of several, member['expert'] is this process in that mesh.")
         .def(
             "__getitem__",
             [](const Self& self, nb::handle mesh) {
@@ -58,21 +58,21 @@ void bind_member(nb::module_& m) {
             "host", [](const Self& self) { return self.get().host(); }, "The name of this process's host.")
         .def_prop_ro(
             "local_rank", [](const Self& self) { return self.get().local_rank(); },
-            "This rank's place among the ranks on its host.")
+            "This rank's index among the world's ranks on its host.")
         .def_prop_ro(
             "local_size", [](const Self& self) { return self.get().local_size(); },
-            "The number of ranks on this host.")
+            "The number of the world's ranks on this host.")
         .def_prop_ro(
             "mesh", [](const Self& self) { return self.get().mesh(); }, nb::rv_policy::move,
-            "The mesh, every size known.")
+            "The mesh, every '*' resolved.")
         .def_prop_ro(
             "inside", [](const Self& self) { return self.get().inside(); },
-            "True if this rank stands in the mesh.")
+            "True if this rank is in the mesh; what asks for its coordinate raises UsageError if it is not.")
         .def_prop_ro(
             "coord", [](const Self& self) { return self.get().coord(); }, "This rank's index on every axis.")
         .def_prop_ro(
             "prefix", [](const Self& self) { return self.get().prefix(); },
-            "'[pp=1 dp=0 tp=3]': what a line of this rank's log begins with.")
+            "The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]', or '[rank 5]' outside the mesh.")
         .def(
             "at",
             [](const Self& self, nb::handle axis) {
@@ -80,15 +80,17 @@ void bind_member(nb::module_& m) {
                 return asked(self.get(), {name}, [&] { return self.get().at(name); });
             },
             nb::arg("axis").none(), nb::sig("def at(self, axis: str) -> int"),
-            "This rank's index on an axis.")
+            "This rank's index on an axis, or among the declared local ranks.")
         .def(
             "is_first",
             [](const Self& self, nb::handle axis) { return self.get().is_first(text_of(axis, "an axis")); },
-            nb::arg("axis").none(), nb::sig("def is_first(self, axis: str) -> bool"))
+            nb::arg("axis").none(), nb::sig("def is_first(self, axis: str) -> bool"),
+            "True if at(axis) is 0.")
         .def(
             "is_last",
             [](const Self& self, nb::handle axis) { return self.get().is_last(text_of(axis, "an axis")); },
-            nb::arg("axis").none(), nb::sig("def is_last(self, axis: str) -> bool"))
+            nb::arg("axis").none(), nb::sig("def is_last(self, axis: str) -> bool"),
+            "True if at(axis) is the highest index of the axis, or of the declared local ranks.")
         .def(
             "neighbor",
             [](const Self& self, nb::handle axis, nb::handle by, nb::handle edge) {
@@ -98,7 +100,8 @@ void bind_member(nb::module_& m) {
             nb::arg("axis").none(), nb::arg("by").none(), nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, axis: str, by: int, edge: typing.Literal['open', 'wrap'] = 'open') "
                     "-> int | None"),
-            "The world rank `by` steps along an axis; past an open edge None.")
+            "The world rank `by` steps along an axis, back where negative; past the end None, or with "
+            "edge='wrap' on from the other end.")
         .def(
             "rank_at",
             [](const Self& self, nb::args args, nb::kwargs kwargs) {
@@ -107,7 +110,7 @@ void bind_member(nb::module_& m) {
             nb::sig("def rank_at(self, coordinate: rankmesh._core.Coordinate | collections.abc.Mapping[str, "
                     "int] | str = "
                     "..., /, **index: int) -> int"),
-            "The world rank that stands at a coordinate of the mesh.")
+            "The world rank at a coordinate of the mesh, also for ranks outside it.")
         .def(
             "on",
             [](const Self& self, nb::args axes) {
@@ -118,9 +121,9 @@ void bind_member(nb::module_& m) {
                 });
             },
             nb::sig("def on(self, *axes: str) -> Communicator"),
-            "The communicator of a single axis, a declared set in any order, or a declared pick, separate or "
-            "local ranks by "
-            "their name.")
+            "The communicator of a single axis, of a declared set of axes in any order, or by its name of a "
+            "pick, of a separate communicator or of the ranks on this host. UsageError if it was not "
+            "declared or this rank is not in it.")
         .def(
             "find",
             [](const Self& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
@@ -129,7 +132,7 @@ void bind_member(nb::module_& m) {
                 return found ? std::make_unique<CommunicatorHandle>(std::move(*found)) : nullptr;
             },
             nb::sig("def find(self, *axes: str) -> Communicator | None"),
-            "The same, but None where this rank has no such communicator.")
+            "Like on(), but None where this rank is not in what was declared.")
         .def(
             "prepare",
             [](const Self& self, nb::args axes) {
@@ -138,7 +141,8 @@ void bind_member(nb::module_& m) {
                 without_gil([] {}, [&] { member.prepare(views_of(names)); });
             },
             nb::sig("def prepare(self, *axes: str) -> None"),
-            "Connects what a lazy declaration deferred: every rank of the mesh calls it with the same names.")
+            "Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it "
+            "with the same names.")
         .def_prop_ro(
             "communicator_count", [](const Self& self) { return self.get().channel_count(); },
             "How many communicators of two or more ranks this process holds.")

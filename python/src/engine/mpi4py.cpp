@@ -56,7 +56,7 @@ void bind_mpi4py(nb::module_& m) {
         },
         nb::arg("comm"), nb::sig("def from_mpi4py(comm: typing.Any) -> World"),
         "The ranks of an mpi4py communicator as a world, in its order; all of them call it. The communicator "
-        "stays the caller's.");
+        "stays the caller's. UsageError if mpi4py works on another MPI than this build.");
     m.def(
         "to_mpi4py",
         [](const CommunicatorHandle& communicator) {
@@ -67,8 +67,8 @@ void bind_mpi4py(nb::module_& m) {
             return nb::object(made);
         },
         nb::arg("communicator"), nb::sig("def to_mpi4py(communicator: Communicator) -> typing.Any"),
-        "The MPI communicator behind one of ours as mpi4py's; it stays rankmesh's, and must not be freed or "
-        "outlive it.");
+        "The MPI communicator behind one of rankmesh's, as mpi4py's; it stays rankmesh's, and must not be "
+        "freed or outlive it. UsageError if there is none, or mpi4py works on another MPI.");
 }
 
 }  // namespace rankmesh::python

@@ -232,23 +232,22 @@ std::unique_ptr<MemberHandle> join(const WorldHandle& self, nb::args args, nb::k
 void bind_world(nb::module_& m) {
     nb::class_<WorldHandle>(
         m, "World",
-        "The processes of a job, and the object through which this process reaches them.\n\n"
-        "As a context manager it is closed at the end; left by an exception, peers are told and never waited "
-        "for.")
-        .def_static("from_environment", &from_environment, nb::kw_only(), nb::arg("engine") = nb::none(),
-                    nb::arg("timeout") = nb::none(), nb::arg("multithreaded") = false,
-                    nb::arg("checked") = nb::none(), nb::arg("log") = nb::none(),
-                    nb::sig("def from_environment(*, engine: typing.Literal['threads', 'mpi', 'gloo'] | None "
-                            "= None, timeout: "
-                            "float | datetime.timedelta | None = None, multithreaded: bool = False, checked: "
-                            "bool | None = "
-                            "None, log: collections.abc.Callable[[str], object] | None = None) -> World"),
-                    "The world that this process was started in: MPI under mpirun, Gloo under srun and where "
-                    "RANKMESH_STORE "
-                    "says how the processes find each other, alone without a launcher. `timeout` in seconds, "
-                    "30 minutes "
-                    "unless said; `checked` compares what ranks call, for finding mistakes; `log` gets lines "
-                    "of text.")
+        "The ranks of a job, and this process as one of them.\n\nAs a context manager it is closed at the "
+        "end; left by an exception, peers are told and never waited for.")
+        .def_static(
+            "from_environment", &from_environment, nb::kw_only(), nb::arg("engine") = nb::none(),
+            nb::arg("timeout") = nb::none(), nb::arg("multithreaded") = false,
+            nb::arg("checked") = nb::none(), nb::arg("log") = nb::none(),
+            nb::sig("def from_environment(*, engine: typing.Literal['threads', 'mpi', 'gloo'] | None "
+                    "= None, timeout: "
+                    "float | datetime.timedelta | None = None, multithreaded: bool = False, checked: "
+                    "bool | None = "
+                    "None, log: collections.abc.Callable[[str], object] | None = None) -> World"),
+            "The world that this process was started in: MPI under mpirun, Gloo under srun and where "
+            "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
+            "`engine`: the one to use, else RANKMESH_ENGINE's. `timeout`: seconds, 30 minutes unless said. "
+            "`multithreaded`: on MPI, any thread may call. `checked`: compares the ranks' calls before data "
+            "moves, as RANKMESH_CHECK=1 does. `log`: called with lines of text.")
         .def_prop_ro(
             "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
         .def_prop_ro(
@@ -261,7 +260,7 @@ void bind_world(nb::module_& m) {
             "The name of this process's host.")
         .def_prop_ro(
             "local_rank", [](const WorldHandle& self) { return self.get().local_rank(); },
-            "This rank's place among the ranks on its host.")
+            "This rank's index among the ranks on its host.")
         .def_prop_ro(
             "local_size", [](const WorldHandle& self) { return self.get().local_size(); },
             "The number of ranks on this host.")
@@ -276,9 +275,9 @@ void bind_world(nb::module_& m) {
                     "placed: collections.abc.Iterable[int] = (), partial: bool = False, lazy: bool = False, "
                     "timeout: float | "
                     "datetime.timedelta | None = None) -> Member"),
-            "Makes this process's communicators for a plan: one mesh with its options, or several "
-            "Declarations. The one "
-            "collective call besides operations; raises Disagreement on every rank where their plans differ.")
+            "Makes this process's communicators for a plan: one mesh with the options of a Declaration, or "
+            "several Declarations. Collective: every rank calls it with the same plan, and where plans "
+            "differ it raises Disagreement on every rank.")
         .def(
             "sub",
             [](const WorldHandle& self, nb::handle ranks) {
@@ -289,7 +288,8 @@ void bind_world(nb::module_& m) {
                 return std::make_unique<WorldHandle>(std::move(*sub));
             },
             nb::arg("ranks"), nb::sig("def sub(self, ranks: collections.abc.Iterable[int]) -> World"),
-            "A new world of these ranks, in that order; called by exactly those ranks.")
+            "A new world of these ranks, in that order; called by exactly those ranks, which wait for each "
+            "other.")
         .def(
             "survivors",
             [](const WorldHandle& self, nb::handle grace) {
@@ -301,10 +301,12 @@ void bind_world(nb::module_& m) {
             },
             nb::arg("grace") = 1.0,
             nb::sig("def survivors(self, grace: float | datetime.timedelta = 1.0) -> World"),
-            "A world of the ranks that are still here, in their order, after PeerLost; on Gloo.")
+            "A new world of the ranks that call this within `grace` seconds of each other after PeerLost, in "
+            "their order; on Gloo only.")
         .def(
             "close", [](WorldHandle& self) { self.end(false); },
-            "Ends this process's part in the world; what is made of it keeps the engine until it ends too.")
+            "Ends this process's part in the world; the engine lives on as long as a member or communicator "
+            "of it.")
         .def(
             "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> World"))
         .def(
@@ -324,9 +326,9 @@ void bind_world(nb::module_& m) {
                   "None = None, checked: bool | None = None, log: collections.abc.Callable[[str], object] | "
                   "None = None, args: "
                   "tuple[typing.Any, ...] = ()) -> list[typing.Any]"),
-          "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process; what "
-          "each returned, by "
-          "rank. The first exception of a rank is raised here, the other ranks' calls raise PeerLost.");
+          "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
+          "returns what each returned, by rank. The first exception of a rank is raised here; the other "
+          "ranks' calls raise PeerLost.");
     m.def(
         "engines",
         [] {
@@ -335,7 +337,7 @@ void bind_world(nb::module_& m) {
             return engines;
         },
         nb::sig("def engines() -> dict[str, str]"),
-        "The engines of this build, with the libraries they work with.");
+        "The engines and stores of this build by name, each with the version of its library.");
 }
 
 }  // namespace rankmesh::python
