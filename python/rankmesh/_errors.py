@@ -64,3 +64,8 @@ class EngineFailure(Error, RuntimeError):
 
 class NotBuilt(Error, NotImplementedError):
     """The engine asked for is not in this build; `rankmesh.engines()` says which are."""
+
+
+for _kind in (Error, UsageError, UnknownName, UsageTypeError, Disagreement, PeerLost, Timeout, EngineFailure, NotBuilt):
+    _kind.__module__ = "rankmesh"  # where users find it
+del _kind

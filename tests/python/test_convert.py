@@ -37,7 +37,7 @@ def test_a_conversion_is_what_the_command_prints(source: str, to: str) -> None:
     assert bool(made) == (out.returncode == 0)
     assert made.settings == printed["settings"]
     assert made.text == printed["text"]
-    assert (made.from_, made.to, made.ranks) == (source, to, printed["ranks"])
+    assert (made.source, made.to, made.ranks) == (source, to, printed["ranks"])
     assert (made.mesh_from, made.mesh_to, made.moved) == (printed["mesh_from"], printed["mesh_to"], printed["moved"])
     assert [list(move) for move in made.first_moves] == printed["first_moves"]
     assert [{"what": loss.what, "why": loss.why} for loss in made.lost] == printed["lost"]

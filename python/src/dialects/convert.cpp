@@ -45,7 +45,7 @@ void bind_convert(nb::module_& m) {
         .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); });
     nb::class_<Conversion>(m, "Conversion",
                            "One framework's settings in another's words; true if nothing is lost.")
-        .def_ro("from_", &Conversion::from, "The framework whose settings were given.")
+        .def_ro("source", &Conversion::from, "The framework whose settings were given.")
         .def_ro("to", &Conversion::to, "The framework whose settings these are.")
         .def_ro("ranks", &Conversion::ranks, "The number of ranks.")
         .def_prop_ro(
