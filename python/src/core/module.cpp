@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/core.hpp"
 
+#define PyInit__core make_core  // PyInit__core itself is below
 NB_MODULE(_core, m) {
     using namespace rankmesh::python;
     m.doc() = "The core of rankmesh: meshes, groups, placements, their pictures.";
@@ -13,4 +14,31 @@ NB_MODULE(_core, m) {
     bind_placement(m);
     bind_view(m);
     bind_check(m);
+}
+#undef PyInit__core
+
+// What nanobind keeps is of one interpreter, and a second one would overwrite it. CPython itself refuses only
+// from 3.12 on, and only subinterpreters that have a GIL of their own.
+namespace {
+
+using Execute = int (*)(PyObject*);
+Execute execute = nullptr;
+
+int execute_in_main(PyObject* module) {
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return execute(module);
+    PyErr_SetString(PyExc_ImportError, "module rankmesh._core does not support loading in subinterpreters");
+    return -1;
+}
+
+}  // namespace
+
+extern "C" NB_EXPORT PyObject* PyInit__core() {
+    auto* made = make_core();
+    if (!made || execute) return made;
+    for (auto* slot = reinterpret_cast<PyModuleDef*>(made)->m_slots; slot->slot != 0; ++slot)
+        if (slot->slot == Py_mod_exec) {
+            execute = reinterpret_cast<Execute>(slot->value);
+            slot->value = reinterpret_cast<void*>(&execute_in_main);
+        }
+    return made;
 }
