@@ -36,6 +36,7 @@ need() {
 
 build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev libpmix-dev pkg-config)
 test_packages=(libgtest-dev libeigen3-dev librapidcheck-dev libdlpack-dev libbenchmark-dev redis-server slurm-wlm munge iproute2 util-linux)
+python_packages=(python3-dev python3-venv)
 # What `./test all` adds.
 other_compilers=(clang-16 libclang-rt-16-dev)
 other_mpis=(libmpich-dev mpich)
@@ -79,6 +80,27 @@ END
     fi
     nccl_settings=()
     leave_out "no NCCL engine: there is no nccl.h of 2.28.9 or later with cuda_runtime.h, nor could python3 -m pip fetch them ($(tail -n 1 "$folder/log"))"
+}
+
+# What builds and tests the Python package, as Python wheels, in the versions that were tried.
+python_wheels=(build==1.6.1 mpi4py==4.1.2 mypy==2.4.1 nanobind==3.1.0 numpy==2.4.6 pytest==9.2.0 ruff==0.17.6 scikit-build-core==1.1.2 twine==7.0.0)
+
+# find_python FOLDER: makes `python_settings` what CMake must be told of Python: nothing where FOLDER is a virtual environment that
+# has these wheels, as it is after they were fetched once, else that the Python package is left out.
+find_python() {
+    local folder=$1 try
+    python_settings=()
+    ! "$folder/bin/python" -m pip install -q --no-index "${python_wheels[@]}" >/dev/null 2>&1 || return 0
+    echo "fetching ${python_wheels[*]}"
+    mkdir -p "${folder%/*}"
+    for try in 1 2; do
+        if python3 -m venv --clear "$folder" >"$folder.log" 2>&1 &&
+            "$folder/bin/python" -m pip install -q "${python_wheels[@]}" >>"$folder.log" 2>&1; then
+            return 0
+        fi
+    done
+    python_settings=(-DRANKMESH_PYTHON=OFF)
+    leave_out "no Python package: python3 has no venv, or could not fetch ${python_wheels[*]} ($(grep . "$folder.log" | tail -n 1))"
 }
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.

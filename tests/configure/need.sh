@@ -39,3 +39,27 @@ if ! under "" has_nccl "$work/none" >/dev/null; then
     [[ $said == *"goes on, left out: "*"no NCCL engine: there is no nccl.h of 2.28.9 or later"* ]] || fail "NCCL is left out unseen: $said"
     ! said=$(under true find_nccl "$work/wheels") || fail "CI goes on without NCCL: $said"
 fi
+
+# Python's packages: without Python the package is left out, a download that fails once is tried again, and what is there is taken.
+find='find_python "$work/venv"; echo "settings: ${python_settings[*]}"'
+export work
+said=$(under "" eval "$find") || fail "without Python nothing goes on: $said"
+[[ $said == *"settings: -DRANKMESH_PYTHON=OFF"*"goes on, left out: "*"no Python package: "* ]] || fail "Python is left out unseen: $said"
+! said=$(under true eval "$find") || fail "CI goes on without Python: $said"
+cat >"$work/python3" <<'END'
+#!/bin/sh
+echo "$*" >>"$work/calls"
+mkdir -p "$4/bin" && cp "$work/pip" "$4/bin/python"
+END
+cat >"$work/pip" <<'END'
+#!/bin/sh
+echo "$*" >>"$work/calls"
+case "$*" in *--no-index*) [ -e "$work/fetched" ] ;; *) [ -e "$work/failed" ] && touch "$work/fetched" || { touch "$work/failed"; exit 1; } ;; esac
+END
+chmod +x "$work/pip"
+for wanted in 4 1; do
+    printf '' >"$work/calls"
+    said=$(under true eval "$find") || fail "a download that fails once is not tried again: $said"
+    [[ $said == *"settings: "$'\n'"goes on, left out: " ]] || fail "with Python there are settings: $said"
+    [ "$(wc -l <"$work/calls")" = $wanted ] || fail "instead of $wanted calls: $(cat "$work/calls")"
+done
