@@ -1,0 +1,115 @@
+"""How all ranks compare what they are about to make, over torch's store: each asks it four times, in whatever world."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+
+from rankmesh._core import Group
+from rankmesh._errors import Disagreement, EngineFailure, Timeout
+
+MOST_CLASSES = 8  # descriptions that an error lists
+LINGER = 5.0  # seconds that a rank stays after a failure, for those that still ask the store, which may be its own
+
+Where = Callable[[Iterable[int]], str]
+
+
+def text_of(ranks: Iterable[int]) -> str:
+    """Ranks in the notation of groups."""
+    return str(Group(sorted(ranks)))
+
+
+def seconds(timeout: datetime.timedelta) -> str:
+    """A timeout as errors say it."""
+    whole = timeout / datetime.timedelta(milliseconds=1)
+    return f"{whole / 1000:g} s" if whole >= 1000 else f"{whole:g} ms"
+
+
+def note(store: Any, key: str, line: str) -> None:
+    """Adds a line to those of all ranks under one key, in one request."""
+    store.append(key, line + "\n")
+
+
+def arrive(store: Store, rank: int, size: int, description: str) -> None:
+    """Says that a rank is here, and with what; the last one to arrive says that all are."""
+    digest = hashlib.sha256(description.encode()).hexdigest()[:16]
+    note(store, "arrived", f"{rank} {digest}")
+    if store.add("count", 1) == size:
+        digests = {line.split()[1] for line in _lines(store)}
+        store.compare_set("verdict", "", "agree" if len(digests) == 1 else "differ")
+
+
+def hear(store: Store, timeout: datetime.timedelta) -> str:
+    """What became of the comparison, the same on every rank: the first rank to lose its patience says who was late."""
+    try:
+        store.wait(["verdict"], timeout)
+    except dist.DistNetworkError as error:
+        raise EngineFailure(f"torch's store is gone while the ranks compare their plans: {error}") from None
+    except RuntimeError:  # the timeout, of which each store has its own kind
+        store.compare_set("verdict", "", "late " + " ".join(line.split()[0] for line in _lines(store)))
+    return str(store.get("verdict"), "utf-8")
+
+
+def agree(store: Store, rank: int, size: int, description: str, timeout: datetime.timedelta, where: Where) -> None:
+    """Returns once all ranks have said the same; else raises Disagreement or Timeout, on every rank.
+
+    `where` gives the coordinates of ranks, in words.
+    """
+    arrive(store, rank, size, description)
+    verdict = hear(store, timeout)
+    if verdict == "agree":
+        return
+    if verdict == "differ":
+        _disagree(store, rank, description, timeout)
+    arrived = sorted(map(int, verdict.split()[1:]))
+    missing = sorted(set(range(size)) - set(arrived))
+    _linger(store, len(arrived))
+    raise Timeout(
+        f"the timeout of {seconds(timeout)} expired in init on rank {rank}: arrived {text_of(arrived)}, "
+        f"missing {text_of(missing)}{where(missing)}",
+        arrived,
+        missing,
+    )
+
+
+def _lines(store: Store) -> list[str]:
+    return str(store.get("arrived"), "utf-8").splitlines()
+
+
+def _disagree(store: Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:
+    ranks: dict[str, list[int]] = {}
+    for line in _lines(store):
+        number, digest = line.split()
+        ranks.setdefault(digest, []).append(int(number))
+    classes = sorted(((digest, sorted(them)) for digest, them in ranks.items()), key=lambda c: (-len(c[1]), c[1]))
+    for digest, them in classes:
+        if them[0] == rank:
+            store.set("text " + digest, description)
+    text = "the ranks join different plans; every rank must declare the same:"
+    for digest, them in classes[:MOST_CLASSES]:
+        store.wait(["text " + digest], timeout)
+        text += _line(them, store.get("text " + digest).decode())
+    if further := [each for _, them in classes[MOST_CLASSES:] for each in them]:
+        text += _line(further, "further descriptions")
+    _linger(store, sum(len(them) for _, them in classes))
+    raise Disagreement(text, sorted(each for _, them in classes[1:] for each in them))
+
+
+def _line(ranks: list[int], description: str) -> str:
+    return f"\n  {'rank' if len(ranks) == 1 else 'ranks'} {text_of(ranks)}: {description}"
+
+
+def _linger(store: Store, ranks: int) -> None:
+    """Stays until so many ranks have heard of a failure, since the store ends with the process that it is in."""
+    end = time.monotonic() + LINGER
+    with contextlib.suppress(RuntimeError):
+        store.add("heard", 1)
+        while store.add("heard", 0) < ranks and time.monotonic() < end:
+            time.sleep(0.01)

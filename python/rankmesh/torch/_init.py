@@ -1,0 +1,102 @@
+"""init: from a plan to process groups."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+
+from rankmesh._core import Mesh
+from rankmesh._errors import Error
+from rankmesh._plan import Axes, Declaration, Pick
+from rankmesh.torch import _start
+from rankmesh.torch._agree import agree, note
+from rankmesh.torch._member import Member
+from rankmesh.torch._plan import MeshPlan, duration, read
+from rankmesh.torch._world import World
+
+
+def init(
+    *plan: str | Mesh | Declaration,
+    name: str = "",
+    over: Iterable[str | Iterable[str] | Axes] = (),
+    picks: Iterable[Pick] = (),
+    local: str = "",
+    axes: Iterable[str] | None = None,
+    placed: Iterable[int] = (),
+    partial: bool = False,
+    lazy: bool = False,
+    timeout: float | datetime.timedelta | None = None,
+    backend: str | None = None,
+    host: bool = False,
+    device: str | torch.device | None = None,
+    init_method: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    store: Store | None = None,
+) -> Member:
+    """Makes this process's process groups for a plan: one mesh with its options, or several Declarations.
+
+    Every rank calls it. Plans are compared before anything is made: where they differ, every rank raises Disagreement,
+    and where a rank does not come before the timeout, Timeout names it on the others. torch.distributed is initialised
+    where it is not yet, by `init_method`, `rank`, `world_size` and `store`, which mean what they mean there. `backend`
+    is that of the groups, `timeout` their timeout, in seconds. `host` makes a group on the host beside each group that
+    is of devices alone. `device` is what a DeviceMesh works on; with an index torch binds it to this process.
+    """
+    options: dict[str, Any] = {
+        "name": name,
+        "over": over,
+        "picks": picks,
+        "local": local,
+        "axes": axes,
+        "placed": placed,
+        "partial": partial,
+        "lazy": lazy,
+    }
+    of_groups = duration(timeout)
+    patience = of_groups or _start.DEFAULT_TIMEOUT
+    device = torch.device(device) if device is not None else None
+    initialised = dist.is_initialized()
+    start = _start.adopt() if initialised else _start.begin(init_method, rank, world_size, store, patience)
+
+    plans: list[MeshPlan] = []
+    wrong: Error | None = None
+    try:
+        plans = read(plan, options, start.size)
+        said = " | ".join(sorted(mesh.text for mesh in plans))
+    except Error as error:  # it is compared like any other, so that no rank waits for one that has raised
+        wrong, said = error, f"a wrong plan: {error}"
+    said += (f", on {backend}" if backend else "") + (", beside it on the host" if host else "")
+    has_local = any(item.local for mesh in plans for item in mesh.items)
+    if not initialised or dist.get_backend() != "fake":  # a fake world is this process alone
+        if has_local:
+            note(start.store, "hosts", f"{start.rank} {socket.gethostname()}")
+        agree(start.store, start.rank, start.size, said, patience, plans[0].where if plans else lambda ranks: "")
+    if wrong is not None:
+        raise wrong
+
+    hosts = [""] * start.size
+    if has_local and start.store.check(["hosts"]):
+        for line in start.store.get("hosts").decode().splitlines():
+            number, _, where = line.partition(" ")
+            hosts[int(number)] = where
+    if not initialised:
+        _start.initialise(start, backend, device, patience)
+    world = World(
+        plans,
+        start.rank,
+        hosts,
+        key=start.key,
+        backend=backend if initialised else None,
+        device_type=device.type if device is not None else None,
+        timeout=of_groups,
+        host=host,
+        started=not initialised,
+    )
+    world.connect()
+    return Member(world, None)

@@ -1,0 +1,236 @@
+"""This process's place in a plan, with torch's groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from rankmesh._core import Coordinate, Group, Mesh
+from rankmesh._errors import UnknownName, UsageError
+from rankmesh.torch import _device_mesh, _groups
+from rankmesh.torch._plan import MeshPlan
+from rankmesh.torch._world import Entry, World
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Member:
+    """This process's place in a plan, or in one of its meshes, with its process groups.
+
+    A plan of one mesh answers at once; of several, member["expert"] is the place in that mesh.
+    """
+
+    def __init__(self, world: World, mesh: str | None) -> None:
+        self._world = world
+        self._name = mesh
+        self._device_mesh: DeviceMesh | None = None
+        only = [mesh] if mesh is not None else list(world.meshes) if len(world.meshes) == 1 else []
+        self._members = {name: self if name in only else Member(world, name) for name in world.meshes if mesh is None}
+
+    def __getitem__(self, mesh: str, /) -> Member:
+        if self._name == mesh:
+            return self
+        if mesh in self._members:
+            return self._members[mesh]
+        names = ", ".join(map(repr, self._world.meshes))
+        there = f"its meshes are {names}" if names != "''" else "its one mesh has no name"
+        raise UnknownName(f"the plan has no mesh '{mesh}'; {there}")
+
+    @property
+    def _plan(self) -> MeshPlan:
+        meshes = self._world.meshes
+        if self._name is None and len(meshes) > 1:
+            first = next(iter(meshes))
+            names = ", ".join(map(repr, meshes))
+            raise UsageError(f"the plan has {len(meshes)} meshes ({names}); say which, as in member['{first}']")
+        return meshes[self._name] if self._name is not None else next(iter(meshes.values()))
+
+    @property
+    def _entries(self) -> list[Entry]:
+        return self._world.entries[self._plan.name]
+
+    # --- where this rank stands
+
+    @property
+    def meshes(self) -> list[str]:
+        """The names of the plan's meshes, in the order of the plan."""
+        return list(self._world.meshes)
+
+    @property
+    def rank(self) -> int:
+        """This process's rank in the world."""
+        return self._world.rank
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh, every size known."""
+        return self._plan.mesh
+
+    @property
+    def inside(self) -> bool:
+        """True if this rank stands in the mesh."""
+        return self.rank in self._plan.places
+
+    @property
+    def coord(self) -> Coordinate:
+        """This rank's index on every axis."""
+        self._check_inside()
+        return self._plan.places.coord(self.rank)
+
+    @property
+    def prefix(self) -> str:
+        """'[pp=1 dp=0 tp=3]': what a line of this rank's log begins with."""
+        several = self._name is None and len(self._world.meshes) > 1
+        return f"[rank {self.rank}]" if several or not self.inside else f"[{self.coord}]"
+
+    def at(self, axis: str) -> int:
+        """This rank's index on an axis, or its group rank among declared ranks by their name."""
+        named = self._named((axis,))
+        if named is None:
+            self._check_inside()
+            return self._plan.places.index(self.rank, axis)
+        return self._ranks(named).index(self.rank)
+
+    def is_first(self, axis: str) -> bool:
+        """True if no rank of this rank's group along the axis comes before it."""
+        return self.at(axis) == 0
+
+    def is_last(self, axis: str) -> bool:
+        """True if no rank of this rank's group along the axis comes after it."""
+        named = self._named((axis,))
+        return self.at(axis) == (self.mesh.size_of(axis) if named is None else len(self._ranks(named))) - 1
+
+    def neighbor(self, axis: str, by: int, edge: Literal["open", "wrap"] = "open") -> int | None:
+        """The world rank `by` steps along an axis; past an open edge None."""
+        self._check_inside()
+        return self._plan.places.neighbor(self.rank, axis, by, edge)
+
+    def rank_at(self, coordinate: Coordinate | Mapping[str, int] | str = "", /, **index: int) -> int:
+        """The world rank that stands at a coordinate of the mesh."""
+        return self._plan.places.rank(coordinate, **index) if coordinate else self._plan.places.rank(**index)
+
+    def ranks(self, *axes: str) -> Group:
+        """The world ranks that differ from this one only along these axes, or declared ranks by their name."""
+        named = self._named(axes)
+        if named is not None:
+            return self._ranks(named)
+        self._check_inside()
+        return self._plan.places.group(self.rank, *axes)
+
+    # --- groups
+
+    def group(self, *axes: str) -> dist.ProcessGroup:
+        """The process group of a single axis, a declared set in any order, or declared ranks by their name."""
+        return self._groups(axes)[0]
+
+    def find(self, *axes: str) -> dist.ProcessGroup | None:
+        """The same, but None where this rank is in no such group."""
+        return None if self._entry(axes).ranks is None else self.group(*axes)
+
+    def host_group(self, *axes: str) -> dist.ProcessGroup:
+        """The same ranks as a group for tensors in the memory of the host: `group` itself where that takes them."""
+        group, host = self._groups(axes)
+        if host is not None:
+            return host
+        if _groups.is_on_host(group):
+            return group
+        raise UsageError(
+            f"the groups of '{','.join(axes)}' are of devices alone; init with host=True makes others beside"
+        )
+
+    def prepare(self, *axes: str) -> None:
+        """Makes a group that a lazy declaration deferred; every rank of the mesh calls it with the same names."""
+        self._world.check_open()
+        self._world.make([self._entry(axes)])
+
+    def device_mesh(self, mesh: str | None = None, *, flatten: Mapping[str, Iterable[str]] | None = None) -> DeviceMesh:
+        """The mesh as torch's DeviceMesh, whose groups are these, and no others are made.
+
+        Its parts `["dp", "cp"]._flatten()` have the group of that declared set, under the axes' names joined by '_' or
+        the names that `flatten` gives such sets: `flatten={"fsdp": ("dp", "cp")}`.
+        """
+        if mesh is not None and mesh != self._name:
+            return self[mesh].device_mesh(flatten=flatten)
+        self._world.check_open()
+        plan = self._plan
+        if self._device_mesh is None:
+            self._device_mesh = _device_mesh.device_mesh(
+                self._world.device_type,
+                plan.places.ranks,
+                plan.mesh.shape,
+                plan.mesh.axes,
+                [self.group(axis) for axis in plan.mesh.axes] if self.inside else None,
+            )
+        sets = {"_".join(e.item.axes): e.item.axes for e in self._entries if len(e.item.axes) > 1 and not e.item.name}
+        sets.update((name, self._entry(tuple(axes)).item.axes) for name, axes in (flatten or {}).items())
+        _device_mesh.flatten(
+            self._device_mesh,
+            {name: (axes, self.group(*axes) if self.inside else None) for name, axes in sets.items()},
+        )
+        return self._device_mesh
+
+    # --- its end
+
+    def destroy(self) -> None:
+        """Ends the groups that init has made, and torch.distributed only if init has initialised it."""
+        self._world.destroy()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.destroy()
+
+    def __repr__(self) -> str:
+        return f"<Member {self.prefix}>"
+
+    # --- within
+
+    def _check_inside(self) -> None:
+        if not self.inside:
+            raise UsageError(f"rank {self.rank} is outside mesh {self.mesh.text}; ask inside first")
+
+    def _named(self, names: tuple[str, ...]) -> Entry | None:
+        if len(names) != 1:
+            return None
+        return next((entry for entry in self._entries if entry.item.name == names[0]), None)
+
+    def _ranks(self, entry: Entry) -> Group:
+        if entry.ranks is None:
+            self._check_inside()
+            others = f", which is {self._plan.mesh.text} at {list(entry.item.at)} of '{entry.item.axes[0]}'"
+            raise UsageError(f"rank {self.rank} is not in pick '{entry.item.name}'{others}; ask find first")
+        return entry.ranks
+
+    def _entry(self, names: tuple[str, ...]) -> Entry:
+        """What was declared under these names; UsageError names the declaration to add."""
+        if (named := self._named(names)) is not None:
+            return named
+        mesh = self._plan.mesh
+        for name in names:
+            mesh.size_of(name)
+        for entry in self._entries:
+            if not entry.item.name and set(entry.item.axes) == set(names):
+                return entry
+        if len(names) == 1:
+            raise UsageError(f"axis '{names[0]}' of mesh {mesh.text} was declared without a group; add it to axes")
+        listed = ",".join(axis for axis in mesh.axes if axis in names)
+        add = ", ".join(f'"{axis}"' for axis in mesh.axes if axis in names)
+        raise UsageError(f"'{listed}' of mesh {mesh.text} was not declared; add over=[({add})] to the declaration")
+
+    def _groups(self, names: tuple[str, ...]) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:
+        self._world.check_open()
+        entry = self._entry(names)
+        if len(self._ranks(entry)) == 1:
+            return self._world.alone(entry)
+        if entry.group is None:
+            called = ", ".join(f'"{name}"' for name in names)
+            raise UsageError(
+                f"'{entry.label}' of mesh {self.mesh.text} is lazy and not made; every rank of the mesh calls "
+                f"prepare({called}) first"
+            )
+        return entry.group, entry.host

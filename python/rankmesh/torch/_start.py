@@ -1,0 +1,122 @@
+"""torch.distributed as it is, or as init starts it, after the plans were compared."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import weakref
+from dataclasses import dataclass
+from urllib.parse import urlparse
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch.distributed import distributed_c10d as c10d
+from torch.distributed.rendezvous import rendezvous
+
+from rankmesh._errors import Timeout, UsageError
+
+DEFAULT_TIMEOUT = c10d.default_pg_timeout
+
+_inits: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
+_starts = 0
+
+
+@dataclass
+class Start:
+    """This rank's number in a world of this size, and a store that all of them reach."""
+
+    rank: int
+    size: int
+    store: Store
+    key: str
+    """What no other init over this store is called."""
+    torch_store: Store | None = None
+    """What torch.distributed is yet to be initialised on; None if it is."""
+
+
+def adopt() -> Start:
+    """The world of torch.distributed, which is initialised; each call has a key of its own."""
+    default = c10d._get_default_group()
+    number = _inits[default] = _inits.get(default, 0) + 1
+    return Start(
+        dist.get_rank(),
+        dist.get_world_size(),
+        PrefixStore(f"rankmesh {number}", c10d._get_default_store()),
+        f"rankmesh {number}",
+    )
+
+
+def begin(
+    init_method: str | None,
+    rank: int | None,
+    world_size: int | None,
+    store: Store | None,
+    timeout: datetime.timedelta,
+) -> Start:
+    """The world that torch.distributed is to be initialised with: its numbers and its store, nothing else yet."""
+    global _starts
+    if store is not None:
+        if rank is None or world_size is None:
+            raise UsageError("init was given a store without rank and world_size; give both")
+    else:
+        store, rank, world_size = _rendezvous(init_method or "env://", rank, world_size, timeout)
+    _starts += 1
+    store = PrefixStore(f"rankmesh start {_starts}", store)
+    return Start(rank, world_size, PrefixStore("plan", store), "rankmesh 0", store)
+
+
+def _rendezvous(
+    url: str, rank: int | None, world_size: int | None, timeout: datetime.timedelta
+) -> tuple[Store, int, int]:
+    """As torch's own, which waits inside the store until all ranks are there, without a word about who is not."""
+    parts = urlparse(url)
+    if parts.scheme not in ("env", "tcp") or parts.query:
+        numbers = (-1 if rank is None else rank, -1 if world_size is None else world_size)
+        store, rank, size = next(rendezvous(url, *numbers, timeout=timeout))
+        return store, rank, size
+    rank = _number("rank", "RANK", rank)
+    size = _number("world_size", "WORLD_SIZE", world_size)
+    if parts.scheme == "env":
+        host, port = _variable("MASTER_ADDR"), _number("the port", "MASTER_PORT", None)
+    elif parts.hostname is None or parts.port is None:
+        raise UsageError(f"the init_method '{url}' lacks a host or a port; it is as tcp://10.0.0.1:29500")
+    else:
+        host, port = parts.hostname, parts.port
+    serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    try:
+        store = TCPStore(host, port, None, is_master=serves, timeout=timeout, wait_for_workers=False, multi_tenant=True)
+    except dist.DistNetworkError as error:
+        if serves:
+            raise
+        raise Timeout(
+            f"rank {rank} of {size} found no store at {host}:{port}, where rank 0 keeps it: {error}", [rank], [0]
+        ) from None
+    return store, rank, size
+
+
+def _variable(name: str) -> str:
+    if value := os.environ.get(name):
+        return value
+    raise UsageError(f"init by env:// reads the environment variable {name}, which is not set; torchrun sets it")
+
+
+def _number(what: str, variable: str, given: int | None) -> int:
+    if given is not None:
+        return given
+    text = _variable(variable)
+    if not text.isdecimal():
+        raise UsageError(f"{what} is {text!r} in the environment variable {variable}; it must be a whole number")
+    return int(text)
+
+
+def initialise(start: Start, backend: str | None, device: torch.device | None, timeout: datetime.timedelta) -> None:
+    """Initialises torch.distributed on the world that `begin` found."""
+    dist.init_process_group(
+        backend,
+        store=start.torch_store,
+        rank=start.rank,
+        world_size=start.size,
+        timeout=timeout,
+        device_id=device if device is not None and device.index is not None else None,
+    )

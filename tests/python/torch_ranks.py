@@ -1,0 +1,69 @@
+"""Runs functions as the ranks of a world of processes that have torch imported already."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+LIMIT = 60.0  # seconds for a world
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["torch.distributed.device_mesh", "rankmesh.torch"])
+
+
+def _rank(
+    program: Callable[..., Any], rank: int, size: int, store: str | None, args: tuple[Any, ...], out: Connection
+) -> None:
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    try:
+        if store is not None:
+            dist.init_process_group("gloo", store=dist.FileStore(store, size), rank=rank, world_size=size)
+        result: tuple[bool, Any] = True, program(rank, size, *args)
+    except BaseException:
+        result = False, traceback.format_exc()
+    out.send(result)
+    out.poll(LIMIT)  # no rank leaves while others still connect to it
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def ranks(
+    size: int, program: Callable[..., Any], folder: Path, *args: Any, initialised: bool = True, only: Any = None
+) -> list[Any]:
+    """What `program(rank, size, *args)` returns on each rank, or on those of `only`."""
+    store = str(folder / f"store{len(list(folder.iterdir()))}") if initialised else None
+    running = []
+    for rank in range(size) if only is None else only:
+        here, there = _processes.Pipe()
+        process = _processes.Process(target=_rank, args=(program, rank, size, store, args, there), daemon=True)
+        process.start()
+        there.close()
+        running.append((rank, process, here))
+    results: dict[int, Any] = {}
+    wrong = ""
+    try:
+        for rank, process, here in running:
+            if not wait([here], LIMIT):
+                raise AssertionError(f"rank {rank} of {size} has not returned from {program.__name__} in {LIMIT:g} s")
+            try:
+                good, value = here.recv()
+            except EOFError:
+                process.join()
+                raise AssertionError(f"rank {rank} of {size} ended with {process.exitcode}") from None
+            results[rank] = value
+            wrong += "" if good else f"\nrank {rank} of {size}:\n{value}"
+        assert not wrong, wrong
+        for _, _, here in running:
+            here.close()
+        for _, process, _ in running:
+            process.join(LIMIT)
+    finally:
+        for _, process, _ in running:
+            process.kill()
+    return [results[rank] for rank in sorted(results)]
