@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
+import io
 import itertools
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -569,3 +572,43 @@ def test_a_description_of_a_long_placement_is_short() -> None:
     assert len(mesh.text) < 150
     assert mesh.text != other.text
     assert rankmesh.Group(order) == mesh.ranks(mesh.items[0], 0, [])
+
+
+# --- documents
+
+SOURCE = Path(__file__).parents[2]
+EXAMPLE = SOURCE / "examples/python/torch_groups.py"
+
+
+def example(rank: int, size: int, environment: dict[str, str]) -> str:
+    out = io.StringIO()
+    os.environ.update(environment, RANK=str(rank), WORLD_SIZE=str(size))
+    with contextlib.redirect_stdout(out):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+    return out.getvalue()
+
+
+def blocks(kind: str) -> list[str]:
+    """The blocks of this kind in the document of this package."""
+    text = (SOURCE / "docs/python-torch.md").read_text()
+    return [part.partition("\n")[2].rstrip() for part in text.split("```")[1::2] if part.startswith(kind + "\n")]
+
+
+def test_the_example_prints_what_the_document_shows(tmp_path: Path) -> None:
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    printed = ranks(4, example, tmp_path, where, initialised=False)
+    (shown,) = [block for block in blocks("text") if "torch_groups.py" in block]
+    assert "".join(printed).splitlines() == shown.splitlines()[1:]
+
+
+def test_snippets_of_the_document_are_part_of_the_example_or_of_these_tests() -> None:
+    sources = [
+        [line.strip() for line in path.read_text().splitlines() if line.strip()] for path in (EXAMPLE, Path(__file__))
+    ]
+    shown = blocks("python")
+    assert shown
+    for block in shown:
+        lines = [line.strip() for line in block.splitlines() if line.strip()]
+        assert any(
+            lines == source[at : at + len(lines)] for source in sources for at in range(len(source) - len(lines) + 1)
+        ), block
