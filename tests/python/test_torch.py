@@ -23,7 +23,7 @@ from rankmesh import Declaration, Disagreement, Mesh, Pick, Placement, Timeout, 
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import Axes, _agree, _groups, _plan, init  # noqa: E402
+from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
 from torch_ranks import ranks  # noqa: E402
 
 
@@ -324,6 +324,24 @@ def test_ranks_that_never_come_are_named_where_init_starts_torch(tmp_path: Path)
     for text, missing in ranks(2, never_come, tmp_path, url, {}, initialised=False, only=(1,)):
         assert text.startswith(f"rank 1 of 2 found no store at {url[6:]}, where rank 0 keeps it: ")
         assert missing == [0]
+
+
+def leave_at_once(rank: int, size: int) -> tuple[float, float]:
+    connected = _world.Groups.connected
+
+    def late(groups: _world.Groups) -> None:
+        time.sleep(0.5 if rank == 1 else 0)
+        connected(groups)
+
+    _world.Groups.connected = late  # type: ignore[method-assign]
+    with init("dp=* tp=2"):
+        made = time.monotonic()
+    return made, time.monotonic()
+
+
+def test_no_rank_ends_its_groups_before_all_have_made_theirs(tmp_path: Path) -> None:
+    results = ranks(4, leave_at_once, tmp_path)
+    assert min(left for _, left in results) > max(made for made, _ in results) - 0.2
 
 
 def start_and_end(rank: int, size: int, where: list[str], environment: dict[str, str]) -> None:

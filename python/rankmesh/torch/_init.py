@@ -18,7 +18,7 @@ from rankmesh.torch import _start
 from rankmesh.torch._agree import agree, note
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, duration, read
-from rankmesh.torch._world import World
+from rankmesh.torch._world import Groups, World
 
 
 def init(
@@ -73,7 +73,8 @@ def init(
         wrong, said = error, f"a wrong plan: {error}"
     said += (f", on {backend}" if backend else "") + (", beside it on the host" if host else "")
     has_local = any(item.local for mesh in plans for item in mesh.items)
-    if not initialised or dist.get_backend() != "fake":  # a fake world is this process alone
+    alone = (dist.get_backend() if initialised else backend) == "fake"  # such a world is this process
+    if not alone:
         if has_local:
             note(start.store, "hosts", f"{start.rank} {socket.gethostname()}")
         agree(start.store, start.rank, start.size, said, patience, plans[0].where if plans else lambda ranks: "")
@@ -91,12 +92,11 @@ def init(
         plans,
         start.rank,
         hosts,
-        key=start.key,
+        Groups(start.key, start.size, None if alone else start.store, patience, started=not initialised),
         backend=backend if initialised else None,
         device_type=device.type if device is not None else None,
         timeout=of_groups,
         host=host,
-        started=not initialised,
     )
     world.connect()
     return Member(world, None)

@@ -144,7 +144,7 @@ class Member:
 
     def prepare(self, *axes: str) -> None:
         """Makes a group that a lazy declaration deferred; every rank of the mesh calls it with the same names."""
-        self._world.check_open()
+        self._world.groups.check_open()
         self._world.make([self._entry(axes)])
 
     def device_mesh(self, mesh: str | None = None, *, flatten: Mapping[str, Iterable[str]] | None = None) -> DeviceMesh:
@@ -155,7 +155,7 @@ class Member:
         """
         if mesh is not None and mesh != self._name:
             return self[mesh].device_mesh(flatten=flatten)
-        self._world.check_open()
+        self._world.groups.check_open()
         plan = self._plan
         if self._device_mesh is None:
             self._device_mesh = _device_mesh.device_mesh(
@@ -177,13 +177,13 @@ class Member:
 
     def destroy(self) -> None:
         """Ends the groups that init has made, and torch.distributed only if init has initialised it."""
-        self._world.destroy()
+        self._world.groups.destroy()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.destroy()
+        self._world.groups.destroy(wait=error[0] is None)
 
     def __repr__(self) -> str:
         return f"<Member {self.prefix}>"
@@ -223,14 +223,14 @@ class Member:
         raise UsageError(f"'{listed}' of mesh {mesh.text} was not declared; add over=[({add})] to the declaration")
 
     def _groups(self, names: tuple[str, ...]) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:
-        self._world.check_open()
+        self._world.groups.check_open()
         entry = self._entry(names)
         if len(self._ranks(entry)) == 1:
-            return self._world.alone(entry)
+            self._world.alone(entry)
         if entry.group is None:
             called = ", ".join(f'"{name}"' for name in names)
             raise UsageError(
-                f"'{entry.label}' of mesh {self.mesh.text} is lazy and not made; every rank of the mesh calls "
+                f"'{entry.item.text}' of mesh {self.mesh.text} is lazy and not made; every rank of the mesh calls "
                 f"prepare({called}) first"
             )
         return entry.group, entry.host

@@ -2,18 +2,91 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Group
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
 from rankmesh.torch._plan import Item, MeshPlan
+
+
+class Groups:
+    """Process groups of this rank, each made once for equal ranks and options, and ended together."""
+
+    def __init__(
+        self, key: str, size: int, store: Store | None, patience: datetime.timedelta, *, started: bool = False
+    ) -> None:
+        self.closed = False
+        self._key, self._size, self._store, self._patience, self._started = key, size, store, patience, started
+        self._default = dist.group.WORLD
+        self._names: collections.Counter[str] = collections.Counter()
+        self._made: list[dist.ProcessGroup] = []
+        self._shared: dict[object, dist.ProcessGroup] = {}
+
+    def get(
+        self,
+        label: str,
+        ranks: Group,
+        *,
+        own: str = "",
+        timeout: datetime.timedelta | None = None,
+        backend: str | None = None,
+        pg_options: Any = None,
+    ) -> dist.ProcessGroup:
+        """The group of these ranks in this order, which all of them ask for; one apart where `own` is not empty."""
+        shares = (tuple(ranks), own, timeout, backend, id(pg_options) if pg_options is not None else None)
+        if shares not in self._shared:
+            name = f"{self._key}/{label}/{ranks[0]}"
+            self._names[name] += 1
+            made = _groups.new_group(
+                name if self._names[name] == 1 else f"{name}/{self._names[name]}",
+                label,
+                list(ranks),
+                timeout=timeout,
+                backend=backend,
+                pg_options=pg_options,
+            )
+            self._made.append(made)
+            self._shared[shares] = made
+        return self._shared[shares]
+
+    def connected(self) -> None:
+        """Says that this rank has made its groups: nobody ends theirs before all have."""
+        if self._store is not None and self._store.add("connected", 1) == self._size:
+            self._store.set("all connected", "")
+
+    def check_open(self) -> None:
+        """Raises UsageError after destroy, here or of all of torch.distributed."""
+        if self.closed or self._default is not dist.group.WORLD:
+            raise UsageError("this member was destroyed, or torch.distributed was; its groups are gone")
+
+    def destroy(self, wait: bool = True) -> None:
+        """Ends the groups that were made here, and torch.distributed if it was initialised here.
+
+        It waits for ranks that still connect to them, but not where an exception is on its way.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        if self._default is not dist.group.WORLD:
+            return  # someone else has ended torch.distributed, and with it every group
+        if wait and self._store is not None:
+            with contextlib.suppress(RuntimeError):  # the timeout, or the store has ended with its process
+                self._store.wait(["all connected"], self._patience)
+        for group in reversed(self._made):
+            with contextlib.suppress(ValueError):  # someone else has destroyed it
+                dist.destroy_process_group(group)
+        if self._started:
+            dist.destroy_process_group()
 
 
 @dataclass
@@ -28,30 +101,24 @@ class Entry:
 
 
 class World:
-    """What one init holds: torch's world as this rank sees it, its entries and its groups."""
+    """What one init holds: the meshes of its plan as this rank sees them, and their groups."""
 
     def __init__(
         self,
         plans: list[MeshPlan],
         rank: int,
         hosts: list[str],
+        groups: Groups,
         *,
-        key: str,
         backend: str | None,
         device_type: str | None,
         timeout: datetime.timedelta | None,
         host: bool,
-        started: bool,
     ) -> None:
         self.rank = rank
         self.device_type = device_type or _device_type()
-        self.host = host
-        self.closed = False
-        self._key, self._backend, self._timeout, self._started = key, backend, timeout, started
-        self._default = dist.group.WORLD
-        self._made: list[dist.ProcessGroup] = []
-        self._shared: dict[object, tuple[dist.ProcessGroup, dist.ProcessGroup | None]] = {}
-        self._alone: dict[object, dist.ProcessGroup] = {}
+        self.groups = groups
+        self._backend, self._timeout, self._host = backend, timeout, host
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
             plan.name: [Entry(item, plan.label(item), plan.ranks(item, rank, hosts)) for item in plan.items]
@@ -64,69 +131,32 @@ class World:
             for name, plan in sorted(self.meshes.items()):
                 if not plan.lazy:
                     self.make(self.entries[name])
+            self.groups.connected()
         except BaseException:
-            self.destroy()
+            self.groups.destroy(wait=False)
             raise
 
     def make(self, entries: Iterable[Entry]) -> None:
-        """Makes the groups of these entries that have two ranks or more, each once for equal ranks and options."""
+        """Makes the groups of these entries that have two ranks or more."""
         for entry in entries:
-            if entry.ranks is None or len(entry.ranks) == 1 or entry.group is not None:
-                continue
-            shares = (tuple(entry.ranks), entry.item.options, entry.label if entry.item.separate else "")
-            if shares not in self._shared:
-                group = self._new(entry.label, entry.ranks, entry.item)
-                host = self._new(entry.label, entry.ranks, entry.item, "gloo") if self._needs_host(group) else None
-                self._shared[shares] = group, host
-            entry.group, entry.host = self._shared[shares]
+            if entry.ranks is not None and len(entry.ranks) > 1:
+                self._connect(entry, entry.label)
 
-    def alone(self, entry: Entry) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:
-        """The groups of an entry of one rank, which only this rank makes: one for all such of one backend."""
-        if entry.group is None:
-            assert entry.ranks is not None
-            key = entry.item.options
-            if key not in self._alone:
-                self._alone[key] = self._new("alone", entry.ranks, entry.item, number=len(self._alone))
-            entry.group = self._alone[key]
-            if self._needs_host(entry.group):
-                if "host" not in self._alone:
-                    self._alone["host"] = self._new("alone", entry.ranks, entry.item, "gloo")
-                entry.host = self._alone["host"]
-        return entry.group, entry.host
+    def alone(self, entry: Entry) -> None:
+        """Makes the group of an entry of one rank, which only this rank needs: one for all such of one backend."""
+        self._connect(entry, "alone")
 
-    def check_open(self) -> None:
-        """Raises UsageError after destroy, here or of all of torch.distributed."""
-        if self.closed or self._default is not dist.group.WORLD:
-            raise UsageError("this member was destroyed, or torch.distributed was; its groups are gone")
-
-    def destroy(self) -> None:
-        """Ends the groups that were made here, and torch.distributed if it was initialised here."""
-        if self.closed:
+    def _connect(self, entry: Entry, label: str) -> None:
+        if entry.group is not None:
             return
-        self.closed = True
-        if self._default is not dist.group.WORLD:
-            return  # someone else has ended torch.distributed, and with it every group
-        for group in reversed(self._made):
-            with contextlib.suppress(ValueError):  # someone else has destroyed it
-                dist.destroy_process_group(group)
-        if self._started:
-            dist.destroy_process_group()
-
-    def _needs_host(self, group: dist.ProcessGroup) -> bool:
-        return self.host and not _groups.is_on_host(group)
-
-    def _new(self, label: str, ranks: Group, item: Item, on: str | None = None, number: int = 0) -> dist.ProcessGroup:
-        kind = f"/{on}" if on else ""
-        group = _groups.new_group(
-            f"{self._key}/{label}/{ranks[0]}{kind}" + (f"/{number}" if number else ""),
-            label + (" on the host" if on else ""),
-            list(ranks),
-            timeout=item.timeout or self._timeout,
-            backend=on or item.backend or self._backend,
-            pg_options=None if on else item.pg_options,
-        )
-        self._made.append(group)
-        return group
+        item, ranks = entry.item, entry.ranks
+        assert ranks is not None
+        own = entry.label if item.separate else ""
+        timeout, backend = item.timeout or self._timeout, item.backend or self._backend
+        group = self.groups.get(label, ranks, own=own, timeout=timeout, backend=backend, pg_options=item.pg_options)
+        if self._host and not _groups.is_on_host(group):
+            entry.host = self.groups.get(label + " on the host", ranks, own=own, timeout=timeout, backend="gloo")
+        entry.group = group
 
 
 def _device_type() -> str:
