@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
 import io
 import itertools
 import json
@@ -24,31 +23,11 @@ from rankmesh import Declaration, Disagreement, Mesh, Pick, Placement, Timeout, 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
-from torch_ranks import ranks  # noqa: E402
+from torch_ranks import NewGroups, ranks  # noqa: E402
 
 
 def every_set(mesh: Mesh) -> list[tuple[str, ...]]:
     return [axes for n in range(2, len(mesh.axes) + 1) for axes in itertools.combinations(mesh.axes, n)]
-
-
-class NewGroups:
-    """Counts the groups that torch makes, by whatever is called of it."""
-
-    def __init__(self) -> None:
-        self.calls: list[list[int]] = []
-        self.original = dist.new_group
-
-    def __enter__(self) -> list[list[int]]:
-        @functools.wraps(self.original)
-        def counted(given: list[int], *args: Any, **options: Any) -> Any:
-            self.calls.append(list(given))
-            return self.original(given, *args, **options)
-
-        dist.new_group = dist.device_mesh.new_group = counted  # type: ignore[assignment]
-        return self.calls
-
-    def __exit__(self, *error: object) -> None:
-        dist.new_group = dist.device_mesh.new_group = self.original
 
 
 # --- groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import traceback
 from collections.abc import Callable
@@ -12,6 +13,28 @@ from typing import Any
 LIMIT = 60.0  # seconds for a world
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["torch.distributed.device_mesh", "rankmesh.torch"])
+
+
+class NewGroups:
+    """Counts the groups that torch makes, by whatever is called of it."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[int]] = []
+        import torch.distributed as dist
+
+        self.dist, self.original = dist, dist.new_group
+
+    def __enter__(self) -> list[list[int]]:
+        @functools.wraps(self.original)
+        def counted(given: list[int], *args: Any, **options: Any) -> Any:
+            self.calls.append(list(given))
+            return self.original(given, *args, **options)
+
+        self.dist.new_group = self.dist.device_mesh.new_group = counted  # type: ignore[assignment]
+        return self.calls
+
+    def __exit__(self, *error: object) -> None:
+        self.dist.new_group = self.dist.device_mesh.new_group = self.original
 
 
 def _rank(

@@ -1,4 +1,4 @@
-"""picotron's names, pure: its process group manager, for any rank without a process."""
+"""picotron's names: its process group manager, over torch's groups or for any rank without a process."""
 
 from rankmesh.picotron import process_group_manager
 from rankmesh.picotron.process_group_manager import ProcessGroupManager, setup_process_group_manager

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from rankmesh._dialects import picotron
 from rankmesh._originals import DialectError, raises
-from rankmesh._world import world_of
+from rankmesh._world import of_torch, world_of
+
+if TYPE_CHECKING:
+    from rankmesh import Group
+    from rankmesh.torch._named import NamedGroups
 
 
 def _kind(error: DialectError) -> type[Exception]:
@@ -15,14 +20,29 @@ def _kind(error: DialectError) -> type[Exception]:
     return ValueError
 
 
+_GROUPS = ("tp_group", "cp_group", "pp_group", "dp_group", "cp_dp_group", "pp_dp_group")
+
+
+def _group(name: str) -> property:
+    def get(manager: ProcessGroupManager) -> Any:
+        if manager._live is not None:
+            return manager._live[name]
+        return getattr(super(ProcessGroupManager, manager), name)
+
+    return property(get, doc=f"The original's {name}: torch's, or the ranks of a manager without a process.")
+
+
 class ProcessGroupManager(picotron.Manager):
     """What picotron's manager knows of one rank, under its names.
 
-    `rank` and `world_size` say whose, without a process; the groups are then those of its ranks.
+    Without `rank` and `world_size` it is this process's in torch.distributed, and makes its groups of torch with those
+    of all processes. With them it is that rank's, without a process; its groups are then those of its ranks.
 
     >>> str(ProcessGroupManager(tp_size=2, cp_size=1, pp_size=2, dp_size=1, rank=3, world_size=4))
     'TP(2)-CP(1)-PP(2)-DP(1)-Rank(3)'
     """
+
+    _live: NamedGroups | None = None
 
     @raises(_kind)
     def __init__(
@@ -35,10 +55,32 @@ class ProcessGroupManager(picotron.Manager):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
+        live = rank is None and world_size is None and of_torch() is not None
         rank, world_size = world_of("ProcessGroupManager", rank, world_size)
         given = os.environ.get("LOCAL_RANK")
         local_rank = None if given is None else int(given)
         super().__init__(tp_size, cp_size, pp_size, dp_size, rank, world_size, local_rank)
+        if live:
+            from rankmesh.torch._named import Named, NamedGroups
+
+            ranks: list[tuple[str, Group]] = [(name, getattr(self, name)) for name in _GROUPS]
+            self._live = NamedGroups(f"picotron: {super().grid}", [Named(*each) for each in ranks])
+
+    tp_group = _group("tp_group")
+    cp_group = _group("cp_group")
+    pp_group = _group("pp_group")
+    dp_group = _group("dp_group")
+    cp_dp_group = _group("cp_dp_group")
+    pp_dp_group = _group("pp_dp_group")
+
+    @property
+    def world_group(self) -> Any:
+        """All ranks."""
+        if self._live is None:
+            return super().world_group
+        import torch.distributed
+
+        return torch.distributed.group.WORLD
 
 
 process_group_manager: ProcessGroupManager

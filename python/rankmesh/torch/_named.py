@@ -1,0 +1,68 @@
+"""Process groups under the names of another framework."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch.distributed as dist
+
+from rankmesh._core import Group
+from rankmesh.torch._agree import agree
+from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
+from rankmesh.torch._world import Groups
+
+
+@dataclass(frozen=True)
+class Named:
+    """A group of this rank under the framework's name for it; `apart` from others of equal ranks."""
+
+    name: str
+    ranks: Group
+    backend: str | None = None
+    apart: bool = False
+
+
+class NamedGroups:
+    """This rank's process groups of a framework on an initialised torch.distributed, compared before they are made.
+
+    `said` is equal on all ranks that mean the same, and each rank wants its groups in an order that they share.
+    """
+
+    def __init__(self, said: str, wanted: Iterable[Named], *, timeout: datetime.timedelta | None = None) -> None:
+        start = adopt()
+        alone = dist.get_backend() == "fake"  # such a world is this process
+        patience = timeout or DEFAULT_TIMEOUT
+        if not alone:
+            agree(start.store, start.rank, start.size, said, patience, lambda ranks: f"; they join {said}")
+        self._default = dist.get_backend()
+        self._timeout = timeout
+        self._groups = Groups(start.key, start.size, None if alone else start.store, patience)
+        self._named: dict[str, dist.ProcessGroup] = {}
+        try:
+            for each in wanted:
+                self.add(each)
+            self._groups.connected()
+        except BaseException:
+            self._groups.destroy(wait=False)
+            raise
+
+    def add(self, wanted: Named) -> dist.ProcessGroup:
+        """Makes one more, with all of its ranks."""
+        group = self._named[wanted.name] = self._groups.get(
+            wanted.name if len(wanted.ranks) > 1 else "alone",
+            wanted.ranks,
+            own=wanted.name if wanted.apart else "",
+            timeout=self._timeout,
+            backend=None if wanted.backend == self._default else wanted.backend,
+        )
+        return group
+
+    def __getitem__(self, name: str) -> dist.ProcessGroup:
+        self._groups.check_open()
+        return self._named[name]
+
+    def destroy(self) -> None:
+        """Ends the groups."""
+        self._groups.destroy()
