@@ -35,7 +35,9 @@ def picotron(rank: int, size: int) -> None:
     assert live.world_group is dist.group.WORLD
     assert (live.tp_rank, live.pp_next_rank, str(live)) == (pure.tp_rank, pure.pp_next_rank, str(pure))
     assert list(map(len, made)) == [2, 1, 2, 2, 4]  # the original makes 26 groups, on every rank
-    with pytest.raises(rankmesh.Disagreement, match=re.escape("rank {5}: picotron: dp=1 pp=4 cp=1 tp=2")):
+    with pytest.raises(
+        rankmesh.Disagreement, match=re.escape("rank {5}: picotron: tp_size=2, cp_size=1, pp_size=4, dp_size=1")
+    ):
         pgm.ProcessGroupManager(2, 1, 4 if rank == 5 else 2, 1 if rank == 5 else 2)
     with pytest.raises(AssertionError, match=re.escape("World size (8) != TP (3)")):
         pgm.ProcessGroupManager(3, 1, 1, 1)
@@ -43,3 +45,71 @@ def picotron(rank: int, size: int) -> None:
 
 def test_picotrons_manager_has_torchs_groups(tmp_path: Path) -> None:
     ranks(8, picotron, tmp_path)
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {},
+    {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2, "context_parallel_size": 2},
+    {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2, "order": "tp-pp-dp"},
+    {"expert_model_parallel_size": 4, "expert_tensor_parallel_size": 1, "tensor_model_parallel_size": 2},
+    {"num_distributed_optimizer_instances": 2, "create_gloo_process_groups": False},
+    {"context_parallel_size": 4, "hierarchical_context_parallel_sizes": [2, 2], "distributed_timeout_minutes": 1},
+    {"pipeline_model_parallel_size": 4, "get_embedding_ranks": lambda ranks: [ranks[0], ranks[-2]]},
+]
+
+
+def megatron(rank: int, size: int) -> None:
+    from rankmesh.megatron import parallel_state as ps
+
+    for sizes in LAYOUTS:
+        with NewGroups() as made:
+            ps.initialize_model_parallel(**sizes)
+        pure = ps.for_rank(rank, size, **sizes)
+        distinct = set()
+        for name in (name for name in dir(ps.current) if name.startswith("get_") and name.endswith(("group", "gloo"))):
+            if "hierarchical" in name or "hybrid" in name:
+                continue
+            try:
+                expected = getattr(pure, name)()
+            except AssertionError as error:
+                with pytest.raises(AssertionError, match=re.escape(str(error))):
+                    getattr(ps, name)()
+                continue
+            if expected is None:
+                assert getattr(ps, name)() is None
+                continue
+            check(getattr(ps, name)(), expected)
+            distinct.add(tuple(expected))
+        if "hierarchical_context_parallel_sizes" in sizes:
+            levels = zip(
+                ps.get_hierarchical_context_parallel_groups(),
+                pure.get_hierarchical_context_parallel_groups(),
+                strict=True,
+            )
+            for group, expected in levels:
+                check(group, expected)
+        assert distinct <= set(map(tuple, made))
+        assert len(made) == len(set(map(tuple, made)))  # each rank makes a group of these ranks once
+        assert ps.get_tensor_model_parallel_rank() == pure.get_tensor_model_parallel_rank()
+        assert ps.get_all_ranks() == pure.get_all_ranks()
+        again, _ = ps.create_all_gather_groups()
+        assert again is not ps.get_data_parallel_group(with_context_parallel=True)
+        ps.destroy_model_parallel()
+        assert not ps.model_parallel_is_initialized()
+    with pytest.raises(rankmesh.Disagreement) as caught:
+        ps.initialize_model_parallel(tensor_model_parallel_size=4 if rank == 3 else 2)
+    assert str(caught.value).splitlines()[1:] == [
+        "  ranks {0..2, 4..7}: megatron: tensor_model_parallel_size=2",
+        "  rank {3}: megatron: tensor_model_parallel_size=4",
+    ]
+    assert not ps.model_parallel_is_initialized()
+    with pytest.raises(rankmesh.Disagreement, match=r"rank \{3\}: megatron: .*=3, which is wrong: world_size \(8\)"):
+        ps.initialize_model_parallel(tensor_model_parallel_size=3 if rank == 3 else 2)
+    with pytest.raises(rankmesh.NotBuilt, match="does not set use_sharp of torch's groups"):
+        ps.initialize_model_parallel(use_sharp=True)
+    ps.initialize_model_parallel(tensor_model_parallel_size=2, pipeline_model_parallel_size=2)
+    assert ps.get_tensor_model_parallel_group().group_desc == "TENSOR_MODEL_PARALLEL_GROUP"
+
+
+def test_megatrons_parallel_state_has_torchs_groups(tmp_path: Path) -> None:
+    ranks(8, megatron, tmp_path)

@@ -1,4 +1,4 @@
-"""Megatron-core of August 2026 under its own names, for any rank without a process.
+"""Megatron-core of August 2026 under its own names, over torch's groups or for any rank without a process.
 
 >>> from rankmesh.megatron import parallel_state as mpu
 >>> mpu.initialize_model_parallel(tensor_model_parallel_size=8, rank=67, world_size=65536)

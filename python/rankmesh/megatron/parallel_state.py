@@ -1,22 +1,24 @@
 """Megatron-core's parallel_state: the original's functions, which ask one current ParallelState.
 
-Its groups are `rankmesh.Group`s: `initialize_model_parallel(..., rank=67, world_size=65536)` needs no process.
-`for_rank` gives a state of its own for any other rank.
+Where torch.distributed is initialised, its groups are torch's, which `initialize_model_parallel` makes. With
+`rank=67, world_size=65536` it needs no process, and they are `rankmesh.Group`s. `for_rank` gives a state of its
+own for any other rank.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rankmesh._core import Group
 from rankmesh._dialects import megatron as _native
-from rankmesh._errors import UsageError
+from rankmesh._errors import Error, NotBuilt, UsageError
 from rankmesh._originals import DialectError, original, raises
-from rankmesh._world import world_of
+from rankmesh._world import of_torch, world_of
 from rankmesh.megatron.rank_generator import RankGenerator as RankGenerator
 from rankmesh.megatron.rank_generator import _inject_gtp_remat_axis as _inject_gtp_remat_axis
 from rankmesh.megatron.rank_generator import default_embedding_ranks as default_embedding_ranks
@@ -25,13 +27,24 @@ from rankmesh.megatron.rank_generator import (
     generate_masked_orthogonal_rank_groups as generate_masked_orthogonal_rank_groups,
 )
 
+if TYPE_CHECKING:
+    from rankmesh.torch._named import NamedGroups
+
 Handle: TypeAlias = Any
-"""A group of this rank: a rankmesh.Group; None where `check_initialized` is false and there is none."""
+"""A group of this rank: torch's or a rankmesh.Group; None where `check_initialized` is false and there is none."""
 
 PickRanks: TypeAlias = Callable[[list[int]], Sequence[int]]
 """From the ranks of a pipeline to those of them that hold an embedding."""
 
 _ABSENT = ("not initialised", "not a member")
+
+# What initialize_model_parallel would set of NCCL's communicators.
+_OF_NCCL = (
+    "pipeline_model_parallel_comm_backend",
+    "use_sharp",
+    "nccl_communicator_config_path",
+    "high_priority_stream_groups",
+)
 
 
 def _kind_of_sizes(error: DialectError) -> type[Exception]:
@@ -58,6 +71,8 @@ class ParallelState:
     def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
         self._native = _native.State()
         self._world: tuple[int, int] | None = None
+        self._live: NamedGroups | None = None
+        self._pure = rank is not None or world_size is not None
         if rank is not None or world_size is not None:
             self._enter(*world_of("ParallelState", rank, world_size))
 
@@ -72,6 +87,8 @@ class ParallelState:
     def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
         """The world given, else the one entered before, else torch's."""
         if rank is None and world_size is None and self._world is not None:
+            if not self._pure and (torch := of_torch()) is not None:
+                return self._enter(*torch)
             return self._world
         try:
             return self._enter(*world_of("initialize_model_parallel", rank, world_size))
@@ -82,7 +99,47 @@ class ParallelState:
 
     def _handle(self, desc: str, group: Group) -> Handle:
         """What a getter gives for the group of this description."""
-        return group
+        return group if self._live is None else self._live[desc]
+
+    @contextlib.contextmanager
+    def _connected(self, given: dict[str, Any]) -> Iterator[None]:
+        """Makes torch's groups of what was initialised within, after all ranks have said how."""
+        if self._pure or of_torch() is None:
+            yield
+            return
+        import datetime
+        import inspect
+
+        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+
+        defaults = inspect.signature(self.initialize_model_parallel).parameters
+
+        def said() -> str:
+            words = [f"{key}={value}" for key, value in given.items() if value != defaults[key].default]
+            return "megatron: " + (", ".join(words) or "no parallelism but dp")
+
+        timeout = datetime.timedelta(minutes=given["distributed_timeout_minutes"])
+        compared = not given["rank_offset"] and given["local_world_size"] is None
+        try:
+            for option in _OF_NCCL:
+                if given[option]:
+                    raise NotBuilt(f"rankmesh.megatron does not set {option} of torch's groups; leave it out")
+            yield
+        except Error as error:
+            if compared:
+                compare_wrong(said(), error, timeout)
+            raise
+        made, rank = self._native.process_groups, self._world[0] if self._world else 0
+        wanted = [
+            Named(desc, group, "gloo" if "_GLOO" in desc else None)
+            for desc in made.descriptions()
+            if (group := made.group(desc, rank)) is not None
+        ]
+        try:
+            self._live = NamedGroups(said(), wanted, timeout=timeout, compared=compared)
+        except BaseException:
+            self._native.destroy_model_parallel()
+            raise
 
     def _get(self, check_initialized: bool, getter: Callable[..., tuple[str, Group]], *which: bool | int) -> Handle:
         try:
@@ -144,38 +201,48 @@ class ParallelState:
         world_size: int | None = None,
     ) -> None:
         """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed."""
-        _check_sharp(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances)
-        _check_backend(pipeline_model_parallel_comm_backend)
-        own_rank, world = self._known_world(rank, world_size)
-        # Ranks and sizes only: backends, timeouts and streams belong to the process groups themselves.
-        sizes = functools.partial(
-            _native.Sizes,
-            tensor_model_parallel_size=tensor_model_parallel_size,
-            pipeline_model_parallel_size=pipeline_model_parallel_size,
-            virtual_pipeline_model_parallel_size=virtual_pipeline_model_parallel_size,
-            context_parallel_size=context_parallel_size,
-            hierarchical_context_parallel_sizes=hierarchical_context_parallel_sizes,
-            hybrid_context_parallel=bool(hybrid_context_parallel),
-            expert_model_parallel_size=expert_model_parallel_size,
-            gtp_remat_size=gtp_remat_size,
-            expert_gtp_remat_size=expert_gtp_remat_size,
-            num_distributed_optimizer_instances=num_distributed_optimizer_instances,
-            expert_tensor_parallel_size=expert_tensor_parallel_size,
-            order=order,
-            create_gloo_process_groups=bool(create_gloo_process_groups),
-            rank_offset=rank_offset,
-            local_world_size=local_world_size,
-        )
-        stages: list[list[int] | None] = [None, None]
-        if get_embedding_ranks or get_position_embedding_ranks:
-            groups = _native.ProcessGroups(sizes(embedding_stages=None, position_embedding_stages=None), world)
-            desc = "PIPELINE_MODEL_PARALLEL_GROUP"
-            pipeline = groups.group(desc, own_rank) or Group(groups.groups(desc)[0])
-            stages = [_stages(pick, pipeline) for pick in (get_embedding_ranks, get_position_embedding_ranks)]
-        self._native.initialize_model_parallel(sizes(embedding_stages=stages[0], position_embedding_stages=stages[1]))
+        given = {key: value for key, value in locals().items() if key not in ("self", "rank", "world_size")}
+        given["get_embedding_ranks"] = given["get_position_embedding_ranks"] = None  # their stages, once they are known
+        self._pure = self._pure or rank is not None or world_size is not None
+        with self._connected(given):
+            _check_sharp(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances)
+            _check_backend(pipeline_model_parallel_comm_backend)
+            own_rank, world = self._known_world(rank, world_size)
+            # Ranks and sizes only: timeouts belong to the process groups themselves.
+            sizes = functools.partial(
+                _native.Sizes,
+                tensor_model_parallel_size=tensor_model_parallel_size,
+                pipeline_model_parallel_size=pipeline_model_parallel_size,
+                virtual_pipeline_model_parallel_size=virtual_pipeline_model_parallel_size,
+                context_parallel_size=context_parallel_size,
+                hierarchical_context_parallel_sizes=hierarchical_context_parallel_sizes,
+                hybrid_context_parallel=bool(hybrid_context_parallel),
+                expert_model_parallel_size=expert_model_parallel_size,
+                gtp_remat_size=gtp_remat_size,
+                expert_gtp_remat_size=expert_gtp_remat_size,
+                num_distributed_optimizer_instances=num_distributed_optimizer_instances,
+                expert_tensor_parallel_size=expert_tensor_parallel_size,
+                order=order,
+                create_gloo_process_groups=bool(create_gloo_process_groups),
+                rank_offset=rank_offset,
+                local_world_size=local_world_size,
+            )
+            stages: list[list[int] | None] = [None, None]
+            if get_embedding_ranks or get_position_embedding_ranks:
+                groups = _native.ProcessGroups(sizes(embedding_stages=None, position_embedding_stages=None), world)
+                desc = "PIPELINE_MODEL_PARALLEL_GROUP"
+                pipeline = groups.group(desc, own_rank) or Group(groups.groups(desc)[0])
+                stages = [_stages(pick, pipeline) for pick in (get_embedding_ranks, get_position_embedding_ranks)]
+            given["get_embedding_ranks"], given["get_position_embedding_ranks"] = stages
+            self._native.initialize_model_parallel(
+                sizes(embedding_stages=stages[0], position_embedding_stages=stages[1])
+            )
 
     def destroy_model_parallel(self) -> None:
-        """Everything but the rank and its world is as before."""
+        """Everything but the rank and its world is as before; torch's groups are ended."""
+        if self._live is not None:
+            self._live.destroy()
+            self._live = None
         self._native.destroy_model_parallel()
 
     def is_initialized(self) -> bool:
@@ -360,7 +427,11 @@ class ParallelState:
 
     def _second(self, generator: RankGenerator, token: str, desc: str) -> Handle:
         group = generator.group(token, self._world[0]) if self._world else None
-        return None if group is None else self._handle(desc, group)
+        if group is None or self._live is None:
+            return group
+        from rankmesh.torch._named import Named
+
+        return self._live.add(Named(desc, group, apart=True))
 
     def _ranks(self, check_initialized: bool, getter: Callable[[], tuple[str, Group]]) -> list[int] | None:
         try:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rankmesh._dialects import picotron
+from rankmesh._errors import UsageError
 from rankmesh._originals import DialectError, raises
 from rankmesh._world import of_torch, world_of
 
@@ -59,12 +60,19 @@ class ProcessGroupManager(picotron.Manager):
         rank, world_size = world_of("ProcessGroupManager", rank, world_size)
         given = os.environ.get("LOCAL_RANK")
         local_rank = None if given is None else int(given)
-        super().__init__(tp_size, cp_size, pp_size, dp_size, rank, world_size, local_rank)
-        if live:
-            from rankmesh.torch._named import Named, NamedGroups
+        if not live:
+            super().__init__(tp_size, cp_size, pp_size, dp_size, rank, world_size, local_rank)
+            return
+        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
 
-            ranks: list[tuple[str, Group]] = [(name, getattr(self, name)) for name in _GROUPS]
-            self._live = NamedGroups(f"picotron: {super().grid}", [Named(*each) for each in ranks])
+        said = f"picotron: {tp_size=}, {cp_size=}, {pp_size=}, {dp_size=}"
+        try:
+            super().__init__(tp_size, cp_size, pp_size, dp_size, rank, world_size, local_rank)
+        except UsageError as error:
+            compare_wrong(said, error)
+            raise
+        ranks: list[tuple[str, Group]] = [(name, getattr(self, name)) for name in _GROUPS]
+        self._live = NamedGroups(said, [Named(*each) for each in ranks])
 
     tp_group = _group("tp_group")
     cp_group = _group("cp_group")

@@ -24,21 +24,34 @@ class Named:
     apart: bool = False
 
 
+def compare_wrong(said: str, error: Exception, timeout: datetime.timedelta | None = None) -> None:
+    """Compares a call that is wrong like any other, so that no rank waits for one that raises."""
+    NamedGroups(f"{said}, which is wrong: {error}", [], timeout=timeout)
+
+
 class NamedGroups:
     """This rank's process groups of a framework on an initialised torch.distributed, compared before they are made.
 
-    `said` is equal on all ranks that mean the same, and each rank wants its groups in an order that they share.
+    `said` is equal on all ranks that mean the same, and each rank wants its groups in an order that they share. Where
+    only some ranks of the world make theirs, `compared` is false.
     """
 
-    def __init__(self, said: str, wanted: Iterable[Named], *, timeout: datetime.timedelta | None = None) -> None:
+    def __init__(
+        self,
+        said: str,
+        wanted: Iterable[Named],
+        *,
+        timeout: datetime.timedelta | None = None,
+        compared: bool = True,
+    ) -> None:
         start = adopt()
-        alone = dist.get_backend() == "fake"  # such a world is this process
+        compared = compared and dist.get_backend() != "fake"  # such a world is this process
         patience = timeout or DEFAULT_TIMEOUT
-        if not alone:
-            agree(start.store, start.rank, start.size, said, patience, lambda ranks: f"; they join {said}")
+        if compared:
+            agree(start.store, start.rank, start.size, said, patience, lambda ranks: f"; this rank says {said}")
         self._default = dist.get_backend()
         self._timeout = timeout
-        self._groups = Groups(start.key, start.size, None if alone else start.store, patience)
+        self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}
         try:
             for each in wanted:
