@@ -71,6 +71,13 @@ def new_group(
     return group
 
 
+def is_made_with(group: dist.ProcessGroup, timeout: datetime.timedelta | None, backend: str | None) -> bool:
+    """True if a new group with this timeout and backend, where they are given, would be as this one."""
+    if backend not in (None, dist.get_backend(group)):
+        return False
+    return timeout is None or all(group._get_backend(each).options._timeout == timeout for each in group._device_types)
+
+
 def is_on_host(group: dist.ProcessGroup) -> bool:
     """True if a group takes tensors in the memory of the host."""
     return any(device.type == "cpu" for device in group._device_types)

@@ -42,7 +42,14 @@ class Groups:
         backend: str | None = None,
         pg_options: Any = None,
     ) -> dist.ProcessGroup:
-        """The group of these ranks in this order, which all of them ask for; one apart where `own` is not empty."""
+        """The group of these ranks in this order, which all of them ask for; one apart where `own` is not empty.
+
+        Where torch's default group is just that, it is this one: another would connect every rank to every other.
+        """
+        if not own and pg_options is None and list(ranks) == list(range(self._size)):
+            default = self._default
+            if default is not None and _groups.is_made_with(default, timeout, backend):
+                return default
         shares = (tuple(ranks), own, timeout, backend, id(pg_options) if pg_options is not None else None)
         if shares not in self._shared:
             name = f"{self._key}/{label}/{ranks[0]}"
