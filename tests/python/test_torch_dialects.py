@@ -113,3 +113,31 @@ def megatron(rank: int, size: int) -> None:
 
 def test_megatrons_parallel_state_has_torchs_groups(tmp_path: Path) -> None:
     ranks(8, megatron, tmp_path)
+
+
+def megatron2022(rank: int, size: int) -> None:
+    from rankmesh.megatron2022 import parallel_state as ps
+
+    for sizes in ((1, 1), (2, 2), (2, 4), (1, 4, 2, 2)):
+        ps.initialize_model_parallel(*sizes)
+        pure = ps.ParallelState(rank, size)
+        pure.initialize_model_parallel(*sizes)
+        for kind in ("data", "model", "tensor_model", "pipeline_model"):
+            name = f"get_{kind}_parallel_group" if kind != "model" else "get_model_parallel_group"
+            check(getattr(ps, name)(), getattr(pure, name)())
+        for name in ("get_embedding_group", "get_position_embedding_group"):
+            try:
+                expected = getattr(pure, name)()
+            except AssertionError:
+                with pytest.raises(AssertionError):
+                    getattr(ps, name)()
+            else:
+                check(getattr(ps, name)(), expected)
+        ps.destroy_model_parallel()
+    with pytest.raises(rankmesh.Disagreement, match=r"rank \{1\}: megatron2022: tensor 2, pipeline 4, "):
+        ps.initialize_model_parallel(2, 4 if rank == 1 else 2)
+    assert not ps.model_parallel_is_initialized()
+
+
+def test_the_parallel_state_of_2022_has_torchs_groups(tmp_path: Path) -> None:
+    ranks(8, megatron2022, tmp_path)

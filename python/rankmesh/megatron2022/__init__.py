@@ -1,4 +1,4 @@
-"""Megatron-core of October 2022, which is vLLM's first parallel_state, for any rank without a process.
+"""Megatron-core of October 2022, vLLM's first parallel_state, over torch's groups or for any rank without a process.
 
 >>> from rankmesh.megatron2022 import parallel_state as mpu
 >>> mpu.initialize_model_parallel(2, 4, rank=5, world_size=16)

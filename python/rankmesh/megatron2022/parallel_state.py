@@ -1,21 +1,37 @@
 """Megatron's parallel_state of 2022: the original's functions, which ask one current ParallelState.
 
-Its groups are `rankmesh.Group`s; `for_rank` gives a state of its own for any other rank.
+Where torch.distributed is initialised, its groups are torch's, which `initialize_model_parallel` makes. With `rank=`
+and `world_size=` it needs no process, and they are `rankmesh.Group`s. `for_rank` gives a state of its own for any other
+rank.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rankmesh._core import Group
 from rankmesh._dialects import megatron2022 as _native
 from rankmesh._errors import UsageError
 from rankmesh._originals import DialectError, original, raises
-from rankmesh._world import world_of
+from rankmesh._world import of_torch, world_of
+
+if TYPE_CHECKING:
+    from rankmesh.torch._named import NamedGroups
 
 Handle: TypeAlias = Any
-"""A group of this rank: a rankmesh.Group."""
+"""A group of this rank: torch's or a rankmesh.Group."""
+
+_KINDS = {  # in the order in which the original makes them
+    "data": "get_data_parallel_group",
+    "model": "get_model_parallel_group",
+    "tensor": "get_tensor_model_parallel_group",
+    "pipeline": "get_pipeline_model_parallel_group",
+    "embedding": "get_embedding_group",
+    "position_embedding": "get_position_embedding_group",
+}
 
 
 def _asserts(kind: type) -> type:
@@ -35,6 +51,8 @@ class ParallelState:
         self._native = _native.State()
         self._world: tuple[int, int] | None = None
         self._groups: _native.Groups | None = None
+        self._live: NamedGroups | None = None
+        self._pure = rank is not None or world_size is not None
         if rank is not None or world_size is not None:
             self._enter(*world_of("ParallelState", rank, world_size))
 
@@ -49,6 +67,8 @@ class ParallelState:
     def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
         """The world given, else the one entered before, else torch's."""
         if rank is None and world_size is None and self._world is not None:
+            if not self._pure and (torch := of_torch()) is not None:
+                return self._enter(*torch)
             return self._world
         try:
             return self._enter(*world_of("initialize_model_parallel", rank, world_size))
@@ -59,7 +79,7 @@ class ParallelState:
 
     def _handle(self, kind: str, group: Group) -> Handle:
         """What a getter gives for the group of this kind."""
-        return group
+        return group if self._live is None else self._live[kind]
 
     @property
     def rank(self) -> int | None:
@@ -91,13 +111,41 @@ class ParallelState:
         world_size: int | None = None,
     ) -> None:
         """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed."""
-        _, world = self._known_world(rank, world_size)
-        sizes = _native.Sizes(
+        self._pure = self._pure or rank is not None or world_size is not None
+        given = (
             tensor_model_parallel_size,
             pipeline_model_parallel_size,
             virtual_pipeline_model_parallel_size,
             pipeline_model_parallel_split_rank,
         )
+        if self._pure or of_torch() is None:
+            self._initialize(given, rank, world_size)
+            return
+        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+
+        said = "megatron2022: tensor {}, pipeline {}, virtual {}, split {}".format(*given)
+        try:
+            self._initialize(given, rank, world_size)
+        except UsageError as error:
+            compare_wrong(said, error)
+            raise
+        try:
+            self._live = NamedGroups(said, [Named(kind, group) for kind, group in self._own_groups()])
+        except BaseException:
+            self.destroy_model_parallel()
+            raise
+
+    def _own_groups(self) -> Iterator[tuple[str, Group]]:
+        for kind, getter in _KINDS.items():
+            with contextlib.suppress(DialectError):  # this rank holds no embedding
+                yield kind, getattr(self._native, getter)()
+
+    def _initialize(
+        self, given: tuple[int, int, int | None, int | None], rank: int | None, world_size: int | None
+    ) -> None:
+        tensor_model_parallel_size, pipeline_model_parallel_size, *_ = given
+        _, world = self._known_world(rank, world_size)
+        sizes = _native.Sizes(*given)
         try:
             self._native.initialize_model_parallel(sizes)
         except DialectError as error:
@@ -112,7 +160,10 @@ class ParallelState:
         return self._native.model_parallel_is_initialized()
 
     def destroy_model_parallel(self) -> None:
-        """Forgets the groups, the virtual stages and what was set."""
+        """Forgets the groups, the virtual stages and what was set; torch's groups are ended."""
+        if self._live is not None:
+            self._live.destroy()
+            self._live = None
         self._native.destroy_model_parallel()
         self._groups = None
 
