@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from rankmesh._core import Group
 from rankmesh._dialects import megatron as _native
 from rankmesh._originals import original, raises
 from rankmesh._world import of_torch, world_of
@@ -68,7 +68,8 @@ class HyperCommGrid:
     def create_pg(self, dims: str | Sequence[str], *, view: str | None = None, **kwargs: Any) -> Any:
         """This rank's group along these dimensions, None outside the grid; KeyError where it was made already.
 
-        The keywords are those of torch's new_subgroups_by_enumeration; ranks alone need none.
+        It is torch's where torch is and no rank was given, and the keywords are those of its
+        new_subgroups_by_enumeration, which all ranks of the grid call.
         """
         key = self._key(dims, view)
         if key in self._pgs:
@@ -87,7 +88,11 @@ class HyperCommGrid:
         return self._pgs[key]
 
     def destroy(self) -> None:
-        """Forgets all groups."""
+        """Ends and forgets all groups."""
+        if (distributed := self._distributed()) is not None:
+            members = [pg for pg in self._pgs.values() if pg not in (None, distributed.GroupMember.NON_GROUP_MEMBER)]
+            for pg in {id(pg): pg for pg in members}.values():
+                distributed.destroy_process_group(pg)
         self._native.destroy()
         self._pgs.clear()
 
@@ -101,8 +106,24 @@ class HyperCommGrid:
         """True if this rank is one of rank_offset .. rank_offset + size - 1."""
         return self._native.is_rank_in_grid(self._own_rank())
 
-    def _make(self, dims: str | Sequence[str], view: str | None, **kwargs: Any) -> Group | None:
-        return self._native.group(dims, view, self._own_rank())
+    def _distributed(self) -> Any:
+        """torch.distributed, which makes the groups of a grid that was given no rank; None where it is not imported."""
+        return sys.modules.get("torch.distributed") if self._rank is None else None
+
+    def _make(self, dims: str | Sequence[str], view: str | None, **kwargs: Any) -> Any:
+        if (distributed := self._distributed()) is None:
+            return self._native.group(dims, view, self._own_rank())
+        ranks = self._native.get_rank_enum(dims, view)
+        try:
+            group, _ = distributed.new_subgroups_by_enumeration(ranks, backend=self.backend, **kwargs)
+        except ValueError:
+            self._own_rank()  # says it, if torch.distributed is not initialised
+            raise
+        if distributed.is_initialized() and distributed.get_rank() == 0:
+            import logging
+
+            logging.info("Generated process group for %s with enumeration %s", self._key(dims, view), ranks)
+        return group
 
     def _own_rank(self) -> int:
         return world_of("HyperCommGrid", None, None)[0] if self._rank is None else self._rank
