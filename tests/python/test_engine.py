@@ -524,6 +524,105 @@ def test_ctrl_c_ends_ranks_that_wait_and_ranks_that_compute() -> None:
     assert interrupted_after(0.3, lambda: run(3, program)) < 1.0
 
 
+def test_ctrl_c_ends_ranks_that_begin_after_it() -> None:
+    def program(world: World) -> None:
+        while True:
+            pass
+
+    assert interrupted_after(0.3, lambda: run(200, program)) < 20.0
+
+
+def test_ctrl_c_ends_a_run_inside_a_rank() -> None:
+    def inner(world: World) -> None:
+        while world.rank == 0:
+            pass
+        group_of(world).barrier()
+
+    seen: list[type[BaseException]] = []
+
+    def outer(world: World) -> None:
+        try:
+            run(2, inner)
+        except BaseException as error:
+            seen.append(type(error))
+            raise
+
+    assert interrupted_after(0.3, lambda: run(1, outer)) < 2.0
+    assert seen == [KeyboardInterrupt]
+
+
+def test_ctrl_c_is_a_keyboard_interrupt_on_every_rank() -> None:
+    seen: list[type[BaseException]] = []
+
+    def program(world: World) -> None:
+        on = group_of(world)
+        try:
+            if world.rank == 0:
+                time.sleep(0.4)
+            on.barrier()
+        except BaseException as error:
+            seen.append(type(error))
+            raise
+
+    for _ in range(5):
+        interrupted_after(0.2, lambda: run(4, program))
+    assert seen == [KeyboardInterrupt] * 20
+
+
+def test_what_a_handler_raises_ends_a_run() -> None:
+    def handler(number: int, frame: object) -> None:
+        raise LookupError("by a handler")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        begin = time.monotonic()
+        with pytest.raises(LookupError, match="by a handler"):
+            run(2, lambda world: group_of(world) if world.rank else time.sleep(1))
+        assert time.monotonic() - begin < 2.0
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_world_left_by_an_exception_tells_its_peers() -> None:
+    left = threading.Event()
+
+    def program(world: World) -> None:
+        on = group_of(world)
+        if world.rank == 0:
+            with pytest.raises(KeyError), world:
+                raise KeyError
+            assert left.wait(20)
+        else:
+            with pytest.raises(rankmesh.PeerLost, match="rank 0 of 2 left its world by an exception"):
+                on.barrier()
+            left.set()
+
+    run(2, program, timeout=20)
+
+
+def test_a_pending_is_a_context_manager() -> None:
+    left = threading.Event()
+
+    def program(world: World) -> None:
+        on = group_of(world).within(20)
+        array = np.ones(3)
+        with on.start_all_reduce(array) as pending:
+            pass
+        assert list(array) == [2.0] * 3
+        assert list(pending.wait()) == [2.0] * 3
+        if world.rank == 0:
+            with pytest.raises(KeyError), on.start_all_reduce(array):
+                raise KeyError
+            left.set()
+        else:
+            assert left.wait(20)
+            with pytest.raises(rankmesh.PeerLost, match="left by an exception with a pending all_reduce"):
+                on.barrier()
+
+    run(2, program)
+
+
 def test_a_handler_of_ones_own_runs_and_the_call_goes_on() -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))

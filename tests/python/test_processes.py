@@ -79,11 +79,15 @@ def test_processes_over_gloo_find_each_other_through_a_folder(tmp_path: Path) ->
         assert out == f"gloo 4 10.0 2.0 {[rank % 2, rank % 2 + 2]}\n"
 
 
+def under_mpirun(program: str, size: int) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = [str(MPIRUN), "--oversubscribe", "-n", str(size), sys.executable, "-c", HEAD + textwrap.dedent(program)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+
+
 @needs_mpi
 def test_processes_under_mpirun_are_an_mpi_world() -> None:
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = [str(MPIRUN), "--oversubscribe", "-n", "4", sys.executable, "-c", HEAD + textwrap.dedent(SUMS)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+    done = under_mpirun(SUMS, 4)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("mpi 4 10.0 2.0 [") == 4
 
@@ -105,13 +109,40 @@ def test_communicators_cross_between_mpi4py_and_us() -> None:
             print(error)
         del comm, me, world
     """
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = [str(MPIRUN), "--oversubscribe", "-n", "2", sys.executable, "-c", HEAD + textwrap.dedent(program)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+    done = crossing(program)
+    assert done.stdout.count("a communicator is 3, which is int; it must be mpi4py's") == 2
+
+
+def crossing(program: str) -> subprocess.CompletedProcess[str]:
+    """The end of two ranks that use mpi4py."""
+    pytest.importorskip("mpi4py")
+    done = under_mpirun(program, 2)
     if "communicators cross only between the same MPI" in done.stderr:
         pytest.skip("mpi4py works on another MPI")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("a communicator is 3, which is int; it must be mpi4py's") == 2
+    return done
+
+
+@pytest.mark.parametrize("uncaught", [False, True])
+@needs_mpi
+def test_an_exception_ends_the_job_only_where_it_ends_the_program(uncaught: bool) -> None:
+    done = under_mpirun(
+        f"""
+        try:
+            1 / 0
+        except ZeroDivisionError:  # as a prompt does, and pytest
+            sys.last_type, sys.last_value, sys.last_traceback = sys.exc_info()
+        world = World.from_environment(timeout=30)
+        on = world.join("dp=*").on("dp")
+        if {uncaught} and world.rank == 0:
+            raise KeyError("of rank 0")
+        on.barrier()
+        print("fine", flush=True)
+        """,
+        2,
+    )
+    assert ("by an exception; peers may wait for it" in done.stderr) == uncaught, done.stderr
+    assert (done.returncode != 0, done.stdout.count("fine")) == ((True, 0) if uncaught else (False, 2))
 
 
 @needs_gloo
@@ -156,22 +187,27 @@ def test_ctrl_c_ends_a_blocking_call_within_a_second(tmp_path: Path) -> None:
     assert [status for status, _, _ in results] == [0, 0], results
 
 
-@pytest.mark.parametrize("what", ["start", "join", "world"])
+@pytest.mark.parametrize("what", ["start", "drop", "prepare", "join", "world"])
 @needs_gloo
 def test_ctrl_c_ends_what_waits_for_ranks_that_do_not_come(tmp_path: Path, what: str) -> None:
     program = f"""
         print("up", flush=True)
         world = World.from_environment(timeout=60)
         if {what!r} != "world":
-            me = world.join("dp=*")
-            me.on("dp").start_barrier().wait()
+            me = world.join("dp=*", lazy={what!r} == "prepare")
+            me.prepare("dp")
+            pending = me.on("dp").start_barrier()
+            if {what!r} == "start":
+                pending.wait()
+            del pending
+            time.sleep(0.1)
     """
     size = 2
-    # With "join" and "start" the peer comes, makes its world, and then sleeps.
+    # With all but "world" the peer comes, makes its world, and then sleeps.
     peer = f"""
         world = World.from_environment(timeout=60)
-        if {what!r} == "start":
-            me = world.join("dp=*")
+        if {what!r} != "join":
+            me = world.join("dp=*", lazy={what!r} == "prepare")
         print("up", flush=True)
         time.sleep(20)
     """
@@ -219,6 +255,192 @@ def test_the_interpreter_ends_cleanly_with_work_pending(tmp_path: Path, engine: 
     assert results[0][:2] == (3, "pending\n")
     assert "Fatal Python error" not in results[0][2] + results[1][2]
     assert results[1][0] == 0, results
+
+
+@needs_gloo
+def test_the_interpreter_ends_with_a_daemon_thread_inside_a_collective(tmp_path: Path) -> None:
+    program = """
+        world = World.from_environment(timeout=30)
+        on = world.join("dp=*").on("dp")
+        if world.rank == 0:
+            threading.Thread(target=on.barrier, daemon=True).start()
+            time.sleep(0.3)
+        else:
+            time.sleep(1)
+            try:
+                on.all_reduce(np.ones(3))
+            except rankmesh.PeerLost as lost:
+                print(lost.ranks)
+    """
+    assert together(program, 2, tmp_path / "store") == [(0, "", ""), (0, "[0]\n", "")]
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["time.sleep(0.5), group.barrier()", "group.barrier() if world.rank else time.sleep(20)", "spin(group)"],
+)
+def test_the_interpreter_ends_with_a_daemon_thread_inside_a_run(program: str) -> None:
+    assert alone(
+        f"""
+        def spin(group):
+            while True:
+                group.all_reduce(np.ones(3))
+        def main(world):
+            group = world.join("dp=*").on("dp")
+            {program}
+        threading.Thread(target=rankmesh.run, args=(2, main), daemon=True).start()
+        time.sleep(0.3)
+        """
+    ) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        # A world whose log holds a younger one: ending the first destroys the second.
+        """
+        held = []
+        first = World.from_environment(engine="threads", log=lambda line, held=held: None)
+        held += [World.from_environment(engine="threads"), [bytearray(n) for n in range(2000)]]
+        del held
+        """,
+        # Cycles through a log that Python cannot see.
+        """
+        def log(line): pass
+        world = World.from_environment(engine="threads", log=log)
+        pending = world.join("dp=1").on("dp").start_barrier()
+        """,
+        """
+        def log(line): pass
+        def main(world):
+            global kept
+            kept = world.join("dp=*").on("dp").start_barrier()
+            kept.wait()
+        rankmesh.run(2, main, log=log)
+        """,
+    ],
+)
+def test_what_a_log_holds_ends_with_the_interpreter(program: str) -> None:
+    assert alone(program) == (0, "", "")
+
+
+@needs_gloo
+def test_the_interpreter_does_not_wait_for_what_is_pending(tmp_path: Path) -> None:
+    program = """
+        world = World.from_environment(timeout=20)
+        on = world.join("dp=*").on("dp")
+        if world.rank == 0:
+            pending = on.start_all_reduce(np.ones(3))
+            print(flush=True)
+            sys.exit(3)
+        time.sleep(30)
+    """
+    processes = [start(program, rank, 2, tmp_path / "store") for rank in range(2)]
+    assert processes[0].stdout is not None
+    processes[0].stdout.readline()
+    begin = time.monotonic()
+    processes[0].communicate(timeout=TIMEOUT)
+    took = time.monotonic() - begin
+    processes[1].kill()
+    processes[1].communicate()
+    assert processes[0].returncode == 3
+    assert took < 5
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "text"),
+    [
+        ("return 5", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('no')", 1, "no\n"),
+        ("raise KeyError('mine')", 1, "KeyError: 'mine'"),
+    ],
+)
+def test_the_forked_child_of_a_rank_ends_as_its_program_does(end: str, status: int, text: str) -> None:
+    ended_as, out, err = alone(
+        f"""
+        def child():
+            print("child", end="")
+            {end}
+        def main(world):
+            if world.rank == 1:
+                pid = os.fork()
+                if pid == 0:
+                    return child()
+                print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+            world.join("dp=*").on("dp").barrier()
+        rankmesh.run(2, main, timeout=10)
+        print("parent")
+        """
+    )
+    assert (ended_as, out) == (0, f"child{status}\nparent\n")
+    assert text in err
+
+
+def test_ctrl_c_works_in_a_forked_child() -> None:
+    status, out, err = alone(
+        """
+        rankmesh.run(1, lambda world: None)
+        pid = os.fork()
+        if pid == 0:
+            def main(world):
+                if world.rank == 0:
+                    print("up", flush=True)
+                    while True:
+                        pass
+            try:
+                rankmesh.run(2, main)
+            except KeyboardInterrupt:
+                os._exit(7)
+            os._exit(0)
+        time.sleep(1)
+        os.kill(pid, signal.SIGINT)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        """
+    )
+    assert (status, out, err) == (0, "up\n7\n", "")
+
+
+@needs_gloo
+def test_ctrl_c_ends_a_collective_in_a_forked_child(tmp_path: Path) -> None:
+    program = """
+        size = os.environ.pop("WORLD_SIZE")
+        World.from_environment(engine="threads").join("dp=1").on("dp").barrier()
+        os.environ["WORLD_SIZE"] = size
+        pid = os.fork()
+        if pid == 0:
+            world = World.from_environment(timeout=20)
+            group = world.join("dp=*").on("dp")
+            if world.rank == 1:
+                time.sleep(2)
+                os._exit(0)
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                group.barrier()
+            except KeyboardInterrupt:
+                os._exit(7)
+            except rankmesh.PeerLost:
+                os._exit(8)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """
+    results = together(program, 2, tmp_path / "store")
+    assert [result[:2] for result in results] == [(0, "7\n"), (0, "0\n")], results
+
+
+def test_a_rank_that_does_not_end_is_given_up() -> None:
+    status, out, err = alone(
+        """
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        world = World.from_environment(engine="threads")
+        begin = time.monotonic()
+        try:
+            rankmesh.run(2, lambda world: threading.Event().wait())
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - begin < 6)
+        sys.exit(5)
+        """
+    )
+    assert (status, out, err) == (5, "interrupted True\n", "")
 
 
 def test_a_forked_child_is_told_that_the_world_is_its_parents() -> None:

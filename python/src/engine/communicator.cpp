@@ -180,39 +180,47 @@ List list_of(nb::handle objects) {
 /// An operation that was started: what it reads and writes is its own until it was waited for.
 class Started {
 public:
-    Started(Pending&& pending, std::function<void()> leave, Prepared&& prepared)
+    Started(Pending&& pending, Leave leave, Prepared&& prepared)
         : prepared_(std::make_unique<Prepared>(std::move(prepared))),
-          leave_(std::move(leave)),
-          handle_(std::make_unique<PendingHandle>(std::move(pending))) {}
+          handle_(std::make_unique<PendingHandle>(std::move(pending), std::move(leave))) {}
+    Started(Started&&) = default;
+    ~Started() {
+        if (!handle_ || !prepared_) return;
+        const auto current = nb::error_scope();
+        try {
+            handle_->finish();
+        } catch (const nb::python_error& error) {
+            raise_later(error);
+        }
+    }
 
     nb::object wait() {
-        auto& pending = handle_->get();
-        without_gil(leave_, [&] { pending.wait(); });
+        const auto pending = handle_->hold();
+        without_gil(handle_->leave(), [&] { pending->wait(); });
         if (prepared_) result_ = prepared_->result;
         prepared_ = nullptr;
         return result_;
     }
     bool done() {
-        auto& pending = handle_->get();
-        const auto release = nb::gil_scoped_release();
-        return pending.done();
+        const auto pending = handle_->hold();
+        auto done = false;
+        without_gil({}, [&] { done = pending->done(); });
+        return done;
+    }
+    void exit(bool by_exception) {
+        if (!by_exception) return static_cast<void>(wait());
+        if (prepared_) handle_->end(true);
+        prepared_ = nullptr;
     }
 
 private:
     nb::object result_ = nb::none();
-    std::unique_ptr<Prepared> prepared_;  // which outlives the operation
-    std::function<void()> leave_;
+    std::unique_ptr<Prepared> prepared_;  // which outlives the operation; null: it was waited for
     std::unique_ptr<PendingHandle> handle_;
 };
 
 /// The world that a communicator is of, as without_gil leaves it.
-std::function<void()> leaving(const Communicator& on) {
-    const auto world = detail::Access::state(on).world;
-    return [world] {
-        world->leave(
-            cat("rank ", world->rank(), " of ", world->size(), " was interrupted by a signal (SIGINT)"));
-    };
-}
+Leave leaving(const Communicator& on) { return python::leaving(detail::Access::state(on).world); }
 
 using Self = CommunicatorHandle;
 
@@ -428,14 +436,25 @@ void both(nb::class_<Self>& bound, const std::string& name, const std::string& p
 Prepared of_nothing(Op operation) { return {.call = {.operation = operation}}; }
 
 void bind_pending(nb::module_& m) {
-    nb::class_<Started>(m, "Pending",
-                        "An operation that was started; its arrays must not be used until wait() "
-                        "returns.\n\nOne that is dropped without wait() waits.")
+    nb::class_<Started>(
+        m, "Pending",
+        "An operation that was started; its arrays must not be used until wait() "
+        "returns.\n\nOne that is dropped without wait() waits, until the timeout at "
+        "most, also where an exception drops it; Ctrl-C ends that. As a context manager it is "
+        "waited for at the end; left by an exception, it is not, and its peers raise PeerLost. "
+        "When the interpreter ends, nothing pending is waited for.")
         .def(
             "wait", &Started::wait, nb::sig("def wait(self) -> typing.Any"),
             "Waits until the operation is complete and returns what it wrote; a second call returns the "
             "same.\n\nRaises Timeout when the communicator's timeout expires, PeerLost when a peer has left.")
         .def("result", &Started::wait, nb::sig("def result(self) -> typing.Any"), "The same as wait().")
+        .def(
+            "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Pending"))
+        .def(
+            "__exit__",
+            [](Started& self, nb::handle type, nb::handle, nb::handle) { self.exit(!type.is_none()); },
+            nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
+            nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
         .def("done", &Started::done, "True if wait() would return at once.");
 }
 

@@ -4,12 +4,16 @@
 
 #include "engine/handle.hpp"
 
+namespace rankmesh::detail {
+class WorldState;
+}
+
 namespace rankmesh::python {
 
 /// A duration from a number of seconds, or a timedelta; throws UsageError for one that is not positive.
 std::chrono::nanoseconds duration_of(nb::handle seconds, std::string_view what);
-/// What `leave` of without_gil does to a world: its peers hear that this rank was interrupted.
-std::function<void()> leaving(const World& world);
+/// Leaves a world, whose peers hear why; it does not keep the world.
+Leave leaving(const std::shared_ptr<detail::WorldState>& world);
 
 void bind_world(nb::module_& m);
 void bind_member(nb::module_& m);

@@ -3,37 +3,55 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <atomic>
-#include <vector>
+#include <map>
 
 namespace rankmesh::python {
 namespace {
 
 std::atomic<unsigned> forked = 0;
 
-std::vector<Ending*>& endings() {
-    static auto& all = *new std::vector<Ending*>;  // outlives what ends after main
+/// What has not ended, by order and age.
+std::map<std::pair<int, std::uint64_t>, Ending*>& endings() {
+    static auto& all =
+        *new std::map<std::pair<int, std::uint64_t>, Ending*>;  // outlives what ends after main
     return all;
+}
+
+std::uint64_t made = 0;
+
+/// Calls `end` for each in order, also for those that others make or destroy meanwhile.
+template <class End>
+void for_all(const End& end) {
+    while (!endings().empty()) {
+        const auto first = endings().begin();
+        const auto order = first->first.first;
+        auto* ending = first->second;
+        endings().erase(first);
+        end(*ending, order == 0);
+    }
 }
 
 }  // namespace
 
 unsigned forks() {
-    [[maybe_unused]] static const auto registered =
-        pthread_atfork(nullptr, nullptr, [] { forked.fetch_add(1, std::memory_order_relaxed); });
+    [[maybe_unused]] static const auto registered = pthread_atfork(nullptr, nullptr, [] {
+        forked.fetch_add(1, std::memory_order_relaxed);
+        forget_calls();
+        restart_interrupts();
+    });
     return forked.load(std::memory_order_relaxed);
 }
 
-Ending::Ending(int order) : order_(order) { endings().push_back(this); }
-Ending::~Ending() { std::erase(endings(), this); }
+Ending::Ending(int order) : key_(order, made++) { endings()[key_] = this; }
+Ending::~Ending() { endings().erase(key_); }
 
 void Ending::end_all(bool by_exception) noexcept {
-    for (int order = 0; order <= 3; ++order) {
-        auto now = endings();
-        std::erase_if(now, [&](const Ending* ending) { return ending->order_ != order; });
-        for (auto* ending : now) ending->end(by_exception);
-    }
+    for_all([=](Ending& ending, bool is_pending) { ending.end(by_exception || is_pending); });
+}
+
+void Ending::forget_all() noexcept {
+    for_all([](Ending& ending, bool is_pending) { is_pending ? ending.end(true) : ending.forget(); });
 }
 
 }  // namespace rankmesh::python

@@ -3,14 +3,16 @@
 // child.
 #pragma once
 
+#include <cstdint>
+#include <exception>
 #include <memory>
-#include <optional>
-#include <string>
+#include <type_traits>
+#include <utility>
 
 #include <rankmesh/engine/pending.hpp>
 #include <rankmesh/engine/world.hpp>
 
-#include "values/convert.hpp"
+#include "engine/interrupt.hpp"
 
 namespace rankmesh::python {
 
@@ -20,7 +22,7 @@ unsigned forks();
 /// Something that must end before the interpreter does; made and destroyed with the GIL held.
 class Ending {
 public:
-    /// Those of a lower order end first.
+    /// Those of a lower order end first, those of one order as they were made.
     explicit Ending(int order);
     virtual ~Ending();
     Ending(const Ending&) = delete;
@@ -28,53 +30,85 @@ public:
 
     /// Ends it; by an exception, nobody waits for peers.
     virtual void end(bool by_exception) noexcept = 0;
+    /// Leaves it as it is, for ever.
+    virtual void forget() noexcept = 0;
 
-    /// Ends all that there are, in order.
+    /// Ends all that there are, in order; nothing that is pending is waited for.
     static void end_all(bool by_exception) noexcept;
+    /// Forgets all, since threads may be inside; what is pending lets go of its arrays.
+    static void forget_all() noexcept;
 
 private:
-    const int order_;
+    const std::pair<int, std::uint64_t> key_;
 };
 
-/// A World, Member, Communicator or Pending that a Python object owns, or a World that is lent to it.
+/// A World, Member, Communicator or Pending that a Python object owns.
 template <class T, int order>
 class Handle final : public Ending {
 public:
-    explicit Handle(T&& own) : Ending(order), own_(std::make_unique<T>(std::move(own))), it_(own_.get()) {}
-    explicit Handle(T& lent) : Ending(order), it_(&lent) {}
+    /// `leave` makes calls of its world throw.
+    explicit Handle(T&& own, Leave leave = {})
+        : Ending(order), own_(std::make_shared<T>(std::move(own))), leave_(std::move(leave)) {}
     ~Handle() override { end(false); }
 
     /// Throws UsageError where it has ended, or belongs to the process that this one was forked off.
-    T& get() const {
+    T& get() const { return *hold(); }
+    /// The same, which lives until the call is over that holds it.
+    std::shared_ptr<T> hold() const {
+        stay_if_ending();
         if (forks_ != forks())
             throw UsageError(
                 "this belongs to the process that this one was forked off; make a world of its own after the "
                 "fork");
-        if (!it_)
+        if (!own_)
             throw UsageError(
                 "this world was closed, or its run has returned; nothing more can be asked of it");
-        return *it_;
+        return own_;
     }
-    bool ended() const { return !it_; }
+    bool ended() const { return !own_; }
+    const Leave& leave() const { return leave_; }
 
     void end(bool by_exception) noexcept override {
-        it_ = nullptr;
         if (!own_) return;
         // What a forked child has is its parent's too: only the parent may close connections.
-        if (forks_ != forks()) return static_cast<void>(own_.release());
-        const auto release =
-            nb::gil_scoped_release();  // it may wait for peers, which are threads of Python perhaps
-        if (!by_exception) return own_.reset();
+        if (forks_ != forks()) return forget();
+        auto gone = std::move(own_);  // from here on this object may be gone with what holds it
+        const auto in_flight = InFlight();
+        in_flight.run([&] { drop(std::move(gone), by_exception); });
+    }
+    void forget() noexcept override { static_cast<void>(new std::shared_ptr<T>(std::move(own_))); }
+
+    /// Ends it and waits for it; what a handler of a signal raises meanwhile ends the wait, and is thrown.
+    void finish() {
+        if (!own_ || forks_ != forks()) return end(false);
+        auto gone = std::move(own_);
         try {
-            const auto gone = std::move(own_);
+            without_gil(leave_, [&] { gone.reset(); });
+        } catch (const nb::python_error&) {
+            own_ = std::move(gone);
+            end(true);
+            throw;
+        }
+    }
+
+private:
+    static void drop(std::shared_ptr<T>&& it, bool by_exception) noexcept {
+        if (!by_exception) return it.reset();
+        try {
+            // An operation that is over needs nobody to leave.
+            if constexpr (std::is_same_v<T, Pending>)
+                if (it->done()) it->wait();
+        } catch (const std::exception&) {  // it has failed: nobody hears of it
+        }
+        try {
+            const auto gone = std::move(it);
             throw 0;  // what it unwinds leaves without waiting
         } catch (int) {
         }
     }
 
-private:
-    std::unique_ptr<T> own_;
-    T* it_;
+    std::shared_ptr<T> own_;
+    const Leave leave_;
     const unsigned forks_ = forks();
 };
 

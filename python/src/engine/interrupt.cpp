@@ -11,34 +11,30 @@
 #include <condition_variable>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 namespace rankmesh::python {
 namespace {
 
-/// The call of the main thread that waits for peers, if it does.
-struct Waiting {
-    const std::function<void()>* leave;
-    bool interrupted = false;
-};
+unsigned long main_thread = 0;
 
+/// Interrupts the main thread's call when SIGINT arrives.
 class Interrupts {
 public:
     static Interrupts& get() {
-        static auto& only = *new Interrupts;  // its thread outlives main
-        return only;
+        if (!only) only = new Interrupts;  // its thread outlives main
+        return *only;
     }
+    /// In a forked child, where the thread is gone.
+    static void restart() noexcept { only = nullptr; }
 
-    void begin(Waiting& waiting) {
+    void begin() {
         wrap();
         if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
-        const auto lock = std::lock_guard(mutex_);
-        waiting_ = &waiting;
-    }
-    void end() {
-        const auto lock = std::lock_guard(mutex_);
-        waiting_ = nullptr;
     }
 
 private:
@@ -65,20 +61,14 @@ private:
         sigset_t all;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, nullptr);
-        while (true) {
-            if (sem_wait(&arrived_) != 0) continue;
-            if (!raises()) continue;
-            const auto lock = std::lock_guard(mutex_);
-            if (!waiting_) continue;
-            waiting_->interrupted = true;
-            (*waiting_->leave)();
-        }
+        while (true)
+            if (sem_wait(&arrived_) == 0 && raises()) interrupt(main_thread, interrupted_by_signal);
     }
 
     /// True if Python's handler raises KeyboardInterrupt; another's may do anything, and runs after the call.
     static bool raises() {
-        if (!nb::is_alive()) return false;
-        const auto gil = nb::gil_scoped_acquire();
+        const auto gil = Attached();
+        if (!gil.valid()) return false;
         try {
             const auto signals = nb::module_::import_("signal");
             const nb::object handler = signals.attr("getsignal")(SIGINT);
@@ -89,14 +79,11 @@ private:
         }
     }
 
+    static inline Interrupts* only = nullptr;
     static inline sem_t arrived_;
     static inline std::atomic<void (*)(int)> before_ = nullptr;
-    std::mutex mutex_;
-    Waiting* waiting_ = nullptr;
     std::thread thread_;
 };
-
-unsigned long main_thread = 0;
 
 }  // namespace
 
@@ -105,45 +92,45 @@ void note_main_thread() {
     const nb::object number = main.attr("ident");
     main_thread = nb::cast<unsigned long>(number);
 }
+bool is_main_thread() { return PyThread_get_thread_ident() == main_thread; }
 
-void without_gil(const std::function<void()>& leave, const std::function<void()>& call) {
-    if (PyThread_get_thread_ident() != main_thread) {
-        const auto release = nb::gil_scoped_release();
-        call();
-        return;
+void without_gil(Leave leave, const std::function<void()>& call, Waits waits) {
+    const auto main = is_main_thread();
+    if (main && leave) Interrupts::get().begin();
+    auto interrupted = false;
+    auto error = std::exception_ptr{};
+    {
+        const auto in_flight = InFlight(std::move(leave), waits);
+        // What arrived before is seen here, what arrives from now on by the thread that watches.
+        if (main && PyErr_CheckSignals() != 0) throw nb::python_error();
+        try {
+            in_flight.run(call);
+        } catch (...) {
+            error = std::current_exception();
+        }
+        interrupted = in_flight.interrupted();
     }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    auto waiting = Waiting{&leave};
-    auto& interrupts = Interrupts::get();
-    try {
-        const auto release = nb::gil_scoped_release();
-        struct Begun {
-            Interrupts& interrupts;
-            ~Begun() { interrupts.end(); }
-        };
-        interrupts.begin(waiting);
-        const auto begun = Begun{interrupts};
-        call();
-    } catch (...) {
-        if (waiting.interrupted && PyErr_CheckSignals() != 0) throw nb::python_error();
-        throw;
+    if (main && PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (interrupted) {
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        throw nb::python_error();
     }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (error) std::rethrow_exception(error);
 }
 
 namespace {
 
 /// A call on a thread of its own.
-struct Call {
+struct Apart {
     std::mutex mutex;
     std::condition_variable over;
     bool is_over = false;
+    bool given_up = false;
     std::exception_ptr error;
 };
 
 std::atomic<int> given_up = 0;
 
-/// What threads that were given up still use must not be destroyed beneath them: the process ends without.
 void end_at_once(int status, void*) {
     if (given_up == 0) return;
     std::fflush(nullptr);
@@ -152,21 +139,33 @@ void end_at_once(int status, void*) {
 
 }  // namespace
 
-void without_gil_or_given_up(std::function<void()> call) {
-    if (PyThread_get_thread_ident() != main_thread) return without_gil([] {}, call);
-    const auto state = std::make_shared<Call>();
-    auto thread = std::thread([state, call = std::move(call)] {
+bool any_given_up() { return given_up > 0; }
+
+void give_up() {
+    if (given_up++ == 0) end_at_once_if_given_up();
+}
+void end_at_once_if_given_up() { on_exit(end_at_once, nullptr); }
+
+void without_gil_or_given_up(Leave leave, std::function<void()> call) {
+    if (!is_main_thread()) return without_gil(std::move(leave), call);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    const auto state = std::make_shared<Apart>();
+    auto thread = std::thread([state, call = std::move(call)]() mutable {
         auto error = std::exception_ptr{};
         try {
             call();
         } catch (...) {
             error = std::current_exception();
         }
+        call = nullptr;
         const auto lock = std::lock_guard(state->mutex);
-        state->error = error;
+        state->error = std::move(error);
         state->is_over = true;
+        if (state->given_up) --given_up;
         state->over.notify_all();
     });
+    auto raised = std::optional<nb::python_error>{};
+    auto until = std::chrono::steady_clock::time_point::max();
     while (true) {
         {
             const auto release = nb::gil_scoped_release();
@@ -174,13 +173,53 @@ void without_gil_or_given_up(std::function<void()> call) {
             constexpr auto patience = std::chrono::milliseconds(50);
             if (state->over.wait_for(lock, patience, [&] { return state->is_over; })) break;
         }
-        if (PyErr_CheckSignals() == 0) continue;
-        if (given_up++ == 0) on_exit(end_at_once, nullptr);
+        const auto again = PyErr_CheckSignals() != 0;
+        if (!again && std::chrono::steady_clock::now() < until) continue;
+        if (again && !raised) {
+            raised.emplace();
+            if (leave) {
+                leave(interrupted_by_signal);
+                until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+                continue;
+            }
+        } else if (again) {
+            PyErr_Clear();
+        }
+        {
+            const auto lock = std::lock_guard(state->mutex);
+            if (!state->is_over) {
+                state->given_up = true;
+                give_up();
+            }
+        }
         thread.detach();
-        throw nb::python_error();
+        throw nb::python_error(std::move(*raised));
     }
     thread.join();
+    if (raised) throw nb::python_error(std::move(*raised));
     if (state->error) std::rethrow_exception(state->error);
+}
+
+void raise_later(const nb::python_error& error) noexcept {
+    if (!is_main_thread()) {
+        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error.type().ptr());
+        return;
+    }
+    auto* kept = new nb::python_error(error);
+    const auto raise = [](void* given) {
+        const auto own = std::unique_ptr<nb::python_error>(static_cast<nb::python_error*>(given));
+        own->restore();
+        return -1;
+    };
+    if (Py_AddPendingCall(raise, kept) == 0) return;
+    kept->discard_as_unraisable("a destructor of rankmesh");
+    delete kept;
+}
+
+void restart_interrupts() noexcept {
+    main_thread = PyThread_get_thread_ident();
+    given_up = 0;
+    Interrupts::restart();
 }
 
 }  // namespace rankmesh::python

@@ -43,7 +43,7 @@ void bind_member(nb::module_& m) {
                 const auto name = text_of(mesh, "the name of a mesh");
                 const auto& member = self.get();
                 try {
-                    return std::make_unique<Self>(member[name]);
+                    return std::make_unique<Self>(member[name], self.leave());
                 } catch (const UsageError& error) {
                     throw UnknownName(error.what());
                 }
@@ -138,7 +138,7 @@ void bind_member(nb::module_& m) {
             [](const Self& self, nb::args axes) {
                 const auto names = names_of(axes);
                 auto& member = self.get();
-                without_gil([] {}, [&] { member.prepare(views_of(names)); });
+                without_gil(self.leave(), [&] { member.prepare(views_of(names)); });
             },
             nb::sig("def prepare(self, *axes: str) -> None"),
             "Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it "

@@ -2,6 +2,33 @@
 #include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
 
+namespace rankmesh::python {
+namespace {
+
+/// Returns sys.excepthook with `seen = true` before it.
+nb::object noting(nb::object hook, bool& seen) {
+    return nb::cpp_function([&seen, hook = std::move(hook)](nb::args args) {
+        seen = true;
+        hook(*args);
+    });
+}
+
+/// Ends what Python objects own, by an exception if one ends the interpreter.
+void end_interpreter(bool by_exception) {
+    end_at_once_if_given_up();
+    const auto others = end_calls();
+    // Threads that never come back hold objects for ever.
+    if (others != Others::none || any_given_up()) nb::set_leak_warnings(false);
+    if (others == Others::remain) give_up();
+    if (any_given_up())
+        Ending::forget_all();
+    else
+        Ending::end_all(by_exception);
+}
+
+}  // namespace
+}  // namespace rankmesh::python
+
 NB_MODULE(_engine, m) {
     using namespace rankmesh::python;
     m.doc() = "The engines of rankmesh: worlds, members, communicators.";
@@ -12,10 +39,19 @@ NB_MODULE(_engine, m) {
     bind_member(m);
     bind_world(m);
     bind_mpi4py(m);
-    m.def("_end_all", [](bool by_exception) { Ending::end_all(by_exception); });
-    const auto at_exit = nanobind::cpp_function([] {
-        // What an uncaught exception ends, peers are told of, and nobody waits.
-        Ending::end_all(nanobind::hasattr(nanobind::module_::import_("sys"), "last_type"));
+    static auto uncaught = false;
+    const auto sys = nanobind::module_::import_("sys");
+    const nanobind::object before = sys.attr("excepthook");
+    const auto hook = noting(before, uncaught);
+    sys.attr("excepthook") = hook;
+    const auto at_exit = nanobind::cpp_function([sys, before, hook] {
+        const nanobind::object now = sys.attr("excepthook");
+        const auto replaced = !now.is(hook);
+        if (!replaced) sys.attr("excepthook") = before;
+        // At a prompt the interpreter goes on after an exception, and ends in order.
+        const auto by_exception =
+            !nanobind::hasattr(sys, "ps1") && (uncaught || (replaced && nanobind::hasattr(sys, "last_type")));
+        end_interpreter(by_exception);
     });
     nanobind::module_::import_("atexit").attr("register")(at_exit);
 }

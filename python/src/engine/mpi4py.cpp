@@ -51,7 +51,7 @@ void bind_mpi4py(nb::module_& m) {
                 throw TypeFault(cat("a communicator is ", described(comm), "; it must be mpi4py's"));
             const auto given = *address_of(module, comm);
             auto world = std::optional<World>{};
-            without_gil([] {}, [&] { world.emplace(mpi::adopt(given)); });
+            without_gil({}, [&] { world.emplace(mpi::adopt(given)); });
             return std::make_unique<WorldHandle>(std::move(*world));
         },
         nb::arg("comm"), nb::sig("def from_mpi4py(comm: typing.Any) -> World"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <vector>
 
 #include <nanobind/stl/vector.h>
@@ -32,30 +34,26 @@ std::chrono::nanoseconds duration_of(nb::handle given, std::string_view what) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
-std::function<void()> leaving(const World& world) {
-    const auto state = detail::Access::checked_state(world);
-    return [state] {
-        state->leave(
-            cat("rank ", state->rank(), " of ", state->size(), " was interrupted by a signal (SIGINT)"));
+Leave leaving(const std::shared_ptr<detail::WorldState>& world) {
+    return [world = std::weak_ptr(world)](const char* why) {
+        if (const auto state = world.lock())
+            state->leave(cat("rank ", state->rank(), " of ", state->size(), " ", why));
     };
 }
 
 namespace {
 
-/// What a call to the engine waits for that nothing can end before its timeout.
-void without_gil(const std::function<void()>& call) {
-    python::without_gil([] {}, call);
-}
+Leave leaving(const World& world) { return python::leaving(detail::Access::checked_state(world)); }
 
 /// Calls a Python function with each line of the log, on whichever thread the engine is.
 class Log {
 public:
     explicit Log(nb::object function) : function_(new nb::object(std::move(function)), &Log::release) {}
     void operator()(std::string_view line) const {
-        if (!nb::is_alive()) return;
-        const auto gil = nb::gil_scoped_acquire();
+        const auto gil = Attached();
+        if (!gil.valid()) return;
         try {
-            (*function_)(nb::str(line.data(), line.size()));
+            call_python(*function_, nb::make_tuple(nb::str(line.data(), line.size())));
         } catch (nb::python_error& error) {
             error.discard_as_unraisable("the log of a world");
         }
@@ -63,9 +61,8 @@ public:
 
 private:
     static void release(nb::object* function) {
-        if (!nb::is_alive()) return;
-        const auto gil = nb::gil_scoped_acquire();
-        delete function;
+        const auto gil = Attached();
+        if (gil.valid()) delete function;
     }
     std::shared_ptr<nb::object> function_;
 };
@@ -91,42 +88,37 @@ std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle time
     // MPI belongs to the thread that starts it.
     if (detail::engine_of(options) == "mpi") {
         auto world = std::optional<World>{};
-        without_gil([&] { world.emplace(World::from_environment(options)); });
+        without_gil({}, [&] { world.emplace(World::from_environment(options)); });
         return std::make_unique<WorldHandle>(std::move(*world));
     }
     const auto world = std::make_shared<std::optional<World>>();
-    without_gil_or_given_up([=] { world->emplace(World::from_environment(options)); });
+    without_gil_or_given_up({}, [=] { world->emplace(World::from_environment(options)); });
     return std::make_unique<WorldHandle>(std::move(**world));
 }
 
 // --- threads
 
-/// The ranks of one run, of which some thread of Python's waits for all.
+/// The ranks of one run; used with the GIL held.
 class Run {
 public:
+    /// Throws KeyboardInterrupt in a rank that begins too late to be interrupted.
     void begin(const World& world, unsigned long thread) {
-        const auto lock = std::lock_guard(mutex_);
+        if (interrupted_) {
+            PyErr_SetNone(PyExc_KeyboardInterrupt);
+            throw nb::python_error();
+        }
         ranks_.push_back({detail::Access::checked_state(world), thread});
     }
     void end(unsigned long thread) {
-        const auto lock = std::lock_guard(mutex_);
         std::erase_if(ranks_, [&](const Rank& rank) { return rank.thread == thread; });
     }
-    /// Makes every rank raise KeyboardInterrupt, or PeerLost where it waits for peers.
-    void interrupt() {
-        auto ranks = std::vector<Rank>{};
-        {
-            const auto lock = std::lock_guard(mutex_);
-            ranks = ranks_;
-        }
-        for (const auto& [state, thread] : ranks) {
-            {
-                const auto gil = nb::gil_scoped_acquire();
-                PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
-            }
-            state->leave(
-                cat("rank ", state->rank(), " of ", state->size(), " was interrupted by a signal (SIGINT)"));
-        }
+    /// Makes every rank raise KeyboardInterrupt, those that wait for peers or for a run of their own at once.
+    void interrupt(const char* why) {
+        interrupted_ = true;
+        const auto ranks = ranks_;
+        for (const auto& [state, thread] : ranks) python::leaving(state)(why);
+        for (const auto& [state, thread] : ranks)
+            if (!python::interrupt(thread, why)) PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
     }
 
 private:
@@ -134,41 +126,103 @@ private:
         std::shared_ptr<detail::WorldState> state;
         unsigned long thread;
     };
-    std::mutex mutex_;
     std::vector<Rank> ranks_;
+    bool interrupted_ = false;
 };
 
-nb::object run(nb::handle size, nb::handle program, nb::handle timeout, std::optional<bool> checked,
+/// What the threads of a run use, also where they are given up.
+struct Program {
+    nb::object function;
+    nb::tuple args;
+    std::vector<nb::object> results;
+    Run run = {};
+};
+
+/// In a process that a rank has forked off: ends it as the rank's program has ended, since nothing that
+/// started the rank is in this process.
+[[noreturn]] void end_child(std::optional<nb::python_error>& error) {
+    auto status = 0;
+    if (error && error->matches(PyExc_SystemExit)) {
+        const nb::object code = error->value().attr("code");
+        auto number = 0;
+        if (nb::try_cast(code, number)) {
+            status = number;
+        } else if (!code.is_none()) {
+            status = 1;
+            PySys_FormatStderr("%S\n", code.ptr());
+        }
+    } else if (error) {
+        status = 1;
+        error->restore();
+        PyErr_Print();
+    }
+    for (const auto* name : {"stdout", "stderr"}) {
+        try {
+            const nb::object stream = nb::module_::import_("sys").attr(name);
+            if (!stream.is_none()) stream.attr("flush")();
+        } catch (nb::python_error& failed) {
+            failed.discard_as_unraisable(name);
+        }
+    }
+    _exit(status);
+}
+
+/// Runs the program of one rank, on its thread.
+void run_rank(Program& program, World& world) {
+    const auto gil = Attached();
+    if (!gil.valid()) stay();
+    const auto thread = PyThread_get_thread_ident();
+    program.run.begin(world, thread);
+    struct End {
+        Run& run;
+        unsigned long thread;
+        ~End() { run.end(thread); }
+    };
+    const auto end = End{program.run, thread};
+    auto& result = program.results[static_cast<std::size_t>(world.rank())];
+    const auto handle = nb::cast(std::make_unique<WorldHandle>(std::move(world)));
+    const auto args =
+        nb::steal<nb::tuple>(PySequence_Concat(nb::make_tuple(handle).ptr(), program.args.ptr()));
+    if (!args.is_valid()) throw nb::python_error();
+    auto error = std::optional<nb::python_error>{};
+    const auto before = forks();
+    try {
+        result = call_python(program.function, args);
+    } catch (const nb::python_error& raised) {
+        error.emplace(raised);
+    }
+    if (forks() != before) end_child(error);
+    nb::cast<WorldHandle&>(handle).end(false);
+    if (error) throw nb::python_error(std::move(*error));
+}
+
+nb::object run(nb::handle size, nb::handle function, nb::handle timeout, std::optional<bool> checked,
                nb::handle log, nb::handle args) {
     const auto ranks = int_of(size, "the number of ranks");
-    if (!PyCallable_Check(program.ptr()))
-        throw TypeFault(cat("the program is ", described(program), "; it must be a function of a World"));
+    if (!PyCallable_Check(function.ptr()))
+        throw TypeFault(cat("the program is ", described(function), "; it must be a function of a World"));
     const auto options = options_of(nb::none(), timeout, true, checked, log);
-    auto results = std::vector<nb::object>(static_cast<std::size_t>(std::clamp(ranks, 0, 1 << 20)));
-    auto all = Run{};
-    const auto rank = [&](World& world) {
-        const auto gil = nb::gil_scoped_acquire();
-        const auto thread = PyThread_get_thread_ident();
-        all.begin(world, thread);
-        struct End {
-            Run& all;
-            unsigned long thread;
-            ~End() { all.end(thread); }
-        };
-        const auto end = End{all, thread};
-        auto handle = nb::cast(std::make_unique<WorldHandle>(world));
-        try {
-            results[static_cast<std::size_t>(world.rank())] =
-                nb::borrow(program)(handle, *nb::borrow<nb::args>(nb::tuple(nb::borrow(args))));
-        } catch (...) {
-            nb::cast<WorldHandle&>(handle).end(true);
-            throw;
-        }
-        nb::cast<WorldHandle&>(handle).end(false);
+    const auto program = std::shared_ptr<Program>(
+        new Program{nb::borrow(function), nb::tuple(nb::borrow(args)),
+                    std::vector<nb::object>(static_cast<std::size_t>(std::clamp(ranks, 0, 1 << 20)))},
+        [](Program* it) {
+            const auto gil = Attached();
+            if (gil.valid()) delete it;
+        });
+    const auto interrupt = [program](const char* why) {
+        const auto gil = Attached();
+        if (gil.valid()) program->run.interrupt(why);
     };
-    python::without_gil([&all] { all.interrupt(); }, [&] { threads::run(ranks, rank, options); });
+    const auto call = [=] {
+        threads::run(
+            ranks, [&](World& world) { run_rank(*program, world); }, options);
+    };
+    if (is_main_thread())
+        without_gil_or_given_up(interrupt, call);
+    else
+        without_gil(interrupt, call, Waits::for_threads);
     auto list = nb::list();
-    for (auto& result : results) list.append(result);
+    for (auto& result : program->results) list.append(result);
     return list;
 }
 
@@ -221,10 +275,11 @@ std::unique_ptr<MemberHandle> join(const WorldHandle& self, nb::args args, nb::k
             plan.push_back(declaration_of(given, made));
         }
     }
-    auto& world = self.get();
+    const auto world = self.hold();
+    const auto leave = leaving(*world);
     auto member = std::optional<Member>{};
-    python::without_gil(leaving(world), [&] { member.emplace(world.join(plan)); });
-    return std::make_unique<MemberHandle>(std::move(*member));
+    without_gil(leave, [&] { member.emplace(world->join(plan)); });
+    return std::make_unique<MemberHandle>(std::move(*member), leave);
 }
 
 }  // namespace
@@ -233,7 +288,9 @@ void bind_world(nb::module_& m) {
     nb::class_<WorldHandle>(
         m, "World",
         "The ranks of a job, and this process as one of them.\n\nAs a context manager it is closed at the "
-        "end; left by an exception, peers are told and never waited for.")
+        "end; left by an exception, peers are told and never waited for.\n\nCtrl-C ends what the main thread "
+        "waits for, and peers raise PeerLost. Handlers of other signals, and one's own of Ctrl-C, run when "
+        "the call is over; during run() and from_environment() they run at once.")
         .def_static(
             "from_environment", &from_environment, nb::kw_only(), nb::arg("engine") = nb::none(),
             nb::arg("timeout") = nb::none(), nb::arg("multithreaded") = false,
@@ -282,9 +339,9 @@ void bind_world(nb::module_& m) {
             "sub",
             [](const WorldHandle& self, nb::handle ranks) {
                 const auto listed = ints_of(ranks, "the ranks");
-                auto& world = self.get();
+                const auto world = self.hold();
                 auto sub = std::optional<World>{};
-                python::without_gil(leaving(world), [&] { sub.emplace(world.sub(listed)); });
+                without_gil(leaving(*world), [&] { sub.emplace(world->sub(listed)); });
                 return std::make_unique<WorldHandle>(std::move(*sub));
             },
             nb::arg("ranks"), nb::sig("def sub(self, ranks: collections.abc.Iterable[int]) -> World"),
@@ -294,10 +351,10 @@ void bind_world(nb::module_& m) {
             "survivors",
             [](const WorldHandle& self, nb::handle grace) {
                 const auto duration = duration_of(grace, "the grace");
-                auto& world = self.get();
-                auto rest = std::optional<World>{};
-                without_gil([&] { rest.emplace(world.survivors(duration)); });
-                return std::make_unique<WorldHandle>(std::move(*rest));
+                const auto world = self.hold();
+                const auto rest = std::make_shared<std::optional<World>>();
+                without_gil_or_given_up({}, [=] { rest->emplace(world->survivors(duration)); });
+                return std::make_unique<WorldHandle>(std::move(**rest));
             },
             nb::arg("grace") = 1.0,
             nb::sig("def survivors(self, grace: float | datetime.timedelta = 1.0) -> World"),
@@ -328,7 +385,10 @@ void bind_world(nb::module_& m) {
                   "tuple[typing.Any, ...] = ()) -> list[typing.Any]"),
           "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
           "returns what each returned, by rank. The first exception of a rank is raised here; the other "
-          "ranks' calls raise PeerLost.");
+          "ranks' calls raise PeerLost.\n\nWhat a handler of a signal raises meanwhile, as Ctrl-C's does, is "
+          "raised "
+          "here once every rank has ended by KeyboardInterrupt; those that have not after two seconds, or "
+          "when it raises again, are given up.");
     m.def(
         "engines",
         [] {
