@@ -123,6 +123,47 @@ def crossing(program: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@needs_mpi
+def test_a_communicator_of_mpi4py_keeps_ours_and_does_not_free_it() -> None:
+    done = crossing(
+        """
+        from mpi4py import MPI
+        comm = rankmesh.to_mpi4py(rankmesh.from_mpi4py(MPI.COMM_WORLD).join("dp=*").on("dp"))
+        assert comm.allreduce(1) == 2
+        for free in (comm.Free, comm.Disconnect):
+            try:
+                free()
+            except ValueError as error:
+                print(error)
+        own = comm.Dup()
+        assert own.allreduce(1) == 2
+        own.Free()
+        assert comm.allreduce(1) == 2
+        """
+    )
+    text = "of the communicator that to_mpi4py gave for 'dp' of mesh dp=2, which is rankmesh's; free a Dup() of it"
+    for call in ("Free", "Disconnect"):
+        assert done.stdout.count(f"{call} {text}") == 2
+
+
+@needs_mpi
+def test_a_call_after_mpi_finalize_is_refused() -> None:
+    done = crossing(
+        """
+        from mpi4py import MPI
+        world = rankmesh.from_mpi4py(MPI.COMM_WORLD)
+        on = world.join("dp=*").on("dp")
+        MPI.Finalize()
+        for call in (on.barrier, on.start_barrier, lambda: world.join("dp=*")):
+            try:
+                call()
+            except ValueError as error:
+                print(error)
+        """
+    )
+    assert done.stdout.count("MPI was called after MPI_Finalize; finalise it when the worlds") == 6
+
+
 @pytest.mark.parametrize("uncaught", [False, True])
 @needs_mpi
 def test_an_exception_ends_the_job_only_where_it_ends_the_program(uncaught: bool) -> None:

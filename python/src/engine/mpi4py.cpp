@@ -56,19 +56,26 @@ void bind_mpi4py(nb::module_& m) {
         },
         nb::arg("comm"), nb::sig("def from_mpi4py(comm: typing.Any) -> World"),
         "The ranks of an mpi4py communicator as a world, in its order; all of them call it. The communicator "
-        "stays the caller's. UsageError if mpi4py works on another MPI than this build.");
+        "stays the caller's. Ctrl-C takes effect when all have called it. UsageError if mpi4py works on "
+        "another "
+        "MPI than this build.");
     m.def(
         "to_mpi4py",
-        [](const CommunicatorHandle& communicator) {
+        [](const nb::object& communicator) {
+            if (!nb::isinstance<CommunicatorHandle>(communicator))
+                throw TypeFault(
+                    cat("a communicator is ", described(communicator), "; it must be rankmesh's"));
             const auto module = checked_mpi4py();
-            const nb::object type = module.attr("Intracomm");
-            const auto made = type();
-            *address_of(module, made) = mpi::native(communicator.get());
-            return nb::object(made);
+            const auto native = mpi::native(nb::cast<CommunicatorHandle&>(communicator).get());
+            const auto made = nb::module_::import_("rankmesh._mpi4py").attr("Intracomm")();
+            made.attr("_rankmesh") = communicator;
+            *address_of(module, made) = native;
+            return made;
         },
         nb::arg("communicator"), nb::sig("def to_mpi4py(communicator: Communicator) -> typing.Any"),
-        "The MPI communicator behind one of rankmesh's, as mpi4py's; it stays rankmesh's, and must not be "
-        "freed or outlive it. UsageError if there is none, or mpi4py works on another MPI.");
+        "The MPI communicator behind one of rankmesh's, as mpi4py's, which keeps it; it stays rankmesh's, "
+        "and "
+        "cannot be freed. UsageError if there is none, or mpi4py works on another MPI.");
 }
 
 }  // namespace rankmesh::python

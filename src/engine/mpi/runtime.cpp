@@ -117,6 +117,15 @@ void Runtime::abort(const std::string& what) noexcept {
     end_job();
 }
 
+void Runtime::check_runs() {
+    auto finalised = 0;
+    MPI_Finalized(&finalised);
+    if (finalised)
+        throw UsageError(
+            "MPI was called after MPI_Finalize; finalise it when the worlds and all that is made of them have "
+            "gone");
+}
+
 void Runtime::throw_thread() {
     throw UsageError(
         "MPI was called from another thread than the world's; make the world with .multithreaded = true");

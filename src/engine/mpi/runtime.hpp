@@ -16,9 +16,11 @@ public:
     static std::shared_ptr<Runtime> acquire(int argc, char** argv, bool multithreaded, Duration timeout);
     ~Runtime();
 
-    /// Throws UsageError on another thread than the world's, unless the world was made multithreaded.
+    /// Throws UsageError on another thread than the world's, unless the world was made multithreaded, and
+    /// once MPI has been finalised.
     void check_thread() const {
         if (!multithreaded_ && std::this_thread::get_id() != thread_) throw_thread();
+        check_runs();
     }
     /// True if MPI may still be called: it is not finalised, and no exception ends this rank.
     bool is_usable() const;
@@ -34,6 +36,7 @@ public:
 private:
     Runtime(int argc, char** argv, bool multithreaded, Duration timeout);
     [[noreturn]] static void throw_thread();
+    static void check_runs();
 
     bool finalises_ = false;  // this runtime has initialised MPI
     bool multithreaded_ = false;
