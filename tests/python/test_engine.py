@@ -443,6 +443,32 @@ def test_none_is_an_object_like_others() -> None:
     run(2, program)
 
 
+def test_plans_that_make_no_sense_are_refused_in_words() -> None:
+    def program(world: World) -> None:
+        for call, text in (
+            (lambda: world.join(), "join names no mesh; give one, as in join('dp=2 tp=2')"),
+            (lambda: world.join(dp=2), "join has no option 'dp'; a mesh is its first argument"),
+            (
+                lambda: world.join("dp=2", over="dp"),
+                "over must be a sequence of sets of axes, such as [('dp', 'cp')], not",
+            ),
+            (
+                lambda: world.join("dp=2", over=5),
+                "over must be a sequence of sets of axes, such as [('dp', 'cp')], not 5",
+            ),
+            (lambda: world.join("dp=2", picks=[3]), "a pick is 3, which is int; it must be a rankmesh.Pick"),
+            (lambda: world.join(3), "a mesh is 3, which is int"),
+        ):
+            with pytest.raises(TypeError) as caught:
+                call()
+            assert isinstance(caught.value, rankmesh.Error)
+            assert text in str(caught.value)
+        me = world.join("dp=2 tp=1", over=["dp,tp"], lazy=np.False_)
+        assert me.on("tp", "dp").size == 2
+
+    run(2, program)
+
+
 def test_names_that_nothing_has_are_key_errors() -> None:
     def program(world: World) -> None:
         me = world.join("dp=2")
