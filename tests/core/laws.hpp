@@ -73,12 +73,12 @@ inline Case shifted(Case c, int by) {
 }
 
 /// The table whose axes have these names and sizes, and at each coordinate the rank that `source` has where
-/// `place` says.
-template <class Place>
-Table gathered(const Table& source, std::vector<std::string> names, std::vector<int> sizes, Place place) {
+/// `locate` says.
+template <class Locate>
+Table gathered(const Table& source, std::vector<std::string> names, std::vector<int> sizes, Locate locate) {
     auto out = Table{std::move(names), std::move(sizes), {}};
     const auto count = std::accumulate(out.sizes.begin(), out.sizes.end(), 1, std::multiplies<>());
-    for (int p = 0; p < count; ++p) out.ranks.push_back(source.at(place(out.coordinate(p))));
+    for (int p = 0; p < count; ++p) out.ranks.push_back(source.at(locate(out.coordinate(p))));
     return out;
 }
 

@@ -94,7 +94,7 @@ TEST(Quote, KeepsTheErrorsOfEveryParserClean) {
     });
 }
 
-TEST(Quote, KeepsTheHeadAndTheTailOfALongMisuse) {
+TEST(Quote, KeepsTheHeadAndTheTailOfALongUsageError) {
     const auto text = std::string(UsageError("head " + std::string(5000, '\x1b') + " tail").what());
     EXPECT_TRUE(support::is_clean(text)) << text;
     EXPECT_TRUE(text.starts_with("head \\x1b") && text.ends_with("\\x1b tail")) << text;

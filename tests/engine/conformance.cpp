@@ -112,7 +112,7 @@ TEST(Conformance, AMovedFromCommunicatorSaysSo) {
     });
 }
 
-TEST(Conformance, APlanThatIsWrongInItselfIsMisuseOnEveryRankAndTheWorldGoesOn) {
+TEST(Conformance, APlanThatIsWrongInItselfIsAUsageErrorOnEveryRankAndTheWorldGoesOn) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         EXPECT_EQ(text_of<UsageError>([&] {

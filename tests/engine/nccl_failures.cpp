@@ -47,7 +47,7 @@ TEST(NcclFailures, WhatIsMissingIsSaidInASentence) {
     EXPECT_EQ(heard(folder.path()).substr(0, text.size()), text);
 }
 
-TEST(NcclFailures, ADeviceThatIsNotThereIsMisuseOnEveryRank) {
+TEST(NcclFailures, ADeviceThatIsNotThereIsAUsageErrorOnEveryRank) {
     setenv("FAKE_DEVICES", "4", 1);
     auto count = std::atomic<int>{0};
     threads::run(4, [&](World& host) {

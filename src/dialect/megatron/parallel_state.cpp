@@ -374,12 +374,12 @@ ParallelState::ParallelState(const Member& member, const Sizes& sizes)
     dialect::pick(member_of_dense, "position_embedding", pipeline.pick(sizes.position_embedding_stages),
                   joined_with);
     for (const auto& desc : groups.descriptions())
-        if (find(desc) && groups.place(desc)) handle({desc, {}});
+        if (find(desc) && groups.location(desc)) handle({desc, {}});
 }
 
 Communicator ParallelState::handle(const Named& named) const {
     ranks(named);
-    const auto found = process_groups().place(named.desc);
+    const auto found = process_groups().location(named.desc);
     if (!found)
         throw Error(Fault::not_member, cat("the last group of ", named.desc,
                                            " is shorter, which no plan declares; make it with World::sub"));

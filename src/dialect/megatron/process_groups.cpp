@@ -288,11 +288,11 @@ int ProcessGroups::new_group_calls() const {
     return calls;
 }
 
-std::optional<ProcessGroups::Place> ProcessGroups::place(std::string_view desc) const {
+std::optional<ProcessGroups::Location> ProcessGroups::location(std::string_view desc) const {
     const auto& kind = at(desc);
     const auto ranks = decoder_.arguments().dp * decoder_.arguments().cp;
     if (kind.mesh.starts_with("hybrid_") && ranks % kind.cut.size != 0) return std::nullopt;
-    return Place{kind.mesh, kind.names};
+    return Location{kind.mesh, kind.names};
 }
 
 /// The groups along a token cut into parts, as a mesh where strides say it, else rank by rank.

@@ -63,13 +63,13 @@ public:
     int new_group_calls() const;
 
     /// Where a communicator of a description is found: a mesh of the plan, and its axes or its pick.
-    struct Place {
+    struct Location {
         std::string mesh;
         std::vector<std::string> names;
     };
     /// Nothing for groups that no plan can declare: hybrid ones of which the last is shorter.
-    std::optional<Place> place(std::string_view desc) const;
-    /// The plan to join: a declaration for each mesh that `place` names.
+    std::optional<Location> location(std::string_view desc) const;
+    /// The plan to join: a declaration for each mesh that `location` names.
     Plan plan() const;
 
 private:
