@@ -49,7 +49,7 @@ Json from_library(const Library& json) {
         }
         case Library::value_t::object: {
             auto object = Json::object();
-            for (const auto& [key, element] : json.items()) object[key] = from_library(element);
+            for (const auto& [key, element] : json.items()) object.add(key, from_library(element));
             return object;
         }
         default:
@@ -132,6 +132,9 @@ const Json& Json::operator[](std::string_view key) const {
     return known->second;
 }
 
+void Json::add(std::string key, Json value) {
+    std::get<Object>(value_).emplace_back(std::move(key), std::move(value));
+}
 void Json::push_back(Json element) {
     if (is_null()) value_ = Array{};
     std::get<Array>(value_).push_back(std::move(element));

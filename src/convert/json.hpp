@@ -93,6 +93,9 @@ public:
     Json& operator[](std::string_view key);
     /// Throws std::out_of_range for a key that is not there.
     const Json& operator[](std::string_view key) const;
+    /// Adds to an object a key that it lacks, which is not looked for: 10,000 of them would be looked for
+    /// 10^8 times.
+    void add(std::string key, Json value);
     /// To the end of an array; null becomes one.
     void push_back(Json element);
     /// Sets every key of another object.

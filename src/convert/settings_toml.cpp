@@ -61,7 +61,7 @@ Json json_of(const toml::node& node, Limits& limits) {
         limits.enter();
         for (const auto& [key, value] : *table) {
             limits.key();
-            all[std::string(key.str())] = json_of(value, limits);
+            all.add(std::string(key.str()), json_of(value, limits));
         }
         limits.leave();
         return all;

@@ -94,6 +94,17 @@ TEST(Json, OfPartsIsWhatTheLibraryMakesOfThem) {
     });
 }
 
+TEST(Json, GrowsByKeysThatItLacksInTheirOrder) {
+    auto grown = Json::object();
+    auto text = std::string("{");
+    for (int i = 99; i >= 0; --i) {
+        grown.add("k" + std::to_string(i), i);
+        text += (i < 99 ? ",\"k" : "\"k") + std::to_string(i) + "\":" + std::to_string(i);
+    }
+    EXPECT_EQ(grown.dump(), text + "}");
+    EXPECT_EQ(grown["k7"], 7);
+}
+
 TEST(Json, ComparesWholeNumbersAndNothingElse) {
     const auto most = std::numeric_limits<std::int64_t>::max();
     for (const auto& text : texts) {
