@@ -11,6 +11,7 @@ from rankmesh._device_mesh import DeviceMesh, init_device_mesh
 from rankmesh._dialects import llamafactory
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
+from rankmesh._install import installer
 from rankmesh._originals import DialectError, original, raises
 
 
@@ -222,3 +223,6 @@ class DistributedInterface:
 
     def destroy(self) -> None:
         """There is no process group to destroy."""
+
+
+install = installer(__name__, {"llamafactory.v1.accelerator.interface": [""]})

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from rankmesh._device_mesh import DeviceMesh
 from rankmesh._dialects import device_mesh, torchtitan
 from rankmesh._enums import StrEnum
+from rankmesh._install import installer
 from rankmesh._originals import DialectError, raises
 from rankmesh._world import world_of
 
@@ -241,3 +242,6 @@ class ParallelDims:
     def seq_len_divisor(self) -> int:
         """What a sequence's length is a multiple of."""
         return self._dims.seq_len_divisor
+
+
+install = installer(__name__, {"torchtitan.distributed.parallel_dims": [""]})

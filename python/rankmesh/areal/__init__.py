@@ -1,5 +1,6 @@
 """AReaL's names, pure: its topologies, its grid, its registry of groups, for any rank without a process."""
 
+from rankmesh._install import installer
 from rankmesh.areal import topology
 from rankmesh.areal.topology import (
     GLOBAL_PROCESS_GROUP_REGISTRY,
@@ -22,6 +23,9 @@ __all__ = [
     "ProcessTopology",
     "decompose_to_three_factors",
     "destroy_all_comm_groups",
+    "install",
     "new_or_get_group",
     "topology",
 ]
+
+install = installer(__name__, {"realhf.base": ["topology"]})

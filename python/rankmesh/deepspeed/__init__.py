@@ -1,5 +1,6 @@
 """DeepSpeed's names, pure: its topologies, its grid, its groups, for any rank without a process."""
 
+from rankmesh._install import installer
 from rankmesh.deepspeed import groups, topology
 from rankmesh.deepspeed.topology import (
     PipeDataParallelTopology,
@@ -14,5 +15,8 @@ __all__ = [
     "PipelineParallelGrid",
     "ProcessTopology",
     "groups",
+    "install",
     "topology",
 ]
+
+install = installer(__name__, {"deepspeed.runtime.pipe": ["topology"], "deepspeed.utils": ["groups"]})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rankmesh._install import installer
 from rankmesh.megatron import hyper_comm_grid, parallel_state
 from rankmesh.megatron.hyper_comm_grid import HyperCommGrid
 from rankmesh.megatron.parallel_state import RankGenerator
@@ -23,6 +24,7 @@ __all__ = [
     "ProcessGroupCollection",
     "RankGenerator",
     "hyper_comm_grid",
+    "install",
     "parallel_state",
     "process_groups_config",
 ]
@@ -35,3 +37,6 @@ def __getattr__(name: str) -> Any:  # dataclasses take longer to import than all
         module = importlib.import_module("rankmesh.megatron.process_groups_config")
         return module if name == "process_groups_config" else module.ProcessGroupCollection
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+install = installer(__name__, {"megatron.core": ["parallel_state", "hyper_comm_grid", "process_groups_config"]})

@@ -6,6 +6,9 @@
 Group('{1, 5, 9, 13}')
 """
 
+from rankmesh._install import installer
 from rankmesh.megatron2022 import parallel_state
 
-__all__ = ["parallel_state"]
+__all__ = ["install", "parallel_state"]
+
+install = installer(__name__, {"vllm.model_executor.parallel_utils": ["parallel_state"]})

@@ -12,6 +12,7 @@ from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh, init_device_mesh
 from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
+from rankmesh._install import installer
 from rankmesh._originals import raises
 from rankmesh._world import world_of
 from rankmesh.olmo._environment import machines
@@ -60,6 +61,7 @@ __all__ = [
     "get_tp_mesh",
     "get_world_mesh",
     "init_device_mesh",
+    "install",
 ]
 
 
@@ -219,3 +221,18 @@ def get_pp_stage_mesh(device_mesh: DeviceMesh, pp_mesh: DeviceMesh | None = None
 def flatten_mesh(device_mesh: DeviceMesh, name: str | None = None) -> DeviceMesh:
     """The mesh as one dimension, by whose name its root is indexable afterwards."""
     return device_mesh._flatten(mesh_dim_name=name)
+
+
+install = installer(
+    __name__,
+    {
+        "olmo_core.distributed.parallel": [
+            "",
+            "context_parallel",
+            "data_parallel",
+            "expert_parallel",
+            "pipeline_parallel",
+            "tensor_parallel",
+        ]
+    },
+)

@@ -1,0 +1,80 @@
+"""Puts modules of this package under the names of the originals, so that the imports of a program find them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+
+from rankmesh._errors import UsageError
+
+_ours: dict[str, str] = {}
+"""Our module under each name of an original's."""
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives a module of ours, which stays what it is."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(_ours[spec.name])
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the import has put the original's there
+
+
+class _Modules(importlib.abc.MetaPathFinder):
+    """Finds our modules before the originals."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(fullname, _Loader()) if fullname in _ours else None
+
+
+class _Packages(importlib.abc.MetaPathFinder):
+    """Finds an empty package where nothing else has found one in which a module of ours is to stand."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if any(name.startswith(fullname + ".") for name in _ours):
+            return importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+        return None
+
+
+_finders = _Modules(), _Packages()
+
+
+def installer(package: str, originals: Mapping[str, Sequence[str]]) -> Callable[[], None]:
+    """The function `install` of a package, some of whose modules stand in packages of the original; "" is itself."""
+    modules = {
+        f"{original}.{module}".rstrip("."): f"{package}.{module}".rstrip(".")
+        for original, names in originals.items()
+        for module in names
+    }
+
+    def install() -> None:
+        for name, ours in modules.items():
+            there = sys.modules.get(name)
+            if there is not None and there is not sys.modules.get(ours):
+                where = getattr(there, "__file__", None) or "no file"
+                raise UsageError(
+                    f"{name} was imported before, from {where}, and what was taken from it would stay; "
+                    f"call {package}.install() before the first import of it"
+                )
+        _ours.update(modules)
+        if _finders[0] not in sys.meta_path:
+            sys.meta_path.insert(0, _finders[0])
+            sys.meta_path.append(_finders[1])
+
+    install.__doc__ = (
+        f"Has every import of {', '.join(modules)} find rankmesh's, whether the original is installed or not.\n\n"
+        "What was taken from an original before would stay the original's, so that is a UsageError."
+    )
+    install.__module__ = package
+    return install
