@@ -29,7 +29,7 @@ foreach(line IN LISTS lines ITEMS "")
     elseif(NOT example STREQUAL "")
         string(REGEX REPLACE "\n+$" "" example "${example}")
         if(example MATCHES "^void ")
-            string(APPEND out "namespace line_${first} {\n${example}\n}\n"
+            string(APPEND out "namespace ${suite}_${first} {\n${example}\n}\n"
                               "TEST(${suite}, line_${first}_compiles) {}\n\n")
         elseif(example MATCHES "\r")
             string(APPEND out "TEST(${suite}, line_${first}) {\n${example}\n}\n\n")
