@@ -1,4 +1,4 @@
-"""AReaL's names, pure: its topologies, its grid, its registry of groups, for any rank without a process."""
+"""AReaL's names: its topologies, grid and registry, over torch's groups or for any rank without a process."""
 
 from rankmesh._install import installer
 from rankmesh.areal import topology

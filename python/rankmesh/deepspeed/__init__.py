@@ -1,7 +1,8 @@
-"""DeepSpeed's names, pure: its topologies, its grid, its groups, for any rank without a process."""
+"""DeepSpeed's names: its topologies, grid and groups, over torch's groups or for any rank without a process."""
 
 from rankmesh._install import installer
 from rankmesh.deepspeed import groups, topology
+from rankmesh.deepspeed._mpu import mpu
 from rankmesh.deepspeed.topology import (
     PipeDataParallelTopology,
     PipelineParallelGrid,
@@ -16,6 +17,7 @@ __all__ = [
     "ProcessTopology",
     "groups",
     "install",
+    "mpu",
     "topology",
 ]
 

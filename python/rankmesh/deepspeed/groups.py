@@ -1,6 +1,7 @@
 """DeepSpeed's utils/groups.py: which ranks share tensors, experts, sequences and ZeRO's partitions.
 
-The functions ask `current`, the Groups of this process. A Groups of its own answers for any rank:
+The functions ask `current`, the Groups of this process, whose groups are torch's where torch.distributed is
+initialised. A Groups of its own answers for any rank, without a process:
 
 >>> of_rank = Groups(rank=5, world_size=8)
 >>> of_rank._create_expert_and_data_parallel(4)
@@ -12,13 +13,22 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from rankmesh import Group, Mesh
 from rankmesh._dialects import deepspeed
-from rankmesh._errors import UsageError
+from rankmesh._errors import Error, UsageError
 from rankmesh._originals import original, raises
-from rankmesh._world import world_of
+from rankmesh._world import of_torch, world_of
+
+if TYPE_CHECKING:
+    from rankmesh.torch._named import NamedGroups
+
+Handle: TypeAlias = Any
+"""A group of this rank: torch's, or a rankmesh.Group without a process."""
+
+T = TypeVar("T")
 
 
 class DeprecatedException(Exception):
@@ -32,19 +42,26 @@ def _not_made(what: str) -> NoReturn:
 class Groups:
     """What groups.py keeps for one rank, under its names.
 
-    Without `rank` and `world_size` they are those of torch.distributed, asked for when the first group is made.
-    `mpu` is the model parallel unit of a client, which is asked first where the original asks it.
+    Without `rank` and `world_size` they are those of torch.distributed, asked for when the first group is made, and
+    the groups are torch's, which all processes make at once. `mpu` is the model parallel unit of a client, which is
+    asked first where the original asks it, `mesh_device` a DeviceMesh of data_parallel and sequence_parallel.
     """
 
     mpu: Any
+    mesh_device: Any
 
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
         self._given = rank, world_size
+        self._live: dict[str, NamedGroups] = {}
         self.destroy()
 
     def destroy(self) -> None:
-        """Forgets every group, as in a process that starts."""
-        self.mpu = None
+        """Forgets every group, as in a process that starts; torch's are ended."""
+        for live in set(self._live.values()):
+            live.destroy()
+        self._live.clear()
+        self._all_to_all: tuple[int, dict[str, Handle]] | None = None
+        self.mpu = self.mesh_device = None
         self._tensor: Mesh | None = None
         self._sequence: Mesh | None = None
         self._zero: Mesh | None = None
@@ -56,6 +73,30 @@ class Groups:
 
     def _rank(self) -> tuple[int, int]:
         return world_of("deepspeed.groups", *self._given)
+
+    def _is_live(self) -> bool:
+        return self._given == (None, None) and of_torch() is not None
+
+    def _connect(self, said: str, make: Callable[[], T], groups: Callable[[T], dict[str, Group]]) -> T:
+        """What `make` gives; in torch.distributed once all ranks have said the same and have made these groups."""
+        if not self._is_live():
+            return make()
+        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+
+        said = f"deepspeed: {said}"
+        try:
+            made = make()
+            wanted = groups(made)
+        except Error as error:
+            compare_wrong(said, error)
+            raise
+        live = NamedGroups(said, [Named(*each) for each in wanted.items()])
+        self._live.update(dict.fromkeys(wanted, live))
+        return made
+
+    def _handle(self, name: str, group: Group) -> Handle:
+        """What a getter gives for the group of this name."""
+        return self._live[name][name] if name in self._live else group
 
     @property
     def _made(self) -> deepspeed.Groups:
@@ -79,29 +120,33 @@ class Groups:
     @raises(AssertionError)
     def _init_tp_mesh_device(
         self, tensor_model_parallel_size: int = 1, data_parallel_size: int | None = None
-    ) -> tuple[Group, Group] | None:
+    ) -> tuple[Handle, Handle] | None:
         """Makes the tensor and data parallel groups and returns this rank's, data first; None if they are there."""
         if self._tensor is not None:
             return None
         rank, world_size = self._rank()
-        self._tensor = deepspeed.tensor_mesh(world_size, tensor_model_parallel_size, data_parallel_size)
+        self._tensor = self._connect(
+            f"_init_tp_mesh_device({tensor_model_parallel_size=}, {data_parallel_size=})",
+            lambda: deepspeed.tensor_mesh(world_size, tensor_model_parallel_size, data_parallel_size),
+            lambda mesh: {axis: mesh.group(rank, axis) for axis in ("data_parallel", "tensor_parallel")},
+        )
         self._asked = None
-        return self._tensor.group(rank, "data_parallel"), self._tensor.group(rank, "tensor_parallel")
+        return self.get_data_parallel_group(), self.get_tensor_model_parallel_group()
 
-    def _tensor_group(self, what: str, axis: str) -> Group:
+    def _tensor_group(self, what: str, axis: str) -> Handle:
         if self._tensor is None:
             _not_made(f"{what} group")
-        return self._tensor.group(self._rank()[0], axis)
+        return self._handle(axis, self._tensor.group(self._rank()[0], axis))
 
-    def get_tensor_model_parallel_group(self) -> Group:
+    def get_tensor_model_parallel_group(self) -> Handle:
         """The ranks that share this rank's tensors."""
         return self._tensor_group("intra_layer_model parallel", "tensor_parallel")
 
-    def get_model_parallel_group(self) -> Group:
+    def get_model_parallel_group(self) -> Handle:
         """The same ranks: there is no other model parallelism here."""
         return self._tensor_group("model parallel", "tensor_parallel")
 
-    def get_data_parallel_group(self) -> Group:
+    def get_data_parallel_group(self) -> Handle:
         """The ranks that hold the same tensors."""
         return self._tensor_group("data parallel", "data_parallel")
 
@@ -151,11 +196,17 @@ class Groups:
         return self._made.get_data_parallel_rank()
 
     @raises(AssertionError)
-    def _create_model_parallel(self, model_parallel_size_: int) -> tuple[Group, Group]:
+    def _create_model_parallel(self, model_parallel_size_: int) -> tuple[Handle, Handle]:
         """This rank's data and model parallel groups, which nobody keeps."""
         rank, world_size = self._rank()
-        mesh = deepspeed.model_mesh(world_size, model_parallel_size_)
-        return mesh.group(rank, "data_parallel"), mesh.group(rank, "tensor_parallel")
+        names = {"model_data_parallel": "data_parallel", "model_parallel": "tensor_parallel"}
+        mesh = self._connect(
+            f"_create_model_parallel({model_parallel_size_=})",
+            lambda: deepspeed.model_mesh(world_size, model_parallel_size_),
+            lambda mesh: {name: mesh.group(rank, axis) for name, axis in names.items()},
+        )
+        data, model = (self._handle(name, mesh.group(rank, axis)) for name, axis in names.items())
+        return data, model
 
     # --- experts
 
@@ -170,15 +221,23 @@ class Groups:
         folding_spec: object = None,
     ) -> None:
         """Makes the expert and expert-data groups of one expert size, unless they are there."""
-        if folding_spec is not None:
-            raise UsageError("folding_spec is a table of another module of DeepSpeed's; leave it out")
         if pp_size is None:
             pp_size = _of_mpu(self.mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
         _, world_size = self._rank()
-        self._keep(
-            deepspeed.expert_and_data_parallel(
-                world_size, expert_parallel_size_, mp_size, pp_size, mp_mode, bool(use_data_before_expert_parallel_)
+        data_first = bool(use_data_before_expert_parallel_)
+
+        def make() -> deepspeed.ExpertGroups:
+            if folding_spec is not None:
+                raise UsageError("folding_spec is a table of another module of DeepSpeed's; leave it out")
+            return deepspeed.expert_and_data_parallel(
+                world_size, expert_parallel_size_, mp_size, pp_size, mp_mode, data_first
             )
+
+        self._keep(
+            f"_create_expert_and_data_parallel({expert_parallel_size_=}, {mp_size=}, {pp_size=}, {mp_mode=}, "
+            f"use_data_before_expert_parallel_={data_first})",
+            expert_parallel_size_,
+            make,
         )
 
     @raises(AssertionError)
@@ -194,16 +253,32 @@ class Groups:
             "get_model_parallel_world_size",
         )
         pipeline = _of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
+        data_first = bool(use_data_before_expert_parallel_)
         self._keep(
-            deepspeed.expert_parallel_ranks(
-                world_size, tensor, expert_parallel_size_, pipeline, bool(use_data_before_expert_parallel_)
-            )
+            f"_create_expert_data_and_model_parallel({expert_parallel_size_=}, of an mpu with {tensor=}, {pipeline=}, "
+            f"use_data_before_expert_parallel_={data_first})",
+            expert_parallel_size_,
+            lambda: deepspeed.expert_parallel_ranks(world_size, tensor, expert_parallel_size_, pipeline, data_first),
         )
 
-    def _keep(self, made: deepspeed.ExpertGroups) -> None:
-        if made.group_name not in self._experts:
-            self._experts[made.group_name] = made
-            self._asked = None
+    def _keep(self, said: str, expert_size: int, make: Callable[[], deepspeed.ExpertGroups]) -> None:
+        if f"ep_size_{expert_size}" in self._experts:
+            make()  # which refuses what is wrong, also of groups that are there
+            return
+        made = self._connect(said, make, self._expert_groups)
+        self._experts[made.group_name] = made
+        self._asked = None
+
+    def _expert_groups(self, made: deepspeed.ExpertGroups) -> dict[str, Group]:
+        """This rank's groups of one expert size."""
+        asked = deepspeed.Groups(*self._rank(), 1, 1, 1, [made])
+        return {
+            f"{made.group_name} {kind}": Group(sorted(ranks))  # as torch sorts them
+            for kind, ranks in (
+                ("expert", asked.get_expert_parallel_group_ranks(made.group_name)),
+                ("expert data", asked.get_expert_data_parallel_group_ranks(made.group_name)),
+            )
+        }
 
     def new_groups(self, group_name: str) -> list[list[int]]:
         """All groups of an expert size in the order in which the original makes them."""
@@ -218,7 +293,7 @@ class Groups:
         """Its name, as `ep_size_4`."""
         return self._made.get_max_expert_size_name() if self._experts else "ep_size_None"
 
-    def _get_max_expert_parallel_group(self) -> Group:
+    def _get_max_expert_parallel_group(self) -> Handle:
         """This rank's expert group of the largest expert size."""
         return self._get_expert_parallel_group(self._get_max_expert_size_name())
 
@@ -226,30 +301,32 @@ class Groups:
         if group_name not in self._experts:
             _not_made(f"{kind} parallel group")
 
-    def _get_expert_parallel_group(self, group_name: str) -> Group:
+    def _get_expert_parallel_group(self, group_name: str) -> Handle:
         """The ranks that hold the experts of one model together."""
         self._check_experts(group_name, "expert")
-        return self._made.get_expert_parallel_group_ranks(group_name)
+        return self._handle(f"{group_name} expert", self._made.get_expert_parallel_group_ranks(group_name))
 
     def _get_expert_parallel_group_ranks(self, group_name: str) -> list[int]:
         """The list of these ranks."""
-        return self._get_expert_parallel_group(group_name)[:]
+        self._check_experts(group_name, "expert")
+        return self._made.get_expert_parallel_group_ranks(group_name)[:]
 
-    def _get_expert_parallel_group_dict(self) -> dict[str, Group]:
-        """These ranks by the name of each expert size."""
+    def _get_expert_parallel_group_dict(self) -> dict[str, Handle]:
+        """These groups by the name of each expert size."""
         return {name: self._get_expert_parallel_group(name) for name in self._experts}
 
-    def _get_expert_data_parallel_group(self, group_name: str) -> Group:
+    def _get_expert_data_parallel_group(self, group_name: str) -> Handle:
         """The ranks that hold the same experts."""
         self._check_experts(group_name, "expert data")
-        return self._made.get_expert_data_parallel_group_ranks(group_name)
+        return self._handle(f"{group_name} expert data", self._made.get_expert_data_parallel_group_ranks(group_name))
 
     def _get_expert_data_parallel_group_ranks(self, group_name: str) -> list[int]:
         """The list of these ranks."""
-        return self._get_expert_data_parallel_group(group_name)[:]
+        self._check_experts(group_name, "expert data")
+        return self._made.get_expert_data_parallel_group_ranks(group_name)[:]
 
-    def _get_expert_data_parallel_group_dict(self) -> dict[str, Group]:
-        """These ranks by the name of each expert size."""
+    def _get_expert_data_parallel_group_dict(self) -> dict[str, Handle]:
+        """These groups by the name of each expert size."""
         return {name: self._get_expert_data_parallel_group(name) for name in self._experts}
 
     def _get_expert_parallel_world_size(self, group_name: str) -> int:
@@ -296,22 +373,45 @@ class Groups:
     @raises(AssertionError)
     def sequence_parallel_mesh(self, sequence_parallel_size: int) -> Mesh:
         """Says the size of Ulysses' sequence parallelism, as the original's `mesh_device` does: its mesh."""
-        _, world_size = self._rank()
-        self._sequence = deepspeed.sequence_mesh(world_size, sequence_parallel_size)
+        rank, world_size = self._rank()
+        self._sequence = self._connect(
+            f"sequence_parallel_mesh({sequence_parallel_size=})",
+            lambda: deepspeed.sequence_mesh(world_size, sequence_parallel_size),
+            lambda mesh: {f"{axis} of sequences": mesh.group(rank, axis) for axis in mesh.axes},
+        )
         self._asked = None
         return self._sequence
 
-    def _clone_world_group(self) -> Group:
+    def _along(self, axis: str) -> Handle | None:
+        """This rank's group along an axis of `mesh_device`, None without one."""
+        if self.mesh_device is not None:
+            return self.mesh_device.get_group(mesh_dim=axis)
+        if self._sequence is None:
+            return None
+        return self._handle(f"{axis} of sequences", self._sequence.group(self._rank()[0], axis))
+
+    def _place(self, group: Handle | None) -> int:
+        """This rank's place in a group, in all ranks without one."""
+        rank, _ = self._rank()
+        if group is None:
+            return rank
+        return group.index(rank) if isinstance(group, Group) else int(group.rank())
+
+    def _clone_world_group(self) -> Handle:
         """All ranks."""
+        if self._is_live():
+            import torch.distributed
+
+            return torch.distributed.group.WORLD
         _, world_size = self._rank()
         if self._world is None:
             self._world = deepspeed.sequence_mesh(world_size, 1)
         return self._world.ranks
 
-    def _get_data_parallel_group(self) -> Group | Any:
+    def _get_data_parallel_group(self) -> Handle | None:
         """The ranks that read different data; None where the mpu has sequence parallelism."""
-        if self._sequence is not None:
-            return self._sequence.group(self._rank()[0], "data_parallel")
+        if (group := self._along("data_parallel")) is not None:
+            return group
         if self.mpu is not None:
             return None if hasattr(self.mpu, "initialize_sequence_parallel") else self.mpu.get_data_parallel_group()
         return self._clone_world_group()
@@ -320,19 +420,26 @@ class Groups:
         """The list of these ranks; of all ranks without an mpu, as in the original."""
         if self.mpu is not None:
             return self.mpu.get_data_parallel_group_ranks()
-        return self._clone_world_group()[:]
+        return list(range(self._rank()[1]))
 
     def _get_broadcast_src_rank(self) -> int:
         """The first rank of the sequence-data parallel group."""
-        return self._made.get_broadcast_src_rank()
+        group = self._get_sequence_data_parallel_group()
+        if isinstance(group, Group):
+            return group[0]
+        import torch.distributed
+
+        return int(torch.distributed.get_global_rank(group, 0))
 
     def _get_data_parallel_world_size(self) -> int | Any:
         """The number of ranks that read different data."""
-        if self._sequence is None and self.mpu is not None:
+        if (group := self._along("data_parallel")) is not None:
+            return _size(group)
+        if self.mpu is not None:
             if hasattr(self.mpu, "initialize_sequence_parallel"):
                 return None
             return self.mpu.get_data_parallel_world_size()
-        return self._made.get_sequence_data_parallel_world_size()
+        return self._rank()[1]
 
     def _get_model_parallel_world_size(self) -> int | Any:
         """The mpu's model parallel size, 1 without one."""
@@ -340,31 +447,32 @@ class Groups:
             return 1
         return self.mpu.get_model_parallel_world_size()
 
-    def _get_data_parallel_rank(self) -> int | Any:
+    def _get_data_parallel_rank(self) -> int:
         """This rank's place among those that read different data."""
-        if self._sequence is None and self.mpu is not None:
-            return self.mpu.get_data_parallel_rank()
-        return self._made.get_sequence_data_parallel_rank()
+        return self._place(self._get_data_parallel_group())
 
     def _get_sequence_parallel_world_size(self) -> int | Any:
         """The number of ranks that share a sequence."""
-        if self._sequence is None and hasattr(self.mpu, "get_sequence_parallel_world_size"):
+        if (group := self._along("sequence_parallel")) is not None:
+            return _size(group)
+        if hasattr(self.mpu, "get_sequence_parallel_world_size"):
             return self.mpu.get_sequence_parallel_world_size()
-        return self._made.get_sequence_parallel_world_size() if self._sequence is not None else 1
+        return 1
 
     def _get_sequence_parallel_rank(self) -> int | Any:
         """This rank's place among them."""
         if hasattr(self.mpu, "get_sequence_parallel_rank"):
             return self.mpu.get_sequence_parallel_rank()
-        return self._made.get_sequence_parallel_rank() if self._sequence is not None else 0
+        group = self._along("sequence_parallel")
+        return 0 if group is None else self._place(group)
 
-    def _get_sequence_parallel_group(self) -> Group | Any:
+    def _get_sequence_parallel_group(self) -> Handle:
         """The ranks that share this rank's sequence; KeyError where none do."""
         if hasattr(self.mpu, "get_sequence_parallel_group"):
             return self.mpu.get_sequence_parallel_group()
-        if self._sequence is None:
+        if (group := self._along("sequence_parallel")) is None:
             raise original(KeyError, "No sequence parallel group found", "not initialised")
-        return self._sequence.group(self._rank()[0], "sequence_parallel")
+        return group
 
     def _get_sequence_data_parallel_world_size(self) -> int | Any:
         """The number of ranks among which ZeRO shards."""
@@ -378,7 +486,7 @@ class Groups:
             return self.mpu.get_sequence_data_parallel_rank()
         return self._get_data_parallel_rank()
 
-    def _get_sequence_data_parallel_group(self) -> Group | Any:
+    def _get_sequence_data_parallel_group(self) -> Handle:
         """The ranks among which ZeRO shards."""
         if hasattr(self.mpu, "get_sequence_data_parallel_group"):
             return self.mpu.get_sequence_data_parallel_group()
@@ -391,13 +499,19 @@ class Groups:
         """Makes the groups of hpZ's second partition, of at most the world's size."""
         if self._zero is not None:
             raise original(AssertionError, "ZeRO parameter intra parallel group is already initialized", "exists")
-        _, world_size = self._rank()
-        self._zero = deepspeed.zero_mesh(world_size, group_size)
+        rank, world_size = self._rank()
+        self._zero = self._connect(
+            f"_create_zero_param_parallel_group({group_size=})",
+            lambda: deepspeed.zero_mesh(world_size, group_size),
+            lambda mesh: {"zero_param_intra": mesh.group(rank, "zero_param_intra")},
+        )
         self._asked = None
 
-    def _get_zero_param_intra_parallel_group(self) -> Group | None:
+    def _get_zero_param_intra_parallel_group(self) -> Handle | None:
         """The ranks that hold all parameters together; None before they are made."""
-        return None if self._zero is None else self._zero.group(self._rank()[0], "zero_param_intra")
+        if self._zero is None:
+            return None
+        return self._handle("zero_param_intra", self._zero.group(self._rank()[0], "zero_param_intra"))
 
     def _zero_param_parallel_is_initialized(self) -> bool | None:
         """False before any group is made, then None: the original never says True."""
@@ -423,11 +537,43 @@ class Groups:
         return self._zero_mesh().group(self._rank()[0], "zero_param_intra")[:]
 
     @raises(AssertionError)
-    def _get_local_all_to_all_group(self, *, device_per_node: int | None = None) -> dict[str, Group]:
-        """All groups of quantized gradients by name: `local_<node>` and, with several nodes, `global_<device>`."""
+    def _get_local_all_to_all_group(self, *, device_per_node: int | None = None) -> dict[str, Handle]:
+        """All groups of quantized gradients by name: `local_<node>` and, with several nodes, `global_<device>`.
+
+        In torch.distributed those without this rank are `GroupMember.NON_GROUP_MEMBER`, as the original's.
+        """
         if device_per_node is None:
+            device_per_node = _devices() if self._is_live() else 0
+        if not device_per_node:
             raise UsageError("give device_per_node=, the number of devices of a node, which the original counts")
-        return deepspeed.all_to_all_groups(self._rank()[1], device_per_node)
+        if self._all_to_all is None or self._all_to_all[0] != device_per_node:
+            self._all_to_all = device_per_node, self._make_all_to_all(device_per_node)
+        return self._all_to_all[1]
+
+    def _make_all_to_all(self, device_per_node: int) -> dict[str, Handle]:
+        rank, world_size = self._rank()
+        groups = self._connect(
+            f"_get_local_all_to_all_group() of {device_per_node} devices a node",
+            lambda: deepspeed.all_to_all_groups(world_size, device_per_node),
+            lambda groups: {name: group for name, group in groups.items() if rank in group},
+        )
+        if not self._is_live():
+            return groups
+        import torch.distributed
+
+        outside = torch.distributed.GroupMember.NON_GROUP_MEMBER
+        return {name: self._live[name][name] if rank in group else outside for name, group in groups.items()}
+
+
+def _size(group: Handle) -> int:
+    return len(group) if isinstance(group, Group) else int(group.size())
+
+
+def _devices() -> int:
+    """How many devices this host has, 0 without any."""
+    import torch
+
+    return torch.accelerator.device_count() if torch.accelerator.is_available() else 0
 
 
 def _of_mpu(mpu: Any, *names: str) -> int:
@@ -469,6 +615,7 @@ def _get_expert_parallel_ranks(
 current = Groups()
 """The groups of this process, which the functions of this module make and ask."""
 mpu: Any
+mesh_device: Any
 expert_tensor_parallel_world_size: int
 
 _init_tp_mesh_device = current._init_tp_mesh_device
@@ -526,7 +673,7 @@ _get_zero_param_intra_parallel_group_ranks = current._get_zero_param_intra_paral
 
 
 class _Module(types.ModuleType):
-    """This module, whose variable `mpu` is that of `current`: a client sets it here, as in the original."""
+    """This module, whose variables `mpu` and `mesh_device` are those of `current`: DeepSpeed sets them here."""
 
     @property
     def mpu(self) -> Any:
@@ -535,6 +682,14 @@ class _Module(types.ModuleType):
     @mpu.setter
     def mpu(self, value: Any) -> None:
         current.mpu = value
+
+    @property
+    def mesh_device(self) -> Any:
+        return current.mesh_device
+
+    @mesh_device.setter
+    def mesh_device(self, value: Any) -> None:
+        current.mesh_device = value
 
     @property
     def expert_tensor_parallel_world_size(self) -> int:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import functools
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from rankmesh import Group
 from rankmesh._dialects import deepspeed, topology
-from rankmesh._errors import UsageTypeError
+from rankmesh._errors import Error, UsageError, UsageTypeError
 from rankmesh._originals import raises
-from rankmesh._world import world_of
+from rankmesh._world import of_torch, world_of
+
+if TYPE_CHECKING:
+    from rankmesh.torch._named import NamedGroups
+
+Handle: TypeAlias = Any
+"""A group of this rank: torch's, or a rankmesh.Group of a grid without a process."""
 
 
 @functools.cache
@@ -115,10 +121,21 @@ class PipeModelDataParallelTopology(ProcessTopology):
         super().__init__(axes=["pipe", "data", "model"], dims=[num_pp, num_dp, num_mp])
 
 
-class PipelineParallelGrid(deepspeed.PipelineGrid):
-    """A rank's place in a topology with axes pipe and data, and its groups.
+_GROUPS = ("ds_model_proc_group", "dp_proc_group", "pp_proc_group", "slice_proc_group")
 
-    `rank` and `world_size` say whose, without a process; the groups are then those of its ranks.
+
+def _group(name: str, doc: str) -> property:
+    def get(grid: PipelineParallelGrid) -> Handle:
+        return getattr(super(PipelineParallelGrid, grid), name) if grid._live is None else grid._live[name]
+
+    return property(get, doc=doc)
+
+
+class PipelineParallelGrid(deepspeed.PipelineGrid):
+    """A rank's place in a topology with axes pipe and data, and its groups, which makes it an mpu of DeepSpeed's.
+
+    Without `rank` and `world_size` it is this process's in torch.distributed, and makes its groups of torch with those
+    of all processes. With them it is that rank's, without a process; its groups are then those of its ranks.
 
     >>> PipelineParallelGrid(PipeDataParallelTopology(num_pp=2, num_dp=2), rank=3, world_size=4).pp_group
     [1, 3]
@@ -126,25 +143,47 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
 
     mp_group: list[int]
     """Always empty, as in the original."""
+    _live: NamedGroups | None = None
 
     @raises(ValueError, sizes=AssertionError, unknown=AttributeError)
     def __init__(
         self,
         topology: ProcessTopology | None = None,
-        process_group: object = None,
+        process_group: Any = None,
         *,
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
+        live = rank is None and world_size is None and of_torch() is not None
         rank, world_size = world_of("PipelineParallelGrid", rank, world_size)
+        self.mp_group = []
+        if not live:
+            self._stand(topology, rank, world_size)
+            return
+        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+
+        said = f"deepspeed: PipelineParallelGrid over {_described(topology)}"
+        try:
+            _check_process_group(process_group, world_size)
+            self._stand(topology, rank, world_size)
+        except Error as error:
+            compare_wrong(said, error)
+            raise
+        self._live = NamedGroups(said, [Named(name, getattr(self, name)) for name in _GROUPS])
+
+    def _stand(self, topology: ProcessTopology | None, rank: int, world_size: int) -> None:
         if topology is None:
             pipe, data = deepspeed.default_dims(world_size)
             topology = PipeDataParallelTopology(num_pp=pipe, num_dp=data)
         if not isinstance(topology, ProcessTopology):
             raise UsageTypeError(f"topology is {topology!r}; it must be a ProcessTopology of rankmesh's")
         self._topo = topology
-        self.mp_group = []
         super().__init__(topology._topology, rank, world_size)
+
+    ds_model_proc_group = _group("ds_model_proc_group", "All stages and slices of one replica.")
+    dp_proc_group = _group("dp_proc_group", "The ranks of the same stage of all pipelines.")
+    pp_proc_group = _group("pp_proc_group", "This rank's pipeline.")
+    slice_proc_group = _group("slice_proc_group", "The tensor slices of this rank's stage and replica.")
 
     def topology(self) -> ProcessTopology:
         """The topology of the grid."""
@@ -175,11 +214,11 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
         """The rank at another stage, with this rank's index on all other axes but those given."""
         return super().stage_to_global(stage_id, **kwargs)
 
-    def get_pipe_parallel_group(self) -> Group:
+    def get_pipe_parallel_group(self) -> Handle:
         """This rank's pipeline."""
         return self.pp_proc_group
 
-    def get_data_parallel_group(self) -> Group:
+    def get_data_parallel_group(self) -> Handle:
         """The ranks of the same stage of all pipelines."""
         return self.dp_proc_group
 
@@ -187,13 +226,35 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
         """The list of these ranks."""
         return self.dp_group
 
-    def get_model_parallel_group(self) -> Group:
+    def get_model_parallel_group(self) -> Handle:
         """All stages and slices of one replica."""
         return self.ds_model_proc_group
 
-    def get_slice_parallel_group(self) -> Group:
+    def get_slice_parallel_group(self) -> Handle:
         """The tensor slices of this rank's stage and replica."""
         return self.slice_proc_group
 
     def _is_grid_valid(self) -> bool:
         return self._topo.world_size() == self.world_size
+
+
+def _described(topology: Any) -> str:
+    """The sizes of a topology by axis, as ranks compare them."""
+    if not isinstance(topology, ProcessTopology):
+        return "the default topology" if topology is None else repr(topology)
+    return " ".join(f"{axis}={size}" for axis, size in zip(topology.axes, topology.dims, strict=False))
+
+
+def _check_process_group(group: Any, world_size: int) -> None:
+    """The original takes no notice of the group, which is right for one of all ranks only."""
+    if group is not None:
+        import torch.distributed as dist
+
+        if dist.get_world_size(group) != world_size:
+            ranks = "without this rank"
+            if dist.get_rank(group) >= 0:
+                ranks = f"of ranks {Group(sorted(dist.get_process_group_ranks(group)))}"
+            raise UsageError(
+                f"a PipelineParallelGrid is over all {world_size} ranks, whatever process_group is, and was given one "
+                f"{ranks}; leave it out"
+            )

@@ -75,7 +75,10 @@ def is_made_with(group: dist.ProcessGroup, timeout: datetime.timedelta | None, b
     """True if a new group with this timeout and backend, where they are given, would be as this one."""
     if backend not in (None, dist.get_backend(group)):
         return False
-    return timeout is None or all(group._get_backend(each).options._timeout == timeout for each in group._device_types)
+    if timeout is None:
+        return True
+    options = (group._get_backend(each).options for each in group._device_types)  # the fake backend has none
+    return all(getattr(each, "_timeout", None) == timeout for each in options)
 
 
 def is_on_host(group: dist.ProcessGroup) -> bool:

@@ -45,11 +45,11 @@ class NamedGroups:
         compared: bool = True,
     ) -> None:
         start = adopt()
-        compared = compared and dist.get_backend() != "fake"  # such a world is this process
+        self._default = dist.get_backend()
+        compared = compared and self._default != "fake"  # such a world is this process
         patience = timeout or DEFAULT_TIMEOUT
         if compared:
             agree(start.store, start.rank, start.size, said, patience, lambda ranks: f"; this rank says {said}")
-        self._default = dist.get_backend()
         self._timeout = timeout
         self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}
@@ -68,13 +68,18 @@ class NamedGroups:
             wanted.ranks,
             own=wanted.name if wanted.apart else "",
             timeout=self._timeout,
-            backend=None if wanted.backend == self._default else wanted.backend,
+            backend=None if self._default in (wanted.backend, "fake") else wanted.backend,
         )
         return group
 
     def __getitem__(self, name: str) -> dist.ProcessGroup:
         self._groups.check_open()
         return self._named[name]
+
+    @property
+    def ended(self) -> bool:
+        """True after `destroy`, here or of all of torch.distributed."""
+        return self._groups.ended
 
     def destroy(self) -> None:
         """Ends the groups."""

@@ -71,9 +71,14 @@ class Groups:
         if self._store is not None and self._store.add("connected", 1) == self._size:
             self._store.set("all connected", "")
 
+    @property
+    def ended(self) -> bool:
+        """True after destroy, here or of all of torch.distributed."""
+        return self.closed or self._default is not dist.group.WORLD
+
     def check_open(self) -> None:
         """Raises UsageError after destroy, here or of all of torch.distributed."""
-        if self.closed or self._default is not dist.group.WORLD:
+        if self.ended:
             raise UsageError("this member was destroyed, or torch.distributed was; its groups are gone")
 
     def destroy(self, wait: bool = True) -> None:

@@ -1,0 +1,157 @@
+"""An mpu for DeepSpeed over the process groups of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+    from rankmesh._core import Group
+    from rankmesh.torch import Member
+
+Axes: TypeAlias = "str | Iterable[str]"
+
+
+def mpu(
+    member: Member, *, data: Axes = "dp", tensor: Axes = "tp", pipe: Axes = (), sequence: Axes = ()
+) -> ModelParallelUnit:
+    """What DeepSpeed takes as `mpu`: the groups that `rankmesh.torch.init` has made, along these axes of its plan.
+
+    The model parallel group is along `tensor` and `pipe`, that of ZeRO with `sequence` parallelism along `sequence` and
+    `data`; sets of several axes must be declared.
+
+        me = rankmesh.torch.init("pp=2 dp=* tp=2", over=[("pp", "tp")])
+        deepspeed.initialize(model=model, mpu=rankmesh.deepspeed.mpu(me, pipe="pp"), ...)
+    """
+    names = {"data": _axes(data), "tensor": _axes(tensor), "pipe": _axes(pipe), "sequence": _axes(sequence)}
+    if names["sequence"]:
+        return SequenceParallelUnit(member, names)
+    return ModelParallelUnit(member, names)
+
+
+def _axes(given: Axes) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+class ModelParallelUnit:
+    """The groups of a plan under the names that DeepSpeed asks an mpu for."""
+
+    def __init__(self, member: Member, axes: dict[str, tuple[str, ...]]) -> None:
+        self._member, self._axes = member, axes
+        for kinds in self._kinds():  # what was not declared is said here, and not in the middle of a training
+            self._group(*kinds)
+
+    def _kinds(self) -> list[tuple[str, ...]]:
+        return [("data",), ("tensor",), ("tensor", "pipe"), *([("pipe",)] if self._axes["pipe"] else [])]
+
+    def _along(self, *kinds: str) -> tuple[str, ...]:
+        return tuple(axis for kind in kinds for axis in self._axes[kind])
+
+    def _group(self, *kinds: str) -> dist.ProcessGroup:
+        return self._member.group(*self._along(*kinds))
+
+    def _ranks(self, *kinds: str) -> Group:
+        return self._member.ranks(*self._along(*kinds))
+
+    def _place(self, *kinds: str) -> int:
+        return self._ranks(*kinds).index(self._member.rank)
+
+    def get_global_rank(self) -> int:
+        """This process's rank in the world."""
+        return self._member.rank
+
+    def get_data_parallel_group(self) -> dist.ProcessGroup:
+        """The ranks that read different data."""
+        return self._group("data")
+
+    def get_data_parallel_group_ranks(self) -> list[int]:
+        """The list of these ranks."""
+        return list(self._ranks("data"))
+
+    def get_data_parallel_world_size(self) -> int:
+        """The number of these ranks."""
+        return len(self._ranks("data"))
+
+    def get_data_parallel_rank(self) -> int:
+        """This rank's place among them."""
+        return self._place("data")
+
+    def get_model_parallel_group(self) -> dist.ProcessGroup:
+        """The ranks of one replica of the model."""
+        return self._group("tensor", "pipe")
+
+    def get_model_parallel_world_size(self) -> int:
+        """The number of these ranks."""
+        return len(self._ranks("tensor", "pipe"))
+
+    def get_model_parallel_rank(self) -> int:
+        """This rank's place among them."""
+        return self._place("tensor", "pipe")
+
+    def get_tensor_model_parallel_group(self) -> dist.ProcessGroup:
+        """The ranks that share this rank's tensors."""
+        return self._group("tensor")
+
+    def get_tensor_model_parallel_world_size(self) -> int:
+        """The number of these ranks."""
+        return len(self._ranks("tensor"))
+
+    def get_tensor_model_parallel_rank(self) -> int:
+        """This rank's place among them."""
+        return self._place("tensor")
+
+    def get_tensor_model_parallel_src_rank(self) -> int:
+        """The first of these ranks."""
+        return self._ranks("tensor")[0]
+
+    def get_pipeline_model_parallel_group(self) -> dist.ProcessGroup | None:
+        """This rank's pipeline; None without an axis of stages."""
+        return self._group("pipe") if self._axes["pipe"] else None
+
+    def get_pipeline_model_parallel_world_size(self) -> int:
+        """The number of stages."""
+        return len(self._ranks("pipe")) if self._axes["pipe"] else 1
+
+    def get_pipeline_model_parallel_rank(self) -> int:
+        """The stage of this rank."""
+        return self._place("pipe") if self._axes["pipe"] else 0
+
+    get_pipe_parallel_group = get_pipeline_model_parallel_group
+    get_pipe_parallel_world_size = get_pipeline_model_parallel_world_size
+    get_pipe_parallel_rank = get_pipeline_model_parallel_rank
+    get_slice_parallel_group = get_tensor_model_parallel_group
+    get_slice_parallel_world_size = get_tensor_model_parallel_world_size
+    get_slice_parallel_rank = get_tensor_model_parallel_rank
+
+
+class SequenceParallelUnit(ModelParallelUnit):
+    """The same with sequence parallelism, which DeepSpeed recognises by these names."""
+
+    def _kinds(self) -> list[tuple[str, ...]]:
+        return [*super()._kinds(), ("sequence",), ("sequence", "data")]
+
+    def get_sequence_parallel_group(self) -> dist.ProcessGroup:
+        """The ranks that share this rank's sequence."""
+        return self._group("sequence")
+
+    def get_sequence_parallel_world_size(self) -> int:
+        """The number of these ranks."""
+        return len(self._ranks("sequence"))
+
+    def get_sequence_parallel_rank(self) -> int:
+        """This rank's place among them."""
+        return self._place("sequence")
+
+    def get_sequence_data_parallel_group(self) -> dist.ProcessGroup:
+        """The ranks among which ZeRO shards."""
+        return self._group("sequence", "data")
+
+    def get_sequence_data_parallel_world_size(self) -> int:
+        """The number of these ranks."""
+        return len(self._ranks("sequence", "data"))
+
+    def get_sequence_data_parallel_rank(self) -> int:
+        """This rank's place among them."""
+        return self._place("sequence", "data")
