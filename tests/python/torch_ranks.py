@@ -12,7 +12,13 @@ from typing import Any
 
 LIMIT = 60.0  # seconds for a world
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["torch.distributed.device_mesh", "rankmesh.torch"])
+_preloaded = ["torch.distributed.device_mesh", "rankmesh.torch"]
+_processes.set_forkserver_preload(_preloaded)
+
+
+def preload(*modules: str) -> None:
+    """Has the processes start with these modules imported too; called before the first start."""
+    _processes.set_forkserver_preload([*_preloaded, *modules])
 
 
 class NewGroups:
