@@ -577,6 +577,7 @@ def test_a_description_of_a_long_placement_is_short() -> None:
 
 SOURCE = Path(__file__).parents[2]
 EXAMPLE = SOURCE / "examples/python/torch_groups.py"
+TRAIN = SOURCE / "examples/python/train.py"
 
 
 def example(rank: int, size: int, environment: dict[str, str]) -> str:
@@ -587,9 +588,9 @@ def example(rank: int, size: int, environment: dict[str, str]) -> str:
     return out.getvalue()
 
 
-def blocks(kind: str) -> list[str]:
-    """The blocks of this kind in the document of this package."""
-    text = (SOURCE / "docs/python-torch.md").read_text()
+def blocks(kind: str, document: str = "docs/python-torch.md") -> list[str]:
+    """The blocks of this kind in a document."""
+    text = (SOURCE / document).read_text()
     return [part.partition("\n")[2].rstrip() for part in text.split("```")[1::2] if part.startswith(kind + "\n")]
 
 
@@ -602,7 +603,8 @@ def test_the_example_prints_what_the_document_shows(tmp_path: Path) -> None:
 
 def test_snippets_of_the_document_are_part_of_the_example_or_of_these_tests() -> None:
     sources = [
-        [line.strip() for line in path.read_text().splitlines() if line.strip()] for path in (EXAMPLE, Path(__file__))
+        [line.strip() for line in path.read_text().splitlines() if line.strip()]
+        for path in (EXAMPLE, TRAIN, Path(__file__))
     ]
     shown = blocks("python")
     assert shown
@@ -611,3 +613,18 @@ def test_snippets_of_the_document_are_part_of_the_example_or_of_these_tests() ->
         assert any(
             lines == source[at : at + len(lines)] for source in sources for at in range(len(source) - len(lines) + 1)
         ), block
+
+
+def snippet(rank: int, size: int, block: str) -> float:
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    names = {"rankmesh": rankmesh, "dist": dist, "fully_shard": fully_shard}
+    names.update(model=torch.nn.Linear(8, 6), loss=torch.ones(()))
+    exec(block, names)
+    assert isinstance(names["model"], FSDPModule)
+    return float(names["loss"])
+
+
+def test_the_snippet_of_the_readme_runs(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("py", "README.md") if "rankmesh.torch" in block]
+    assert ranks(4, snippet, tmp_path, block) == [4.0] * 4

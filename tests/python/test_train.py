@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import rankmesh
 pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch_ranks import preload, ranks
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples/python/train.py"
+SOURCE = Path(__file__).resolve().parents[2]
+EXAMPLE = SOURCE / "examples/python/train.py"
+DOCUMENT = SOURCE / "docs/python-torch.md"
 STEPS = 3
 preload("torch._dynamo")  # which the first optimizer of a process imports, in a second
 LAYOUTS = [
@@ -68,6 +72,19 @@ def test_so_they_are_in_the_orders_of_other_frameworks(tmp_path: Path) -> None:
         assert [mesh.group(5, axis) for axis in ("pp", "dp", "tp")] == [
             expected.group(5, axis) for axis in ("pp", "dp", "tp")
         ]
+
+
+def test_the_commands_of_the_document_are_those_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, text = example(), DOCUMENT.read_text(encoding="utf-8").replace("\\\n", "")
+    told: list[tuple[str, str]] = []
+    for command in re.findall(r"^    torchrun --nproc-per-node .* train\.py .*$", text, re.MULTILINE):
+        _, _, size, _, *words = shlex.split(command)
+        monkeypatch.setattr(train.dist, "get_world_size", lambda size=size: int(size))
+        framework = words[1] if words[0] == "--from" else "rankmesh"
+        for settings in words[2:] if words[0] == "--from" else words:
+            assert train.mesh_of(settings, framework).size == int(size)
+            told += [(size, settings)] if framework == "rankmesh" else []
+    assert told == re.findall(r"^\| (\d+) \| `(.*)` \|", text, re.MULTILINE)
 
 
 def test_it_is_short() -> None:
