@@ -1,20 +1,30 @@
-"""torchtitan's distributed/parallel_dims.py: the degrees of parallelism, and the meshes they build for any rank."""
+"""torchtitan's distributed/parallel_dims.py: the degrees of parallelism, and the meshes they build.
+
+Where torch.distributed is initialised, they are torch's DeviceMeshes of this process. `build_mesh(rank=5)` needs no
+process, and they are those of that rank.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from rankmesh._device_mesh import DeviceMesh
 from rankmesh._dialects import device_mesh, torchtitan
 from rankmesh._enums import StrEnum
+from rankmesh._errors import Error
 from rankmesh._install import installer
-from rankmesh._originals import DialectError, raises
-from rankmesh._world import world_of
+from rankmesh._originals import DialectError, original, raises
+from rankmesh._world import of_torch, world_of
 
-device_type: str = "cpu"
-"""What device meshes are built for."""
+device_type: str | None = None
+"""What device meshes are built for; None for what torch's default group works on, without a process "cpu"."""
+
+AnyMesh: TypeAlias = Any
+"""torch's DeviceMesh of this process, or of a rank without a process as much of one as can be asked there."""
 
 
 class MeshAxisName(StrEnum):
@@ -42,6 +52,48 @@ def unfold_dp_axes(axes: Iterable[MeshAxisName | str]) -> list[str]:
     return [concrete.value for axis in axes for concrete in unfold_dp_axis(axis)]
 
 
+@dataclass(frozen=True, slots=True)
+class SpmdLayout:
+    """How a tensor lies along axes, by what spmd_types says of each; here for those who import it from this module."""
+
+    axis_types: dict[MeshAxisName, Any]
+    partition_spec: Any = None
+
+    def __post_init__(self) -> None:
+        spmd = sys.modules.get("spmd_types")  # of which a Shard is
+        sharded: dict[int, MeshAxisName] = {}
+        for axis, kind in self.axis_types.items():
+            if spmd is None or not isinstance(kind, spmd.Shard):
+                continue
+            if self.partition_spec is not None:
+                raise original(
+                    ValueError,
+                    f"axis {axis} shards dim {kind.dim} beside a partition_spec, which says dims; give it V",
+                    "exclusive",
+                )
+            if kind.dim in sharded:
+                raise original(
+                    ValueError,
+                    f"axes {sharded[kind.dim]} and {axis} shard dim {kind.dim}; a partition_spec says in which order",
+                    "missing",
+                )
+            sharded[kind.dim] = axis
+
+    def axes(self) -> tuple[MeshAxisName, ...]:
+        """The axes that it says something of."""
+        return tuple(self.axis_types)
+
+    def per_axis_spmd_types(self) -> dict[MeshAxisName, Any]:
+        """What spmd_types says of each axis, with S(i) for each that the partition_spec has at i."""
+        types = dict(self.axis_types)
+        for dim, entry in enumerate(self.partition_spec or ()):
+            for axis in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
+                if not isinstance(axis, MeshAxisName):
+                    raise original(TypeError, f"a partition_spec lists {axis!r}; it lists MeshAxisNames", "unknown")
+                types[axis] = importlib.import_module("spmd_types").S(dim)
+        return types
+
+
 class Layout(Protocol):
     """What is asked of a layout, as torchtitan's SpmdLayout has it."""
 
@@ -51,6 +103,8 @@ class Layout(Protocol):
 
 def _kind(error: DialectError) -> type[Exception]:
     text = str(error)
+    if error.fault == "world":
+        return RuntimeError
     if error.fault == "sizes" or text.startswith("Inconsistent mesh axes"):
         return AssertionError
     if error.fault == "not initialised" or "ascending order" in text:
@@ -106,15 +160,71 @@ class ParallelDims:
         )
         self.dp_shard = self._dims.dp_shard
         self._built: torchtitan.Meshes | None = None
-        self._kept: dict[tuple[str, ...], DeviceMesh] = {}
+        self._kept: dict[tuple[str, ...], AnyMesh] = {}
+        self._views: dict[tuple[str, ...], AnyMesh] | None = None
 
     @raises(_kind)
-    def build_mesh(self, *, rank: int | None = None) -> DeviceMesh:
+    def build_mesh(self, *, rank: int | None = None) -> AnyMesh:
         """Builds the meshes of this process, or of `rank` without a process; returns that of the whole world."""
-        rank, _ = world_of("build_mesh", rank, None if rank is None else self.world_size)
-        self._built = torchtitan.Meshes(self._dims, rank)
-        self._kept = {}
+        world = of_torch() if rank is None else None
+        if world is None:
+            rank, _ = world_of("build_mesh", rank, None if rank is None else self.world_size)
+            self._built, self._views, self._kept = torchtitan.Meshes(self._dims, rank), None, {}
+        else:
+            self._connect(*world)
+            assert self._built is not None
         return self._same(self._built.world_mesh)
+
+    def _connect(self, rank: int, size: int) -> None:
+        """Builds torch's meshes of this process, whose groups are made with those of all processes."""
+        from rankmesh.torch._device_mesh import device_mesh, flatten, unflatten
+        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+        from rankmesh.torch._world import default_device_type
+
+        said = (
+            f"torchtitan: pp={self.pp}, dp_replicate={self.dp_replicate}, dp_shard={self.dp_shard}, cp={self.cp}, "
+            f"tp={self.tp}, ep={self.ep}, {self.spmd_backend}"
+        )
+        try:
+            if self.world_size > size:
+                raise original(
+                    RuntimeError,
+                    f"Mesh should not be bigger than default world size {size}, but found {self.world_size} ranks!",
+                    "world",
+                )
+            if self.world_size < size:
+                raise original(
+                    RuntimeError,
+                    f"degrees of a world of {self.world_size} leave ranks {self.world_size}..{size - 1} of torch's "
+                    f"{size} out; give world_size={size}",
+                    "world",
+                )
+            built = torchtitan.Meshes(self._dims, rank)
+        except Error as error:
+            compare_wrong(said, error)
+            raise
+        parts = [built.get_optional_mesh(name, True) for name in built.mesh_dim_names()]
+        roots = {tuple(part.root.axes): part.root for part in parts if part is not None}
+        ranks = {"world": built.world_mesh.root.group(rank, "world")}
+        ranks |= {axis: root.group(rank, axis) for root in roots.values() for axis in root.axes}
+        ranks["loss"] = next(root.group(rank, "batch", "cp") for root in roots.values() if "batch" in root.axes)
+        missing = {}
+        if self.ep == 1 and len(efsdp := ranks["efsdp"]) > 1:
+            missing["efsdp"] = (
+                f"the group along efsdp is fake in torchtitan where ep is 1: its {len(efsdp)} ranks would exchange "
+                "nothing; ask for the mesh without include_singleton_axes"
+            )
+        live = NamedGroups(said, [Named(name, group) for name, group in ranks.items() if name not in missing])
+        root = device_mesh(device_type or default_device_type(), range(size), (size,), ("world",), [live["world"]])
+        views = {
+            axes: unflatten(root, mesh.shape, axes, [missing[a] if a in missing else live[a] for a in axes])
+            for axes, mesh in roots.items()
+        }
+        for axes, view in views.items():
+            if "batch" in axes:
+                flatten(view, {"loss_mesh": (("batch", "cp"), live["loss"])})
+                self._kept = {(*axes, "", "loss_mesh"): root._flatten_mapping["loss_mesh"]}
+        self._built, self._views = built, {("world",): root, **views}
 
     @property
     def _meshes(self) -> torchtitan.Meshes:
@@ -124,67 +234,70 @@ class ParallelDims:
         return self._built
 
     @property
-    def _single_axis_meshes(self) -> dict[str, DeviceMesh]:
+    def _single_axis_meshes(self) -> dict[str, AnyMesh]:
         """The mesh along each name, enabled or not; none before they are built."""
         if self._built is None:
             return {}
         found = {name: self._built.get_optional_mesh(name, True) for name in self._built.mesh_dim_names()}
         return {name: self._same(mesh) for name, mesh in found.items() if mesh is not None}
 
-    def _same(self, of: device_mesh.DeviceMesh) -> DeviceMesh:
+    def _same(self, of: device_mesh.DeviceMesh) -> AnyMesh:
         """One object for each mesh, as torchtitan compares them by identity."""
-        key = (*of.root.axes, "", *(of.mesh_dim_names or ()))
-        return self._kept.setdefault(key, DeviceMesh(of, device_type))
+        axes, names = tuple(of.root.axes), tuple(of.mesh_dim_names or ())
+        key = (*axes, "", *names)
+        if key not in self._kept:
+            self._kept[key] = DeviceMesh(of, device_type or "cpu") if self._views is None else self._views[axes][names]
+        return self._kept[key]
 
-    def _same_or_none(self, of: device_mesh.DeviceMesh | None) -> DeviceMesh | None:
+    def _same_or_none(self, of: device_mesh.DeviceMesh | None) -> AnyMesh | None:
         return None if of is None else self._same(of)
 
     @raises(_kind)
-    def get_optional_mesh(self, dims: str | list[str], *, include_singleton_axes: bool = False) -> DeviceMesh | None:
+    def get_optional_mesh(self, dims: str | list[str], *, include_singleton_axes: bool = False) -> AnyMesh | None:
         """The mesh along one name, or along several of one mesh; None where one of them is not enabled."""
         return self._same_or_none(self._meshes.get_optional_mesh(dims, bool(include_singleton_axes)))
 
     @raises(_kind)
-    def get_mesh(self, dims: str | list[str]) -> DeviceMesh:
+    def get_mesh(self, dims: str | list[str]) -> AnyMesh:
         """The same; ValueError where there is none."""
         return self._same(self._meshes.get_mesh(dims))
 
     @raises(_kind)
-    def spmd_dense_mesh(self) -> DeviceMesh:
+    def spmd_dense_mesh(self) -> AnyMesh:
         """dp, cp and tp under spmd_types."""
         return self._same(self._meshes.spmd_dense_mesh())
 
-    def spmd_sparse_mesh(self) -> DeviceMesh | None:
+    def spmd_sparse_mesh(self) -> AnyMesh | None:
         """dp_replicate, efsdp and ep where experts are parallel under spmd_types."""
         return self._same_or_none(self._meshes.spmd_sparse_mesh())
 
     @raises(_kind)
-    def get_dense_tp_mesh(self) -> DeviceMesh:
+    def get_dense_tp_mesh(self) -> AnyMesh:
         """The tp of the dense mesh."""
         return self._same(self._meshes.get_dense_tp_mesh())
 
     @raises(_kind)
-    def get_activated_mesh(self, axes: list[str]) -> DeviceMesh | None:
+    def get_activated_mesh(self, axes: list[str]) -> AnyMesh | None:
         """The mesh along those of these axes that exist and are enabled; None where none is."""
         return self._same_or_none(self._meshes.get_activated_mesh(axes))
 
     @raises(_kind)
-    def resolve_mesh(self, axes: Iterable[MeshAxisName | str]) -> DeviceMesh | None:
+    def resolve_mesh(self, axes: Iterable[MeshAxisName | str]) -> AnyMesh | None:
         """The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor."""
         return self._same_or_none(self._meshes.resolve_mesh(axes))
 
     @raises(_kind)
-    def resolve_shared_mesh(self, placements: Iterable[Layout | None]) -> DeviceMesh | None:
+    def resolve_shared_mesh(self, placements: Iterable[Layout | None]) -> AnyMesh | None:
         """The mesh of the axes that all given layouts have."""
         listed = [None if layout is None else layout.axes() for layout in placements]
         return self._same_or_none(self._meshes.resolve_shared_mesh(listed))
 
-    def get_all_one_dimensional_meshes(self) -> dict[str, DeviceMesh]:
+    def get_all_one_dimensional_meshes(self) -> dict[str, AnyMesh]:
         """The enabled meshes of several ranks along one name, by that name."""
         return {name: self._same(mesh) for name, mesh in self._meshes.get_all_one_dimensional_meshes()}
 
     @property
-    def world_mesh(self) -> DeviceMesh:
+    def world_mesh(self) -> AnyMesh:
         """All ranks along one axis, `world`."""
         return self._same(self._meshes.world_mesh)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -26,14 +27,37 @@ def device_mesh(
     return mesh
 
 
-def flatten(root: DeviceMesh, flattened: Mapping[str, tuple[tuple[str, ...], dist.ProcessGroup | None]]) -> None:
-    """Has `root[axes]._flatten(name)` give this group for these axes, instead of making groups of its own."""
+def unflatten(
+    root: DeviceMesh, shape: Sequence[int], names: tuple[str, ...], groups: Sequence[dist.ProcessGroup | str]
+) -> DeviceMesh:
+    """The ranks of a mesh of one dimension in further dimensions: its `_unflatten`, but with these groups.
+
+    A text in the place of a group says why there is none; torch's error has it where the group is asked for.
+    """
+    mesh = DeviceMesh(
+        root.device_type,
+        _layout=_MeshLayout.from_sizes_strides(tuple(shape)),
+        _rank_map=root._rank_map,
+        mesh_dim_names=names,
+        _root_mesh=root,
+        _init_backend=False,
+    )
+    there = [group for group in groups if not isinstance(group, str)]
+    root._pg_registry.update((group.group_name, group) for group in there)
+    names_of_groups: list[Any] = [group if isinstance(group, str) else group.group_name for group in groups]
+    mesh._dim_group_names = names_of_groups
+    return mesh
+
+
+def flatten(mesh: DeviceMesh, flattened: Mapping[str, tuple[tuple[str, ...], dist.ProcessGroup | None]]) -> None:
+    """Has `mesh[axes]._flatten(name)` give this group for these axes, instead of making groups of its own."""
+    root = mesh._get_root_mesh()
     for name, (axes, group) in flattened.items():
         if name in root._flatten_mapping:
             continue
         flat = DeviceMesh(
             root.device_type,
-            _layout=_MeshLayout([root[axes]._layout.collapse()]),
+            _layout=_MeshLayout([mesh[axes]._layout.collapse()]),
             _rank_map=root._rank_map,
             mesh_dim_names=(name,),
             _root_mesh=root,

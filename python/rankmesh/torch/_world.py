@@ -128,7 +128,7 @@ class World:
         host: bool,
     ) -> None:
         self.rank = rank
-        self.device_type = device_type or _device_type()
+        self.device_type = device_type or default_device_type()
         self.groups = groups
         self._backend, self._timeout, self._host = backend, timeout, host
         self.meshes = {plan.name: plan for plan in plans}
@@ -171,7 +171,7 @@ class World:
         entry.group = group
 
 
-def _device_type() -> str:
+def default_device_type() -> str:
     """The accelerator that the default group works on, else the host."""
     if torch.accelerator.is_available():
         accelerator = torch.accelerator.current_accelerator()
