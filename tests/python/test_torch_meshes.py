@@ -148,3 +148,187 @@ def torchtitan(rank: int, size: int) -> None:
 
 def test_torchtitans_meshes_have_torchs_groups(tmp_path: Path) -> None:
     ranks(8, torchtitan, tmp_path)
+
+
+# --- OLMo-core
+
+GETTERS = ("dp", "dp_model", "dp_shard", "dp_replicate", "ep", "tp", "cp", "pp", "pp_stage")
+
+
+def olmo_worlds() -> Iterator[tuple[int, dict[str, Any]]]:
+    from rankmesh import olmo
+
+    fsdp = olmo.DataParallelConfig(olmo.DataParallelType.fsdp)
+    yield 4, {}
+    for size, tp, cp, pp in [(4, 0, 0, 0), (4, 2, 0, 0), (8, 2, 2, 0), (8, 0, 2, 2), (12, 2, 0, 3), (8, 2, 2, 2)]:
+        degrees: dict[str, Any] = {
+            name: config(degree)
+            for name, config, degree in (
+                ("tp", olmo.TensorParallelConfig, tp),
+                ("cp", olmo.ContextParallelConfig, cp),
+                ("pp", olmo.PipelineParallelConfig, pp),
+            )
+            if degree
+        }
+        yield size, {"dp": fsdp, **degrees}
+        rest = size // (max(tp, 1) * max(cp, 1) * max(pp, 1))
+        hsdp = olmo.DataParallelConfig(olmo.DataParallelType.hsdp, shard_degree=min(2, rest))
+        yield size, {"dp": hsdp, **degrees}
+        if not tp:
+            yield size, {"dp": hsdp, "ep": olmo.ExpertParallelConfig(min(2, rest)), **degrees}
+
+
+def check_olmo(live: Any, pure: Any) -> None:
+    """Each function says the same of torch's mesh as of the one without a process."""
+    from rankmesh import olmo
+
+    check(live, pure)
+    assert olmo.get_device_mesh_info(live) == olmo.get_device_mesh_info(pure)
+    for name in GETTERS:
+        get = getattr(olmo, f"get_{name}_mesh")
+        there, here = outcome(lambda: get(pure)), outcome(lambda: get(live))  # noqa: B023
+        if isinstance(there, tuple):
+            assert here == there
+        else:
+            check(here, there)
+    assert dist.get_process_group_ranks(olmo.get_dp_process_group(live)) == list(olmo.get_dp_process_group(pure))
+
+
+@pytest.mark.filterwarnings("ignore:Slicing a flattened dim")
+def test_olmos_meshes_are_those_without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rankmesh import olmo
+
+    for size, configs in olmo_worlds():
+        for rank in range(size):
+            with fake(rank, size), NewGroups() as made:
+                monkeypatch.setattr(olmo, "_world", None)
+                live = olmo.build_world_mesh(**configs)
+                pure = olmo.WorldMesh(rank=rank, world_size=size).build_world_mesh(**configs)
+                assert olmo.get_world_mesh() is (live if configs else None)
+                distinct(made, size)
+                count = len(made)
+                check_olmo(live, pure)
+                assert len(made) <= count + 1  # the group of this rank alone
+                if "pp" in configs:
+                    axes = tuple(name for name in live.mesh_dim_names if name != "pp")
+                    check(olmo.flatten_mesh(live[axes], "stage"), olmo.flatten_mesh(pure[axes], "stage"))
+                    assert olmo.flatten_mesh(live[axes], "stage") is live._flatten_mapping["stage"]
+                    assert all(rank in group for group in made)
+        experts = olmo.ExpertParallelConfig(2)
+        for rank in range(size):
+            with fake(rank, size):
+                live = olmo.build_expert_parallel_mesh(experts)
+                check_olmo(live, olmo.build_expert_parallel_mesh(experts, rank=rank, world_size=size))
+
+
+@pytest.mark.filterwarnings("ignore:Slicing a flattened dim")
+def test_olmos_functions_take_meshes_that_torch_has_made() -> None:
+    from rankmesh import olmo
+
+    cases = (((2, 2, 2), ("dp_replicate", "dp_shard", "cp")), ((2, 2, 2), ("dp", "ep", "cp")), ((8,), None))
+    for shape, names in cases:
+        with fake(5, 8):
+            live = dist.init_device_mesh("cpu", shape, mesh_dim_names=names)
+            pure = olmo.init_device_mesh("cpu", shape, mesh_dim_names=names, rank=5, world_size=8)
+            if names is not None:
+                check_olmo(live, pure)
+            else:
+                for name in GETTERS:
+                    with pytest.raises(RuntimeError, match="without dimension names"):
+                        getattr(olmo, f"get_{name}_mesh")(live)
+
+
+class Stage(torch.nn.Module):
+    """A layer that is a stage of a pipeline."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, inputs: Any) -> Any:
+        return self.layer(inputs)
+
+
+def olmo_live(rank: int, size: int) -> None:
+    from rankmesh import olmo
+
+    hsdp = olmo.DataParallelConfig(olmo.DataParallelType.hsdp, num_replicas=2)
+    with NewGroups() as made:
+        mesh = olmo.build_world_mesh(dp=hsdp, cp=olmo.ContextParallelConfig(2), pp=olmo.PipelineParallelConfig(2))
+    assert mesh.shape == (2, 2, 1, 2)
+    assert sorted(map(len, made)) == [1, 2, 2, 2]  # pp; dp_replicate and dp; cp and dp_cp; dp_shard
+    groups = [olmo.get_dp_process_group(mesh), *olmo.get_dp_model_mesh(mesh).get_all_groups()]
+    for group in [*groups, olmo.flatten_mesh(olmo.get_pp_stage_mesh(mesh), "stage").get_group()]:
+        total = torch.tensor([float(rank)])
+        dist.all_reduce(total, group=group)
+        assert total.item() == sum(dist.get_process_group_ranks(group))
+    with pytest.raises(RuntimeError, match="world mesh already exists"):
+        olmo.build_world_mesh(dp=hsdp)
+
+    # One all-to-all changes tensors of different numbers of heads, and back.
+    from rankmesh.olmo import context_parallel as cp
+
+    group = olmo.get_cp_mesh(mesh).get_group()
+    torch.manual_seed(0)
+    wholes = [torch.randn(2, 6, heads, 3) for heads in (4, 2)]
+    mine = [whole.chunk(2, dim=1)[group.rank()].clone().requires_grad_() for whole in wholes]
+    heads = cp.all_to_all_cp2hp(mine, group)
+    back = cp.all_to_all_hp2cp(heads, group)
+    for whole, own, some, again in zip(wholes, mine, heads, back, strict=True):
+        assert torch.equal(some, whole.chunk(2, dim=2)[group.rank()])
+        assert torch.equal(again, own)
+        assert torch.equal(cp.all_to_all_single_cp2hp(own[..., 0], group), some[..., 0])
+    packed = torch.stack([mine[0]] * 3, dim=2)
+    through = cp.all_to_all_single_hp2cp_qkvpacked(cp.all_to_all_single_cp2hp_qkvpacked(packed, group), group)
+    assert torch.equal(through, packed)
+    sum(each.sum() for each in back).backward()
+    assert all(torch.equal(own.grad, torch.ones_like(own)) for own in mine)
+    wrong = "expects tensors of 3 dimensions or 4 dimensions, and got (2,)"
+    with pytest.raises(AssertionError, match=re.escape(wrong)):
+        cp.all_to_all_single_hp2cp(torch.zeros(2), group)
+
+    olmo._world = None
+    with pytest.raises(rankmesh.Disagreement, match=re.escape("rank {5}: olmo: world mesh dp=4 tp=2")):
+        olmo.build_world_mesh(dp=olmo.DataParallelConfig("fsdp"), tp=olmo.TensorParallelConfig(2 if rank == 5 else 4))  # type: ignore[arg-type]
+    with pytest.raises(olmo.OLMoConfigurationError, match="divide into the world size"):
+        olmo.build_world_mesh(dp=hsdp, tp=olmo.TensorParallelConfig(3))
+    assert olmo.get_world_mesh() is None
+    assert olmo.build_world_mesh(dp=hsdp).shape == (2, 4)
+
+
+def test_olmos_meshes_have_torchs_groups(tmp_path: Path) -> None:
+    ranks(8, olmo_live, tmp_path)
+
+
+def olmo_pipeline(rank: int, size: int) -> None:
+    from rankmesh import olmo
+    from torch.distributed.pipelining import PipelineStage
+
+    pp_mesh = olmo.get_pp_mesh(
+        olmo.build_world_mesh(
+            dp=olmo.DataParallelConfig(olmo.DataParallelType.fsdp), pp=olmo.PipelineParallelConfig(size)
+        )
+    )
+    torch.manual_seed(0)
+    stages = [Stage() for _ in range(size)]
+    inputs, target = torch.randn(4, 4), torch.randn(4, 4)
+    stage = PipelineStage(stages[rank], rank, size, torch.device("cpu"), group=pp_mesh.get_group())
+    schedule = olmo.PipelineSchedule(
+        model_parts=[stages[rank]],
+        stages=[stage],
+        pp_mesh=pp_mesh,
+        schedule_name=olmo.PipelineScheduleType.single_1F1B,
+        loss_fn=torch.nn.functional.mse_loss,
+    )
+    assert schedule.num_microbatches == size
+    output, losses = schedule.step(*([inputs] if rank == 0 else []), target=target)
+    if rank == size - 1:
+        expected = torch.nn.Sequential(*stages)(inputs)
+        assert torch.allclose(output, expected)
+        assert torch.allclose(losses.mean(), torch.nn.functional.mse_loss(expected, target))
+    else:
+        assert losses is None
+
+
+def test_olmos_schedule_runs_the_stages_of_a_mesh(tmp_path: Path) -> None:
+    ranks(2, olmo_pipeline, tmp_path)

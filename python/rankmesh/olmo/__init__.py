@@ -1,4 +1,7 @@
-"""OLMo-core's distributed.parallel: the world mesh, the expert mesh and their parts by name, for any rank.
+"""OLMo-core's distributed.parallel: the world mesh, the expert mesh and their parts by name.
+
+Where torch.distributed is initialised, they are torch's DeviceMeshes of this process. With `rank=5, world_size=8` they
+need no process, and are those of that rank.
 
 >>> world = WorldMesh(rank=5, world_size=8)
 >>> mesh = world.build_world_mesh(dp=DataParallelConfig(DataParallelType.fsdp), tp=TensorParallelConfig(2))
@@ -8,13 +11,17 @@
 
 from __future__ import annotations
 
-from rankmesh import Group
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 from rankmesh._device_mesh import DeviceMesh, init_device_mesh
+from rankmesh._dialects import device_mesh as _native
 from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
+from rankmesh._errors import Error
 from rankmesh._install import installer
 from rankmesh._originals import raises
-from rankmesh._world import world_of
+from rankmesh._world import of_torch, world_of
 from rankmesh.olmo._environment import machines
 from rankmesh.olmo._faults import kind
 from rankmesh.olmo.context_parallel import ContextParallelConfig
@@ -81,12 +88,54 @@ class MeshDimName(StrEnum):
     dp_cp = "dp_cp"
 
 
+AnyMesh: TypeAlias = Any
+"""torch's DeviceMesh, or a DeviceMesh of this module."""
+
+
+def _flattened(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """What the functions below flatten of a mesh of these dimensions: each name with the dimensions behind it."""
+    sets: dict[str, tuple[str, ...]] = {}
+    for name, axes in (
+        ("dp_ep", ("dp", "ep")),
+        ("dp", ("ep_replicate", "ep_shard")),
+        ("dp", ("dp_replicate", "dp_shard")),
+    ):
+        if set(axes) <= set(names):
+            sets[name] = tuple(axes)
+    if "cp" in names:
+        before = names[names.index("cp") - 1]
+        sets["dp_cp"] = ("dp", "ep", "cp") if before == "ep" and "dp_ep" in sets else (before, "cp")
+    return sets
+
+
+def _connect(what: str, configs: str, build: Callable[[], _native.DeviceMesh], device_type: str | None) -> AnyMesh:
+    """torch's mesh of the shape that `build` gives, after all ranks have said the same."""
+    from rankmesh.torch._framework_mesh import device_meshes
+    from rankmesh.torch._named import compare_wrong
+
+    try:
+        mesh = build().root
+    except Error as error:
+        compare_wrong(f"olmo: {what} of {configs}", error)
+        raise
+    (made,), _ = device_meshes(
+        f"olmo: {what} {mesh.text}", [mesh], device_type=device_type, flattened=_flattened(tuple(mesh.axes))
+    )
+    return made
+
+
 class WorldMesh:
-    """The world mesh of one rank, once it is built; `rank` and `world_size` say whose, without a process."""
+    """The world mesh of one rank, once it is built.
+
+    Without `rank` and `world_size` it is this process's in torch.distributed; with them it is that rank's, without a
+    process.
+    """
 
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
-        self._of = olmo.WorldMesh(*world_of("the world mesh", rank, world_size), *machines())
-        self._built: DeviceMesh | None = None
+        self._live = rank is None and world_size is None and of_torch() is not None
+        self._place = (*world_of("the world mesh", rank, world_size), *machines())
+        self._of = olmo.WorldMesh(*self._place)
+        self._built: AnyMesh | None = None
 
     @raises(kind)
     def build_world_mesh(
@@ -98,18 +147,26 @@ class WorldMesh:
         pp: PipelineParallelConfig | None = None,
         ep: ExpertParallelConfig | None = None,
         device_type: str | None = None,
-    ) -> DeviceMesh:
+    ) -> AnyMesh:
         """The mesh of these configurations, which is kept unless nothing is given."""
-        built = self._of.build_world_mesh(
-            None if dp is None else dp._sizes(),
-            *(None if given is None else given.degree for given in (tp, cp, pp, ep)),
-        )
-        mesh = DeviceMesh(built, device_type or "cpu")
+        sizes = None if dp is None else (str(dp.name), dp.num_replicas, dp.shard_degree)
+        degrees = [None if given is None else given.degree for given in (tp, cp, pp, ep)]
+
+        def build() -> _native.DeviceMesh:
+            return self._of.build_world_mesh(sizes, *degrees)
+
+        if self._live and self._built is None:
+            self._of = olmo.WorldMesh(*self._place)  # a build on which the ranks did not agree is none
+            given = zip(("dp", "tp", "cp", "pp", "ep"), (sizes, *degrees), strict=True)
+            words = ", ".join(f"{name}={value}" for name, value in given if value is not None)
+            mesh = _connect("world mesh", words, build, device_type)
+        else:
+            mesh = DeviceMesh(build(), device_type or "cpu")
         if self._of.get_world_mesh() is not None:
             self._built = mesh
         return mesh
 
-    def get_world_mesh(self) -> DeviceMesh | None:
+    def get_world_mesh(self) -> AnyMesh | None:
         """The mesh that is kept; None before."""
         return self._built
 
@@ -117,7 +174,7 @@ class WorldMesh:
 _world: WorldMesh | None = None
 
 
-def get_world_mesh() -> DeviceMesh | None:
+def get_world_mesh() -> AnyMesh | None:
     """The world mesh of this process; None before it is built."""
     return None if _world is None else _world.get_world_mesh()
 
@@ -132,7 +189,7 @@ def build_world_mesh(
     device_type: str | None = None,
     rank: int | None = None,
     world_size: int | None = None,
-) -> DeviceMesh:
+) -> AnyMesh:
     """Builds the world mesh of this process, once; a WorldMesh of its own answers for any rank."""
     global _world
     if _world is None or _world.get_world_mesh() is None:
@@ -147,80 +204,112 @@ def build_expert_parallel_mesh(
     *,
     rank: int | None = None,
     world_size: int | None = None,
-) -> DeviceMesh:
+) -> AnyMesh:
     """The mesh of the experts, which is kept by nobody."""
+    live = rank is None and world_size is None and of_torch() is not None
     rank, world_size = world_of("build_expert_parallel_mesh", rank, world_size)
-    return DeviceMesh(olmo.build_expert_parallel_mesh(ep_config.degree, rank, world_size), device_type or "cpu")
+    degree = ep_config.degree
+
+    def build() -> _native.DeviceMesh:
+        return olmo.build_expert_parallel_mesh(degree, rank, world_size)
+
+    if live:
+        return _connect("expert mesh", f"degree {degree}", build, device_type)
+    return DeviceMesh(build(), device_type or "cpu")
 
 
-def get_device_mesh_info(device_mesh: DeviceMesh) -> str:
+def _twin(mesh: AnyMesh) -> _native.DeviceMesh:
+    """What answers for a mesh: its own, or for torch's one of the same dimensions."""
+    if isinstance(mesh, DeviceMesh):
+        return mesh._of
+    return _native.init_device_mesh(mesh.shape, mesh.mesh_dim_names, 0, mesh.size())
+
+
+def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
+    """The part of a mesh that its twin has answered with."""
+    if isinstance(mesh, DeviceMesh):
+        return mesh._like(part)
+    names, sets = tuple(part.mesh_dim_names or ()), _flattened(mesh.mesh_dim_names)
+    flat = {name: flatten_mesh(mesh[sets[name]], name) for name in names if name not in mesh.mesh_dim_names}
+    return flat[names[0]] if len(names) == 1 and flat else mesh[names]
+
+
+def get_device_mesh_info(device_mesh: AnyMesh) -> str:
     """The dimensions of a mesh in words, as `2D device mesh with shape (dp=4, tp=2)`."""
-    return olmo.get_device_mesh_info(device_mesh._of)
+    return olmo.get_device_mesh_info(_twin(device_mesh))
 
 
 @raises(kind)
-def get_dp_model_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_dp_model_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """All dp dimensions for data-parallel models, cp folded into the one before it."""
-    return device_mesh._like(olmo.get_dp_model_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_dp_model_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_dp_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_dp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """All dp dimensions for data loading, without cp."""
-    return device_mesh._like(olmo.get_dp_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_dp_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_dp_process_group(device_mesh: DeviceMesh) -> Group:
-    """The ranks that read different data."""
-    return olmo.get_dp_process_group(device_mesh._of)
+def get_dp_process_group(device_mesh: AnyMesh) -> Any:
+    """The group, or without a process the ranks, of those that read different data."""
+    if isinstance(device_mesh, DeviceMesh):
+        return olmo.get_dp_process_group(device_mesh._of)
+    mesh = get_dp_mesh(device_mesh)
+    return (mesh if mesh.ndim == 1 else flatten_mesh(mesh, "dp")).get_group()
 
 
 @raises(kind)
-def get_dp_shard_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_dp_shard_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dp dimension that shards."""
-    return device_mesh._like(olmo.get_dp_shard_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_dp_shard_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_dp_replicate_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_dp_replicate_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dp dimension of replicas."""
-    return device_mesh._like(olmo.get_dp_replicate_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_dp_replicate_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_ep_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_ep_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension that experts are sharded over."""
-    return device_mesh._like(olmo.get_ep_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_ep_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_tp_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_tp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension that tensors are sharded over."""
-    return device_mesh._like(olmo.get_tp_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_tp_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_cp_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_cp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension that sequences are sharded over."""
-    return device_mesh._like(olmo.get_cp_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_cp_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_pp_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+def get_pp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension of pipelines."""
-    return device_mesh._like(olmo.get_pp_mesh(device_mesh._of))
+    return _part(device_mesh, olmo.get_pp_mesh(_twin(device_mesh)))
 
 
 @raises(kind)
-def get_pp_stage_mesh(device_mesh: DeviceMesh, pp_mesh: DeviceMesh | None = None) -> DeviceMesh:
+def get_pp_stage_mesh(device_mesh: AnyMesh, pp_mesh: AnyMesh | None = None) -> AnyMesh:
     """All dimensions but those of `pp_mesh`, the pipeline's unless given."""
-    return device_mesh._like(olmo.get_pp_stage_mesh(device_mesh._of, None if pp_mesh is None else pp_mesh._of))
+    stage = olmo.get_pp_stage_mesh(_twin(device_mesh), None if pp_mesh is None else _twin(pp_mesh))
+    return _part(device_mesh, stage)
 
 
-def flatten_mesh(device_mesh: DeviceMesh, name: str | None = None) -> DeviceMesh:
+def flatten_mesh(device_mesh: AnyMesh, name: str | None = None) -> AnyMesh:
     """The mesh as one dimension, by whose name its root is indexable afterwards."""
-    return device_mesh._flatten(mesh_dim_name=name)
+    if isinstance(device_mesh, DeviceMesh):
+        return device_mesh._flatten(mesh_dim_name=name)
+    from rankmesh.torch._framework_mesh import flatten_alike
+
+    return flatten_alike("olmo", device_mesh, name)
 
 
 install = installer(

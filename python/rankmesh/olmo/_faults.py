@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+
 from rankmesh._originals import DialectError
 from rankmesh.olmo.exceptions import OLMoConfigurationError
+
+
+@functools.cache
+def _both(theirs: type[Exception]) -> type[Exception]:
+    return type("OLMoConfigurationError", (theirs, OLMoConfigurationError), {"__module__": theirs.__module__})
+
+
+def _configuration_error() -> type[Exception]:
+    """Ours, which is OLMo-core's as well where that is imported."""
+    loaded = sys.modules.get("olmo_core.exceptions")
+    theirs = getattr(loaded, "OLMoConfigurationError", OLMoConfigurationError)
+    return OLMoConfigurationError if theirs is OLMoConfigurationError else _both(theirs)
 
 
 def kind(error: DialectError) -> type[Exception]:
@@ -14,13 +29,13 @@ def kind(error: DialectError) -> type[Exception]:
             return ZeroDivisionError
         if text.startswith(("invalid shape dimension", "Mesh should not be bigger")):
             return RuntimeError
-        return AssertionError if text.startswith("v schedules") else OLMoConfigurationError
+        return AssertionError if text.startswith("v schedules") else _configuration_error()
     if error.fault == "missing":
         if "give NUM_NODES or LOCAL_WORLD_SIZE" in text:
             return KeyError
-        return OLMoConfigurationError if text.startswith("Data parallel config") else RuntimeError
+        return _configuration_error() if text.startswith("Data parallel config") else RuntimeError
     if error.fault == "exclusive":
-        return OLMoConfigurationError
+        return _configuration_error()
     if error.fault == "unknown":
         return RuntimeError if text.startswith("could not determine") else KeyError
     if "ascending order" in text:

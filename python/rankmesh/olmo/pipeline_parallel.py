@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from rankmesh._device_mesh import DeviceMesh
-from rankmesh._dialects import olmo
+from rankmesh._dialects import device_mesh, olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
 from rankmesh._originals import raises
@@ -92,7 +92,12 @@ class Stage(Protocol):
 
 
 class PipelineSchedule:
-    """Which stages this rank runs under which schedule, and in how many microbatches."""
+    """Which stages this rank runs under which schedule, and in how many microbatches.
+
+    On a pp_mesh of torch it has torch's schedule of them, which `step` runs.
+    """
+
+    base_schedule: Any = None
 
     @raises(kind)
     def __init__(
@@ -100,7 +105,7 @@ class PipelineSchedule:
         *,
         model_parts: Sequence[Any],
         stages: Sequence[Stage],
-        pp_mesh: DeviceMesh,
+        pp_mesh: Any,
         schedule_name: PipelineScheduleType,
         loss_fn: Callable[[Any, Any], Any] | None = None,
         num_microbatches: int | None = None,
@@ -110,7 +115,15 @@ class PipelineSchedule:
         self.pp_mesh = pp_mesh
         self.schedule_name = schedule_name
         self.loss_fn = loss_fn
-        self.num_microbatches = olmo.num_microbatches(len(stages), pp_mesh._of, str(schedule_name), num_microbatches)
+        live = not isinstance(pp_mesh, DeviceMesh)
+        of = device_mesh.init_device_mesh(pp_mesh.shape, None, 0, pp_mesh.size()) if live else pp_mesh._of
+        self.num_microbatches = olmo.num_microbatches(len(stages), of, str(schedule_name), num_microbatches)
+        if live:
+            from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_schedule_class
+
+            schedule: Any = get_schedule_class(str(schedule_name))
+            run = stages[0] if issubclass(schedule, PipelineScheduleSingle) else stages
+            self.base_schedule = schedule(run, n_microbatches=self.num_microbatches, loss_fn=loss_fn)
 
     @cached_property
     def has_first_stage(self) -> bool:
@@ -122,6 +135,16 @@ class PipelineSchedule:
         """True if one of the stages ends it."""
         return any(stage.is_last for stage in self.stages)
 
-    def step(self, *args: Any, target: Any = None, **kwargs: Any) -> NoReturn:
-        """Running stages needs torch, and their processes."""
-        raise UsageError(f"a step of schedule {self.schedule_name} runs stages on other ranks, and asks for processes")
+    def step(self, *args: Any, target: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+        """Runs the stages on a batch: the output, and where the last stage is here its losses, else None."""
+        if self.base_schedule is None:
+            raise UsageError(
+                f"a step of schedule {self.schedule_name} runs stages on other ranks, and asks for processes"
+            )
+        losses: list[Any] | None = [] if self.has_last_stage and self.loss_fn is not None else None
+        output = self.base_schedule.step(*args, target=None if losses is None else target, losses=losses, **kwargs)
+        if losses is None:
+            return output, None
+        import torch
+
+        return output, torch.stack(losses)
