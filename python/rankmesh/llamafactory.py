@@ -1,18 +1,28 @@
-"""LlamaFactory's v1/accelerator/interface.py: a model mesh and a data mesh over the same ranks, for any rank."""
+"""LlamaFactory's v1/accelerator/interface.py: a model mesh and a data mesh over the same ranks.
+
+In a process that a launcher started they are torch's DeviceMeshes. With `rank=5, world_size=8` they need no process,
+and are those of that rank.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from rankmesh import Group
+from rankmesh import Group, Mesh
 from rankmesh._device_mesh import DeviceMesh, init_device_mesh
 from rankmesh._dialects import llamafactory
 from rankmesh._enums import StrEnum
-from rankmesh._errors import UsageError
+from rankmesh._errors import Error, UsageError
 from rankmesh._install import installer
 from rankmesh._originals import DialectError, original, raises
+from rankmesh._world import of_torch
+
+if TYPE_CHECKING:
+    from rankmesh.torch._named import NamedGroups
 
 
 def _kind(error: DialectError) -> type[Exception]:
@@ -97,7 +107,9 @@ class DistributedInterface:
     """What LlamaFactory's interface knows of one rank, under its names.
 
     Without `rank` it is that of this process, by the launcher's environment, and one object: the first call makes it.
-    With `rank` and `world_size` each call makes an interface of that rank, without a process.
+    Where that says RANK and MASTER_ADDR, it initialises torch.distributed unless that is done, makes torch's meshes
+    with all processes, and its collectives are torch's. With `rank` and `world_size` each call makes an interface of
+    that rank, without a process.
 
     >>> DistributedInterface({"cp_size": 2}, rank=5, world_size=8).get_group(Dim.CP)
     Group('{4, 5}')
@@ -107,11 +119,12 @@ class DistributedInterface:
     _initialized: bool = False
 
     strategy: DistributedStrategy
-    model_device_mesh: DeviceMesh | None
-    data_device_mesh: DeviceMesh | None
+    model_device_mesh: Any
+    data_device_mesh: Any
     current_accelerator: str = "cpu"
     """What device the tensors of a process live on, for the text."""
     device_count: int = 1
+    _live: NamedGroups | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> DistributedInterface:  # noqa: PYI034 (one object)
         if kwargs.get("rank") is not None or kwargs.get("world_size") is not None:
@@ -140,6 +153,7 @@ class DistributedInterface:
             else llamafactory.Environment(rank, world_size, local_rank, local_world_size)
         )
         self._rank = self._environment.rank
+        live = rank is None and self._rank is not None and (of_torch() is not None or "MASTER_ADDR" in os.environ)
         self.timeout = _setting(training_args, "dist_timeout", _setting(training_args, "timeout", 18000))
         sizes = (
             _setting(training_args, "mp_replicate_size", 1),
@@ -147,12 +161,67 @@ class DistributedInterface:
             _setting(training_args, "dp_size", None),
             _setting(training_args, "cp_size", 1),
         )
+        if live:
+            self._connect(sizes)
+        else:
+            self._shape(sizes)
+            self.model_device_mesh = self._device_mesh(
+                self.strategy.model_mesh_shape, self.strategy.model_mesh_dim_names
+            )
+            self.data_device_mesh = self._device_mesh(self.strategy.data_mesh_shape, self.strategy.data_mesh_dim_names)
+        self._initialized = True
+
+    def _shape(self, sizes: tuple[Any, Any, Any, Any]) -> None:
         world = None if self._rank is None else self._environment.world_size
         self.strategy = DistributedStrategy(*sizes, world_size=world)
         self._interface = llamafactory.Interface(*sizes, self._environment)
-        self.model_device_mesh = self._device_mesh(self.strategy.model_mesh_shape, self.strategy.model_mesh_dim_names)
-        self.data_device_mesh = self._device_mesh(self.strategy.data_mesh_shape, self.strategy.data_mesh_dim_names)
-        self._initialized = True
+
+    def _connect(self, sizes: tuple[Any, Any, Any, Any]) -> None:
+        """Makes torch's meshes of this process, whose groups are made with those of all processes."""
+        import torch
+        import torch.distributed as dist
+
+        from rankmesh.torch._framework_mesh import device_meshes
+        from rankmesh.torch._named import compare_wrong
+
+        device = self.current_device
+        if device.type != "cpu":
+            torch.accelerator.set_device_index(self._environment.local_rank)
+        self.current_accelerator = device.type
+        self.device_count = torch.accelerator.device_count()
+        timeout = datetime.timedelta(seconds=self.timeout)
+        if not dist.is_initialized():
+            backend = {"cuda": "nccl", "npu": "hccl"}.get(device.type, "gloo")
+            dist.init_process_group(backend, timeout=timeout)
+        names = ("mp_replicate_size", "mp_shard_size", "dp_size", "cp_size")
+        said = "llamafactory: " + ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
+        try:
+            place = dist.get_rank(), dist.get_world_size()
+            if place != (self._rank, self._environment.world_size):
+                raise UsageError(
+                    f"RANK={self._rank} and WORLD_SIZE={self._environment.world_size} of the environment are not those "
+                    f"of torch.distributed, which are {place[0]} and {place[1]}"
+                )
+            self._shape(sizes)
+        except Error as error:
+            compare_wrong(said, error, timeout)
+            raise
+        shape = self.strategy
+        of_model: Any = zip(shape.model_mesh_dim_names, shape.model_mesh_shape, strict=True)
+        of_data: Any = zip(shape.data_mesh_dim_names, shape.data_mesh_shape, strict=True)
+        meshes = [Mesh(of_model), Mesh(of_data)]
+        made, self._live = device_meshes(said, meshes, device_type=device.type, timeout=timeout)
+        self.model_device_mesh, self.data_device_mesh = made
+
+    @property
+    def current_device(self) -> Any:
+        """torch's device that tensors of this process live on."""
+        import torch
+
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        if accelerator is None:
+            return torch.device("cpu")
+        return torch.device(accelerator.type, torch.accelerator.current_device_index())
 
     def _device_mesh(self, shape: tuple[Any, Any], names: tuple[str, str]) -> DeviceMesh | None:
         if self._rank is None:
@@ -168,15 +237,17 @@ class DistributedInterface:
     def __str__(self) -> str:
         return str(self._interface)
 
-    def get_device_mesh(self, dim: Dim | None = None) -> DeviceMesh | None:
+    def get_device_mesh(self, dim: Dim | None = None) -> Any:
         """This rank's mesh along a dimension; None where nothing is distributed."""
         if dim is None:
             raise original(ValueError, "dim must be specified.", "missing")
         mesh = self.data_device_mesh if dim in self.strategy.data_mesh_dim_names else self.model_device_mesh
         return None if mesh is None else mesh[dim.value]
 
-    def get_group(self, dim: Dim | None = None) -> Group | None:
-        """The ranks of this rank's group along a dimension; None for the world, and where nothing is distributed."""
+    def get_group(self, dim: Dim | None = None) -> Any:
+        """This rank's group along a dimension, or its ranks; None for the world, and where nothing is distributed."""
+        if self._live is not None and dim is not None:
+            return self.get_device_mesh(dim).get_group()
         return None if dim is None else self._interface.get_group(dim.value)
 
     def get_rank(self, dim: Dim | None = None) -> int:
@@ -201,28 +272,92 @@ class DistributedInterface:
             "and this interface asks no process; without RANK in the environment data passes through unchanged"
         )
 
+    def _operate(self, call: str, data: Any, dim: Dim | None, operation: Callable[[Any, Any], Any]) -> Any:
+        """What an operation makes of a tensor, an array, a list or a number, as such a one."""
+        if self._rank is None:
+            return data
+        if self._live is None:
+            self._refuse(call)
+        import numpy
+        import torch
+
+        device = self.current_device
+        if isinstance(data, torch.Tensor):
+            return operation(data.to(device), self.get_group(dim)).to(data.device)
+        result = operation(torch.tensor(data, dtype=torch.float, device=device), self.get_group(dim))
+        if isinstance(data, numpy.ndarray):
+            return result.cpu().numpy()
+        return result.item() if result.numel() == 1 else result.tolist()
+
     def all_gather(self, data: Any, dim: Dim | None = Dim.DP) -> Any:
-        """The data itself where nothing is distributed."""
-        return data if self._rank is None else self._refuse("all_gather")
+        """The data of all ranks of a group, one after the other; the data itself where nothing is distributed."""
+
+        def operation(tensor: Any, group: Any) -> Any:
+            import torch.distributed as dist
+
+            gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before 2.13
+            gathered = tensor.new_empty(dist.get_world_size(group) * tensor.numel())
+            gather(gathered, tensor.flatten(), group=group)  # Gloo takes no number without dimensions
+            return gathered.view(-1, *tensor.size())
+
+        return self._operate("all_gather", data, dim, operation)
 
     def all_reduce(self, data: Any, op: ReduceOp = ReduceOp.MEAN, dim: Dim | None = Dim.DP) -> Any:
-        """The data itself where nothing is distributed."""
-        return data if self._rank is None else self._refuse("all_reduce")
+        """The data of all ranks of a group as one, a tensor in place; the data itself where nothing is distributed."""
+
+        def operation(tensor: Any, group: Any) -> Any:
+            import torch.distributed as dist
+
+            how = ReduceOp(op)
+            ops = {ReduceOp.MAX: dist.ReduceOp.MAX, ReduceOp.MIN: dist.ReduceOp.MIN}
+            dist.all_reduce(tensor, op=ops.get(how, dist.ReduceOp.SUM), group=group)
+            if how == ReduceOp.MEAN:
+                tensor /= dist.get_world_size(group)
+            return tensor
+
+        return self._operate("all_reduce", data, dim, operation)
 
     def broadcast(self, data: Any, src: int = 0, dim: Dim | None = Dim.DP) -> Any:
-        """The data itself where nothing is distributed."""
-        return data if self._rank is None else self._refuse("broadcast")
+        """The data of a rank of the world in this rank's group; the data itself where nothing is distributed."""
+
+        def operation(tensor: Any, group: Any) -> Any:
+            import torch.distributed as dist
+
+            ranks = dist.get_process_group_ranks(group)
+            if src not in ranks:
+                along = "the world" if dim is None else dim.value
+                raise UsageError(
+                    f"broadcast from global rank {src} along {along}, but the group of rank {self._rank} is "
+                    f"{Group(ranks)}; src must be one of these"
+                )
+            dist.broadcast(tensor, src=src, group=group)
+            return tensor
+
+        return self._operate("broadcast", data, dim, operation)
 
     def sync(self) -> None:
-        """Nothing is in flight."""
+        """Waits for what this process's device has to do."""
+        if self._live is not None and self.current_device.type != "cpu":
+            import torch
+
+            torch.accelerator.synchronize()
 
     def barrier(self) -> None:
-        """Returns where nothing is distributed."""
-        if self._rank is not None:
+        """Waits for all ranks; returns where nothing is distributed."""
+        if self._live is not None:
+            import torch.distributed as dist
+
+            dist.barrier()
+        elif self._rank is not None:
             self._refuse("barrier")
 
     def destroy(self) -> None:
-        """There is no process group to destroy."""
+        """Ends torch.distributed, where it has groups of it."""
+        if self._live is not None:
+            import torch.distributed as dist
+
+            self._live.destroy()
+            dist.destroy_process_group()
 
 
 install = installer(__name__, {"llamafactory.v1.accelerator.interface": [""]})

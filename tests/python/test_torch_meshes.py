@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import re
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -332,3 +334,84 @@ def olmo_pipeline(rank: int, size: int) -> None:
 
 def test_olmos_schedule_runs_the_stages_of_a_mesh(tmp_path: Path) -> None:
     ranks(2, olmo_pipeline, tmp_path)
+
+
+# --- LlamaFactory
+
+SIZES: list[dict[str, int]] = [
+    {},
+    {"mp_replicate_size": 2},
+    {"mp_replicate_size": 2, "cp_size": 4},
+    {"mp_replicate_size": 4, "mp_shard_size": 2, "dp_size": 8, "cp_size": 1},
+    {"cp_size": 8},
+]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_llamafactorys_meshes_are_those_without_a_process(
+    sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rankmesh.llamafactory import Dim, DistributedInterface
+
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    for rank in range(8):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setattr(DistributedInterface, "_instance", None)
+        pure = DistributedInterface(sizes, rank=rank, world_size=8)
+        with fake(rank, 8), NewGroups() as made:
+            live = DistributedInterface(sizes)
+            assert DistributedInterface() is live
+            check(live.model_device_mesh, pure.model_device_mesh)
+            check(live.data_device_mesh, pure.data_device_mesh)
+            for dim in Dim:
+                check(live.get_device_mesh(dim), pure.get_device_mesh(dim))
+                assert dist.get_process_group_ranks(live.get_group(dim)) == list(pure.get_group(dim))
+                assert live.get_rank(dim) == pure.get_rank(dim)
+                assert live.get_world_size(dim) == pure.get_world_size(dim)
+            assert live.get_group() is None
+            assert len(made) == len(set(map(tuple, made)))
+            assert all(rank in group for group in made)
+            monkeypatch.setattr(DistributedInterface, "_instance", None)
+            monkeypatch.setenv("RANK", "9")
+            with pytest.raises(rankmesh.UsageError, match="RANK=9 and WORLD_SIZE=8 of the environment are not those"):
+                DistributedInterface(sizes)
+
+
+def llamafactory(rank: int, size: int, port: int) -> None:
+    import numpy
+    from rankmesh.llamafactory import Dim, DistributedInterface, ReduceOp
+
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    place = DistributedInterface({"mp_replicate_size": 2, "cp_size": 2, "dist_timeout": 60})
+    ours = [rank % 2, rank % 2 + 2]  # along dp
+    assert place.all_reduce(rank + 1.0) == sum(ours) / 2 + 1
+    assert place.all_reduce([1.0, rank], op=ReduceOp.SUM) == [2.0, sum(ours)]
+    assert place.all_reduce(rank, op="max", dim=Dim.CP) == rank // 2 * 2 + 1  # type: ignore[arg-type]
+    assert place.all_reduce(rank, op=ReduceOp.MIN, dim=None) == 0
+    assert place.all_gather(float(rank)) == ours  # as many as the group has ranks, and not the world
+    assert place.all_gather(numpy.array([rank, 7]), dim=None).tolist() == [[each, 7] for each in range(size)]
+    tensor = torch.tensor([rank])
+    assert place.all_gather(tensor, dim=Dim.MP_SHARD).tolist() == [[rank // 2 * 2], [rank // 2 * 2 + 1]]
+    assert place.broadcast(tensor, src=ours[1]).item() == tensor.item() == ours[1]
+    if rank % 2 == 1:
+        with pytest.raises(rankmesh.UsageError, match=r"from global rank 0 along dp, but .* \{1, 3\}; src must be one"):
+            place.broadcast(1.0)
+    else:
+        assert place.broadcast(float(rank)) == 0.0
+    assert place.current_device == torch.device("cpu")
+    place.sync()
+    place.barrier()
+    DistributedInterface._instance = None
+    with pytest.raises(rankmesh.Disagreement, match=r"rank \{3\}: llamafactory: mp_replicate_size=4"):
+        DistributedInterface({"mp_replicate_size": 4 if rank == 3 else 2})
+    DistributedInterface._instance = None
+    with pytest.raises(ValueError, match="world_size \\(4\\) must be divisible by cp_size \\(3\\)"):
+        DistributedInterface({"cp_size": 3})
+    place.destroy()
+    assert not dist.is_initialized()
+
+
+def test_llamafactorys_interface_has_torchs_groups(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ranks(4, llamafactory, tmp_path, port, initialised=False)
