@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,6 +132,19 @@ def test_a_schedule_knows_its_stages() -> None:
         schedule.step()
     with pytest.raises(olmo.OLMoConfigurationError, match="Expected a single stage for 'GPipe' pipeline schedule"):
         olmo.PipelineSchedule(model_parts=[1, 2], stages=stages, pp_mesh=pp_mesh, schedule_name=kinds.gpipe)
+
+
+def test_configurations_and_their_errors_may_be_olmo_cores_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    hsdp: Any = SimpleNamespace(name="hsdp", num_replicas=2, shard_degree=None)
+    tp: Any = SimpleNamespace(degree=3)
+    assert olmo.WorldMesh(rank=0, world_size=8).build_world_mesh(dp=hsdp).shape == (2, 4)
+    theirs = type("OLMoConfigurationError", (Exception,), {})
+    monkeypatch.setitem(sys.modules, "olmo_core.exceptions", SimpleNamespace(OLMoConfigurationError=theirs))  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(theirs, match="must be at least 1 and divide into the world size") as caught:
+            olmo.WorldMesh(rank=0, world_size=8).build_world_mesh(dp=hsdp, tp=tp)
+        assert isinstance(caught.value, olmo.OLMoConfigurationError)
+        assert isinstance(caught.value, rankmesh.Error)
 
 
 def test_errors_are_the_originals_and_rankmeshs() -> None:

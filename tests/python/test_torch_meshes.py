@@ -336,6 +336,28 @@ def test_olmos_schedule_runs_the_stages_of_a_mesh(tmp_path: Path) -> None:
     ranks(2, olmo_pipeline, tmp_path)
 
 
+def olmo_sequences(rank: int, size: int) -> None:
+    from rankmesh import olmo
+    from rankmesh.olmo.tensor_parallel import SequenceParallel
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    fsdp = olmo.DataParallelConfig(olmo.DataParallelType.fsdp)
+    tp_mesh = olmo.get_tp_mesh(olmo.build_world_mesh(dp=fsdp, tp=olmo.TensorParallelConfig(size)))
+    torch.manual_seed(0)
+    whole = torch.randn(1, 2 * size, 4)
+    expected = torch.nn.LayerNorm(4)(whole)
+    mine = whole.chunk(size, dim=1)[rank]
+    local = parallelize_module(torch.nn.LayerNorm(4), tp_mesh, SequenceParallel(use_local_output=True))
+    assert torch.allclose(local(mine), expected.chunk(size, dim=1)[rank])
+    style = SequenceParallel(use_local_output=True, output_layouts=Replicate())
+    assert torch.allclose(parallelize_module(torch.nn.LayerNorm(4), tp_mesh, style)(mine), expected)
+
+
+def test_olmos_style_lays_the_output_of_a_module_out(tmp_path: Path) -> None:
+    ranks(2, olmo_sequences, tmp_path)
+
+
 # --- LlamaFactory
 
 SIZES: list[dict[str, int]] = [

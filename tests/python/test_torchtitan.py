@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from types import SimpleNamespace
@@ -60,6 +61,25 @@ def test_a_config_says_the_degrees() -> None:
     dims = ParallelDims.from_config(config, 16)
     assert dims == ParallelDims(1, 4, 2, 2, 1, 1, 16, "partial_dtensor")
     assert (dims.dp_shard, dims.fsdp_enabled, dims.dp_replicate_enabled) == (4, True, False)
+
+
+def test_a_layout_says_which_axes_shard_which_dims(monkeypatch: pytest.MonkeyPatch) -> None:
+    dp, cp, tp = MeshAxisName.DP, MeshAxisName.CP, MeshAxisName.TP
+    shard = dataclasses.make_dataclass("Shard", ["dim"], frozen=True)
+    monkeypatch.setitem(sys.modules, "spmd_types", SimpleNamespace(Shard=shard, S=shard))  # type: ignore[arg-type]
+    layout = torchtitan.SpmdLayout({dp: "V", cp: "V", tp: "R"}, partition_spec=(dp, None, (cp, tp)))
+    assert layout.axes() == (dp, cp, tp)
+    assert layout.per_axis_spmd_types() == {dp: shard(0), cp: shard(2), tp: shard(2)}
+    assert torchtitan.SpmdLayout({dp: shard(1), tp: "R"}).per_axis_spmd_types() == {dp: shard(1), tp: "R"}
+    wrong: list[tuple[type[Exception], str, Any]] = [
+        (ValueError, "axes dp and cp shard dim 1", lambda: torchtitan.SpmdLayout({dp: shard(1), cp: shard(1)})),
+        (ValueError, "axis dp shards dim 1 beside a partition_spec", lambda: torchtitan.SpmdLayout({dp: shard(1)}, ())),
+        (TypeError, "lists 'dp'", lambda: torchtitan.SpmdLayout({dp: "V"}, ("dp",)).per_axis_spmd_types()),
+    ]
+    for kind, text, call in wrong:
+        with pytest.raises(kind, match=text) as caught:
+            call()
+        assert isinstance(caught.value, rankmesh.Error)
 
 
 def test_errors_are_the_originals_and_rankmeshs(monkeypatch: pytest.MonkeyPatch) -> None:
