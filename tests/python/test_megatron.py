@@ -54,6 +54,29 @@ def test_signatures_are_the_originals() -> None:
     assert signatures.differences("megatron") == []
 
 
+def test_the_memory_buffer_is_the_originals_and_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError, match="global memory buffer is not initialized"):
+        parallel_state.get_global_memory_buffer()
+    parallel_state.initialize_model_parallel(rank=0, world_size=8)
+    monkeypatch.setitem(sys.modules, "megatron.core.utils", None)
+    with pytest.raises(rankmesh.NotBuilt, match=r"what megatron\.core\.utils has, which could not be imported"):
+        parallel_state.get_global_memory_buffer()
+    for name in ("megatron", "megatron.core", "megatron.core.utils"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules["megatron.core.utils"].GlobalMemoryBuffer = types.SimpleNamespace  # type: ignore[attr-defined]
+    buffer = parallel_state.get_global_memory_buffer()
+    assert isinstance(buffer, types.SimpleNamespace)
+    assert parallel_state.get_global_memory_buffer() is buffer
+    parallel_state.destroy_global_memory_buffer()
+    assert parallel_state.get_global_memory_buffer() is not buffer
+    last = parallel_state.get_global_memory_buffer()
+    parallel_state.destroy_model_parallel()
+    with pytest.raises(AssertionError, match="global memory buffer is not initialized"):
+        parallel_state.get_global_memory_buffer()
+    parallel_state.initialize_model_parallel(rank=0, world_size=8)
+    assert parallel_state.get_global_memory_buffer() is not last
+
+
 def test_every_function_of_the_module_asks_the_current_state() -> None:
     methods = [name for name, _ in inspect.getmembers(ParallelState, inspect.isfunction) if not name.startswith("_")]
     assert len(methods) > 70

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ LAYOUTS: list[dict[str, Any]] = [
 ]
 
 
+def timeout_of(group: Any) -> float:
+    """The timeout of a group's operations, in seconds."""
+    options = group._get_backend(torch.device("cpu")).options
+    return float(options._timeout.total_seconds())
+
+
 def megatron(rank: int, size: int) -> None:
     from rankmesh.megatron import parallel_state as ps
 
@@ -109,6 +116,13 @@ def megatron(rank: int, size: int) -> None:
         ps.initialize_model_parallel(use_sharp=True)
     ps.initialize_model_parallel(tensor_model_parallel_size=2, pipeline_model_parallel_size=2)
     assert ps.get_tensor_model_parallel_group().group_desc == "TENSOR_MODEL_PARALLEL_GROUP"
+    created = ps.create_group(range(size), group_desc="all")
+    assert created.group_desc == "all"
+    groups = (created, dist.group.WORLD, ps.get_tensor_model_parallel_group(), ps.get_pipeline_model_parallel_group())
+    ps.update_pg_timeout(datetime.timedelta(seconds=50), created)
+    assert [timeout_of(group) for group in groups] == [50, 1800, 1800, 1800]
+    ps.update_pg_timeout(datetime.timedelta(seconds=40))
+    assert [timeout_of(group) for group in groups] == [40, 40, 40, 40]
 
 
 def test_megatrons_parallel_state_has_torchs_groups(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ class ParallelState:
         self._native = _native.State()
         self._world: tuple[int, int] | None = None
         self._live: NamedGroups | None = None
+        self._memory_buffer: Any = None
         self._pure = rank is not None or world_size is not None
         if rank is not None or world_size is not None:
             self._enter(*world_of("ParallelState", rank, world_size))
@@ -243,6 +244,7 @@ class ParallelState:
         if self._live is not None:
             self._live.destroy()
             self._live = None
+        self._memory_buffer = None
         self._native.destroy_model_parallel()
 
     def is_initialized(self) -> bool:
@@ -784,6 +786,68 @@ get_pipeline_model_parallel_first_rank = current.get_pipeline_model_parallel_fir
 get_pipeline_model_parallel_last_rank = current.get_pipeline_model_parallel_last_rank
 get_pipeline_model_parallel_next_rank = current.get_pipeline_model_parallel_next_rank
 get_pipeline_model_parallel_prev_rank = current.get_pipeline_model_parallel_prev_rank
+
+
+def get_global_memory_buffer() -> Any:
+    """Megatron-core's own GlobalMemoryBuffer, one from initialize_model_parallel to destroy_model_parallel."""
+    if not is_initialized():
+        raise original(AssertionError, "global memory buffer is not initialized", "not initialised")
+    if current._memory_buffer is None:
+        from importlib import import_module
+
+        try:
+            current._memory_buffer = import_module("megatron.core.utils").GlobalMemoryBuffer()
+        except ImportError as error:
+            text = "get_global_memory_buffer gives what megatron.core.utils has, which could not be imported"
+            raise NotBuilt(f"{text}: {error}") from None
+    return current._memory_buffer
+
+
+def destroy_global_memory_buffer() -> None:
+    """Forgets it; the next one that is asked for is new."""
+    current._memory_buffer = None
+
+
+_created: list[Any] = []
+
+
+def create_group(
+    ranks: Sequence[int] | None = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+) -> Any:
+    """torch's new_group, whose group `update_pg_timeout` knows."""
+    import torch.distributed as dist
+
+    group = dist.new_group(
+        ranks if ranks is None else list(ranks),
+        timeout=timeout,
+        backend=backend,
+        pg_options=pg_options,
+        use_local_synchronization=use_local_synchronization,
+        group_desc=group_desc,
+    )
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        _created.append(group)
+    return group
+
+
+def update_pg_timeout(timeout: Any, pg: Any = None) -> None:
+    """Sets the timeout of a group, or of the default group and all made here, after a barrier of its ranks."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
+
+    dist.barrier(pg)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    live = [] if current._live is None else current._live.groups
+    for group in [pg] if pg is not None else [None, *_created, *live]:
+        c10d._set_pg_timeout(timeout, group)
+
 
 # The original's module variables: what a getter gives, None where it raises.
 _GROUPS: dict[str, Callable[[], Handle]] = {

@@ -81,6 +81,11 @@ class NamedGroups:
         """True after `destroy`, here or of all of torch.distributed."""
         return self._groups.ended
 
+    @property
+    def groups(self) -> list[dist.ProcessGroup]:
+        """All of them, each once."""
+        return list({id(group): group for group in self._named.values()}.values())
+
     def destroy(self) -> None:
         """Ends the groups."""
         self._groups.destroy()
