@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tests of which framework run, and what they need."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Framework:
+    package: str  # whose first import has its modules replaced
+    install: str  # the module of ours whose install() replaces them
+    files: dict  # the file of tests: on how many ranks torchrun starts it; 0: it starts its ranks by itself
+    paths: tuple = (".",)  # what of the checkout is to be found by imports
+    stubs: tuple = ()  # modules that are imported and not used
+    bare: tuple = ()  # packages of its own whose __init__.py, which imports much that the tests do not use, is not run
+    needs: dict = field(default_factory=dict)  # modules of other packages: what pip calls them
+    environment: dict = field(default_factory=dict)
+    options: tuple = ()  # of pytest
+    torch: bool = True  # it uses torch, whose devices are replaced
+
+
+FRAMEWORKS = {
+    "megatron": Framework(
+        package="megatron",
+        install="rankmesh.megatron",
+        # As run_ci_test.sh there runs them.
+        files={
+            "tests/unit_tests/test_hyper_comm_grid.py": 8,
+            "tests/unit_tests/test_parallel_state.py": 8,
+            "tests/unit_tests/test_process_groups_config.py": 8,
+        },
+        stubs=("megatron.training",),  # which test_utilities.py imports
+        bare=("megatron.core",),
+        needs={"pytest_mock": "pytest-mock"},
+        options=("--noconftest",),  # it downloads data
+    ),
+    "deepspeed": Framework(
+        package="deepspeed",
+        install="rankmesh.deepspeed",
+        files={"tests/unit/runtime/pipe/test_topology.py": 0, "tests/unit/utils/test_groups.py": 0},
+        paths=(".", "tests"),
+        needs={
+            "einops": "einops",
+            "hjson": "hjson",
+            "msgpack": "msgpack",
+            "psutil": "psutil",
+            "cpuinfo": "py-cpuinfo",
+            "pydantic": "pydantic",
+            "tqdm": "tqdm",
+        },
+        # Its accelerator counts the host's sockets, unless it is told how many ranks are here.
+        environment={"DS_ACCELERATOR": "cpu", "LOCAL_SIZE": "8", "DS_IGNORE_CUDA_DETECTION": "1"},
+    ),
+    "olmo": Framework(
+        package="olmo_core",
+        install="rankmesh.olmo",
+        files={
+            "src/test/distributed/parallel/parallel_test.py": 0,
+            "src/test/distributed/parallel/context_parallel_test.py": 0,
+        },
+        paths=("src",),
+        stubs=("cached_path",),
+        bare=("olmo_core.nn", "olmo_core.nn.attention"),
+        needs={"dataclass_extensions": "dataclass-extensions", "rich": "rich", "yaml": "PyYAML"},
+    ),
+    "torchtitan": Framework(
+        package="torchtitan",
+        install="rankmesh.torchtitan",
+        files={"tests/unit_tests/test_parallel_dims.py": 0},
+        needs={"spmd_types": "spmd-types", "datasets": "datasets", "torchdata": "torchdata", "tyro": "tyro"},
+    ),
+    "llamafactory": Framework(
+        package="llamafactory",
+        install="rankmesh.llamafactory",
+        files={"tests_v1/accelerator/test_interface.py": 0},
+        paths=("src", "."),
+        needs={"transformers": "transformers"},
+    ),
+}

@@ -1,0 +1,164 @@
+"""scripts/originals on an invented framework, whose own answers are wrong where ours are right."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts/originals"
+
+CHECKOUT = {
+    "invented/__init__.py": "import absent.kernels\nimport invented.part\n",
+    "invented/part/__init__.py": "raise ImportError\n",
+    "invented/groups.py": "def size(): return 1\n",
+    "tests/test_sizes.py": """
+import os
+import pytest
+import invented  # from now on there is a stub
+from absent.kernels import attention
+from invented.groups import size
+
+def test_of_ours():
+    os.environ["LEFT"] = "behind"
+    assert size() == 2
+
+def test_of_theirs():
+    assert "LEFT" not in os.environ
+    assert size() == 1, "ours"
+
+def test_of_nobody():
+    assert size() == 3
+
+@pytest.mark.skipif(attention is not None, reason="there is no kernel")
+def test_of_a_kernel(): ...
+""",
+    "tests/test_wrong.py": "import nothing.of.this_name\n",
+    "tests/test_end.py": """
+import os
+
+def test_before(): pass
+
+def test_end(): os._exit(3)
+
+def test_after(): pass
+""",
+    "tests/test_ranks.py": """
+import time
+import torch
+import torch.distributed as dist
+import invented.groups
+
+def setup_module():
+    dist.init_process_group("nccl")
+
+def test_devices():
+    total = torch.ones(1, device=f"cuda:{torch.cuda.current_device()}").cuda()
+    dist.all_reduce(total, group=dist.new_group(backend="nccl"))
+    assert total.item() == torch.cuda.device_count() == 2
+
+def test_that_one_rank_fails():
+    assert dist.get_rank() == 0
+
+def test_that_hangs():
+    time.sleep(1000 * dist.get_rank())
+
+def test_after_these():
+    assert dist.get_world_size() == 2
+""",
+}
+
+OURS = """
+import sys, types
+
+def install():
+    module = types.ModuleType("invented.groups")
+    module.size = lambda: 2
+    sys.modules["invented.groups"] = module
+"""
+
+
+@pytest.fixture
+def originals(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script as a module."""
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    loader = importlib.machinery.SourceFileLoader("originals", str(SCRIPT))
+    spec = importlib.util.spec_from_loader("originals", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "originals", module)
+    loader.exec_module(module)
+    yield module
+    for name in ("frameworks", "picotron_trainer"):
+        sys.modules.pop(name, None)
+
+
+def run(
+    originals: ModuleType, folder: Path, capsys: Any, files: dict[str, int], *options: str, **other: Any
+) -> tuple[int, list[str]]:
+    """What the script ends with and prints for these files of the invented checkout."""
+    for name, text in CHECKOUT.items() | {"../ours.py": OURS}.items():
+        path = folder / "checkout" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    framework = originals.Framework(
+        "invented", "ours", files, (".", ".."), ("absent",), ("invented.part",), torch=any(files.values()), **other
+    )
+    code = originals.main(["invented", str(folder / "checkout"), *options], {"invented": framework})
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before  # the checkout is as it was
+    return code, capsys.readouterr().out.splitlines()
+
+
+def test_it_counts_and_says_each_skip_and_failure(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    code, lines = run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0})
+    assert code == 1
+    assert lines == [
+        "tests/test_sizes.py: 1 passed, 2 failed, 1 skipped",
+        "  failed tests/test_sizes.py::test_of_theirs: AssertionError: ours ... +  where 2 = size() (test_sizes.py:14)",
+        "    with its own modules: passed",
+        "  failed tests/test_sizes.py::test_of_nobody: assert 2 == 3 ... +  where 2 = size() (test_sizes.py:17)",
+        "    with its own modules: failed: assert 1 == 3 ... +  where 1 = size() (test_sizes.py:17)",
+        "  skipped tests/test_sizes.py::test_of_a_kernel: there is no kernel",
+        "1 passed, 2 failed, 1 skipped",
+    ]
+
+
+def test_own_runs_the_frameworks_own_modules(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    _, lines = run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0, "tests/test_wrong.py": 0}, "sizes", "--own")
+    assert [line.split(":")[2] for line in lines if "failed " in line] == ["test_of_ours", "test_of_nobody"]
+    assert lines[-1] == "1 passed, 2 failed, 1 skipped"
+
+
+def test_what_ends_or_cannot_be_imported_has_failed(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    _, lines = run(originals, tmp_path, capsys, {"tests/test_wrong.py": 0, "tests/test_end.py": 0}, "--own")
+    assert lines[0] == "tests/test_wrong.py: 0 passed, 1 failed, 0 skipped"
+    assert "No module named 'nothing'" in lines[1]
+    assert lines[2] == "tests/test_end.py: 2 passed, 1 failed, 0 skipped"
+    assert "test_end: ranks [0] ended in it" in lines[3]
+    assert lines[-1] == "2 passed, 2 failed, 0 skipped"
+
+
+def test_it_says_what_is_not_there(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0}, needs={"json": "x", "absent_too": "absent-too"})
+    text = f"absent_too, which {sys.executable} lacks: {sys.executable} -m pip install absent-too"
+    assert text in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run(originals, tmp_path, capsys, {"tests/test_other.py": 0})
+    assert "has no tests/test_other.py" in capsys.readouterr().err
+
+
+def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    code, lines = run(originals, tmp_path, capsys, {"tests/test_ranks.py": 2}, "--limit", "5", "--own")
+    assert code == 1, lines
+    assert lines[0] == "tests/test_ranks.py on 2 ranks: 2 passed, 2 failed, 0 skipped"
+    assert "test_that_one_rank_fails: assert 1 == 0" in lines[1]
+    assert lines[1].endswith("(on ranks [1])")
+    assert "test_that_hangs: not over in 5 s: ranks [1] at File" in lines[2]
