@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <span>
@@ -13,6 +14,7 @@
 
 #include <rankmesh/engine/mpi.hpp>
 
+#include "engine/access.hpp"
 #include "measure.hpp"
 
 namespace {
@@ -71,7 +73,9 @@ struct Sides {
     Sides(rankmesh::World& world, rankmesh::World& checked)
         : member(world.join({{"dp", rankmesh::rest}})),
           ours(member.on("dp")),
-          checked(checked.join({{"dp", rankmesh::rest}}).on("dp")) {
+          checked(checked.join({{"dp", rankmesh::rest}}).on("dp")),
+          unrecorded(ours.within(std::chrono::minutes(30))) {
+        rankmesh::detail::Access::state(unrecorded).ring = nullptr;
         MPI_Comm_dup(MPI_COMM_WORLD, &bare);
         rank = ours.rank();
         size = ours.size();
@@ -85,7 +89,8 @@ struct Sides {
 
     rankmesh::Member member;
     Communicator ours;
-    Communicator checked;  // whose calls are compared
+    Communicator checked;     // whose calls are compared
+    Communicator unrecorded;  // ours, whose calls the flight record leaves out
     MPI_Comm bare = MPI_COMM_NULL;
     int rank, size, next, previous;
     int partner;  // of a ping-pong; of an odd number of ranks the last one has none
@@ -245,6 +250,19 @@ void add_checked(Sides& s) {
     });
 }
 
+/// What the flight record costs: here the first of the two is ours without it.
+void add_recorded(Sides& s) {
+    add("recorded/all_reduce", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { s.unrecorded.all_reduce(b.in); }, [&] { s.ours.all_reduce(b.in); });
+    });
+    add("recorded/start_all_reduce", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { s.unrecorded.start_all_reduce(b.in).wait(); },
+                         [&] { s.ours.start_all_reduce(b.in).wait(); });
+    });
+    add("recorded/barrier", no_size, s,
+        [&](Buffers&) { return std::pair([&] { s.unrecorded.barrier(); }, [&] { s.ours.barrier(); }); });
+}
+
 /// Reports nothing: for the ranks beside rank 0.
 class Silent : public benchmark::BenchmarkReporter {
 public:
@@ -263,6 +281,7 @@ int main(int argc, char** argv) {
     add_moves(sides);
     add_messages(sides);
     add_checked(sides);
+    add_recorded(sides);
     auto silent = Silent{};
     if (world.rank() == 0)
         benchmark::RunSpecifiedBenchmarks();

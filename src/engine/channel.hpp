@@ -61,6 +61,8 @@ struct Staging {
     std::size_t bytes = 0;
 };
 
+class CallRing;
+
 /// One live group on one engine, shared by all handles with the same ordered ranks.
 ///
 /// Lengths were checked before a call gets here, and no send or recv names this rank itself. Every call takes
@@ -139,6 +141,10 @@ public:
 
     /// Keeps a label alive as long as the channel: a report may read it at any time.
     void keep(std::shared_ptr<const Label> label) { labels_.push_back(std::move(label)); }
+    /// The record of its calls, null if there is none.
+    const std::shared_ptr<CallRing>& ring() const { return ring_; }
+    /// Sets it; called once, before the first use.
+    void record_in(std::shared_ptr<CallRing> ring) { ring_ = std::move(ring); }
 
 protected:
     /// Makes every later use of the channel throw `error` again; called inside a use.
@@ -153,6 +159,7 @@ private:
     std::vector<Call> batch_;
     Staging staging_;
     std::vector<std::shared_ptr<const Label>> labels_;
+    std::shared_ptr<CallRing> ring_;
 };
 
 class WorldState;
@@ -168,6 +175,8 @@ struct CommunicatorState {
     Space space = Space::host;
     std::shared_ptr<CommunicatorState> host = nullptr;  // on a device: the same group on the host's engine
     Stream stream = {};                                 // on a device: the stream that orders calls
+    CallRing* ring = nullptr;                           // the channel's, null in a group of one
+    std::uint16_t label_number = 0;                     // of the label in the ring
 };
 
 /// Throws UsageError unless the buffers of `call` have the lengths that the operation requires.

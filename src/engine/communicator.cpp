@@ -6,6 +6,7 @@
 
 #include "engine/channel.hpp"
 #include "engine/packed.hpp"
+#include "engine/record/recorded.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh {
@@ -171,10 +172,12 @@ void Communicator::run(const detail::Call& given) {
         return state.channel->add_to_batch(given, *state.label);
     check_not_self(given, state);
     const auto use = detail::Channel::Use(*state.channel, *state.label);
-    if (state.space == Space::host) return state.channel->run(given, *state.label, state.timeout);
+    if (state.space == Space::host)
+        return detail::recorded(state, given,
+                                [&] { state.channel->run(given, *state.label, state.timeout); });
     auto call = given;
     call.stream = state.stream;
-    state.channel->run(call, *state.label, state.timeout);
+    detail::recorded_start(state, {&call, 1}, [&] { state.channel->run(call, *state.label, state.timeout); });
 }
 
 Pending Communicator::start(const detail::Call& given) {
@@ -182,10 +185,17 @@ Pending Communicator::start(const detail::Call& given) {
     detail::check(given, state);
     check_not_self(given, state);
     const auto use = detail::Channel::Use(*state.channel, *state.label);
-    if (state.space == Space::host) return Pending(state_, state.channel->start({&given, 1}, *state.label));
+    const auto start = [&](const detail::Call& call) {
+        auto ticket = std::uint64_t{};
+        const auto record = detail::recorded_start(state, {&call, 1}, [&] {
+            ticket = state.channel->start({&call, 1}, *state.label);
+        });
+        return Pending(state_, ticket, record, nullptr);
+    };
+    if (state.space == Space::host) return start(given);
     auto call = given;
     call.stream = state.stream;
-    return Pending(state_, state.channel->start({&call, 1}, *state.label));
+    return start(call);
 }
 
 std::shared_ptr<detail::CommunicatorState> Communicator::begin_batch() const {
@@ -211,9 +221,11 @@ void Communicator::run_batch(const std::shared_ptr<detail::CommunicatorState>& h
     auto calls = collected(state);
     if (calls.empty()) return;
     const auto use = detail::Channel::Use(*state.channel, *state.label);
-    const auto ticket = state.channel->start(calls, *state.label);
+    auto ticket = std::uint64_t{};
+    const auto record =
+        detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
     state.channel->reuse(std::move(calls));
-    state.channel->wait(ticket, *state.label, state.timeout);
+    detail::recorded_wait(state, record, [&] { state.channel->wait(ticket, *state.label, state.timeout); });
 }
 
 Pending Communicator::start_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
@@ -221,9 +233,11 @@ Pending Communicator::start_batch(const std::shared_ptr<detail::CommunicatorStat
     auto calls = collected(state);
     if (calls.empty()) return {};
     const auto use = detail::Channel::Use(*state.channel, *state.label);
-    const auto ticket = state.channel->start(calls, *state.label);
+    auto ticket = std::uint64_t{};
+    const auto record =
+        detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
     state.channel->reuse(std::move(calls));
-    return Pending(held, ticket);
+    return Pending(held, ticket, record, nullptr);
 }
 
 Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
@@ -234,8 +248,10 @@ Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& i
     const auto use = detail::Channel::Use(*state.channel, *state.label);
     auto calls = packed->pack(state);
     for (auto& call : calls) call.stream = state.stream;
-    const auto ticket = state.channel->start(calls, *state.label);
-    return Pending(state_, ticket, std::move(packed));
+    auto ticket = std::uint64_t{};
+    const auto record =
+        detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
+    return Pending(state_, ticket, record, std::move(packed));
 }
 
 void Communicator::run_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,

@@ -269,7 +269,7 @@ void Member::prepare(std::span<const std::string_view> names) const {
                                      [&] { return cat("prepare(", quoted(names), ")"); });
     auto& group_entry = declared(mesh_entry, names);
     if (!group_entry.label || group_entry.state) return;
-    const auto use = detail::WorldState::Use(*state_->world);
+    const auto use = detail::WorldState::Use(*state_->world, "prepare");
     detail::connect_later(mesh_entry, group_entry, state_->joining, state_->mesh_entries);
     state_->world->log(group_entry.label->member, cat("prepared ", group_entry.label->text()));
 }

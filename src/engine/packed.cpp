@@ -6,6 +6,8 @@
 #include <cstring>
 #include <functional>
 
+#include "engine/record/recorded.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -156,7 +158,8 @@ void Packed::run(const CommunicatorState& state) {
     for (const auto& bucket : buckets_) most = std::max(most, staging_bytes(bucket));
     staging_ = state.channel->staging(most);
     for (const auto& bucket : buckets_) {
-        state.channel->run(pack(bucket, staging_.data.get()), *state.label, state.timeout);
+        const auto call = pack(bucket, staging_.data.get());
+        recorded(state, call, [&] { state.channel->run(call, *state.label, state.timeout); });
         unpack(bucket, staging_.data.get());
     }
     give_back(state);

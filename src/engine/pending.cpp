@@ -8,25 +8,26 @@
 
 #include "engine/channel.hpp"
 #include "engine/packed.hpp"
+#include "engine/record/recorded.hpp"
 
 namespace rankmesh {
 
 Pending::Pending() = default;
-Pending::Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket)
-    : state_(std::move(state)), ticket_(ticket), exceptions_(std::uncaught_exceptions()) {}
 Pending::Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket,
-                 std::unique_ptr<detail::Packed> packed)
+                 detail::RecordPlaces record, std::unique_ptr<detail::Packed> packed)
     : state_(std::move(state)),
       ticket_(ticket),
       packed_(std::move(packed)),
-      exceptions_(std::uncaught_exceptions()) {}
+      exceptions_(std::uncaught_exceptions()),
+      record_(record) {}
 
 Pending::Pending(Pending&& other) noexcept
     : state_(std::move(other.state_)),
       ticket_(other.ticket_),
       packed_(std::move(other.packed_)),
       ordered_(other.ordered_),
-      exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())) {}
+      exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())),
+      record_(other.record_) {}
 
 Pending& Pending::operator=(Pending&& other) noexcept {
     if (this != &other) {
@@ -36,6 +37,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
         packed_ = std::move(other.packed_);
         ordered_ = other.ordered_;
         exceptions_ = std::min(other.exceptions_, std::uncaught_exceptions());
+        record_ = other.record_;
     }
     return *this;
 }
@@ -52,9 +54,14 @@ void Pending::finish(bool synchronize) {
     state = std::move(state_);
     try {
         if (synchronize)
-            state->channel->synchronize(ticket_, *state->label, state->timeout);
-        else
+            detail::recorded_wait(*state, record_, [&] {
+                state->channel->synchronize(ticket_, *state->label, state->timeout);
+            });
+        else if (state->space == Space::device)  // which does not block
             state->channel->wait(ticket_, *state->label, state->timeout);
+        else
+            detail::recorded_wait(*state, record_,
+                                  [&] { state->channel->wait(ticket_, *state->label, state->timeout); });
     } catch (const UsageError&) {
         state_ = state;  // the wait did not begin: the operation still uses the buffers
         throw;
@@ -85,8 +92,10 @@ void Pending::leave() noexcept {
     // wait, an operation must stop using buffers that are about to be destroyed.
     if (state_ && ordered_)
         state_->channel->forget(ticket_);
-    else if (state_)
+    else if (state_) {
+        detail::recorded_end(*state_, record_, detail::CallState::failed);
         state_->channel->leave(ticket_, *state_->label);
+    }
     state_ = nullptr;
     packed_ = nullptr;
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/world.hpp>
 
+#include <signal.h>
+
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -14,8 +17,37 @@
 
 namespace rankmesh {
 
+namespace {
+
+/// `USR1`, `SIGUSR1` or a number; throws UsageError for anything else.
+int signal_named(std::string_view text) {
+    auto name = text;
+    if (name.starts_with("SIG")) name.remove_prefix(3);
+    for (const auto& [known, number] : {std::pair{"USR1", SIGUSR1}, std::pair{"USR2", SIGUSR2},
+                                        std::pair{"HUP", SIGHUP}, std::pair{"QUIT", SIGQUIT}})
+        if (name == known) return number;
+    auto number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc{} && end == name.data() + name.size() && number > 0 && number <= SIGRTMAX &&
+        number != SIGKILL && number != SIGSTOP)
+        return number;
+    throw UsageError(
+        detail::cat("RANKMESH_RECORD_SIGNAL=", detail::in_quotes(text),
+                    " is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a number"));
+}
+
+}  // namespace
+
 WorldOptions detail::settled(WorldOptions options) {
     check_timeout(options.timeout);
+    if (!options.record) {
+        const auto* given = std::getenv("RANKMESH_RECORD");
+        options.record = given ? given : "";
+    }
+    if (!options.record_signal) {
+        const auto* given = std::getenv("RANKMESH_RECORD_SIGNAL");
+        options.record_signal = given && *given ? signal_named(given) : 0;
+    }
     if (!options.checked) {
         const auto* given = std::getenv("RANKMESH_CHECK");
         const auto text = std::string_view(given ? given : "0");
@@ -29,6 +61,13 @@ WorldOptions detail::settled(WorldOptions options) {
 
 World::World(std::shared_ptr<detail::WorldState> state)
     : state_(std::move(state)), exceptions_(std::uncaught_exceptions()) {
+    if (state_ && !state_->recorder())
+        state_->record_in(detail::Recorder::make({.rank = state_->rank(),
+                                                  .size = state_->size(),
+                                                  .engine = state_->engine(),
+                                                  .host = state_->host()},
+                                                 *state_->options.record, *state_->options.record_signal),
+                          nullptr);
     if (state_)
         state_->log(detail::cat("rank ", state_->rank()),
                     detail::cat("of ", state_->size(), " on ", state_->engine(), ", on host ", state_->host(),
@@ -58,6 +97,17 @@ detail::WorldState& checked(const std::shared_ptr<detail::WorldState>& state) {
     return *state;
 }
 
+/// Runs a collective of the world, whose error is recorded.
+template <class Body>
+auto recording(detail::WorldState& world, Body&& body) {
+    try {
+        return body();
+    } catch (...) {
+        world.recorder()->failed(std::current_exception(), world.roots().get());
+        throw;
+    }
+}
+
 }  // namespace
 
 int World::rank() const { return checked(state_).rank(); }
@@ -76,6 +126,8 @@ Member World::join(const MeshSpec& mesh, const Declaration& options) {
     return join(std::span(&declaration, 1), std::move(wrong));
 }
 
+void World::write_record(const std::string& path) const { checked(state_).recorder()->write_to(path); }
+
 std::string World::host() const { return checked(state_).host(); }
 int World::local_rank() const { return checked(state_).local_rank(); }
 int World::local_size() const { return checked(state_).local_size(); }
@@ -93,8 +145,10 @@ World World::sub(const std::vector<int>& ranks) {
     if (!std::ranges::binary_search(sorted, world.rank()))
         throw UsageError(detail::cat(listed, " was asked for by rank ", world.rank(),
                                      ", which it leaves out; only its ranks call sub"));
-    const auto use = detail::WorldState::Use(world);
-    auto sub = World(world.sub(ranks));
+    const auto use = detail::WorldState::Use(world, "sub");
+    auto made = recording(world, [&] { return world.sub(ranks); });
+    made->record_in(world.recorder(), world.roots_of(ranks));
+    auto sub = World(std::move(made));
     world.log(detail::cat("rank ", world.rank()), detail::cat("is rank ", sub.rank(), " of ", listed));
     return sub;
 }
@@ -104,8 +158,9 @@ World World::survivors(std::chrono::nanoseconds grace) {
     if (grace <= std::chrono::nanoseconds::zero())
         throw UsageError(detail::cat("survivors of a grace of ", detail::to_text(grace),
                                      " were asked for; it must be positive"));
-    const auto use = detail::WorldState::Use(world);
-    auto rest = World(world.survivors(grace));
+    const auto use = detail::WorldState::Use(world, "survivors");
+    auto rest = World(recording(world, [&] { return world.survivors(grace); }));
+    world.recorder()->renew();
     world.log(detail::cat("rank ", world.rank()),
               detail::cat("is rank ", rest.rank(), " of the ", rest.size(), " survivors"));
     return rest;
@@ -113,7 +168,7 @@ World World::survivors(std::chrono::nanoseconds grace) {
 
 Member World::join(std::span<const Declaration> plan, std::optional<UsageError> wrong) {
     auto& world = checked(state_);
-    const auto use = detail::WorldState::Use(world);
+    const auto use = detail::WorldState::Use(world, "join");
     const auto begin = std::chrono::steady_clock::now();
     auto state = std::make_shared<detail::MemberState>(
         detail::MemberState{.world = state_,
@@ -123,7 +178,7 @@ Member World::join(std::span<const Declaration> plan, std::optional<UsageError> 
                                         .world = state_,
                                         .device = world.device(),
                                         .checked = *world.options.checked}});
-    state->mesh_entries = detail::join(plan, std::move(wrong), state->joining);
+    recording(world, [&] { state->mesh_entries = detail::join(plan, std::move(wrong), state->joining); });
     auto member = Member(state, state->mesh_entries.size() == 1 ? 0 : -1, true);
     if (world.options.log) {
         auto meshes = std::string{};

@@ -10,11 +10,13 @@
 
 #include "engine/device_engine.hpp"
 #include "engine/join/exchange.hpp"
+#include "engine/record/recorder.hpp"
 
 namespace rankmesh::detail {
 
 /// The options, completed from the environment where they are unset; throws UsageError for a timeout that is
-/// not positive, and for a RANKMESH_CHECK that is neither 0 nor 1.
+/// not positive, for a RANKMESH_CHECK that is neither 0 nor 1, and for a RANKMESH_RECORD_SIGNAL that is no
+/// signal.
 WorldOptions settled(WorldOptions options);
 
 /// What an engine implements for one rank of a world.
@@ -37,6 +39,25 @@ public:
     virtual std::shared_ptr<WorldState> survivors(Duration grace) = 0;
     /// The name of this rank's host.
     virtual std::string host() = 0;
+    /// Sets the record of this rank, before the first collective of the world; `roots` are the numbers of the
+    /// world's ranks in the one that the record is about, null where they are the same.
+    virtual void record_in(std::shared_ptr<Recorder> recorder,
+                           std::shared_ptr<const std::vector<int>> roots) {
+        recorder_ = std::move(recorder);
+        roots_ = std::move(roots);
+        if (recorder_ && roots_) record_name_ = recorder_->name_of_part(*roots_);
+    }
+    const std::shared_ptr<Recorder>& recorder() const { return recorder_; }
+    const std::shared_ptr<const std::vector<int>>& roots() const { return roots_; }
+    /// What distinguishes this world's groups in the record from those of others that share it.
+    const std::string& record_name() const { return record_name_; }
+    /// The numbers of these ranks in the world that the record is about.
+    std::shared_ptr<const std::vector<int>> roots_of(std::vector<int> ranks) const {
+        if (roots_)
+            for (auto& rank : ranks) rank = (*roots_)[static_cast<std::size_t>(rank)];
+        return std::make_shared<const std::vector<int>>(std::move(ranks));
+    }
+
     /// The engine for devices beside this one, null without one.
     virtual DeviceEngine* device() { return nullptr; }
 
@@ -57,11 +78,11 @@ public:
         return static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     }
 
-    /// Marks the world as in use by one thread for a collective of the world; throws UsageError if another
-    /// thread is in one.
+    /// Marks the world as in use by one thread for a collective of the world, `what` in words; throws
+    /// UsageError if another thread is in one.
     class Use {
     public:
-        explicit Use(WorldState& world) : world_(world) {
+        Use(WorldState& world, const char* what) : world_(world), phase_(world.recorder_.get(), what) {
             if (world_.in_use_.exchange(true))
                 throw UsageError(
                     "two threads join or prepare in one world at once; one thread at a time may");
@@ -72,6 +93,7 @@ public:
 
     private:
         WorldState& world_;
+        const Recorder::Phase phase_;
     };
 
     const WorldOptions options;
@@ -79,6 +101,9 @@ public:
 
 private:
     std::atomic<bool> in_use_ = false;
+    std::shared_ptr<Recorder> recorder_;
+    std::shared_ptr<const std::vector<int>> roots_;
+    std::string record_name_;
 };
 
 }  // namespace rankmesh::detail

@@ -11,6 +11,12 @@ namespace rankmesh {
 namespace detail {
 struct CommunicatorState;
 class Packed;
+
+/// The entries of a started operation in the flight record.
+struct RecordPlaces {
+    std::uint64_t first = 0;
+    std::uint32_t count = 0;
+};
 }  // namespace detail
 
 /// A started operation; its buffers must not be used or freed until wait() has returned.
@@ -38,9 +44,8 @@ public:
 
 private:
     friend class Communicator;
-    Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket);
     Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket,
-            std::unique_ptr<detail::Packed> packed);
+            detail::RecordPlaces record, std::unique_ptr<detail::Packed> packed);
     void finish(bool synchronize);
     void leave() noexcept;
 
@@ -49,6 +54,7 @@ private:
     std::unique_ptr<detail::Packed> packed_;  // of a list: what is copied back when it is complete
     bool ordered_ = false;                    // on a device: waited for, and not known to be complete
     int exceptions_ = 0;                      // in flight when this was started
+    detail::RecordPlaces record_;
 };
 
 }  // namespace rankmesh

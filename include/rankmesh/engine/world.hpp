@@ -36,6 +36,12 @@ struct WorldOptions {
     /// group stays usable. It costs a small exchange per call, so use it for debugging. If unset:
     /// RANKMESH_CHECK, 1 or 0, else false. The same on all ranks.
     std::optional<bool> checked = std::nullopt;
+    /// The folder that flight records are written to when something goes wrong, one file a rank; unset:
+    /// RANKMESH_RECORD, "": none. docs/flight-record.md describes the files.
+    std::optional<std::string> record = std::nullopt;
+    /// A signal that has the records written, such as SIGUSR1; unset: RANKMESH_RECORD_SIGNAL, such as `USR1`,
+    /// 0: none. Its handler stays until the process ends.
+    std::optional<int> record_signal = std::nullopt;
     /// Is called with each log line, which begins with the rank that it is about, as in `[pp=1 dp=0 tp=3]
     /// joined ...`; empty: no log. Called on the thread where the event happens.
     std::function<void(std::string_view)> log = {};
@@ -102,6 +108,12 @@ public:
     ///         }
     ///     }
     World survivors(std::chrono::nanoseconds grace = std::chrono::seconds(1));
+
+    /// Writes this rank's flight record to a file: the last calls on each of its communicators, as JSON. It
+    /// waits for nobody, and any thread may call it. Throws UsageError if the file cannot be written.
+    ///
+    ///     void look(const World& world) { world.write_record("/tmp/record.json"); }
+    void write_record(const std::string& path) const;
 
     /// Makes this process's communicators for a plan; collective: every rank of the world calls it.
     ///

@@ -9,6 +9,7 @@
 #include "engine/checked/channel.hpp"
 #include "engine/checked/device_channel.hpp"
 #include "engine/join/agree.hpp"
+#include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -122,6 +123,7 @@ void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining&
     const auto state = [&](std::shared_ptr<Channel> channel, Space space,
                            std::shared_ptr<CommunicatorState> host) {
         channel->keep(group_entry.label);
+        auto* ring = channel->ring().get();
         return std::make_shared<CommunicatorState>(
             CommunicatorState{.world = joining.world,
                               .channel = std::move(channel),
@@ -130,7 +132,16 @@ void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining&
                               .rank = group_entry.group_rank,
                               .size = group_entry.label->ranks.size(),
                               .space = space,
-                              .host = std::move(host)});
+                              .host = std::move(host),
+                              .ring = ring,
+                              .label_number = ring ? ring->add(group_entry.label) : std::uint16_t{0}});
+    };
+    // Groups of equal key and first rank are one group.
+    const auto record = [&](Channel& channel, const std::string& key, const char* where) {
+        if (!joining.world || !joining.world->recorder()) return;
+        const auto& world = *joining.world;
+        channel.record_in(world.recorder()->ring(
+            cat(key, where, " from ", group_entry.label->ranks[0], world.record_name()), world.roots()));
     };
     auto host = std::shared_ptr<Channel>{};
     auto beside = std::shared_ptr<Channel>{};  // on the device
@@ -149,6 +160,7 @@ void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining&
             host = std::make_shared<CheckedChannel>(host,
                                                     joining.exchange.create(check_of(request, Space::host)),
                                                     group_entry.label->ranks, group_entry.group_rank);
+        record(*host, request.key, "");
         joining.channels.push_back(host);
         if (device) {
             beside = device->create(&request, host, everyone);
@@ -157,6 +169,7 @@ void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining&
                     beside, joining.exchange.create(check_of(request, Space::device)),
                     group_entry.label->ranks, group_entry.group_rank,
                     group_entry.item.timeout.value_or(mesh_entry.mesh.timeout));
+            record(*beside, request.key, " on devices");
             joining.on_device.push_back(beside);
         }
     }

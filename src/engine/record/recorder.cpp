@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/record/recorder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/ranks.hpp>
+
+#include "engine/failure.hpp"
+#include "engine/record/json.hpp"
+#include "engine/record/process_end.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+constexpr auto most_described = std::size_t{4};          // missing ranks of which an error says what they do
+constexpr auto lock_patience = std::chrono::seconds(1);  // where the holder may be what terminates
+
+struct Recorders {
+    std::timed_mutex mutex;
+    std::vector<std::weak_ptr<Recorder>> all;
+};
+
+/// Never destroyed: other threads may end the process meanwhile.
+Recorders& recorders() {
+    static auto* const recorders = new Recorders;
+    return *recorders;
+}
+
+/// `2.1 s`, `12 s`, `30 min`.
+std::string lasted(std::int64_t nanoseconds) {
+    const auto tenths = std::max<std::int64_t>(nanoseconds, 0) / 100'000'000;
+    if (tenths < 100) return cat(tenths / 10, ".", tenths % 10, " s");
+    return tenths < 6000 ? cat(tenths / 10, " s") : cat(tenths / 600, " min");
+}
+
+std::string text_of(const RecordedCall& recorded) {
+    return cat(numbered(recorded.call, recorded.number),
+               recorded.label ? cat(" on ", recorded.label->text()) : std::string{});
+}
+
+std::optional<RecordReason> reason_of(const std::exception_ptr& error) {
+    try {
+        std::rethrow_exception(error);
+    } catch (const Timeout& timeout) {
+        return RecordReason{.reason = "timeout",
+                            .error = timeout.what(),
+                            .arrived = timeout.arrived,
+                            .missing = timeout.missing};
+    } catch (const PeerLost& lost) {
+        return RecordReason{.reason = "peer_lost", .error = lost.what(), .lost = lost.ranks};
+    } catch (const Disagreement& differ) {
+        return RecordReason{.reason = "disagreement", .error = differ.what(), .outside = differ.ranks};
+    } catch (const EngineFailure& failure) {
+        return RecordReason{.reason = "engine_failure", .error = failure.what()};
+    } catch (...) {
+        return std::nullopt;
+    }
+}
+
+/// Writes a file under another name and renames it, so that nobody reads half of it; "", or what went wrong.
+std::string replace_file(const std::filesystem::path& path, const std::string& text) {
+    const auto temporary = std::filesystem::path(cat(path.string(), ".", getpid(), ".tmp"));
+    auto error = std::error_code{};
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+    if (!(std::ofstream(temporary, std::ios::binary) << text).flush())
+        return cat("'", temporary.string(), "' cannot be written");
+    std::filesystem::rename(temporary, path, error);
+    return error ? cat("'", path.string(), "' cannot be replaced: ", error.message()) : std::string{};
+}
+
+}  // namespace
+
+std::shared_ptr<Recorder> Recorder::make(Owner owner, const std::string& folder, int signal) {
+    auto recorder = std::shared_ptr<Recorder>(new Recorder(std::move(owner), folder));
+    auto& known = recorders();
+    {
+        const auto lock = std::lock_guard(known.mutex);
+        std::erase_if(known.all, [](const auto& weak) { return weak.expired(); });
+        auto taken = std::vector<int>{};
+        for (const auto& weak : known.all)
+            if (const auto other = weak.lock();
+                other && other->folder_ == folder && other->owner_.rank == recorder->owner_.rank)
+                taken.push_back(other->number_);
+        while (std::ranges::find(taken, recorder->number_) != taken.end()) ++recorder->number_;
+        known.all.push_back(recorder);
+    }
+    if (!folder.empty()) write_records_on_terminate();
+    if (!folder.empty() && signal != 0) write_records_on_signal(signal);
+    return recorder;
+}
+
+std::shared_ptr<CallRing> Recorder::ring(const std::string& key,
+                                         std::shared_ptr<const std::vector<int>> roots) {
+    auto ring = std::make_shared<CallRing>(key, ids_, std::move(roots));
+    const auto lock = std::lock_guard(mutex_);
+    std::erase_if(rings_, [](const auto& weak) { return weak.expired(); });
+    rings_.push_back(ring);
+    return ring;
+}
+
+std::string Recorder::name_of_part(const std::vector<int>& ranks) {
+    const auto lock = std::lock_guard(mutex_);
+    const auto turn = ++parts_[ranks];
+    return cat(" in ", ranks_to_string(ranks), turn > 1 ? cat(" ", turn) : std::string{});
+}
+
+std::vector<std::shared_ptr<CallRing>> Recorder::rings() const {
+    auto rings = std::vector<std::shared_ptr<CallRing>>{};
+    const auto lock = std::lock_guard(mutex_);
+    for (const auto& weak : rings_)
+        if (auto ring = weak.lock()) rings.push_back(std::move(ring));
+    return rings;
+}
+
+Recorder::Phase::Phase(Recorder* recorder, const char* what) : recorder_(recorder) {
+    if (!recorder_) return;
+    recorder_->phase_since_.store(coarse_now(), std::memory_order_relaxed);
+    recorder_->phase_.store(what, std::memory_order_release);
+}
+Recorder::Phase::~Phase() {
+    if (!recorder_) return;
+    recorder_->phase_since_.store(coarse_now(), std::memory_order_relaxed);
+    recorder_->phase_.store(nullptr, std::memory_order_release);
+}
+
+std::string Recorder::doing() const {
+    const auto* phase = phase_.load(std::memory_order_acquire);
+    auto since = phase_since_.load(std::memory_order_relaxed);
+    const auto now = coarse_now();
+    auto in = std::optional<RecordedCall>{};
+    auto pending = std::optional<RecordedCall>{};
+    auto last = std::optional<RecordedCall>{};
+    for (const auto& ring : rings())
+        for (auto& recorded : ring->calls()) {
+            if (recorded.state == CallState::started) {
+                if (!in || in->changed < recorded.changed) in = std::move(recorded);
+            } else if (recorded.state == CallState::scheduled) {
+                if (!pending || recorded.id < pending->id) pending = std::move(recorded);
+            } else if (recorded.state == CallState::completed) {
+                if (!last || std::pair(last->changed, last->id) < std::pair(recorded.changed, recorded.id))
+                    last = std::move(recorded);
+            }
+        }
+    if (in) return cat("in ", text_of(*in), ", for ", lasted(now - in->changed));
+    if (phase) return cat("in ", phase, " for ", lasted(now - since));
+    auto text = std::string("outside any call");
+    if (last) since = std::max(since, last->changed);
+    if (pending) since = std::max(since, pending->created);
+    if (since > 0) append(text, cat(" for ", lasted(now - since)));
+    if (pending) append(text, cat(", has started ", text_of(*pending), " and not waited for it"));
+    if (last) append(text, cat(", last completed ", text_of(*last)));
+    return text;
+}
+
+std::optional<std::uint64_t> Recorder::collectives(const std::string& key) const {
+    for (const auto& ring : rings())
+        if (ring->key() == key) return ring->collectives();
+    return std::nullopt;
+}
+
+void Recorder::failed(const std::exception_ptr& error, const std::vector<int>* roots) noexcept {
+    if (folder_.empty()) return;
+    try {
+        auto why = reason_of(error);
+        if (!why) return;
+        if (roots)
+            for (auto* list : {&why->arrived, &why->missing, &why->lost, &why->outside})
+                for (auto& rank : *list)
+                    if (rank >= 0 && rank < static_cast<int>(roots->size()))
+                        rank = (*roots)[static_cast<std::size_t>(rank)];
+        failed(std::move(*why));
+    } catch (...) {  // without memory there is no record
+    }
+}
+
+void Recorder::failed(RecordReason reason) noexcept {
+    if (folder_.empty()) return;
+    const auto lock = std::unique_lock(writing_, lock_patience);
+    if (!lock || has_error_) return;
+    has_error_ = true;
+    why_ = std::move(reason);
+    write_locked();
+}
+
+void Recorder::asked() noexcept {
+    // All that wait ask, at nearly the same time.
+    const auto now = coarse_now();
+    auto before = asked_at_.load();
+    if (now - before < 1'000'000'000 || !asked_at_.compare_exchange_strong(before, now)) return;
+    write("request", {});
+}
+
+void Recorder::write(const std::string& reason, const std::string& error) noexcept {
+    if (folder_.empty()) return;
+    const auto lock = std::unique_lock(writing_, lock_patience);
+    if (!lock) return;
+    try {
+        if (!has_error_) why_ = {.reason = reason, .error = error};
+    } catch (...) {
+        return;
+    }
+    write_locked();
+}
+
+void Recorder::renew() noexcept {
+    const auto lock = std::lock_guard(writing_);
+    has_error_ = false;
+}
+
+void Recorder::write_locked() noexcept {
+    try {
+        const auto name = cat("rank-", owner_.rank, number_ > 1 ? cat(".", number_) : std::string{}, ".json");
+        const auto wrong = replace_file(std::filesystem::path(folder_) / name, json(why_));
+        if (!wrong.empty())
+            std::fprintf(stderr, "rankmesh: the flight record of rank %d is not written: %s\n", owner_.rank,
+                         wrong.c_str());
+    } catch (...) {  // a record must not change what is recorded
+    }
+}
+
+void Recorder::write_to(const std::string& path) const {
+    const auto wrong = replace_file(path, json({.reason = "request"}));
+    if (!wrong.empty()) throw UsageError(cat("the flight record is not written: ", wrong));
+}
+
+std::string Recorder::json(const RecordReason& why) const {
+    return record_json({.owner = owner_, .why = why, .rings = rings()});
+}
+
+void Recorder::write_all(const std::string& reason, const std::string& error) noexcept {
+    auto& known = recorders();
+    auto all = std::vector<std::shared_ptr<Recorder>>{};
+    try {
+        const auto lock = std::unique_lock(known.mutex, lock_patience);
+        if (!lock) return;
+        for (const auto& weak : known.all)
+            if (auto recorder = weak.lock()) all.push_back(std::move(recorder));
+    } catch (...) {
+        return;
+    }
+    for (const auto& recorder : all) recorder->write(reason, error);
+}
+
+std::string last_seen(const std::vector<int>& missing, const Label& label,
+                      const std::function<std::string(int)>& doing) {
+    auto text = std::string{};
+    const auto told = std::min(missing.size(), most_described);
+    for (std::size_t i = 0; i < told; ++i)
+        append(text, cat(i > 0 ? "; " : "", "rank ",
+                         label.member.empty() ? cat(missing[i]) : label.named({missing[i]}), " ",
+                         doing(missing[i])));
+    if (told < missing.size()) append(text, cat("; and ", missing.size() - told, " more"));
+    return text;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/record/call_ring.hpp"
+
+namespace rankmesh::detail {
+
+/// Why a record is written, and the lists of ranks that its error has.
+struct RecordReason {
+    std::string reason;  // `timeout`, `signal`: docs/flight-record.md lists them
+    std::string error = {};
+    std::vector<int> arrived = {};
+    std::vector<int> missing = {};
+    std::vector<int> lost = {};
+    std::vector<int> outside = {};
+};
+
+/// The flight record of one rank: the last calls on each of its communicators, always kept, and written as a
+/// file of JSON when something goes wrong and a folder for it is named.
+///
+/// Worlds of some of its ranks and of its survivors share it. Every function may be called by any thread.
+class Recorder {
+public:
+    struct Owner {
+        int rank = 0;
+        int size = 1;
+        std::string engine = {};
+        std::string host = {};
+    };
+    /// `folder` is "" if no file is to be written but on request.
+    static std::shared_ptr<Recorder> make(Owner owner, const std::string& folder, int signal);
+
+    /// The ring of a new communicator; `roots` as CallRing takes them.
+    std::shared_ptr<CallRing> ring(const std::string& key, std::shared_ptr<const std::vector<int>> roots);
+
+    /// A name for a world of these ranks of the record's, the same on all of them and different each time.
+    std::string name_of_part(const std::vector<int>& ranks);
+
+    /// Notes that this rank is in a collective of its world, `what` in words, during its lifetime.
+    class Phase {
+    public:
+        Phase(Recorder* recorder, const char* what);
+        ~Phase();
+        Phase(const Phase&) = delete;
+        Phase& operator=(const Phase&) = delete;
+
+    private:
+        Recorder* const recorder_;
+    };
+
+    /// `in barrier, call number 3 on 'tp' of mesh dp=2 tp=2, for 2.1 s`, or what it did last outside any
+    /// call.
+    std::string doing() const;
+    /// How many collectives it has called on the communicator of that key; nothing if it has none.
+    std::optional<std::uint64_t> collectives(const std::string& key) const;
+
+    /// Writes the record if `error` is the first one that a call of this world throws; UsageErrors are not.
+    /// `roots` as CallRing takes them.
+    void failed(const std::exception_ptr& error, const std::vector<int>* roots) noexcept;
+    /// The same for an error that ends the process and is not thrown.
+    void failed(RecordReason reason) noexcept;
+    /// Writes the record, since a peer waits for this rank longer than its timeout.
+    void asked() noexcept;
+    /// Writes the record for a signal, or before the process ends; keeps the reason of an error.
+    void write(const std::string& reason, const std::string& error) noexcept;
+    /// Writes the record to a file; throws UsageError if that cannot be written.
+    void write_to(const std::string& path) const;
+    /// Lets the next error write again: the survivors of one go on.
+    void renew() noexcept;
+
+    /// Writes the records of all ranks of this process as `write` does.
+    static void write_all(const std::string& reason, const std::string& error) noexcept;
+
+private:
+    Recorder(Owner owner, std::string folder) : owner_(std::move(owner)), folder_(std::move(folder)) {}
+    std::vector<std::shared_ptr<CallRing>> rings() const;
+    std::string json(const RecordReason& why) const;
+    void write_locked() noexcept;
+
+    const Owner owner_;
+    const std::string folder_;
+    int number_ = 1;  // among the worlds of this process that write a file of this rank there
+    const std::shared_ptr<std::atomic<std::uint64_t>> ids_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+    std::atomic<const char*> phase_ = nullptr;
+    std::atomic<std::int64_t> phase_since_ = 0;
+
+    mutable std::mutex mutex_;
+    std::vector<std::weak_ptr<CallRing>> rings_;
+    std::map<std::vector<int>, int> parts_;  // how many worlds there were of those ranks
+
+    std::timed_mutex writing_;
+    RecordReason why_;  // of the last file
+    bool has_error_ = false;
+    std::atomic<std::int64_t> asked_at_ = -1'000'000'000;
+};
+
+/// What the ranks that are missing were last seen doing, `rank 3 [dp=1] is in ...; rank 5 [dp=2] is gone`, of
+/// the first few; `doing` says it of a world rank.
+std::string last_seen(const std::vector<int>& missing, const Label& label,
+                      const std::function<std::string(int)>& doing);
+
+}  // namespace rankmesh::detail
