@@ -95,6 +95,18 @@ public:
     /// Throws if peers have made the channel unusable; any thread may call it. The device's channel of the
     /// same group calls it, since its own engine may not notice.
     virtual void throw_if_broken(const Label&) {}
+    /// What a rank of the group says of another channel of the same ranks, recorded as `key`.
+    struct PeerStatus {
+        bool arrived = false;  // it has called the collective of that number there
+        std::string doing;     // `is in barrier, ...`
+    };
+    /// Asks the other ranks of the group, over the engine, for the device's channel; by group rank, empty
+    /// where the engine cannot ask. Any thread may call it.
+    virtual std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) {
+        static_cast<void>(key);
+        static_cast<void>(number);
+        return {};
+    }
 
     /// The use that the channel is in; a thread may call only when it is idle.
     enum class State : std::uint8_t { idle, used, collecting, failed };

@@ -13,7 +13,7 @@ std::exception_ptr Failure::error(const Label& label) const {
     switch (kind) {
         case Kind::timeout:
             return std::make_exception_ptr(
-                Timeout(cat(why, "; ", label.text(), " cannot be used any more"), arrived, missing));
+                Timeout(cat(why, "; ", label.text(), " cannot be used any more"), arrived, missing, seen));
         case Kind::gone:
         case Kind::left:
             return std::make_exception_ptr(PeerLost(cat(why, "; ", label.unusable(lost)), lost));
@@ -29,21 +29,23 @@ std::string numbered(const Call& call, std::uint64_t number) {
 }
 
 Failure expired(Duration timeout, int rank, const std::string& what, const Label& label,
-                std::vector<int> arrived, std::vector<int> missing) {
+                std::vector<int> arrived, std::vector<int> missing, std::string seen) {
     auto why = cat("the timeout of ", to_text(timeout), " expired on rank ", rank, " in ", what, " on ",
                    label.text(), ", group ", to_string(label.ranks), ": arrived ", ranks_to_string(arrived),
                    ", missing ", label.named(missing));
     return {.kind = Failure::Kind::timeout,
             .why = std::move(why),
             .arrived = std::move(arrived),
-            .missing = std::move(missing)};
+            .missing = std::move(missing),
+            .seen = std::move(seen)};
 }
 
 Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
-                   const std::vector<int>& missing, const std::string& missing_text) {
+                   const std::vector<int>& missing, const std::string& missing_text,
+                   const std::string& seen) {
     return {cat("the timeout of ", to_text(timeout), " expired in ", phase, " on rank ", rank, ": arrived ",
                 ranks_to_string(arrived), ", missing ", missing_text),
-            arrived, missing};
+            arrived, missing, seen};
 }
 
 }  // namespace rankmesh::detail

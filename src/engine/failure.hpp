@@ -22,6 +22,7 @@ struct Failure {
     std::vector<int> lost = {};
     std::vector<int> arrived = {};
     std::vector<int> missing = {};
+    std::string seen = {};  // what those were last seen doing
 
     /// What calls on the group of `label` throw: PeerLost, Timeout or EngineFailure.
     std::exception_ptr error(const Label& label) const;
@@ -33,11 +34,12 @@ std::string numbered(const Call& call, std::uint64_t number);
 
 /// A timeout that expired on `rank` in a call; `what` is the call in words, as `numbered` gives them.
 Failure expired(Duration timeout, int rank, const std::string& what, const Label& label,
-                std::vector<int> arrived, std::vector<int> missing);
+                std::vector<int> arrived, std::vector<int> missing, std::string seen = {});
 
 /// The same for a step that is not a call of a group, such as `join`; `missing_text` names the missing ranks.
 Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
-                   const std::vector<int>& missing, const std::string& missing_text);
+                   const std::vector<int>& missing, const std::string& missing_text,
+                   const std::string& seen = {});
 
 /// For errors of engines whose worlds have no survivors.
 inline constexpr auto what_survives =

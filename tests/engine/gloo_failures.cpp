@@ -88,6 +88,42 @@ TEST(GlooFailures, AnExpiredTimeoutNamesWhoHasNotCome) {
     }
 }
 
+TEST(GlooFailures, AnExpiredTimeoutSaysWhatTheMissingRankWasLastSeenDoing) {
+    const auto outcome = job("timeout-elsewhere");
+    const auto of = [&](std::size_t rank, const std::string& pattern) {
+        EXPECT_TRUE(std::regex_search(outcome.outputs[rank], std::regex(pattern))) << outcome.outputs[rank];
+    };
+    for (auto rank : {0U, 2U, 3U})
+        of(rank,
+           "all: Timeout \\{1\\} .* cannot be used any more; rank 1 \\[dp=0 tp=1\\] is in barrier, call "
+           "number 1 "
+           "on 'tp' of mesh dp=2 tp=2, for [0-9.]+ s\n");
+    of(0,
+       "recv: Timeout \\{2\\} .*; rank 2 \\[dp=1 tp=0\\] is outside any call for [0-9.]+ s, last completed "
+       "all_reduce of 1000 f32 by sum, call number 1 on 'dp,tp' of mesh dp=2 tp=2\n");
+}
+
+TEST(GlooFailures, AStoppedRankDoesNotAnswerAndIsNotCalledGone) {
+    const auto outcome = job("timeout-stopped");
+    for (auto rank : {0U, 2U, 3U})
+        expect_says(outcome, rank, "; rank 1 [dp=0 tp=1] does not answer: it is stopped, cut off or gone");
+}
+
+TEST(GlooFailures, EveryRankOfAnExpiredTimeoutLeavesItsRecord) {
+    const auto folder = support::Folder();
+    job("timeout", 4, -1, {}, {{"RANKMESH_RECORD", folder.path()}});
+    for (auto rank = 0; rank < 4; ++rank) {
+        auto text = std::stringstream{};
+        text << std::ifstream(folder.path() + "/rank-" + std::to_string(rank) + ".json").rdbuf();
+        const auto wanted = rank == 1
+                                ? "\"reason\": \"request\""
+                                : "\"reason\": \"timeout\", \"error\": \"the timeout of 1 s expired on rank ";
+        EXPECT_NE(text.str().find(wanted), std::string::npos) << text.str();
+        EXPECT_NE(text.str().find("\"profiling_name\": \"gloo:all_reduce\""), std::string::npos)
+            << text.str();
+    }
+}
+
 TEST(GlooFailures, AStartedOperationHasTheSameTimeoutInWait) {
     const auto outcome = job("timeout-started");
     for (auto rank : {0U, 2U, 3U}) {

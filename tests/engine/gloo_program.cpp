@@ -153,6 +153,33 @@ int program(const std::string& mode) {
         hear(world, "all again", [&] { all.barrier(); });
         return 0;
     }
+    if (mode == "timeout-elsewhere") {  // rank 1 waits for rank 0 on another communicator
+        if (world.rank() == 0)
+            hear(world, "recv", [&] { me.on("dp").within(std::chrono::milliseconds(300)).recv(x, 1); });
+        if (odd) {
+            hear(world, "tp", [&] { me.on("tp").within(std::chrono::seconds(4)).barrier(); });
+            return 0;
+        }
+        if (world.rank() != 0) sleep(700);
+        hear(world, "all", [&] { all.all_reduce(x); });
+        return 0;
+    }
+    if (mode == "timeout-stopped") {
+        if (odd) {
+            std::thread([process = getpid()] {
+                // Another process lets it go on, when the others have given it up.
+                if (fork() == 0) {
+                    sleep(3000);
+                    kill(process, SIGCONT);
+                    _exit(0);
+                }
+            }).join();
+            raise(SIGSTOP);
+            return 0;
+        }
+        hear(world, "all", [&] { all.all_reduce(x); });
+        return 0;
+    }
     if (mode == "timeout-started") {
         if (odd) return sleep(2500), 0;
         hear(world, "wait", [&] { all.start_all_reduce(x).wait(); });

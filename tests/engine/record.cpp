@@ -260,6 +260,41 @@ TEST(FlightRecord, GroupsHaveOneNameOnAllTheirRanksAndNoOtherGroupHasIt) {
     EXPECT_EQ(lists.count("[0, 1]"), 2U) << "a channel of its own is a group of its own";
 }
 
+TEST(FlightRecord, TheFirstErrorIsWrittenByEveryRankThatHasItAndByThoseThatItMisses) {
+    const auto folder = support::Folder();
+    auto late = std::atomic<int>{0};
+    run(3,
+        [&](World& world) {
+            auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
+            auto on = me.on("dp");
+            on.barrier();
+            if (world.rank() == 1) {
+                while (late < 2) std::this_thread::sleep_for(10ms);
+                EXPECT_EQ(json_of(folder.path() + "/rank-1.json")["reason"], "request");
+                EXPECT_THROW(on.barrier(), Timeout);
+                return;
+            }
+            const auto own = cat(folder.path(), "/rank-", world.rank(), ".json");
+            EXPECT_FALSE(std::filesystem::exists(own));
+            auto x = 1;
+            const auto text = text_of<Timeout>([&] { on.within(300ms).all_reduce(x); });
+            const auto record = json_of(own);
+            EXPECT_EQ(record["reason"], "timeout");
+            EXPECT_EQ(record["error"], text);
+            EXPECT_EQ(record["arrived"], (std::vector{0, 2}));
+            EXPECT_EQ(record["missing"], (std::vector{1}));
+            EXPECT_EQ(record["entries"].back()["state"], "failed");
+            // A later error has less to say.
+            const auto before = read(own);
+            EXPECT_THROW(me.on("other").within(1ms).all_reduce(x), Timeout);
+            EXPECT_EQ(read(own), before);
+            ++late;
+        },
+        {.timeout = 20s, .record = folder.path()});
+    const auto record = json_of(folder.path() + "/rank-1.json");
+    EXPECT_EQ(record["reason"], "timeout") << "an error is more than a request";
+}
+
 TEST(FlightRecord, EveryErrorButAUsageErrorIsWrittenWithItsRanks) {
     for (const auto* kind : {"peer_lost", "disagreement", "plans", "usage"}) {
         const auto folder = support::Folder();

@@ -530,11 +530,17 @@ class State final : public rankmesh::detail::WorldState {
 public:
     explicit State(std::shared_ptr<WorldState> host)
         : WorldState(host->options), host_(std::move(host)), engine_(host_->exchange(), options.timeout) {
+        WorldState::record_in(host_->recorder(), host_->roots());
         joins = 1'000'000;  // apart from those of the host's world, whose channels have keys like ours
     }
 
     std::string engine() const override { return host_->engine(); }
     rankmesh::detail::Exchange& exchange() override { return host_->exchange(); }
+    void record_in(std::shared_ptr<rankmesh::detail::Recorder> recorder,
+                   std::shared_ptr<const std::vector<int>> roots) override {
+        if (host_->recorder() != recorder) host_->record_in(recorder, roots);
+        WorldState::record_in(std::move(recorder), std::move(roots));
+    }
     void leave(const std::string& what) noexcept override {
         host_->leave(what);
         engine_.leave();

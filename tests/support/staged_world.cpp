@@ -147,7 +147,9 @@ private:
 class StagedState final : public WorldState, private Exchange {
 public:
     explicit StagedState(std::shared_ptr<WorldState> inner)
-        : WorldState(inner->options), inner_(std::move(inner)) {}
+        : WorldState(inner->options), inner_(std::move(inner)) {
+        WorldState::record_in(inner_->recorder(), inner_->roots());
+    }
 
     std::string engine() const override { return inner_->engine(); }
     Exchange& exchange() override { return *this; }
@@ -159,6 +161,11 @@ public:
         return std::make_shared<StagedState>(inner_->survivors(grace));
     }
     std::string host() override { return inner_->host(); }
+    void record_in(std::shared_ptr<Recorder> recorder,
+                   std::shared_ptr<const std::vector<int>> roots) override {
+        if (inner_->recorder() != recorder) inner_->record_in(recorder, roots);
+        WorldState::record_in(std::move(recorder), std::move(roots));
+    }
 
 private:
     Exchange& under() const { return inner_->exchange(); }

@@ -20,3 +20,10 @@ std::string text_of(Body&& body) {
     }
     return {};
 }
+
+/// The text of a timeout up to what the missing ranks were last seen doing, which has durations in it.
+inline std::string without_seen(const std::string& text) {
+    const auto end = std::string(" cannot be used any more");
+    const auto found = text.find(end);
+    return found == std::string::npos ? text : text.substr(0, found + end.size());
+}

@@ -39,12 +39,19 @@ public:
 };
 
 /// A timeout expired; `arrived` and `missing` are world ranks, both empty where the engine cannot tell.
+/// `seen` says what the first few that are missing were last seen doing, "" where the engine cannot tell; the
+/// text of the error ends with it.
 class RANKMESH_EXPORT Timeout : public Error {
 public:
-    Timeout(const std::string& text, std::vector<int> came, std::vector<int> absent)
-        : Error(text), arrived(std::move(came)), missing(std::move(absent)) {}
+    Timeout(const std::string& text, std::vector<int> came, std::vector<int> absent,
+            const std::string& doing = {})
+        : Error(doing.empty() ? text : text + "; " + doing),
+          arrived(std::move(came)),
+          missing(std::move(absent)),
+          seen(doing) {}
     std::vector<int> arrived;
     std::vector<int> missing;
+    std::string seen;
 };
 
 /// Peers are gone: they left by exception, or their process ended; `ranks` are world ranks.

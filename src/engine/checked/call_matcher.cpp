@@ -134,8 +134,9 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
             throw;
         } catch (const Timeout& passed) {
             // The error names the call that is compared, not the comparison.
-            break_with(expired(timeout, rank_, part.text(), *part.label, passed.arrived, passed.missing)
-                           .error(*part.label));
+            break_with(
+                expired(timeout, rank_, part.text(), *part.label, passed.arrived, passed.missing, passed.seen)
+                    .error(*part.label));
         } catch (...) {
             break_with(std::current_exception());
         }

@@ -29,6 +29,10 @@ public:
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
 
+    std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
+        return engine_->ask(key, number);
+    }
+
     /// The engine's channel.
     const Channel& engine() const { return *engine_; }
 

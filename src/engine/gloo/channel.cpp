@@ -22,10 +22,10 @@ bool is_posted(Operation operation) { return is_point_to_point(operation) || ope
 }  // namespace
 
 GlooChannel::GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
-                         std::shared_ptr<Ended> ended)
+                         std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder)
     : connections_(std::move(connections)),
       ranks_(std::move(ranks)),
-      monitor_(connections_, ranks_, std::move(ended)) {}
+      monitor_(connections_, ranks_, std::move(ended), std::move(recorder)) {}
 
 GlooChannel::~GlooChannel() {
     // The remaining operations, notices of checked mode after a loss, are not waited for: if the channel has

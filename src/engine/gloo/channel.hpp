@@ -22,7 +22,7 @@ namespace rankmesh::detail {
 class GlooChannel final : public Channel {
 public:
     GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
-                std::shared_ptr<Ended> ended);
+                std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder);
     ~GlooChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;

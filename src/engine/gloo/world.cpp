@@ -82,6 +82,7 @@ GlooWorld::GlooWorld(Rendezvous::Rest rest, const GlooWorld& before)
       host_(before.host_),
       address_(before.address_),
       network_(before.network_) {
+    record_in(before.recorder(), before.roots_of(rest.ranks));
     for (std::size_t i = 0; i < rest.ranks.size(); ++i)
         if (std::ranges::binary_search(before.local_ranks_, rest.ranks[i]))
             local_ranks_.push_back(static_cast<int>(i));
@@ -183,7 +184,7 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     connect(*connections, request, entry_);
     auto channel = std::shared_ptr<GlooChannel>{};
     try {
-        channel = std::make_shared<GlooChannel>(connections, request.label->ranks.list(), ended_);
+        channel = std::make_shared<GlooChannel>(connections, request.label->ranks.list(), ended_, recorder());
     } catch (const std::exception& error) {
         throw PeerLost(cat("join, connecting ", request.label->text(), " on rank ", rank(),
                            " failed: a peer is gone; Gloo reports: ", error.what()),

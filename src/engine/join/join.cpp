@@ -261,18 +261,20 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
     }
     if (joining.checked) append(said, ", in checked mode");
     // The exchange has no mesh: coordinates are those in the plan's first one.
-    const auto placed = [&](const Error& error, const std::vector<int>& ranks) {
-        if (wrong || ranks.empty()) return std::string(error.what());
+    const auto placed = [&](const std::string& text, const std::vector<int>& ranks) {
+        if (wrong || ranks.empty()) return text;
         const auto& mesh = mesh_entries.front().mesh;
-        return cat(error.what(), "; in mesh ", mesh.text, " that is ",
+        return cat(text, "; in mesh ", mesh.text, " that is ",
                    with_coordinates(ranks, mesh.mesh, mesh.placed.get()));
     };
     try {
         agree(exchange, said);
     } catch (const Timeout& timeout) {
-        throw Timeout(placed(timeout, timeout.missing), timeout.arrived, timeout.missing);
+        auto text = std::string(timeout.what());
+        if (!timeout.seen.empty()) text.resize(text.size() - timeout.seen.size() - 2);  // it comes last
+        throw Timeout(placed(text, timeout.missing), timeout.arrived, timeout.missing, timeout.seen);
     } catch (const PeerLost& lost) {
-        throw PeerLost(placed(lost, lost.ranks), lost.ranks);
+        throw PeerLost(placed(lost.what(), lost.ranks), lost.ranks);
     }
     if (wrong) throw *wrong;
 

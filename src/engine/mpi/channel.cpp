@@ -78,8 +78,8 @@ void in_pieces(std::size_t count, Body&& body) {
 }  // namespace
 
 MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
-                       std::uint64_t key)
-    : runtime_(std::move(runtime)), comm_(comm), flight_(key, std::move(world)) {
+                       std::uint64_t key, std::shared_ptr<Recorder> recorder)
+    : runtime_(std::move(runtime)), comm_(comm), flight_(key, std::move(world), std::move(recorder)) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     runtime_->watchdog().add(flight_);

@@ -17,7 +17,7 @@ public:
     /// Takes over `comm`, in which this process has the group rank of its rank. `key` is the same on all
     /// members, and identifies the channel within the job.
     MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
-               std::uint64_t key);
+               std::uint64_t key, std::shared_ptr<Recorder> recorder);
     ~MpiChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;

@@ -61,16 +61,17 @@ PeerQuery::~PeerQuery() {
 }
 
 /// Reads the datagrams that have arrived: answers questions, and stores answers in `answers` if it is not
-/// null.
-void PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answers) {
-    if (socket_ < 0) return;
+/// null; true if there was a question.
+bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answers) {
+    if (socket_ < 0) return false;
+    auto asked = false;
     auto buffer = std::array<char, sizeof(Message) + longest_text>{};
     for (;;) {
         auto from = Address{};
         from.length = sizeof from.name;
         const auto size = recvfrom(socket_, buffer.data(), buffer.size(), 0,
                                    reinterpret_cast<sockaddr*>(&from.name), &from.length);
-        if (size < 0) return;
+        if (size < 0) return asked;
         auto message = Message{};
         if (static_cast<std::size_t>(size) < sizeof message) continue;
         std::memcpy(&message, buffer.data(), sizeof message);
@@ -79,6 +80,7 @@ void PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
                 message.arrived != 0,
                 std::string(buffer.data() + sizeof message, static_cast<std::size_t>(size) - sizeof message)};
         if (message.kind != Kind::question) continue;
+        asked = true;
         const auto status = self(message.key, message.number);
         message.kind = Kind::answer;
         message.rank = rank_;

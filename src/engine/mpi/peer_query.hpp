@@ -35,14 +35,14 @@ public:
 
     int rank() const { return rank_; }
     int descriptor() const { return socket_; }
-    /// Answers every question that has arrived.
-    void answer(const RankStatusOf& self) { take(self, nullptr); }
+    /// Answers every question that has arrived; true if there was one.
+    bool answer(const RankStatusOf& self) { return take(self, nullptr); }
     /// The answers that arrive within `patience`; answers questions meanwhile.
     std::map<int, RankStatus> ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
                                   const RankStatusOf& self, Duration patience);
 
 private:
-    void take(const RankStatusOf& self, std::map<int, RankStatus>* answers);
+    bool take(const RankStatusOf& self, std::map<int, RankStatus>* answers);
 
     const std::uint64_t world_;
     const int rank_;

@@ -105,6 +105,7 @@ bool Runtime::is_usable() const {
 void Runtime::leave(const std::string& what) noexcept {
     if (left_ || !is_usable()) return;
     left_ = true;
+    Recorder::write_all("terminate", what);
     std::fprintf(stderr, "rankmesh: %s; peers may wait for it, the job is ended\n", what.c_str());
     std::atexit(end_job);
     watchdog_->end_after(std::min<Duration>(timeout_, std::chrono::seconds(2)));
@@ -113,6 +114,7 @@ void Runtime::leave(const std::string& what) noexcept {
 void Runtime::leave_by_exception() noexcept { leave(cat("rank ", process_rank, " left by an exception")); }
 
 void Runtime::abort(const std::string& what) noexcept {
+    Recorder::write_all("terminate", what);
     std::fprintf(stderr, "rankmesh: %s; the job is ended\n", what.c_str());
     end_job();
 }
@@ -122,7 +124,8 @@ void Runtime::check_runs() {
     MPI_Finalized(&finalised);
     if (finalised)
         throw UsageError(
-            "MPI was called after MPI_Finalize; finalise it when the worlds and all that is made of them have "
+            "MPI was called after MPI_Finalize; finalise it when the worlds and all that is made of them "
+            "have "
             "gone");
 }
 

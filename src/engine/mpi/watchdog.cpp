@@ -75,6 +75,11 @@ void Watchdog::remove(Flight& flight) {
     std::erase(flights_, &flight);
 }
 
+void Watchdog::record(Flight& flight, std::shared_ptr<Recorder> recorder) {
+    const auto lock = std::lock_guard(mutex_);
+    flight.recorder_ = std::move(recorder);
+}
+
 void Watchdog::end_after(Duration grace) {
     const auto lock = std::lock_guard(mutex_);
     end_at_ = std::min(end_at_, std::chrono::steady_clock::now() + grace);
@@ -101,7 +106,8 @@ void Watchdog::watch() {
         const PeerQuery* answered = nullptr;  // flights of one world are mostly adjacent
         for (const auto* flight : flights_)
             if (auto* world = flight->world_.get(); world && world != answered) {
-                world->answer([this](auto key, auto number) { return status(key, number); });
+                if (world->answer([this](auto key, auto number) { return status(key, number); }))
+                    write_records();
                 answered = world;
             }
         for (auto* flight : flights_) {
@@ -122,17 +128,34 @@ void Watchdog::watch() {
 }
 
 RankStatus Watchdog::status(std::uint64_t key, std::uint64_t number) const {
-    auto status = RankStatus{.arrived = false, .text = "outside every call of rankmesh"};
+    auto status = RankStatus{.arrived = false, .text = "outside any call"};
+    const Recorder* recorder = nullptr;
     for (const auto* flight : flights_) {
         if (flight->key_ == key)
             status.arrived = number > 0 && flight->reached_.load(std::memory_order_relaxed) >= number;
-        if (flight->active_.load(std::memory_order_acquire) != 0) status.text = "in " + flight->text();
+        if (flight->recorder_) recorder = flight->recorder_.get();
     }
+    if (recorder) status.text = recorder->doing();
+    // A step that is not an operation, which the record does not have.
+    for (const auto* flight : flights_)
+        if (const auto* phrase = flight->phrase_.load(std::memory_order_relaxed);
+            phrase && flight->active_.load(std::memory_order_acquire) != 0)
+            status.text = cat("in ", phrase);
     return status;
 }
 
+/// Writes the records of this process, since a peer has asked.
+void Watchdog::write_records() const {
+    const Recorder* written = nullptr;
+    for (const auto* flight : flights_)
+        if (auto* recorder = flight->recorder_.get(); recorder && recorder != written) {
+            recorder->asked();
+            written = recorder;
+        }
+}
+
 /// `: arrived {0, 2}, missing {1} (rank 1 is outside every call of rankmesh)`, as far as that can be told.
-std::string Watchdog::who_is_missing(const Flight& flight) const {
+std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) const {
     if (!flight.world_) return {};
     const auto& label = *flight.label_.load(std::memory_order_relaxed);
     const auto& ranks = label.ranks;
@@ -164,6 +187,9 @@ std::string Watchdog::who_is_missing(const Flight& flight) const {
                 append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank, " is ", answer->second.text));
         }
     }
+    why.arrived = arrived;
+    why.missing = missing;
+    why.missing.insert(why.missing.end(), silent.begin(), silent.end());
     auto text = std::string{};
     if (!message && number > 0) append(text, cat(": arrived ", ranks_to_string(arrived)));
     if (!missing.empty())
@@ -175,6 +201,7 @@ std::string Watchdog::who_is_missing(const Flight& flight) const {
 }
 
 void Watchdog::report(const Flight& flight, Duration timeout, Duration waited) {
+    auto why = RecordReason{.reason = "timeout"};
     const auto began =
         time(nullptr) - static_cast<time_t>(std::chrono::duration_cast<std::chrono::seconds>(waited).count());
     auto parts = tm{};
@@ -184,7 +211,11 @@ void Watchdog::report(const Flight& flight, Duration timeout, Duration waited) {
     const auto& member = flight.label_.load(std::memory_order_relaxed)->member;
     const auto text = cat("rankmesh: the timeout of ", to_text(timeout), " expired on rank ", rank_,
                           member.empty() ? "" : cat(" [", member, "]"), " in ", flight.text(), ", since ",
-                          since, who_is_missing(flight), "; the job is ended\n");
+                          since, who_is_missing(flight, why), "; the job is ended\n");
+    if (flight.recorder_) {
+        why.error = text.substr(0, text.size() - 1);
+        flight.recorder_->failed(std::move(why));
+    }
     std::fputs(text.c_str(), stderr);
     end_();
     std::abort();

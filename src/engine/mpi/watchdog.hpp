@@ -12,6 +12,7 @@
 
 #include "engine/channel.hpp"
 #include "engine/mpi/peer_query.hpp"
+#include "engine/record/recorder.hpp"
 
 namespace rankmesh::detail {
 
@@ -21,8 +22,10 @@ namespace rankmesh::detail {
 /// its periods.
 class Flight {
 public:
-    /// `key` is the same on all ranks; `world` connects their watchdogs, null if no peer can be queried.
-    Flight(std::uint64_t key, std::shared_ptr<PeerQuery> world) : key_(key), world_(std::move(world)) {}
+    /// `key` is the same on all ranks; `world` connects their watchdogs, null if no peer can be queried;
+    /// `recorder` knows what this rank does, null before the world is made.
+    Flight(std::uint64_t key, std::shared_ptr<PeerQuery> world, std::shared_ptr<Recorder> recorder = nullptr)
+        : key_(key), world_(std::move(world)), recorder_(std::move(recorder)) {}
 
     /// Begins a call, the `number`-th of its kind on this rank.
     void begin(const Call& call, const Label& label, Duration timeout, std::uint64_t number) {
@@ -61,6 +64,7 @@ private:
 
     const std::uint64_t key_;
     const std::shared_ptr<PeerQuery> world_;
+    std::shared_ptr<Recorder> recorder_;
     std::atomic<std::uint64_t> active_ = 0;  // the count of calls begun, 0 while none is in flight
     std::atomic<std::uint64_t> number_ = 0;
     std::atomic<std::uint64_t> reached_ = 0;  // the last collective that was called
@@ -89,6 +93,8 @@ public:
 
     void add(Flight& flight);
     void remove(Flight& flight);
+    /// Gives a flight the record of its rank.
+    void record(Flight& flight, std::shared_ptr<Recorder> recorder);
     /// Ends the job after `grace` from now, unless the process has ended by then.
     void end_after(Duration grace);
 
@@ -96,7 +102,8 @@ private:
     void watch();
     void sleep(std::unique_lock<std::mutex>& lock);
     RankStatus status(std::uint64_t key, std::uint64_t number) const;
-    std::string who_is_missing(const Flight& flight) const;
+    void write_records() const;
+    std::string who_is_missing(const Flight& flight, RecordReason& why) const;
     [[noreturn]] void report(const Flight& flight, Duration timeout, Duration waited);
 
     static constexpr auto period = std::chrono::milliseconds(50);

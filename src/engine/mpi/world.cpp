@@ -129,7 +129,12 @@ std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
     const auto watched = InFlight(*flight_, "join, making a communicator", *request.label, options.timeout);
     const auto made = create(request.label->ranks.list(), request.item);
     name(made, "rankmesh " + request.label->text());
-    return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key));
+    return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key), recorder());
+}
+
+void MpiWorld::record_in(std::shared_ptr<Recorder> recorder, std::shared_ptr<const std::vector<int>> roots) {
+    runtime_->watchdog().record(*flight_, recorder);
+    WorldState::record_in(std::move(recorder), std::move(roots));
 }
 
 std::shared_ptr<WorldState> MpiWorld::sub(const std::vector<int>& ranks) {

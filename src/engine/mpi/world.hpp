@@ -25,6 +25,8 @@ public:
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
     std::string host() override { return host_; }
+    void record_in(std::shared_ptr<Recorder> recorder,
+                   std::shared_ptr<const std::vector<int>> roots) override;
 
 private:
     int rank() const override { return rank_; }

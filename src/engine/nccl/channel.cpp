@@ -50,7 +50,7 @@ void NcclChannel::run(const Call& call, const Label& label, Duration timeout) {
     auto& work = launch({&call, 1}, label, stream_of(call));
     const auto lock = std::lock_guard(mutex_);
     limit(work, timeout);
-    publish(work, call, label, false);
+    publish(work, {&call, 1}, label, false);
 }
 
 std::uint64_t NcclChannel::start(std::span<const Call> calls, const Label& label) {
@@ -69,7 +69,7 @@ std::uint64_t NcclChannel::start(std::span<const Call> calls, const Label& label
     cuda_.check(cuda_.stream_wait(own_, ready_, 0), "cudaStreamWaitEvent");
     auto& work = launch(calls, label, own_);
     const auto lock = std::lock_guard(mutex_);
-    publish(work, calls.front(), label, true);
+    publish(work, calls, label, true);
     return work.ticket;
 }
 
@@ -155,11 +155,13 @@ NcclChannel::Work& NcclChannel::fresh() {
 
 // Under the lock.
 
-void NcclChannel::publish(Work& work, const Call& call, const Label& label, bool held) {
+void NcclChannel::publish(Work& work, std::span<const Call> calls, const Label& label, bool held) {
+    const auto& call = calls.front();
     work.stream = stream_of(call);
     work.call = call;
     work.label = &label;
-    work.number = ++number_;
+    work.number = (is_point_to_point(call.operation) ? messages_ : collectives_) + 1;
+    for (const auto& each : calls) ++(is_point_to_point(each.operation) ? messages_ : collectives_);
     work.held = held;
     work.flying = true;
     work.error = error_;  // set while the lock was released

@@ -58,7 +58,7 @@ private:
         cudaStream_t stream = nullptr;  // of the call
         Call call = {};                 // the first one
         const Label* label = nullptr;
-        std::uint64_t number = 0;  // among those of this channel
+        std::uint64_t number = 0;  // of the first one, among the collectives or the messages of this channel
         Duration timeout = {};
         TimePoint until = TimePoint::max();  // once a call waits for it
         bool held = false;                   // a ticket refers to it
@@ -69,7 +69,7 @@ private:
     Work& launch(std::span<const Call> calls, const Label& label, cudaStream_t stream);
     void check_memory(const Call& call, const Label& label);
     Work& fresh();
-    void publish(Work& work, const Call& call, const Label& label, bool held);
+    void publish(Work& work, std::span<const Call> calls, const Label& label, bool held);
     bool is_over(const Work& work) const;
     void reap();
     void release(Work& work);
@@ -88,7 +88,8 @@ private:
     cudaEvent_t ready_ = nullptr;   // marks where a started call was made on its stream
     cudaStream_t last_ = nullptr;   // the stream of the last call,
     const Work* latest_ = nullptr;  // and its work
-    std::uint64_t number_ = 0;
+    std::uint64_t collectives_ = 0;
+    std::uint64_t messages_ = 0;
     std::array<const void*, 64> known_ = {};  // memory of the device, by a hash of its address
 
     // Shared with the device's thread.

@@ -10,6 +10,7 @@
 
 #include "engine/failure.hpp"
 #include "engine/nccl/channel.hpp"
+#include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -48,10 +49,39 @@ std::string NcclChannel::text(const Work& work) const {
 }
 
 std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
-    const auto failure =
-        Failure{.kind = Failure::Kind::timeout,
-                .why = cat("the timeout of ", to_text(work.timeout), " expired on rank ", parts_.device->rank,
-                           " in ", text(work), "; NCCL does not say who is missing")};
+    const auto is_message = is_point_to_point(work.call.operation);
+    const auto statuses = ring() && parts_.host
+                              ? parts_.host->ask(ring()->key(), is_message ? 0 : work.number)
+                              : std::vector<PeerStatus>{};
+    auto why = std::string("NCCL does not say who is missing");
+    if (!statuses.empty()) {
+        const auto& ranks = work.label->ranks;
+        auto arrived = std::vector<int>{};
+        auto missing = std::vector<int>{};
+        for (int i = 0; i < ranks.size(); ++i) {
+            const auto peer =
+                work.call.operation == Operation::send_recv ? work.call.source : work.call.argument;
+            const auto here =
+                i == parts_.group_rank || (!is_message && statuses[static_cast<std::size_t>(i)].arrived);
+            if (here)
+                arrived.push_back(ranks[i]);
+            else if (!is_message || i == peer || i == work.call.argument)
+                missing.push_back(ranks[i]);
+        }
+        if (missing.empty()) why = "all its ranks have called it, but the device has not completed it";
+        auto seen = last_seen(missing, *work.label, [&](int rank) {
+            for (int i = 0; i < ranks.size(); ++i)
+                if (ranks[i] == rank) return statuses[static_cast<std::size_t>(i)].doing;
+            return std::string{};
+        });
+        if (!missing.empty())
+            return expired(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
+                           std::move(arrived), std::move(missing), std::move(seen))
+                .error(*work.label);
+    }
+    const auto failure = Failure{.kind = Failure::Kind::timeout,
+                                 .why = cat("the timeout of ", to_text(work.timeout), " expired on rank ",
+                                            parts_.device->rank, " in ", text(work), "; ", why)};
     return failure.error(*work.label);
 }
 

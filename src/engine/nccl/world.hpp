@@ -30,6 +30,11 @@ public:
     std::shared_ptr<WorldState> survivors(Duration grace) override;
     std::string host() override { return host_->host(); }
     DeviceEngine* device() override { return &engine_; }
+    void record_in(std::shared_ptr<Recorder> recorder,
+                   std::shared_ptr<const std::vector<int>> roots) override {
+        if (host_->recorder() != recorder) host_->record_in(recorder, roots);
+        WorldState::record_in(std::move(recorder), std::move(roots));
+    }
 
     int device_number() const { return engine_.device().number; }
 

@@ -7,6 +7,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/arithmetic.hpp"
+#include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 #include "engine/traits.hpp"
 
@@ -28,8 +29,11 @@ std::size_t offset(const Call& call, const std::size_t* counts, std::size_t memb
 
 }  // namespace
 
-SharedGroup::SharedGroup(std::vector<int> ranks)
-    : ranks_(std::move(ranks)), collectives_(ranks_.size(), 0), messages_(ranks_.size(), 0) {}
+SharedGroup::SharedGroup(std::vector<int> ranks, Doing doing)
+    : doing_(std::move(doing)),
+      ranks_(std::move(ranks)),
+      collectives_(ranks_.size(), 0),
+      messages_(ranks_.size(), 0) {}
 
 bool SharedGroup::Posted::done() const {
     return std::ranges::all_of(entries, [](const Entry& entry) { return entry.open == 0; });
@@ -119,8 +123,9 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
     if (!changed_.wait_until(lock, until, [&] { return posted.done() || failure_; })) {
         const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
         auto [arrived, missing] = absent(entry);
+        auto seen = last_seen(missing, label, doing_);
         failure_ = expired(timeout, rank(entry.group_rank), numbered(entry.call, entry.number), label,
-                           std::move(arrived), std::move(missing));
+                           std::move(arrived), std::move(missing), std::move(seen));
         changed_.notify_all();
     }
     if (!posted.done()) failure_->raise(label);

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,7 +23,9 @@ namespace rankmesh::detail {
 /// It is kept simple: it is the reference that every other engine is compared with.
 class SharedGroup {
 public:
-    explicit SharedGroup(std::vector<int> ranks);
+    /// What a rank does, in words, for the error of an expired timeout.
+    using Doing = std::function<std::string(int rank)>;
+    SharedGroup(std::vector<int> ranks, Doing doing);
 
     const std::vector<int>& ranks() const { return ranks_; }
 
@@ -73,6 +76,7 @@ private:
     std::pair<std::vector<int>, std::vector<int>> absent(const Entry& entry) const;
     int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
 
+    const Doing doing_;
     std::mutex mutex_;
     std::condition_variable changed_;
     const std::vector<int> ranks_;

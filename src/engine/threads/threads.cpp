@@ -28,13 +28,19 @@ public:
         : job_(std::move(job)), group_(std::move(group)), group_rank_(group_rank) {}
 
     void run(const Call& call, const Label& label, Duration timeout) override {
-        group_->wait(group_->post(group_rank_, {&call, 1}, label), label, timeout);
+        wait(group_->post(group_rank_, {&call, 1}, label), label, timeout);
     }
     std::uint64_t start(std::span<const Call> calls, const Label& label) override {
         return group_->post(group_rank_, calls, label);
     }
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
-        group_->wait(ticket, label, timeout);
+        try {
+            group_->wait(ticket, label, timeout);
+        } catch (const Timeout& expired) {
+            for (const auto rank : expired.missing)
+                if (const auto recorder = job_->recorder(rank)) recorder->asked();
+            throw;
+        }
     }
     bool done(std::uint64_t ticket) override { return group_->done(ticket); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
@@ -46,6 +52,16 @@ public:
         group_->fail(rank(), cat("rank ", rank(), " left by an exception"));
     }
     void throw_if_broken(const Label& label) override { group_->throw_if_failed(label); }
+    std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
+        auto statuses = std::vector<PeerStatus>{};
+        for (const auto rank : group_->ranks()) {
+            const auto recorder = job_->recorder(rank);
+            const auto called = recorder ? recorder->collectives(key) : std::nullopt;
+            statuses.push_back({called && *called >= number, job_->doing(rank)});
+            if (recorder && rank != this->rank()) recorder->asked();
+        }
+        return statuses;
+    }
 
 private:
     int rank() const { return group_->ranks()[static_cast<std::size_t>(group_rank_)]; }
@@ -59,10 +75,33 @@ private:
 
 Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
     : size(size),
-      world(std::make_shared<SharedGroup>(first_ranks(size))),
+      world(group_of(first_ranks(size))),
       mailboxes(static_cast<std::size_t>(size)),
       parent_(parent),
-      members_(std::move(members)) {}
+      members_(std::move(members)),
+      recorders_(static_cast<std::size_t>(size)) {}
+
+/// This job outlives its groups' calls: the channels that make them hold both.
+std::shared_ptr<SharedGroup> Job::group_of(std::vector<int> ranks) const {
+    return std::make_shared<SharedGroup>(std::move(ranks), [this](int rank) { return doing(rank); });
+}
+
+void Job::record(int rank, const std::shared_ptr<Recorder>& recorder) {
+    const auto lock = std::lock_guard(recording_);
+    recorders_[static_cast<std::size_t>(rank)] = recorder;
+}
+
+std::shared_ptr<Recorder> Job::recorder(int rank) const {
+    const auto lock = std::lock_guard(recording_);
+    const auto& known = recorders_[static_cast<std::size_t>(rank)];
+    return known ? known->lock() : nullptr;
+}
+
+std::string Job::doing(int rank) const {
+    if (const auto known = recorder(rank)) return cat("is ", known->doing());
+    const auto lock = std::lock_guard(recording_);
+    return recorders_[static_cast<std::size_t>(rank)] ? "is gone: it has left the world" : "has not begun";
+}
 
 int Job::number_of(int parents_rank) const {
     const auto found = std::ranges::find(members_, parents_rank);
@@ -72,13 +111,13 @@ int Job::number_of(int parents_rank) const {
 std::shared_ptr<SharedGroup> Job::group(const std::string& key, const std::vector<int>& ranks) {
     const auto lock = std::lock_guard(mutex_);
     if (failed_) {
-        auto group = std::make_shared<SharedGroup>(ranks);
+        auto group = group_of(ranks);
         group->fail(failed_->first, failed_->second);
         return group;
     }
     const auto name = std::pair(key, ranks.front());
     auto& entry = groups_[name];
-    if (!entry.object) entry.object = std::make_shared<SharedGroup>(ranks);
+    if (!entry.object) entry.object = group_of(ranks);
     auto group = entry.object;
     // A group is kept until all its ranks have it, so that a rank that leaves early still leaves a failed
     // group for the others.
@@ -160,8 +199,10 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
     try {
         job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.timeout);
     } catch (const Timeout& timeout) {
+        for (const auto missing : timeout.missing)
+            if (const auto missed = job_->recorder(missing)) missed->asked();
         throw expired_in("join", options.timeout, rank_, timeout.arrived, timeout.missing,
-                         ranks_to_string(timeout.missing));
+                         ranks_to_string(timeout.missing), timeout.seen);
     }
 }
 

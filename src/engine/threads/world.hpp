@@ -51,11 +51,20 @@ public:
     /// The rank that failed first, -1 if none has.
     int first_left() const { return first_left_; }
 
+    /// Sets the record of a rank.
+    void record(int rank, const std::shared_ptr<Recorder>& recorder);
+    /// The record of a rank; null while it has not begun, and once it has ended.
+    std::shared_ptr<Recorder> recorder(int rank) const;
+    /// `is in barrier, ...`.
+    std::string doing(int rank) const;
+
     const int size;
     const std::shared_ptr<SharedGroup> world;
     std::vector<Mailbox> mailboxes;  // by rank
 
 private:
+    std::shared_ptr<SharedGroup> group_of(std::vector<int> ranks) const;
+
     template <class T>
     struct Shared {
         std::shared_ptr<T> object;
@@ -66,6 +75,8 @@ private:
     const std::vector<int> members_;
     std::atomic<int> first_left_ = -1;
     std::mutex mutex_;
+    mutable std::mutex recording_;
+    std::vector<std::optional<std::weak_ptr<Recorder>>> recorders_;  // by rank, once it has begun
     std::map<std::pair<std::string, int>, Entry> groups_;  // by key and first rank, until every member has it
     std::vector<std::weak_ptr<SharedGroup>> alive_;
     std::map<std::pair<std::vector<int>, int>, Shared<Job>>
@@ -93,6 +104,11 @@ public:
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
     std::string host() override { return host_name(); }
+    void record_in(std::shared_ptr<Recorder> recorder,
+                   std::shared_ptr<const std::vector<int>> roots) override {
+        job_->record(rank_, recorder);
+        WorldState::record_in(std::move(recorder), std::move(roots));
+    }
 
 private:
     int rank() const override { return rank_; }

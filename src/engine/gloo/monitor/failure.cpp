@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include <rankmesh/core/quote.hpp>
 #include <rankmesh/core/text.hpp>
 
 #include "engine/gloo/monitor/message.hpp"
@@ -59,8 +60,14 @@ void PeerMonitor::conclude() {
             else if (awaited < 0 || i == awaited)
                 failure.missing.push_back(ranks_[static_cast<std::size_t>(i)]);
         }
+        auto seen = last_seen(failure.missing, *label, [&](int rank) -> std::string {
+            const auto i = static_cast<std::size_t>(std::ranges::find(ranks_, rank) - ranks_.begin());
+            if (gone_[i]) return "is gone: it has ended this communicator";
+            if (answered_[i] == 0) return "does not answer: it is stopped, cut off or gone";
+            return cat("is ", doing_[i]);
+        });
         failure = expired(timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number),
-                          *label, std::move(failure.arrived), std::move(failure.missing));
+                          *label, std::move(failure.arrived), std::move(failure.missing), std::move(seen));
     }
     fail(std::move(failure));
 }
@@ -87,6 +94,10 @@ void PeerMonitor::send_failure() noexcept {
         text += '\0';
     }
     text += failure_->why;
+    constexpr auto worth_sending = std::size_t{60};
+    if (const auto used = text.size() + 2;
+        !failure_->seen.empty() && used + worth_sending < sizeof Message::text)
+        text += cat('\0', shortened(failure_->seen, sizeof Message::text - used));
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
             tell(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);

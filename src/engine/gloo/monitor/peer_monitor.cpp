@@ -21,15 +21,17 @@ constexpr auto longest_goodbye = std::chrono::seconds(5);
 }  // namespace
 
 PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<int> ranks,
-                         std::shared_ptr<Ended> ended)
+                         std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder)
     : connections_(std::move(connections)),
       ranks_(std::move(ranks)),
       ended_(std::move(ended)),
+      recorder_(std::move(recorder)),
       group_rank_(connections_->rank),
       inbox_(std::make_unique<Message[]>(ranks_.size())),
       heard_(ranks_.size(), 0),
       gone_(ranks_.size()),
       answered_(ranks_.size(), 0),
+      doing_(ranks_.size()),
       told_(ranks_.size(), 0),
       listening_(connections_->buffer(inbox_.get(), sizeof(Message) * ranks_.size())),
       alarm_(AlarmClock::of_process(), [this] { wake(); }),
@@ -152,12 +154,18 @@ bool PeerMonitor::take_messages() {
 void PeerMonitor::hear(int from, const Message& message) {
     const auto f = static_cast<std::size_t>(from);
     switch (message.kind) {
-        case MessageKind::question:
-            tell(from, MessageKind::answer, message.number,
-                 collectives_.load(std::memory_order_acquire) >= message.number ? 1 : 0, {});
+        case MessageKind::question: {
+            const auto arrived =
+                message.number > 0 && collectives_.load(std::memory_order_acquire) >= message.number;
+            tell(from, MessageKind::answer, message.number, arrived ? 1 : 0,
+                 recorder_ && !arrived ? recorder_->doing() : std::string{});
+            if (recorder_) recorder_->asked();
             break;
+        }
         case MessageKind::answer:
-            if (message.number == question_) answered_[f] = message.yes ? 2 : 1;
+            if (message.number != question_) break;
+            answered_[f] = message.yes ? 2 : 1;
+            doing_[f] = message.text;
             break;
         case MessageKind::goodbye:
             gone_[f] = true;
@@ -179,6 +187,8 @@ void PeerMonitor::hear(int from, const Message& message) {
                 text += std::strlen(text) + 1;
             }
             failure.why = text;
+            text += failure.why.size() + 1;
+            if (text < message.text + sizeof message.text) failure.seen = text;
             fail(std::move(failure));
             break;
         }
@@ -187,6 +197,8 @@ void PeerMonitor::hear(int from, const Message& message) {
 
 void PeerMonitor::look_at_timeout() {
     auto number = std::uint64_t{};
+    auto awaited = -1;
+    auto asks = false;
     {
         const auto lock = std::lock_guard(mutex_);
         const auto now = std::chrono::steady_clock::now();
@@ -195,25 +207,29 @@ void PeerMonitor::look_at_timeout() {
             return;
         }
         if (asked_ == turns_) {
-            const auto silent = std::ranges::count(answered_, 0) - 1;  // without this rank itself
+            const auto silent = std::ranges::count(answered_, 0);
             if (silent > 0 && now < patience_) return;
         } else if (now < until_) {
             return;
         } else {
             asked_ = turns_;
-            std::ranges::fill(answered_, 0);
+            // Of a message it is known who is waited for: that rank alone is asked, only what it does.
+            awaited = waiting_->awaited;
+            std::ranges::fill(answered_, awaited < 0 ? 0 : 1);
+            if (awaited >= 0) answered_[static_cast<std::size_t>(awaited)] = 0;
+            answered_[static_cast<std::size_t>(group_rank_)] = 2;
+            std::ranges::fill(doing_, std::string{});
             patience_ = now + Message::patience;
-            number = waiting_->awaited < 0 ? waiting_->number : 0;
+            number = awaited < 0 ? waiting_->number : 0;
             question_ = number;
-            if (number > 0) second_.set(patience_);
+            second_.set(patience_);
+            asks = true;
         }
     }
-    if (number > 0) {
-        for (int to = 0; to < size(); ++to)
-            if (to != group_rank_) tell(to, MessageKind::question, number, 0, {});
-        return;
-    }
-    conclude();
+    if (!asks) return conclude();
+    for (int to = 0; to < size(); ++to)
+        if (to != group_rank_ && (awaited < 0 || to == awaited))
+            tell(to, MessageKind::question, number, 0, {});
 }
 
 bool PeerMonitor::tell(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,

@@ -14,6 +14,7 @@
 #include "engine/failure.hpp"
 #include "engine/gloo/monitor/alarm.hpp"
 #include "engine/gloo/transport/connections.hpp"
+#include "engine/record/recorder.hpp"
 
 namespace rankmesh::detail {
 
@@ -42,9 +43,9 @@ private:
 /// others before their connections are cut, so that every rank gives the same reason.
 class PeerMonitor {
 public:
-    /// Ranks that are gone are added to `ended`.
+    /// Ranks that are gone are added to `ended`; peers that wait for this rank are told what `recorder` has.
     PeerMonitor(std::shared_ptr<Connections> connections, std::vector<int> ranks,
-                std::shared_ptr<Ended> ended);
+                std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder);
     /// Sends a goodbye to all peers, unless the channel has failed.
     ~PeerMonitor();
 
@@ -109,6 +110,7 @@ private:
     const std::shared_ptr<Connections> connections_;
     const std::vector<int> ranks_;
     const std::shared_ptr<Ended> ended_;
+    const std::shared_ptr<Recorder> recorder_;
     const int group_rank_;
 
     mutable std::mutex mutex_;
@@ -127,6 +129,7 @@ private:
     std::optional<std::uint64_t> asked_;   // the wait for which peers were asked
     std::uint64_t question_ = 0;           // the call number of the question
     std::vector<char> answered_;           // by group rank: 0 not yet, 1 has not arrived, 2 has arrived
+    std::vector<std::string> doing_;       // by group rank: what it does, of those that have not arrived
     TimePoint patience_ = TimePoint::max();
 
     struct Sent;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the error of an expired timeout says of the ranks that are missing, on threads.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <latch>
+#include <regex>
+#include <thread>
+
+#include <rankmesh/engine/threads.hpp>
+
+#include "support/text_of.hpp"
+
+using namespace rankmesh;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Runs a program whose errors are those that its ranks are to meet.
+void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
+    try {
+        threads::run(size, program, options);
+    } catch (const Error&) {
+    }
+}
+
+}  // namespace
+
+TEST(WhoIsMissing, AnErrorSaysWhatEachMissingRankWasLastSeenDoing) {
+    auto said = std::string{};
+    auto expired = std::latch(1);
+    run(5,
+        [&](World& world) {
+            auto me = world.join({{"dp", rest}},
+                                 {.over = {Axes("dp").separate("other"), Axes("dp").separate("third")}});
+            auto on = me.on("dp");
+            auto x = std::vector<float>(4);
+            if (world.rank() == 1) return;
+            if (world.rank() == 2) me.on("other").all_reduce(x);
+            if (world.rank() == 3) {
+                me.on("third").start_shift(x, 1).wait();
+            }
+            if (world.rank() == 4) {
+                auto pending = me.on("third").start_broadcast(x, 2);
+                expired.wait();
+                throw EngineFailure("over");
+            }
+            std::this_thread::sleep_for(300ms);  // until they are where they stay
+            said = text_of<Timeout>([&] { on.within(700ms).barrier(); });
+            expired.count_down();
+            throw EngineFailure("over");
+        },
+        {.timeout = 20s});
+    const auto wanted = std::regex(
+        ".* cannot be used any more; rank 1 \\[dp=1\\] is gone: it has left the world; rank 2 \\[dp=2\\] is "
+        "in "
+        "all_reduce of 4 f32 by sum, call number 1 on 'other' of mesh dp=5, for [01]\\.\\d s; rank 3 "
+        "\\[dp=3\\] is "
+        "in shift of 4 f32 by 1, call number 1 on 'third' of mesh dp=5, for [01]\\.\\d s; rank 4 \\[dp=4\\] "
+        "is "
+        "outside any call for [01]\\.\\d s, has started broadcast of 4 f32 from 2, call number 1 on 'third' "
+        "of "
+        "mesh dp=5 and not waited for it");
+    EXPECT_TRUE(std::regex_match(said, wanted)) << said;
+}
+
+TEST(WhoIsMissing, ARankInAnotherJoinIsSeenThereAndOneThatComputesWithItsLastCall) {
+    auto said = std::array<std::string, 2>{};
+    run(3,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            on.barrier();
+            if (world.rank() == 0) {
+                std::this_thread::sleep_for(100ms);
+                said[0] = text_of<Timeout>([&] { on.within(400ms).barrier(); });
+                std::this_thread::sleep_for(500ms);
+            }
+            if (world.rank() == 1) said[1] = text_of<Timeout>([&] { world.join({{"dp", rest}}); });
+            if (world.rank() == 2) std::this_thread::sleep_for(1500ms);
+        },
+        {.timeout = 800ms});
+    EXPECT_NE(said[0].find("; rank 1 [dp=1] is in join for "), std::string::npos) << said[0];
+    EXPECT_TRUE(
+        std::regex_search(said[0], std::regex("; rank 2 \\[dp=2\\] is outside any call for 0\\.\\d s, last "
+                                              "completed barrier, call number 1 on 'dp' of mesh dp=3$")))
+        << said[0];
+    EXPECT_NE(said[1].find("expired in join on rank 1: arrived {1}, missing {0, 2}"), std::string::npos)
+        << said[1];
+    EXPECT_NE(said[1].find("; rank 2 is outside any call for "), std::string::npos) << said[1];
+}
+
+TEST(WhoIsMissing, OfManyMissingRanksTheFirstFewAreDescribed) {
+    auto text = std::string{};
+    run(9,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            if (world.rank() == 0) text = text_of<Timeout>([&] { on.within(100ms).barrier(); });
+        },
+        {.timeout = 20s});
+    EXPECT_EQ(text.substr(text.size() - 12), "; and 4 more") << text;
+}
