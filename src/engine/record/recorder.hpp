@@ -99,7 +99,7 @@ private:
     std::vector<std::weak_ptr<CallRing>> rings_;
     std::map<std::vector<int>, int> parts_;  // how many worlds there were of those ranks
 
-    std::timed_mutex writing_;
+    std::mutex writing_;
     RecordReason why_;  // of the last file
     bool has_error_ = false;
     std::atomic<std::int64_t> asked_at_ = -1'000'000'000;
