@@ -96,6 +96,23 @@ TEST(Threads, ARankThatNeverJoinsIsNamed) {
         << error.what();
 }
 
+TEST(Threads, EveryRankHearsThatPlansDifferHoweverSoonTheFirstLeaves) {
+    for (int size = 2; size <= 7; ++size)
+        for (int round = 0; round < 50; ++round) {
+            const auto odd = round % size;
+            auto heard = std::atomic<int>{0};
+            error_of<Disagreement>(size, [&](World& world) {
+                try {
+                    world.join({{world.rank() == odd ? "ep" : "dp", rest}});
+                } catch (const Disagreement& error) {
+                    ++heard;
+                    throw;
+                }
+            });
+            ASSERT_EQ(heard, size) << "in round " << round;
+        }
+}
+
 TEST(Threads, AWorldOfThreadsHasNoSurvivorsAndSaysWhatHas) {
     EXPECT_STREQ(
         error_of<UsageError>(1, [](World& world) { world.survivors(); }).what(),

@@ -146,13 +146,13 @@ std::shared_ptr<Job> Job::sub(const std::vector<int>& ranks, int turn) {
 
 void Job::fail(int rank, const std::string& why) noexcept {
     const auto lock = std::lock_guard(mutex_);
+    for (auto& box : mailboxes) box.fail(why, rank);
     if (failed_) return;
     failed_ = std::pair(rank, why);
     world->fail(rank, why);
     for (auto& [name, entry] : groups_) entry.object->fail(rank, why);
     for (auto& weak : alive_)
         if (auto group = weak.lock()) group->fail(rank, why);
-    for (auto& box : mailboxes) box.fail(why, rank);
     for (auto& weak : subs_)
         if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), why);
 }
@@ -173,18 +173,19 @@ std::string Mailbox::take(int from, Duration timeout) {
     auto lock = std::unique_lock(mutex_);
     const auto next = [&] { return std::ranges::find(messages_, from, &std::pair<int, std::string>::first); };
     const auto until = from_now(timeout);
-    if (!arrived_.wait_until(lock, until, [&] { return failure_ || next() != messages_.end(); }))
+    const auto gone = [&] { return left_.contains(from); };
+    if (!arrived_.wait_until(lock, until, [&] { return gone() || next() != messages_.end(); }))
         throw Timeout(cat("the timeout of ", to_text(timeout), " expired in join, waiting for rank ", from),
                       {}, {from});
-    if (next() == messages_.end()) throw PeerLost(failure_->first, failure_->second);
+    if (next() == messages_.end()) throw PeerLost(left_.at(from), {from});
     auto message = std::move(next()->second);
     messages_.erase(next());
     return message;
 }
 
-void Mailbox::fail(const std::string& why, int rank) noexcept {
+void Mailbox::fail(const std::string& why, int from) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    failure_ = std::pair(why, rank < 0 ? std::vector<int>{} : std::vector{rank});
+    left_.emplace(from, why);
     arrived_.notify_all();
 }
 

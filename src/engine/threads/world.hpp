@@ -20,14 +20,17 @@ namespace rankmesh::detail {
 class Mailbox {
 public:
     void put(int from, const std::string& message);
+    /// Throws PeerLost if `from` has left without a message. That others have left says nothing: a rank that
+    /// knows how plans differ leaves before those that are still told.
     std::string take(int from, Duration timeout);
-    void fail(const std::string& why, int rank) noexcept;
+    /// Records that `from` sends no more.
+    void fail(const std::string& why, int from) noexcept;
 
 private:
     std::mutex mutex_;
     std::condition_variable arrived_;
     std::deque<std::pair<int, std::string>> messages_;
-    std::optional<std::pair<std::string, std::vector<int>>> failure_;  // why, who was lost
+    std::map<int, std::string> left_;  // why, by rank
 };
 
 /// The shared state of the ranks of one threads::run.
