@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -133,7 +134,7 @@ rankmesh_error with_nulls(rankmesh_error (*function)(Arguments...)) {
 }
 
 #define EXPECT_REFUSES_NULL(function)                                                             \
-    EXPECT_EQ(with_nulls(function), RANKMESH_USAGE_ERROR);                                             \
+    EXPECT_EQ(with_nulls(function), RANKMESH_USAGE_ERROR);                                        \
     EXPECT_TRUE(std::string(rankmesh_error_text()).starts_with(#function " was given NULL as '")) \
         << rankmesh_error_text()
 
@@ -266,11 +267,16 @@ TEST(ErrorsInC, APlanSaysWhatItLacks) {
 }
 
 TEST(ErrorsInC, NameTheRanksThatAreMissingInATimeout) {
-    const Program program = [](rankmesh_world* world, void*) {
+    const Program program = [](rankmesh_world* world, void* waiting) {
         auto* dp = joined(world, "dp=3", 0.2);
         auto rank = 0;
         EXPECT_EQ(rankmesh_world_rank(world, &rank), RANKMESH_OK);
+        auto& others = *static_cast<std::latch*>(waiting);
         const auto code = rank == 1 ? 0 : rankmesh_monitored_barrier(dp, nullptr);
+        if (rank == 1)
+            others.wait();  // a rank that has returned would be lost at once
+        else
+            others.count_down();
         if (rank == 0) {
             EXPECT_EQ(code, RANKMESH_TIMEOUT);
             EXPECT_EQ(named(RANKMESH_RANKS_MISSING), Ranks{1});
@@ -280,7 +286,8 @@ TEST(ErrorsInC, NameTheRanksThatAreMissingInATimeout) {
         rankmesh_communicator_free(dp);
         return 0;
     };
-    EXPECT_EQ(rankmesh_threads_run(3, program, nullptr, nullptr), RANKMESH_OK) << rankmesh_error_text();
+    auto waiting = std::latch(2);
+    EXPECT_EQ(rankmesh_threads_run(3, program, &waiting, nullptr), RANKMESH_OK) << rankmesh_error_text();
 }
 
 TEST(ErrorsInC, ARankThatReturnsAnotherNumberIsLostToItsPeers) {

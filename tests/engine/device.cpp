@@ -487,7 +487,8 @@ TEST(Device, WorldsOfSomeRanksHaveTheDeviceToo) {
 
 TEST(Device, ObjectsAndMonitoredBarriersGoOverTheHost) {
     on_devices([](fake::World& world) {
-        auto on = world.join({{"dp", rest}}).on("dp");
+        auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("end")}});
+        auto on = me.on("dp");
         auto text = std::string(world.rank() == 0 ? "a plan of the day" : "");
         on.broadcast_object(text);
         EXPECT_EQ(text, "a plan of the day");
@@ -500,6 +501,7 @@ TEST(Device, ObjectsAndMonitoredBarriersGoOverTheHost) {
             } catch (const Timeout& error) {
                 EXPECT_EQ(error.missing, std::vector<int>{0});
             }
+        me.on("end").host().barrier();  // until which rank 0 has not returned
     });
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <rankmesh/engine/threads.hpp>
@@ -31,6 +32,27 @@ E error_of(int size, const std::function<void(World&)>& program,
     }
     throw std::logic_error("the world ended without that error");
 }
+
+/// Ranks that make no call, and have not returned, until those that wait for them have ended.
+class Absent {
+public:
+    template <class Calls>
+    void outlast(Calls&& calls) {
+        try {
+            calls();
+        } catch (...) {
+            over_ = true;
+            throw;
+        }
+        over_ = true;
+    }
+    void stay() const {
+        while (!over_) std::this_thread::sleep_for(1ms);
+    }
+
+private:
+    std::atomic<bool> over_ = false;
+};
 
 }  // namespace
 
@@ -64,13 +86,15 @@ TEST(Threads, TheFirstErrorIsRethrownWhereverARankThrowsAndNobodyHangs) {
 }
 
 TEST(Threads, AnExpiredTimeoutNamesTheOperationTheGroupAndWhoIsMissing) {
+    auto absent = Absent();
     const auto error = error_of<Timeout>(
         4,
-        [](World& world) {
+        [&](World& world) {
             auto me = world.join({{"dp", 2}, {"tp", 2}});
             auto x = 1.0f;
             me.on("tp").all_reduce(x);
-            if (world.rank() != 3) me.on("dp").all_reduce(x, rankmesh::max);
+            if (world.rank() == 1) absent.outlast([&] { me.on("dp").all_reduce(x, rankmesh::max); });
+            absent.stay();
         },
         soon);
     EXPECT_EQ(
@@ -84,10 +108,12 @@ TEST(Threads, AnExpiredTimeoutNamesTheOperationTheGroupAndWhoIsMissing) {
 }
 
 TEST(Threads, ARankThatNeverJoinsIsNamed) {
+    auto absent = Absent();
     const auto error = error_of<Timeout>(
         3,
-        [](World& world) {
-            if (world.rank() != 1) world.join({{"dp", rest}});
+        [&](World& world) {
+            if (world.rank() == 1) return absent.stay();
+            absent.outlast([&] { world.join({{"dp", rest}}); });
         },
         soon);
     EXPECT_EQ(error.missing, std::vector<int>{1});
@@ -111,6 +137,101 @@ TEST(Threads, EveryRankHearsThatPlansDifferHoweverSoonTheFirstLeaves) {
             });
             ASSERT_EQ(heard, size) << "in round " << round;
         }
+}
+
+TEST(Threads, ARankThatHasReturnedIsLostAtOnceToThoseThatNeedIt) {
+    // The timeout is that of the world, much longer than this test may take.
+    const auto lost_to = [](int rank, std::string_view what, const std::function<void(Communicator&)>& call) {
+        const auto error = error_of<PeerLost>(3, [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            if (world.rank() == 0) call(on);
+            if (world.rank() == 1) std::this_thread::sleep_for(50ms);  // the others may wait for it already
+        });
+        EXPECT_EQ(error.what(), detail::cat("rank ", rank, " has returned without its part in ", what,
+                                            "; 'dp' of mesh dp=3, group {0..2}, has lost ", rank,
+                                            " [dp=", rank, "] and cannot be used any more"));
+        EXPECT_EQ(error.ranks, std::vector{rank});
+    };
+    auto x = std::vector<float>(3);
+    lost_to(2, "recv of 3 f32 from 2, message number 1", [&](auto& on) { on.recv(x, 2); });
+    lost_to(1, "send of 3 f32 to 1, message number 1", [&](auto& on) { on.start_send(x, 1).wait(); });
+    lost_to(1, "recv of 3 f32 from 1, message number 1", [&](auto& on) {
+        auto pending = on.start_recv(x, 1);
+        while (!pending.done()) std::this_thread::yield();
+        pending.wait();
+    });
+    auto heard = std::atomic<int>{0};
+    threads::run(3, [&](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        if (world.rank() == 1) return;
+        auto y = 1.0f;
+        for (int again = 0; again < 2; ++again) try {
+                on.all_reduce(y);
+            } catch (const PeerLost& error) {
+                EXPECT_EQ(error.ranks, std::vector<int>{1});
+                EXPECT_STREQ(
+                    error.what(),
+                    "rank 1 has returned without its part in all_reduce of 1 f32 by sum, call number "
+                    "1; 'dp' of mesh dp=3, group {0..2}, has lost 1 [dp=1] and cannot be used any "
+                    "more");
+                ++heard;
+            }
+    });
+    EXPECT_EQ(heard, 4);
+}
+
+TEST(Threads, ARankThatReturnsBeforeAJoinIsLostToTheOthersAtOnce) {
+    const auto error = error_of<PeerLost>(3, [](World& world) {
+        if (world.rank() != 1) world.join({{"dp", rest}});
+    });
+    EXPECT_STREQ(error.what(),
+                 "rank 1 has returned without its part in join; 'join' of mesh world, group {0..2}, has lost "
+                 "{1} and cannot be used any more; in mesh dp=3 that is 1 [dp=1]");
+    EXPECT_EQ(error.ranks, std::vector<int>{1});
+}
+
+TEST(Threads, ARankThatHasReturnedIsMissedOnlyWhereItIsNeeded) {
+    // A pipeline of messages on one communicator: each stage returns as soon as it has passed them on.
+    for (auto lazy : {false, true})
+        threads::run(4, [&](World& world) {
+            auto me = world.join({{"pp", 2}, {"tp", 2}}, {.over = {{"pp", "tp"}}, .lazy = lazy});
+            for (const auto* axis : {"pp", "tp"}) me.prepare(axis);
+            me.prepare("pp", "tp");
+            auto all = me.on("pp", "tp");
+            auto x = world.rank();
+            if (world.rank() > 0) all.recv(x, world.rank() - 1);
+            if (world.rank() < 3) all.send(x, world.rank() + 1);
+            if (world.rank() < 2) return;
+            std::this_thread::sleep_for(20ms);
+            me.on("tp").all_reduce(x);
+            EXPECT_EQ(x, 0);
+        });
+}
+
+TEST(Threads, AWorldOfSomeRanksOutlivesTheWorldItWasMadeOf) {
+    auto lost = std::atomic<int>{0};
+    threads::run(3, [&](World& given) {
+        auto sub = given.rank() == 2 ? std::optional<World>() : given.sub({0, 1});
+        auto late = given.rank() == 1;
+        { const auto ends = std::move(given); }
+        if (!sub) return;
+        sub->join({{"dp", rest}}).on("dp").barrier();
+        if (late) return;
+        try {
+            sub->join({{"dp", rest}});
+        } catch (const PeerLost& error) {
+            EXPECT_EQ(error.ranks, std::vector<int>{1});
+            ++lost;
+        }
+    });
+    EXPECT_EQ(lost, 1);
+    // A rank that returns before it makes the world of some ranks is lost there, however late the others do.
+    const auto error = error_of<PeerLost>(2, [](World& world) {
+        if (world.rank() == 0) return;
+        std::this_thread::sleep_for(20ms);
+        world.sub({1, 0}).join({{"dp", rest}});
+    });
+    EXPECT_EQ(error.ranks, std::vector<int>{1});
 }
 
 TEST(Threads, AWorldOfThreadsHasNoSurvivorsAndSaysWhatHas) {
@@ -141,16 +262,16 @@ TEST(Threads, EveryMemberOfAGroupHearsOfAnExpiredTimeoutAndSoDoesALateOne) {
 
 TEST(Threads, ATimeoutCanBeSetForAMeshAndForACall) {
     const auto begin = std::chrono::steady_clock::now();
-    threads::run(2, [](World& world) {
+    auto absent = Absent();
+    threads::run(2, [&](World& world) {
         auto me = world.join({{"dp", rest}}, {.timeout = 100ms});
         auto on = me.on("dp");
         if (world.rank() == 0) {
             EXPECT_THROW(on.barrier(), Timeout);
         }
         auto other = world.join({{"dp", rest}}).on("dp").within(100ms);
-        if (world.rank() == 0) {
-            EXPECT_THROW(other.barrier(), Timeout);
-        }
+        if (world.rank() == 1) return absent.stay();
+        absent.outlast([&] { EXPECT_THROW(other.barrier(), Timeout); });
     });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
 }
@@ -569,12 +690,14 @@ TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
 
 TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {
     const auto of_rank_0 = [](const std::function<void(Communicator&, std::vector<float>&)>& call) {
+        auto absent = Absent();
         return error_of<Timeout>(
             3,
             [&](World& world) {
                 auto on = world.join({{"dp", rest}}).on("dp");
                 auto x = std::vector<float>(3);
-                if (world.rank() == 0) call(on, x);
+                if (world.rank() != 0) return absent.stay();
+                absent.outlast([&] { call(on, x); });
             },
             soon);
     };

@@ -116,16 +116,30 @@ void SharedGroup::match(int from, int to, const Label& label) {
     changed_.notify_all();
 }
 
-void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
+void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase) {
     auto lock = std::unique_lock(mutex_);
     auto& posted = posted_.at(ticket);
     const auto until = from_now(timeout);
-    if (!changed_.wait_until(lock, until, [&] { return posted.done() || failure_; })) {
-        const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
-        auto [arrived, missing] = absent(entry);
-        auto seen = last_seen(missing, label, doing_);
-        failure_ = expired(timeout, rank(entry.group_rank), numbered(entry.call, entry.number), label,
-                           std::move(arrived), std::move(missing), std::move(seen));
+    const auto over = [&] { return posted.done() || failure_ || hopeless(posted); };
+    const auto in_time = changed_.wait_until(lock, until, over);
+    if (!posted.done() && !failure_) {
+        const auto what = [&](const Entry& entry) {
+            return phrase.empty() ? numbered(entry.call, entry.number) : std::string(phrase);
+        };
+        if (const auto* waiting = hopeless(posted)) {
+            auto lost = ended(*waiting);
+            failure_ = Failure{.kind = Failure::Kind::left,
+                               .why = cat("rank ", lost.front(), " ", ended_.at(lost.front()),
+                                          " without its part in ", what(*waiting)),
+                               .lost = std::move(lost)};
+        } else if (!in_time) {
+            const auto& entry =
+                *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
+            auto [arrived, missing] = absent(entry);
+            auto seen = last_seen(missing, label, doing_);
+            failure_ = expired(timeout, rank(entry.group_rank), what(entry), label, std::move(arrived),
+                               std::move(missing), std::move(seen));
+        }
         changed_.notify_all();
     }
     if (!posted.done()) failure_->raise(label);
@@ -134,6 +148,19 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
         if (entry.mismatch && !mismatch) mismatch = entry.mismatch;
     posted_.erase(ticket);
     if (mismatch) throw Disagreement(mismatch->text, mismatch->odd_ranks);
+}
+
+std::vector<int> SharedGroup::ended(const Entry& entry) const {
+    if (ended_.empty() || entry.open == 0) return {};
+    auto missing = absent(entry).second;
+    std::erase_if(missing, [this](int rank) { return !ended_.contains(rank); });
+    return missing;
+}
+
+const SharedGroup::Entry* SharedGroup::hopeless(const Posted& posted) const {
+    for (const auto& entry : posted.entries)
+        if (!ended(entry).empty()) return &entry;
+    return nullptr;
 }
 
 std::pair<std::vector<int>, std::vector<int>> SharedGroup::absent(const Entry& entry) const {
@@ -157,7 +184,8 @@ std::pair<std::vector<int>, std::vector<int>> SharedGroup::absent(const Entry& e
 
 bool SharedGroup::done(std::uint64_t ticket) {
     const auto lock = std::lock_guard(mutex_);
-    return failure_ || posted_.at(ticket).done();
+    const auto& posted = posted_.at(ticket);
+    return failure_ || posted.done() || hopeless(posted);
 }
 
 void SharedGroup::withdraw(std::uint64_t ticket, const Label& label) noexcept {
@@ -182,6 +210,12 @@ void SharedGroup::fail(int rank, const std::string& why) noexcept {
     if (failure_) return;
     failure_ = Failure{
         .kind = Failure::Kind::left, .why = why, .lost = rank < 0 ? std::vector<int>{} : std::vector{rank}};
+    changed_.notify_all();
+}
+
+void SharedGroup::end(int rank, const std::string& how) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    ended_.emplace(rank, how);
     changed_.notify_all();
 }
 

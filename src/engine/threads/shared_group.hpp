@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/failure.hpp"
@@ -32,12 +33,16 @@ public:
     /// Posts calls of the rank `group_rank`; the ticket identifies all of them.
     std::uint64_t post(int group_rank, std::span<const Call> calls, const Label& label);
     /// Returns once they are complete; throws Timeout, PeerLost, or Disagreement if calls do not match.
-    void wait(std::uint64_t ticket, const Label& label, Duration timeout);
+    /// Errors of a step that is not an operation name it by `phrase`.
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase = {});
     bool done(std::uint64_t ticket);
     /// Stops using the buffers of a ticket; fails the group if its calls were not complete.
     void withdraw(std::uint64_t ticket, const Label& label) noexcept;
     /// Makes every present and later call of every rank throw PeerLost; rank -1: a rank outside this world.
     void fail(int rank, const std::string& why) noexcept;
+    /// Makes every present and later call that needs this rank throw PeerLost: it makes no more. `how`: `has
+    /// returned`. Calls that do not need it, such as messages between others, go on.
+    void end(int rank, const std::string& how) noexcept;
     void throw_if_failed(const Label& label);
 
 private:
@@ -74,6 +79,10 @@ private:
     void perform(const Round& round) const;
     /// The Timeout of `entry`: the ranks that have arrived and those that have not.
     std::pair<std::vector<int>, std::vector<int>> absent(const Entry& entry) const;
+    /// The ranks without which `entry` cannot complete, and that make no more calls.
+    std::vector<int> ended(const Entry& entry) const;
+    /// The first incomplete entry that waits for such a rank, null if there is none.
+    const Entry* hopeless(const Posted& posted) const;
     int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
 
     const Doing doing_;
@@ -87,6 +96,7 @@ private:
     std::deque<Round> rounds_;
     std::uint64_t first_ = 1;  // the number of rounds_.front()
     std::map<std::pair<int, int>, Lane> lanes_;
+    std::map<int, std::string> ended_;  // how, by rank
     std::optional<Failure> failure_;
 };
 

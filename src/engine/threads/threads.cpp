@@ -79,7 +79,8 @@ Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
       mailboxes(static_cast<std::size_t>(size)),
       parent_(parent),
       members_(std::move(members)),
-      recorders_(static_cast<std::size_t>(size)) {}
+      recorders_(static_cast<std::size_t>(size)),
+      returned_(static_cast<std::size_t>(size), false) {}
 
 /// This job outlives its groups' calls: the channels that make them hold both.
 std::shared_ptr<SharedGroup> Job::group_of(std::vector<int> ranks) const {
@@ -108,7 +109,7 @@ int Job::number_of(int parents_rank) const {
     return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
 }
 
-std::shared_ptr<SharedGroup> Job::group(const std::string& key, const std::vector<int>& ranks) {
+std::shared_ptr<SharedGroup> Job::group(int rank, const std::string& key, const std::vector<int>& ranks) {
     const auto lock = std::lock_guard(mutex_);
     if (failed_) {
         auto group = group_of(ranks);
@@ -117,11 +118,15 @@ std::shared_ptr<SharedGroup> Job::group(const std::string& key, const std::vecto
     }
     const auto name = std::pair(key, ranks.front());
     auto& entry = groups_[name];
-    if (!entry.object) entry.object = group_of(ranks);
+    if (!entry.object) {
+        entry.object = group_of(ranks);
+        for (auto gone : ended_) entry.object->end(gone, how_ended(gone));
+    }
     auto group = entry.object;
     // A group is kept until all its ranks have it, so that a rank that leaves early still leaves a failed
     // group for the others.
-    if (++entry.taken == static_cast<int>(ranks.size())) {
+    entry.taken.push_back(rank);
+    if (entry.taken.size() == ranks.size()) {
         std::erase_if(alive_, [](const auto& weak) { return weak.expired(); });
         alive_.push_back(group);
         groups_.erase(name);
@@ -129,7 +134,7 @@ std::shared_ptr<SharedGroup> Job::group(const std::string& key, const std::vecto
     return group;
 }
 
-std::shared_ptr<Job> Job::sub(const std::vector<int>& ranks, int turn) {
+std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn) {
     const auto lock = std::lock_guard(mutex_);
     const auto name = std::pair(ranks, turn);
     auto& entry = making_[name];
@@ -138,9 +143,12 @@ std::shared_ptr<Job> Job::sub(const std::vector<int>& ranks, int turn) {
         std::erase_if(subs_, [](const auto& weak) { return weak.expired(); });
         subs_.push_back(entry.object);
         if (failed_) entry.object->fail(entry.object->number_of(failed_->first), failed_->second);
+        for (auto gone : ended_)  // before it made its own
+            if (const auto number = entry.object->number_of(gone); number >= 0) entry.object->end(number);
     }
     auto job = entry.object;
-    if (++entry.taken == static_cast<int>(ranks.size())) making_.erase(name);
+    entry.taken.push_back(rank);
+    if (entry.taken.size() == ranks.size()) making_.erase(name);
     return job;
 }
 
@@ -155,6 +163,31 @@ void Job::fail(int rank, const std::string& why) noexcept {
         if (auto group = weak.lock()) group->fail(rank, why);
     for (auto& weak : subs_)
         if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), why);
+}
+
+void Job::returned(int rank) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    returned_[static_cast<std::size_t>(rank)] = true;
+}
+
+std::string Job::how_ended(int rank) const {
+    return returned_[static_cast<std::size_t>(rank)] ? "has returned" : "has destroyed its world";
+}
+
+void Job::end(int rank) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    ended_.push_back(rank);
+    const auto how = how_ended(rank);
+    world->end(rank, how);
+    for (auto& [name, entry] : groups_) entry.object->end(rank, how);
+    for (auto& weak : alive_)
+        if (auto group = weak.lock()) group->end(rank, how);
+    for (auto& box : mailboxes) box.fail(cat("rank ", rank, " ", how), rank);
+    // A job of some ranks that this one has joined outlives its world here.
+    for (auto& [name, entry] : making_)
+        if (const auto number = entry.object->number_of(rank);
+            number >= 0 && std::ranges::find(entry.taken, rank) == entry.taken.end())
+            entry.object->end(number);
 }
 
 void Job::left(int rank) noexcept {
@@ -198,7 +231,7 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
                            .in_count = values.size(),
                            .out_count = values.size()};
     try {
-        job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.timeout);
+        job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.timeout, "join");
     } catch (const Timeout& timeout) {
         for (const auto missing : timeout.missing)
             if (const auto missed = job_->recorder(missing)) missed->asked();
@@ -217,8 +250,8 @@ std::string ThreadsWorld::receive(int from) {
 
 std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
     const auto group_rank = std::ranges::find(ranks, rank_) - ranks.begin();
-    return std::make_shared<ThreadsWorld>(job_->sub(ranks, turns_[ranks]++), static_cast<int>(group_rank),
-                                          options);
+    return std::make_shared<ThreadsWorld>(job_->sub(rank_, ranks, turns_[ranks]++),
+                                          static_cast<int>(group_rank), options);
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration) {
@@ -228,7 +261,7 @@ std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration) {
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
-    return std::make_shared<ThreadChannel>(job_, job_->group(request.key, request.label->ranks.list()),
+    return std::make_shared<ThreadChannel>(job_, job_->group(rank_, request.key, request.label->ranks.list()),
                                            request.group_rank);
 }
 
@@ -285,6 +318,7 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, settled));
         try {
             program(world);
+            job->returned(rank);
         } catch (const std::exception& error) {
             failed(rank, error.what());
         } catch (...) {

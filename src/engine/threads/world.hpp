@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/core/mesh.hpp>
+
 #include "engine/host.hpp"
 #include "engine/threads/shared_group.hpp"
 #include "engine/world_state.hpp"
@@ -42,12 +44,18 @@ public:
     /// The rank here of a rank of the parent, -1 if it has none.
     int number_of(int parents_rank) const;
 
-    /// The shared group with this key; each of its ranks calls this once.
-    std::shared_ptr<SharedGroup> group(const std::string& key, const std::vector<int>& ranks);
-    /// The job of these ranks, the `turn`-th that they make; each of them calls this.
-    std::shared_ptr<Job> sub(const std::vector<int>& ranks, int turn);
+    /// The shared group with this key; each of its ranks calls this once, as `rank`.
+    std::shared_ptr<SharedGroup> group(int rank, const std::string& key, const std::vector<int>& ranks);
+    /// The job of these ranks, the `turn`-th that they make; each of them calls this as `rank`.
+    std::shared_ptr<Job> sub(int rank, const std::vector<int>& ranks, int turn);
     /// Fails every group, existing and later ones; the first call decides the error.
     void fail(int rank, const std::string& why) noexcept;
+
+    /// Records that the program of a rank has returned, which says how it ends.
+    void returned(int rank) noexcept;
+    /// Records that nothing is left of a rank's world: every present and later call that needs it throws
+    /// PeerLost.
+    void end(int rank) noexcept;
 
     /// Records that a rank fails by an exception, before its peers can notice.
     void left(int rank) noexcept;
@@ -71,8 +79,10 @@ private:
     template <class T>
     struct Shared {
         std::shared_ptr<T> object;
-        int taken = 0;
+        std::vector<int> taken;  // by these ranks
     };
+    std::string how_ended(int rank) const;
+
     using Entry = Shared<SharedGroup>;
     const std::weak_ptr<Job> parent_;  // the parent job, which outlives this one
     const std::vector<int> members_;
@@ -86,6 +96,8 @@ private:
         making_;  // sub-jobs, until every rank has its own
     std::vector<std::weak_ptr<Job>> subs_;
     std::optional<std::pair<int, std::string>> failed_;
+    std::vector<bool> returned_;  // by rank: its program
+    std::vector<int> ended_;      // ranks of whose world nothing is left
 };
 
 /// One rank of a Job.
@@ -95,8 +107,11 @@ public:
         : WorldState(options), job_(std::move(job)), rank_(rank) {
         label_.mesh = "world";
         label_.axes = "join";
+        label_.ranks.group = Mesh{{"world", job_->size}}.group(0, "world");
         for (int r = 0; r < job_->size; ++r) local_ranks_.push_back(r);
     }
+
+    ~ThreadsWorld() override { job_->end(rank_); }
 
     std::string engine() const override { return "threads"; }
     Exchange& exchange() override { return *this; }
