@@ -127,6 +127,25 @@ TEST(MpiFailures, AnExpiredTimeoutLeavesTheRecordsOfThoseThatWaitAndOfThoseThatT
     EXPECT_NE(record(1).find("\"profiling_name\": \"mpi:all_reduce\""), std::string::npos) << record(1);
 }
 
+TEST(MpiFailures, EveryRankThatWaitsReportsAndNoneCallsARankGoneThatHasArrived) {
+    for (auto round = 0; round < 5; ++round) {
+        const auto outcome = job("timeout");
+        expect_failed(outcome);
+        EXPECT_EQ(count(outcome.output, ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1] (rank 1 is outside any call"), 3)
+            << outcome.output;
+        EXPECT_EQ(count(outcome.output, "no answer") + count(outcome.output, "gone"), 0) << outcome.output;
+    }
+}
+
+TEST(MpiFailures, ARankThatIsStoppedIsThereAndDoesNotAnswer) {
+    const auto outcome = job("timeout-stopped");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1] (rank 1 is stopped, or has no time to answer); the "
+        "job is ended");
+}
+
 TEST(MpiFailures, AStartedOperationHasTheSameTimeoutInWait) {
     const auto outcome = job("timeout-wait");
     expect_failed(outcome);

@@ -166,6 +166,7 @@ int program(const std::string& mode, int argc, char** argv) {
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the process itself does not end
     }
     if (mode == "timeout" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (mode == "timeout-stopped" && odd) raise(SIGSTOP);
     if (mode == "timeout-join" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (mode == "timeout-join") world.join({{"dp", rest}});
     if (mode == "timeout-recv") {

@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace rankmesh::detail {
 namespace {
@@ -48,16 +51,31 @@ const sockaddr* generic(const Address& address) { return reinterpret_cast<const 
 
 }  // namespace
 
-PeerQuery::PeerQuery(std::uint64_t world, int rank)
-    : world_(world), rank_(rank), socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+PeerQuery::PeerQuery(std::uint64_t world, int rank, std::vector<int> local)
+    : world_(world),
+      rank_(rank),
+      local_(std::move(local)),
+      socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
     const auto own = address_of(world, rank);
-    if (socket_ < 0 || bind(socket_, generic(own), own.length) == 0) return;
-    close(socket_);
+    const auto yes = 1;
+    if (socket_ >= 0 && setsockopt(socket_, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0 &&
+        bind(socket_, generic(own), own.length) == 0)
+        return;
+    if (socket_ >= 0) close(socket_);
     socket_ = -1;
 }
 
 PeerQuery::~PeerQuery() {
     if (socket_ >= 0) close(socket_);
+}
+
+bool PeerQuery::is_local(int rank) const { return std::ranges::find(local_, rank) != local_.end(); }
+
+/// False if no process has that rank's address: it is on another host, or has ended.
+bool PeerQuery::send(const void* message, std::size_t size, int to) const {
+    const auto address = address_of(world_, to);
+    return sendto(socket_, message, size, 0, generic(address), address.length) >= 0 ||
+           (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 /// Reads the datagrams that have arrived: answers questions, and stores answers in `answers` if it is not
@@ -67,13 +85,21 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
     auto asked = false;
     auto buffer = std::array<char, sizeof(Message) + longest_text>{};
     for (;;) {
-        auto from = Address{};
-        from.length = sizeof from.name;
-        const auto size = recvfrom(socket_, buffer.data(), buffer.size(), 0,
-                                   reinterpret_cast<sockaddr*>(&from.name), &from.length);
+        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
+        auto part = iovec{buffer.data(), buffer.size()};
+        auto header = msghdr{};
+        header.msg_iov = &part;
+        header.msg_iovlen = 1;
+        header.msg_control = control;
+        header.msg_controllen = sizeof control;
+        const auto size = recvmsg(socket_, &header, 0);
         if (size < 0) return asked;
+        auto sender = ucred{};
+        const auto* credentials = CMSG_FIRSTHDR(&header);
+        if (!credentials || credentials->cmsg_type != SCM_CREDENTIALS) continue;
+        std::memcpy(&sender, CMSG_DATA(credentials), sizeof sender);
         auto message = Message{};
-        if (static_cast<std::size_t>(size) < sizeof message) continue;
+        if (sender.uid != geteuid() || static_cast<std::size_t>(size) < sizeof message) continue;
         std::memcpy(&message, buffer.data(), sizeof message);
         if (message.kind == Kind::answer && answers)
             (*answers)[message.rank] = {
@@ -81,36 +107,38 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
                 std::string(buffer.data() + sizeof message, static_cast<std::size_t>(size) - sizeof message)};
         if (message.kind != Kind::question) continue;
         asked = true;
-        const auto status = self(message.key, message.number);
+        const auto status = self(*this, message.key, message.number);
+        const auto asker = message.rank;
         message.kind = Kind::answer;
         message.rank = rank_;
         message.arrived = status.arrived ? 1 : 0;
         const auto length = std::min(status.text.size(), longest_text);
         std::memcpy(buffer.data(), &message, sizeof message);
         std::memcpy(buffer.data() + sizeof message, status.text.data(), length);
-        sendto(socket_, buffer.data(), sizeof message + length, 0, generic(from), from.length);
+        send(buffer.data(), sizeof message + length, asker);
     }
 }
 
-std::map<int, RankStatus> PeerQuery::ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
-                                         const RankStatusOf& self, Duration patience) {
-    auto answers = std::map<int, RankStatus>{};
+PeerQuery::Answers PeerQuery::ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
+                                  const RankStatusOf& self, Duration patience) {
+    auto answers = Answers{};
     if (socket_ < 0) return answers;
-    auto asked = std::size_t{0};
+    auto& waiting = answers.mute;
+    std::ranges::copy_if(ranks, std::back_inserter(waiting), [&](int rank) { return rank != rank_; });
     const auto question = Message{Kind::question, rank_, key, number, 0};
-    for (auto rank : ranks) {
-        if (rank == rank_) continue;
-        const auto to = address_of(world_, rank);
-        // A rank on another host, or one that has ended, has no such address here.
-        if (sendto(socket_, &question, sizeof question, 0, generic(to), to.length) > 0) ++asked;
-    }
-    const auto until = std::chrono::steady_clock::now() + patience;
-    while (answers.size() < asked && std::chrono::steady_clock::now() < until) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (auto again = begin;;) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= again) {  // a queue that was full has lost the question, or its answer
+            std::erase_if(waiting, [&](int rank) { return !send(&question, sizeof question, rank); });
+            again = now + std::chrono::milliseconds(100);
+        }
         auto readable = pollfd{socket_, POLLIN, 0};
-        poll(&readable, 1, 10);
-        take(self, &answers);
+        if (!waiting.empty()) poll(&readable, 1, 10);
+        take(self, &answers.told);
+        std::erase_if(waiting, [&](int rank) { return answers.told.contains(rank); });
+        if (waiting.empty() || now >= begin + patience) return answers;
     }
-    return answers;
 }
 
 }  // namespace rankmesh::detail

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/channel.hpp"
 
@@ -16,36 +17,50 @@ struct RankStatus {
     bool arrived = false;
     std::string text;  // `in all_reduce of ...`
 };
-/// This rank's answer about the call of that number on the channel of that key.
-using RankStatusOf = std::function<RankStatus(std::uint64_t key, std::uint64_t number)>;
+
+class PeerQuery;
+
+/// This rank's answer about the call of that number on the channel of that key in a world.
+using RankStatusOf =
+    std::function<RankStatus(const PeerQuery& world, std::uint64_t key, std::uint64_t number)>;
 
 /// Queries between the watchdogs of one world's processes while their main threads are blocked: datagrams
 /// between sockets that are named after the world and the rank, so that no process needs a table of
-/// addresses.
+/// addresses. Those of other users are ignored.
 ///
 /// It reaches the processes of this host only.
 class PeerQuery {
 public:
-    /// `world` is a random number that only the ranks of the world have. If sockets are not available, no
-    /// rank answers.
-    PeerQuery(std::uint64_t world, int rank);
+    /// `world` is a random number that only the ranks of the world have; `local` are its ranks on this host.
+    /// If sockets are not available, no rank answers.
+    PeerQuery(std::uint64_t world, int rank, std::vector<int> local);
     ~PeerQuery();
     PeerQuery(const PeerQuery&) = delete;
     PeerQuery& operator=(const PeerQuery&) = delete;
 
     int rank() const { return rank_; }
     int descriptor() const { return socket_; }
+    /// True if that rank was started on this host: if it does not answer and is not mute, it has ended.
+    bool is_local(int rank) const;
     /// Answers every question that has arrived; true if there was one.
     bool answer(const RankStatusOf& self) { return take(self, nullptr); }
-    /// The answers that arrive within `patience`; answers questions meanwhile.
-    std::map<int, RankStatus> ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
-                                  const RankStatusOf& self, Duration patience);
+
+    struct Answers {
+        std::map<int, RankStatus> told;
+        std::vector<int> mute;  // whose process is there, but has not answered: stopped, or starved
+    };
+    /// Asks these ranks until all that are there have answered, at most for `patience`; answers questions
+    /// meanwhile.
+    Answers ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number, const RankStatusOf& self,
+                Duration patience);
 
 private:
     bool take(const RankStatusOf& self, std::map<int, RankStatus>* answers);
+    bool send(const void* message, std::size_t size, int to) const;
 
     const std::uint64_t world_;
     const int rank_;
+    const std::vector<int> local_;
     int socket_ = -1;
 };
 

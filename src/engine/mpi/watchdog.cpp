@@ -85,6 +85,16 @@ void Watchdog::end_after(Duration grace) {
     end_at_ = std::min(end_at_, std::chrono::steady_clock::now() + grace);
 }
 
+void Watchdog::answer() const {
+    const PeerQuery* answered = nullptr;  // flights of one world are mostly adjacent
+    for (const auto* flight : flights_)
+        if (auto* world = flight->world_.get(); world && world != answered) {
+            if (world->answer([this](const auto& of, auto k, auto number) { return status(of, k, number); }))
+                write_records();
+            answered = world;
+        }
+}
+
 /// Sleeps until a question arrives or the period is over.
 void Watchdog::sleep(std::unique_lock<std::mutex>& lock) {
     auto wanted = std::vector<pollfd>{{wake_[0], POLLIN, 0}};
@@ -103,13 +113,7 @@ void Watchdog::watch() {
         sleep(lock);
         const auto now = std::chrono::steady_clock::now();
         if (now >= end_at_) end_();
-        const PeerQuery* answered = nullptr;  // flights of one world are mostly adjacent
-        for (const auto* flight : flights_)
-            if (auto* world = flight->world_.get(); world && world != answered) {
-                if (world->answer([this](auto key, auto number) { return status(key, number); }))
-                    write_records();
-                answered = world;
-            }
+        answer();
         for (auto* flight : flights_) {
             const auto active = flight->active_.load(std::memory_order_acquire);
             if (active != flight->seen_) {
@@ -127,11 +131,11 @@ void Watchdog::watch() {
     }
 }
 
-RankStatus Watchdog::status(std::uint64_t key, std::uint64_t number) const {
+RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint64_t number) const {
     auto status = RankStatus{.arrived = false, .text = "outside any call"};
     const Recorder* recorder = nullptr;
     for (const auto* flight : flights_) {
-        if (flight->key_ == key)
+        if (flight->key_ == key && flight->world_.get() == &world)
             status.arrived = number > 0 && flight->reached_.load(std::memory_order_relaxed) >= number;
         if (flight->recorder_) recorder = flight->recorder_.get();
     }
@@ -168,35 +172,39 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
     else
         for (int i = 0; i < std::min(ranks.size(), most); ++i) asked.push_back(ranks[i]);
     const auto answers = flight.world_->ask(
-        asked, flight.key_, message ? 0 : number, [this](auto k, auto n) { return status(k, n); },
-        std::chrono::milliseconds(300));
+        asked, flight.key_, message ? 0 : number,
+        [this](const auto& of, auto k, auto n) { return status(of, k, n); }, patience);
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
-    auto silent = std::vector<int>{};
+    auto remote = std::vector<int>{};
     auto texts = std::string{};
     for (auto rank : asked) {
-        const auto answer = answers.find(rank);
-        if (rank == flight.world_->rank() || (answer != answers.end() && answer->second.arrived)) {
+        const auto answer = answers.told.find(rank);
+        const auto mute = std::ranges::find(answers.mute, rank) != answers.mute.end();
+        if (rank == flight.world_->rank() || (answer != answers.told.end() && answer->second.arrived)) {
             arrived.push_back(rank);
-        } else if (answer == answers.end()) {
-            silent.push_back(rank);
+        } else if (answer == answers.told.end() && !mute && !flight.world_->is_local(rank)) {
+            remote.push_back(rank);
         } else {
             missing.push_back(rank);
             constexpr auto most_told = 8;
-            if (missing.size() <= most_told)
-                append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank, " is ", answer->second.text));
+            if (missing.size() > most_told) continue;
+            append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank,
+                              mute                           ? " is stopped, or has no time to answer"
+                              : answer == answers.told.end() ? " is gone"
+                                                             : cat(" is ", answer->second.text)));
         }
     }
     why.arrived = arrived;
     why.missing = missing;
-    why.missing.insert(why.missing.end(), silent.begin(), silent.end());
+    why.missing.insert(why.missing.end(), remote.begin(), remote.end());
     auto text = std::string{};
     if (!message && number > 0) append(text, cat(": arrived ", ranks_to_string(arrived)));
     if (!missing.empty())
         append(text, cat(text.empty() ? ": " : ", ", "missing ", label.named(missing), texts, ")"));
-    if (!silent.empty())
-        append(text, cat(text.empty() ? ": " : ", ", "no answer from ", label.named(silent),
-                         ", on other hosts or gone"));
+    if (!remote.empty())
+        append(text, cat(text.empty() ? ": " : ", ", "no answer from ", label.named(remote),
+                         ", which are on other hosts"));
     return text;
 }
 
@@ -217,6 +225,16 @@ void Watchdog::report(const Flight& flight, Duration timeout, Duration waited) {
         flight.recorder_->failed(std::move(why));
     }
     std::fputs(text.c_str(), stderr);
+    end();
+}
+
+/// Ends the job once the others have had time to ask this rank: where its process has ended, none answers.
+void Watchdog::end() {
+    const auto until = std::chrono::steady_clock::now() + lingering;
+    while (std::chrono::steady_clock::now() < until) {
+        answer();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
     end_();
     std::abort();
 }

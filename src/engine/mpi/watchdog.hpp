@@ -101,12 +101,18 @@ public:
 private:
     void watch();
     void sleep(std::unique_lock<std::mutex>& lock);
-    RankStatus status(std::uint64_t key, std::uint64_t number) const;
-    void write_records() const;
+    RankStatus status(const PeerQuery& world, std::uint64_t key, std::uint64_t number) const;
+    void answer() const;
     std::string who_is_missing(const Flight& flight, RecordReason& why) const;
+    void write_records() const;
     [[noreturn]] void report(const Flight& flight, Duration timeout, Duration waited);
+    [[noreturn]] void end();
 
     static constexpr auto period = std::chrono::milliseconds(50);
+    /// How long a report waits for a rank whose process is there: it may be short of processor time.
+    static constexpr auto patience = std::chrono::seconds(2);
+    /// How long a rank that has reported still answers the others, whose timeouts expire a little later.
+    static constexpr auto lingering = std::chrono::seconds(1);
 
     const int rank_;
     const std::function<void()> end_;

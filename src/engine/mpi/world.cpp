@@ -48,14 +48,15 @@ MpiWorld::MpiWorld(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const WorldO
     auto flight = Flight(0, nullptr);
     runtime_->watchdog().add(flight);
     auto number = std::uint64_t{0};
+    auto local = std::vector<int>{};
     {
         const auto watched = InFlight(flight, "the start of the world", label_, options.timeout);
         if (rank_ == 0) number = (std::uint64_t{std::random_device{}()} << 32) + std::random_device{}();
         MPI_Bcast(&number, 1, MPI_UINT64_T, 0, comm_);
-        find_host();
+        local = find_host();
     }
     runtime_->watchdog().remove(flight);
-    roll_call_ = std::make_shared<PeerQuery>(number, rank_);
+    roll_call_ = std::make_shared<PeerQuery>(number, rank_, std::move(local));
     flight_ = std::make_unique<Flight>(hash("world"), roll_call_);
     label_.ranks.group = Mesh{{"world", size_}}.group(0, "world");
     runtime_->watchdog().add(*flight_);
@@ -68,8 +69,9 @@ MpiWorld::~MpiWorld() {
     MPI_Comm_free(&comm_);
 }
 
-/// The ranks that share this host's memory; RANKMESH_HOST divides those that simulate several hosts.
-void MpiWorld::find_host() {
+/// Finds the ranks of this rank's host, and returns those that share its memory: RANKMESH_HOST divides them
+/// to simulate several hosts.
+std::vector<int> MpiWorld::find_host() {
     auto here = MPI_COMM_NULL;
     MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
     auto local = 0;
@@ -84,8 +86,12 @@ void MpiWorld::find_host() {
     auto all = std::vector<Named>(static_cast<std::size_t>(local));
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, here);
     MPI_Comm_free(&here);
-    for (const auto& each : all)
+    auto near = std::vector<int>{};
+    for (const auto& each : all) {
+        near.push_back(each.rank);
         if (host_ == each.host) local_ranks_.push_back(each.rank);
+    }
+    return near;
 }
 
 void MpiWorld::max(std::array<std::int64_t, 4>& values) {

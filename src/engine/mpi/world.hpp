@@ -37,7 +37,7 @@ private:
     std::string receive(int from) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
-    void find_host();
+    std::vector<int> find_host();
     MPI_Comm create(const std::vector<int>& ranks, int tag) const;
 
     std::shared_ptr<Runtime> runtime_;
