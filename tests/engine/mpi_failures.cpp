@@ -165,6 +165,48 @@ TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheTimeout) {
     EXPECT_HAS(outcome, ": arrived {0, 2, 3}, missing {1} (rank 1 is outside any call for ");
 }
 
+TEST(MpiFailures, ARankThatHasEndedItsWorldIsToldAtOnceWhereOthersWaitForIt) {
+    // The world's timeout is longer than the job may take.
+    auto outcome = job("ends-early");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome,
+               "rankmesh: rank 1 [dp=0 tp=1] has ended the world without what this waits for: rank ");
+    EXPECT_HAS(outcome,
+               "in all_reduce of 1000 f32 by sum (4000 bytes), call number 2 on 'dp,tp' of mesh dp=2 tp=2");
+    outcome = job("ends-early-join");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "rankmesh: rank {1} has ended the world without what this waits for: rank ");
+    EXPECT_HAS(outcome, "in join, comparing the plans of all ranks, since ");
+    outcome = job("ends-early-recv");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        "rank 1 [dp=0 tp=1] has ended the world without what this waits for: rank 0 [dp=0 tp=0] in recv "
+        "of 1000 f32 from 1 (4000 bytes), message number 1");
+}
+
+TEST(MpiFailures, ARankThatHasEndedItsWorldIsMissedOnlyWhereItIsNeeded) {
+    const auto outcome = job("ends-early-well");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+}
+
+TEST(MpiFailures, ACallThatSomeRanksStartAndOthersBlockInIsReportedBeforeTheTimeout) {
+    const auto outcome = job("mixed");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        "rankmesh: MPI does not match a started call with a blocking one, and {0, 2, 3} have started what "
+        "{1} blocks in: rank ");
+    EXPECT_HAS(outcome, "call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, since ");
+}
+
+TEST(MpiFailures, WhatIsMessagesOnAllRanksMayBeStartedOnSomeAndBlockingOnOthers) {
+    const auto outcome = job("mixed-well");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+}
+
 TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
     const auto outcome = job("timeout-recv");
     expect_failed(outcome);

@@ -3,9 +3,11 @@
 // ends.
 #include <mpi.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -139,12 +141,21 @@ int program(const std::string& mode, int argc, char** argv) {
         std::puts("ended well");
         return 0;
     }
-    const auto timeout = mode.starts_with("timeout") ? std::chrono::seconds(1) : std::chrono::seconds(60);
-    auto options = WorldOptions{.timeout = timeout, .multithreaded = mode.starts_with("two-threads")};
+    if (mode == "timeout-init") {  // rank 1 ends well, and never starts MPI
+        const auto* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+        if (!rank) rank = std::getenv("PMI_RANK");
+        if (rank && std::string(rank) == "1") return 0;
+    }
+    // Starting MPI can take longer than the timeout of the calls.
+    const auto expires = mode.starts_with("timeout");
+    const auto start = mode == "timeout-join" || mode == "timeout-init";
+    auto options = WorldOptions{.timeout = std::chrono::seconds(start ? 3 : 60),
+                                .multithreaded = mode.starts_with("two-threads")};
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
     auto world = World::from_environment(argc, argv, options);
-    auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}, Axes("tp").separate("other")}});
+    auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}, Axes("tp").separate("other")},
+                                                     .timeout = std::chrono::seconds(expires ? 1 : 60)});
     auto all = me.on("dp", "tp");
     auto x = std::vector<float>(1000, 1);
     all.all_reduce(x);
@@ -166,6 +177,62 @@ int program(const std::string& mode, int argc, char** argv) {
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the process itself does not end
     }
     if (mode == "timeout" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (mode == "ends-early-well") {
+        // Rank 1 ends at once after calls that the others complete later, and is in no call after them.
+        const auto late = std::chrono::milliseconds(odd ? 0 : 700);
+        auto y = x;
+        if (odd) all.send(x, 0);
+        std::this_thread::sleep_for(late);
+        all.broadcast(x, 1);
+        if (odd) all.start_broadcast(y, 1).wait();
+        if (odd) {
+            std::puts("ended well");
+            return 0;
+        }
+        std::this_thread::sleep_for(late);
+        all.start_broadcast(y, 1).wait();
+        if (world.rank() == 0) all.recv(y, 1);
+        if (world.rank() >= 2) {
+            std::this_thread::sleep_for(late * (world.rank() - 2));
+            me.on("tp").all_reduce(x);
+        }
+        std::puts("ended well");
+        return 0;
+    }
+    if (mode.starts_with("ends-early") && odd) return 0;
+    if (mode == "ends-early-join") world.join({{"dp", rest}});
+    if (mode == "ends-early-recv") {
+        if (world.rank() == 0) all.recv(x, 1);
+        me.on("dp").all_reduce(x);
+        return 0;
+    }
+    if (mode.ends_with("s-last")) {  // dies, exits
+        if (!odd) return 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        if (mode == "dies-last") raise(SIGKILL);
+        _exit(3);
+    }
+    if (mode == "mixed") {
+        if (odd)
+            all.all_reduce(x);
+        else
+            all.start_all_reduce(x).wait();
+    }
+    if (mode == "mixed-well") {
+        auto out = x;
+        const auto counts = std::vector<std::size_t>(4, 250);
+        if (world.rank() == 3) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        if (odd) {
+            all.shift(x, out, 1);
+            all.all_to_all_v(x, counts, out, counts);
+            all.monitored_barrier();
+        } else {
+            all.start_shift(x, out, 1).wait();
+            if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+            all.start_all_to_all_v(x, counts, out, counts).wait();
+            all.start_monitored_barrier().wait();
+        }
+    }
     if (mode == "timeout-stopped" && odd) raise(SIGSTOP);
     if (mode == "timeout-join" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (mode == "timeout-join") world.join({{"dp", rest}});

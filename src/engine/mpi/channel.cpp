@@ -135,7 +135,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
     if (!fits(call, part) || call.operation == Operation::monitored_barrier)
         return wait(start({&call, 1}, label), label, timeout);
     runtime_->check_thread();
-    const auto watched = InFlight(flight_, call, label, timeout, number_of(call));
+    const auto watched = InFlight(flight_, call, label, timeout, number_of(call, false));
     const auto count = static_cast<int>(part);
     const auto type = type_of(call.dtype);
     const auto op = [&] { return op_of(call.reduction, call.dtype); };
@@ -227,7 +227,7 @@ std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
         if (slot.calls == slot.started.size()) slot.started.emplace_back();
         auto& started = slot.started[slot.calls++];
         started.call = call;
-        started.number = number_of(call);
+        started.number = number_of(call, true);
         post(started, slot.requests);
     }
     return ticket;

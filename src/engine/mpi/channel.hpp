@@ -64,8 +64,8 @@ private:
     const void* in_of_reduce(const Call& call);
     bool is_littered() const;
     void finish(const Call& call) const;
-    std::uint64_t number_of(const Call& call) {
-        return is_point_to_point(call.operation) ? ++messages_ : flight_.next_collective();
+    std::uint64_t number_of(const Call& call, bool started) {
+        return is_point_to_point(call.operation) ? ++messages_ : flight_.next_collective(started);
     }
 
     std::shared_ptr<Runtime> runtime_;

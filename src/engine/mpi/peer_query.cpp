@@ -18,16 +18,26 @@
 namespace rankmesh::detail {
 namespace {
 
-enum class Kind : std::uint32_t { question = 0x726d7131, answer = 0x726d6131 };
+enum class Kind : std::uint32_t { question = 0x726d7132, answer = 0x726d6132, end = 0x726d6532 };
 
 /// A datagram; an answer is followed by its text.
 struct Message {
     Kind kind;
     std::int32_t rank;
-    std::uint64_t key;
-    std::uint64_t number;
-    std::uint64_t arrived;
+    std::uint64_t key = 0;
+    std::uint64_t number = 0;
+    std::uint64_t flags = 0;  // of an answer; of a question: 1 for a report
 };
+
+constexpr std::uint64_t has_arrived = 1;
+constexpr std::uint64_t has_ended = 2;
+constexpr std::uint64_t knows_how = 4;
+constexpr std::uint64_t has_started = 8;
+
+std::uint64_t flags_of(const RankStatus& status) {
+    return (status.arrived ? has_arrived : 0) | (status.ended ? has_ended : 0) |
+           (status.started ? knows_how : 0) | (status.started.value_or(false) ? has_started : 0);
+}
 
 constexpr std::size_t longest_text = 400;
 
@@ -61,12 +71,12 @@ PeerQuery::PeerQuery(std::uint64_t world, int rank, std::vector<int> local)
     if (socket_ >= 0 && setsockopt(socket_, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0 &&
         bind(socket_, generic(own), own.length) == 0)
         return;
-    if (socket_ >= 0) close(socket_);
+    if (socket_ >= 0) ::close(socket_);
     socket_ = -1;
 }
 
 PeerQuery::~PeerQuery() {
-    if (socket_ >= 0) close(socket_);
+    if (socket_ >= 0) ::close(socket_);
 }
 
 bool PeerQuery::is_local(int rank) const { return std::ranges::find(local_, rank) != local_.end(); }
@@ -78,8 +88,24 @@ bool PeerQuery::send(const void* message, std::size_t size, int to) const {
            (errno != ECONNREFUSED && errno != ENOENT);
 }
 
+std::uint64_t PeerQuery::reached(std::uint64_t key) const {
+    const auto found = std::ranges::find(closed_, key, &std::pair<std::uint64_t, std::uint64_t>::first);
+    return found == closed_.end() ? 0 : found->second;
+}
+
+bool PeerQuery::announce_end() const {
+    const auto end = Message{Kind::end, rank_};
+    auto settled = true;
+    for (auto rank : local_)
+        if (rank != rank_ && std::ranges::find(ended_, rank, &Ended::rank) == ended_.end())
+            settled = !send(&end, sizeof end, rank) && settled;
+        else if (rank != rank_)  // it may still wait for this one to hear of it
+            send(&end, sizeof end, rank);
+    return settled;
+}
+
 /// Reads the datagrams that have arrived: answers questions, and stores answers in `answers` if it is not
-/// null; true if there was a question.
+/// null; true if there was a question for a report.
 bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answers) {
     if (socket_ < 0) return false;
     auto asked = false;
@@ -101,17 +127,24 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
         auto message = Message{};
         if (sender.uid != geteuid() || static_cast<std::size_t>(size) < sizeof message) continue;
         std::memcpy(&message, buffer.data(), sizeof message);
-        if (message.kind == Kind::answer && answers)
-            (*answers)[message.rank] = {
-                message.arrived != 0,
-                std::string(buffer.data() + sizeof message, static_cast<std::size_t>(size) - sizeof message)};
+        if (message.kind == Kind::answer && answers) {
+            auto& status = (*answers)[message.rank];
+            status.arrived = (message.flags & has_arrived) != 0;
+            status.ended = (message.flags & has_ended) != 0;
+            if ((message.flags & knows_how) != 0) status.started = (message.flags & has_started) != 0;
+            status.text.assign(buffer.data() + sizeof message,
+                               static_cast<std::size_t>(size) - sizeof message);
+        }
+        if (message.kind == Kind::end &&
+            std::ranges::find(ended_, message.rank, &Ended::rank) == ended_.end())
+            ended_.push_back({message.rank, std::chrono::steady_clock::now()});
         if (message.kind != Kind::question) continue;
-        asked = true;
+        asked = asked || message.flags != 0;
         const auto status = self(*this, message.key, message.number);
         const auto asker = message.rank;
         message.kind = Kind::answer;
         message.rank = rank_;
-        message.arrived = status.arrived ? 1 : 0;
+        message.flags = flags_of(status);
         const auto length = std::min(status.text.size(), longest_text);
         std::memcpy(buffer.data(), &message, sizeof message);
         std::memcpy(buffer.data() + sizeof message, status.text.data(), length);
@@ -120,12 +153,12 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
 }
 
 PeerQuery::Answers PeerQuery::ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
-                                  const RankStatusOf& self, Duration patience) {
+                                  const RankStatusOf& self, Duration patience, bool for_report) {
     auto answers = Answers{};
     if (socket_ < 0) return answers;
     auto& waiting = answers.mute;
     std::ranges::copy_if(ranks, std::back_inserter(waiting), [&](int rank) { return rank != rank_; });
-    const auto question = Message{Kind::question, rank_, key, number, 0};
+    const auto question = Message{Kind::question, rank_, key, number, for_report ? 1U : 0U};
     const auto begin = std::chrono::steady_clock::now();
     for (auto again = begin;;) {
         const auto now = std::chrono::steady_clock::now();

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/channel.hpp"
@@ -15,7 +18,9 @@ namespace rankmesh::detail {
 /// A rank's answer to a watchdog that waits for it.
 struct RankStatus {
     bool arrived = false;
-    std::string text;  // `in all_reduce of ...`
+    bool ended = false;                          // its world has: it makes no more calls
+    std::optional<bool> started = std::nullopt;  // how it made that call: started, or blocking
+    std::string text = {};                       // `in all_reduce of ...`
 };
 
 class PeerQuery;
@@ -42,8 +47,22 @@ public:
     int descriptor() const { return socket_; }
     /// True if that rank was started on this host: if it does not answer and is not mute, it has ended.
     bool is_local(int rank) const;
-    /// Answers every question that has arrived; true if there was one.
+    /// Answers every question that has arrived; true if there was one for a report.
     bool answer(const RankStatusOf& self) { return take(self, nullptr); }
+
+    /// From here on this rank makes no more calls on the channel of that key, of which it made `reached`.
+    void close(std::uint64_t key, std::uint64_t reached) { closed_.emplace_back(key, reached); }
+    /// How many calls it made on a closed channel, 0 if it has closed none of that key.
+    std::uint64_t reached(std::uint64_t key) const;
+    /// Tells the ranks of this host that this one makes no more calls in this world, and returns true once
+    /// none of them can ask any more. Called again until then.
+    bool announce_end() const;
+    struct Ended {
+        int rank;
+        std::chrono::steady_clock::time_point heard;
+    };
+    /// The ranks that have announced their end.
+    const std::vector<Ended>& ended() const { return ended_; }
 
     struct Answers {
         std::map<int, RankStatus> told;
@@ -52,7 +71,7 @@ public:
     /// Asks these ranks until all that are there have answered, at most for `patience`; answers questions
     /// meanwhile.
     Answers ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number, const RankStatusOf& self,
-                Duration patience);
+                Duration patience, bool for_report);
 
 private:
     bool take(const RankStatusOf& self, std::map<int, RankStatus>* answers);
@@ -62,6 +81,8 @@ private:
     const int rank_;
     const std::vector<int> local_;
     int socket_ = -1;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> closed_;  // key, and calls made
+    std::vector<Ended> ended_;
 };
 
 }  // namespace rankmesh::detail

@@ -31,6 +31,26 @@ bool Flight::is_message() const {
     return !phrase_.load(std::memory_order_relaxed) && is_point_to_point(call().operation);
 }
 
+bool Flight::is_collective() const {
+    if (phrase_.load(std::memory_order_relaxed)) return false;
+    switch (call().operation) {
+        case Operation::all_to_all_v:  // these are messages on all ranks, which match
+        case Operation::shift:
+        case Operation::monitored_barrier:
+            return false;
+        default:
+            return !is_message();
+    }
+}
+
+std::optional<bool> Flight::started(std::uint64_t number) const {
+    const auto reached = reached_.load(std::memory_order_acquire);
+    const auto started = started_.load(std::memory_order_acquire);
+    // The bit may have been replaced since by that of a call 64 later.
+    if (number > reached || reached_.load(std::memory_order_relaxed) - number >= 63) return std::nullopt;
+    return (started >> (number % 64) & 1) != 0;
+}
+
 std::string Flight::text() const {
     if (const auto* phrase = phrase_.load(std::memory_order_relaxed)) return phrase;
     const auto call = this->call();
@@ -73,6 +93,17 @@ void Watchdog::add(Flight& flight) {
 void Watchdog::remove(Flight& flight) {
     const auto lock = std::lock_guard(mutex_);
     std::erase(flights_, &flight);
+    if (flight.world_) flight.world_->close(flight.key_, flight.reached_.load(std::memory_order_relaxed));
+}
+
+void Watchdog::end_world(std::shared_ptr<PeerQuery> world) {
+    const auto lock = std::lock_guard(mutex_);
+    if (!world->announce_end()) ended_.push_back(std::move(world));
+}
+
+void Watchdog::rename(int rank) {
+    const auto lock = std::lock_guard(mutex_);
+    rank_ = rank;
 }
 
 void Watchdog::record(Flight& flight, std::shared_ptr<Recorder> recorder) {
@@ -86,6 +117,8 @@ void Watchdog::end_after(Duration grace) {
 }
 
 void Watchdog::answer() const {
+    for (const auto& world : ended_)
+        world->answer([this](const auto& of, auto key, auto number) { return status(of, key, number); });
     const PeerQuery* answered = nullptr;  // flights of one world are mostly adjacent
     for (const auto* flight : flights_)
         if (auto* world = flight->world_.get(); world && world != answered) {
@@ -98,6 +131,7 @@ void Watchdog::answer() const {
 /// Sleeps until a question arrives or the period is over.
 void Watchdog::sleep(std::unique_lock<std::mutex>& lock) {
     auto wanted = std::vector<pollfd>{{wake_[0], POLLIN, 0}};
+    for (const auto& world : ended_) wanted.push_back({world->descriptor(), POLLIN, 0});
     for (const auto* flight : flights_)
         if (flight->world_ &&
             std::ranges::find(wanted, flight->world_->descriptor(), &pollfd::fd) == wanted.end())
@@ -114,29 +148,129 @@ void Watchdog::watch() {
         const auto now = std::chrono::steady_clock::now();
         if (now >= end_at_) end_();
         answer();
+        if (!ended_.empty() && now >= announce_at_) {
+            std::erase_if(ended_, [](const auto& world) { return world->announce_end(); });
+            announce_at_ = now + std::chrono::seconds(1);
+        }
         for (auto* flight : flights_) {
             const auto active = flight->active_.load(std::memory_order_acquire);
             if (active != flight->seen_) {
                 flight->seen_ = active;
                 flight->since_ = now;
+                flight->compare_after_ = 10 * Duration(period);
+                flight->ended_compared_ = 0;
                 continue;
             }
+            if (active == 0) continue;
+            const auto waited = now - flight->since_;
+            if (flight->world_ && flight->ended_compared_ < flight->world_->ended().size())
+                look_for_ended(*flight, active, waited);
+            if (flight->world_ && waited >= flight->compare_after_) {
+                flight->compare_after_ *= 2;
+                look_for_mixture(*flight, active);
+            }
             const auto timeout = Duration(flight->timeout_.load(std::memory_order_relaxed));
-            if (active == 0 || now - flight->since_ < timeout) continue;
-            // The timeout may already be that of the next call.
-            std::atomic_thread_fence(std::memory_order_acquire);
-            if (flight->active_.load(std::memory_order_relaxed) != active) continue;
-            report(*flight, timeout, now - flight->since_);
+            if (waited < timeout || !flight->is_still(active)) continue;
+            if (flight->is_start_ && waited < start_up && have_all_come(*flight)) continue;
+            report(*flight, timeout);
         }
     }
+}
+
+/// True if the call that was seen is still in flight, so that what was read of it is of one call.
+bool Flight::is_still(std::uint64_t active) const {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return active_.load(std::memory_order_relaxed) == active;
+}
+
+PeerQuery::Answers Watchdog::ask(const Flight& flight, const std::vector<int>& ranks,
+                                 Duration patience) const {
+    const auto number = flight.is_message() ? 0 : flight.number_.load(std::memory_order_relaxed);
+    return flight.world_->ask(
+        ranks, flight.key_, number, [this](const auto& of, auto key, auto n) { return status(of, key, n); },
+        patience, patience > brief);
+}
+
+/// Ends the job if this call waits for a rank that has ended its world: it cannot be interrupted.
+void Watchdog::look_for_ended(Flight& flight, std::uint64_t active, Duration waited) {
+    const auto& world = *flight.world_;
+    const auto message = flight.is_message();
+    const auto number = flight.number_.load(std::memory_order_relaxed);
+    const auto* label = flight.label_.load(std::memory_order_relaxed);
+    const auto argument = flight.call().argument;
+    if (!flight.is_still(active)) return;
+    const auto heard = world.ended().size();
+    if (message || number > 0) {
+        auto asked = std::vector<int>{};
+        for (const auto& [rank, since] : world.ended()) {
+            const auto& ranks = label->ranks;
+            auto needed = message && ranks[argument] == rank;
+            for (int i = 0; i < ranks.size() && !message && !needed; ++i) needed = ranks[i] == rank;
+            if (!needed) continue;
+            // A message may still be on its way.
+            if (message && (waited < delivery || std::chrono::steady_clock::now() - since < delivery)) return;
+            asked.push_back(rank);
+        }
+        auto lost = std::vector<int>{};
+        if (!asked.empty())
+            for (const auto& [rank, status] : ask(flight, asked, brief).told)
+                if (status.ended && !status.arrived) lost.push_back(rank);
+        if (!flight.is_still(active)) return;
+        if (!lost.empty())
+            end(flight, {.reason = "peer_lost", .lost = lost},
+                cat(lost.size() == 1 ? "rank " : "ranks ", label->named(lost),
+                    lost.size() == 1 ? " has" : " have",
+                    " ended the world without what this waits for: ", place(flight)));
+    }
+    flight.ended_compared_ = heard;
+}
+
+/// Ends the job if a rank has started the collective that another blocks in, which MPI does not match. Each
+/// rank asks the next one only: where there are both kinds, two neighbours differ.
+void Watchdog::look_for_mixture(const Flight& flight, std::uint64_t active) const {
+    const auto number = flight.number_.load(std::memory_order_relaxed);
+    const auto* label = flight.label_.load(std::memory_order_relaxed);
+    const auto own = flight.started(number);
+    const auto collective = flight.is_collective();
+    if (!flight.is_still(active) || !collective || number == 0 || !own) return;
+    const auto& ranks = label->ranks;
+    auto here = 0;
+    while (here < ranks.size() && ranks[here] != flight.world_->rank()) ++here;
+    const auto next = ask(flight, {ranks[(here + 1) % ranks.size()]}, brief).told;
+    if (next.empty() || next.begin()->second.started.value_or(*own) == *own || !flight.is_still(active))
+        return;
+    auto all = std::vector<int>{};
+    for (int i = 0; i < std::min(ranks.size(), most_asked); ++i) all.push_back(ranks[i]);
+    auto starting = std::vector<int>{};
+    auto blocking = std::vector<int>{};
+    (*own ? starting : blocking).push_back(flight.world_->rank());
+    for (const auto& [rank, status] : ask(flight, all, patience).told)
+        if (status.started) (*status.started ? starting : blocking).push_back(rank);
+    if (!flight.is_still(active)) return;
+    std::ranges::sort(starting);
+    std::ranges::sort(blocking);
+    end(flight, {.reason = "disagreement"},
+        cat("MPI does not match a started call with a blocking one, and ", ranks_to_string(starting),
+            starting.size() == 1 ? " has" : " have", " started what ", ranks_to_string(blocking),
+            blocking.size() == 1 ? " blocks" : " block", " in: ", place(flight)));
+}
+
+bool Watchdog::have_all_come(const Flight& flight) const {
+    if (!flight.world_) return false;
+    const auto ranks = flight.label_.load(std::memory_order_relaxed)->ranks.list();
+    const auto told = ask(flight, ranks, patience).told;
+    return told.size() + 1 == ranks.size() &&
+           std::ranges::all_of(told, [](const auto& answer) { return answer.second.arrived; });
 }
 
 RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint64_t number) const {
     auto status = RankStatus{.arrived = false, .text = "outside any call"};
     const Recorder* recorder = nullptr;
     for (const auto* flight : flights_) {
-        if (flight->key_ == key && flight->world_.get() == &world)
+        if (flight->key_ == key && flight->world_.get() == &world) {
             status.arrived = number > 0 && flight->reached_.load(std::memory_order_relaxed) >= number;
+            if (number > 0) status.started = flight->started(number);
+        }
         if (flight->recorder_) recorder = flight->recorder_.get();
     }
     if (recorder) status.text = recorder->doing();
@@ -145,6 +279,11 @@ RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint
         if (const auto* phrase = flight->phrase_.load(std::memory_order_relaxed);
             phrase && flight->active_.load(std::memory_order_acquire) != 0)
             status.text = cat("in ", phrase);
+    for (const auto& ended : ended_)
+        if (ended.get() == &world) {
+            status.arrived = number > 0 && world.reached(key) >= number;
+            status.ended = true;
+        }
     return status;
 }
 
@@ -166,18 +305,16 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
     const auto number = flight.number_.load(std::memory_order_relaxed);
     const auto message = flight.is_message();
     auto asked = std::vector<int>{};
-    constexpr auto most = 4096;  // bounds the time of the queries
     if (message)
         asked.push_back(ranks[flight.call().argument]);
     else
-        for (int i = 0; i < std::min(ranks.size(), most); ++i) asked.push_back(ranks[i]);
-    const auto answers = flight.world_->ask(
-        asked, flight.key_, message ? 0 : number,
-        [this](const auto& of, auto k, auto n) { return status(of, k, n); }, patience);
+        for (int i = 0; i < std::min(ranks.size(), most_asked); ++i) asked.push_back(ranks[i]);
+    const auto answers = ask(flight, asked, patience);
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
     auto remote = std::vector<int>{};
     auto texts = std::string{};
+    const auto* unborn = flight.is_start_ ? " has not come to it, or is gone" : " is gone";
     for (auto rank : asked) {
         const auto answer = answers.told.find(rank);
         const auto mute = std::ranges::find(answers.mute, rank) != answers.mute.end();
@@ -191,7 +328,7 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
             if (missing.size() > most_told) continue;
             append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank,
                               mute                           ? " is stopped, or has no time to answer"
-                              : answer == answers.told.end() ? " is gone"
+                              : answer == answers.told.end() ? unborn
                                                              : cat(" is ", answer->second.text)));
         }
     }
@@ -208,8 +345,9 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
     return text;
 }
 
-void Watchdog::report(const Flight& flight, Duration timeout, Duration waited) {
-    auto why = RecordReason{.reason = "timeout"};
+/// `rank 0 [dp=0 tp=0] in all_reduce of ..., since 10:46:40`.
+std::string Watchdog::place(const Flight& flight) const {
+    const auto waited = std::chrono::steady_clock::now() - flight.since_;
     const auto began =
         time(nullptr) - static_cast<time_t>(std::chrono::duration_cast<std::chrono::seconds>(waited).count());
     auto parts = tm{};
@@ -217,19 +355,24 @@ void Watchdog::report(const Flight& flight, Duration timeout, Duration waited) {
     char since[16] = {};
     strftime(since, sizeof since, "%H:%M:%S", &parts);
     const auto& member = flight.label_.load(std::memory_order_relaxed)->member;
-    const auto text = cat("rankmesh: the timeout of ", to_text(timeout), " expired on rank ", rank_,
-                          member.empty() ? "" : cat(" [", member, "]"), " in ", flight.text(), ", since ",
-                          since, who_is_missing(flight, why), "; the job is ended\n");
-    if (flight.recorder_) {
-        why.error = text.substr(0, text.size() - 1);
-        flight.recorder_->failed(std::move(why));
-    }
-    std::fputs(text.c_str(), stderr);
-    end();
+    return cat("rank ", rank_, member.empty() ? "" : cat(" [", member, "]"), " in ", flight.text(),
+               ", since ", since);
 }
 
-/// Ends the job once the others have had time to ask this rank: where its process has ended, none answers.
-void Watchdog::end() {
+void Watchdog::report(const Flight& flight, Duration timeout) const {
+    auto why = RecordReason{.reason = "timeout"};
+    const auto who = who_is_missing(flight, why);
+    end(flight, std::move(why), cat("the timeout of ", to_text(timeout), " expired on ", place(flight), who));
+}
+
+/// The job ends once the others have had time to ask this rank: where its process has ended, none answers.
+void Watchdog::end(const Flight& flight, RecordReason why, const std::string& text) const {
+    const auto line = cat("rankmesh: ", text, "; the job is ended");
+    if (flight.recorder_) {
+        why.error = line;
+        flight.recorder_->failed(std::move(why));
+    }
+    std::fputs((line + "\n").c_str(), stderr);
     const auto until = std::chrono::steady_clock::now() + lingering;
     while (std::chrono::steady_clock::now() < until) {
         answer();

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,9 +25,11 @@ namespace rankmesh::detail {
 class Flight {
 public:
     /// `key` is the same on all ranks; `world` connects their watchdogs, null if no peer can be queried;
-    /// `recorder` knows what this rank does, null before the world is made.
-    Flight(std::uint64_t key, std::shared_ptr<PeerQuery> world, std::shared_ptr<Recorder> recorder = nullptr)
-        : key_(key), world_(std::move(world)), recorder_(std::move(recorder)) {}
+    /// `recorder` knows what this rank does, null before the world is made. At the `start` of MPI a rank may
+    /// not have come yet.
+    Flight(std::uint64_t key, std::shared_ptr<PeerQuery> world, std::shared_ptr<Recorder> recorder = nullptr,
+           bool start = false)
+        : key_(key), world_(std::move(world)), is_start_(start), recorder_(std::move(recorder)) {}
 
     /// Begins a call, the `number`-th of its kind on this rank.
     void begin(const Call& call, const Label& label, Duration timeout, std::uint64_t number) {
@@ -50,9 +54,12 @@ public:
     }
     void end() { active_.store(0, std::memory_order_release); }
     /// The number of the next collective, started or blocking; from now on this rank has arrived at it.
-    std::uint64_t next_collective() {
+    std::uint64_t next_collective(bool started = false) {
         const auto number = reached_.load(std::memory_order_relaxed) + 1;
-        reached_.store(number, std::memory_order_relaxed);
+        const auto bit = std::uint64_t{1} << (number % 64);
+        const auto before = started_.load(std::memory_order_relaxed);
+        started_.store(started ? before | bit : before & ~bit, std::memory_order_relaxed);
+        reached_.store(number, std::memory_order_release);
         return number;
     }
 
@@ -61,13 +68,20 @@ private:
     std::string text() const;
     Call call() const;
     bool is_message() const;
+    bool is_still(std::uint64_t active) const;
+    /// True if all ranks must start the call in flight, or all block in it: it is one MPI collective.
+    bool is_collective() const;
+    /// How this rank made that call: started or blocking; nothing before it, and for one long past.
+    std::optional<bool> started(std::uint64_t number) const;
 
     const std::uint64_t key_;
     const std::shared_ptr<PeerQuery> world_;
+    const bool is_start_;
     std::shared_ptr<Recorder> recorder_;
     std::atomic<std::uint64_t> active_ = 0;  // the count of calls begun, 0 while none is in flight
     std::atomic<std::uint64_t> number_ = 0;
     std::atomic<std::uint64_t> reached_ = 0;  // the last collective that was called
+    std::atomic<std::uint64_t> started_ = 0;  // by number modulo 64: whether it was started
     std::atomic<std::uint64_t> what_ = 0;
     std::atomic<std::size_t> in_count_ = 0;
     std::atomic<std::size_t> out_count_ = 0;
@@ -79,6 +93,8 @@ private:
     // Used by the watchdog only.
     std::uint64_t seen_ = 0;
     std::chrono::steady_clock::time_point since_;
+    Duration compare_after_{};        // of waiting: when the next rank is asked how it made the call
+    std::size_t ended_compared_ = 0;  // of the ranks that have ended, how many do not matter to this call
 };
 
 static_assert(offsetof(Call, argument) == 4 && sizeof(Call::argument) == 4);
@@ -95,6 +111,10 @@ public:
     void remove(Flight& flight);
     /// Gives a flight the record of its rank.
     void record(Flight& flight, std::shared_ptr<Recorder> recorder);
+    /// Tells the other ranks of a world that this one has ended it, and answers them from then on.
+    void end_world(std::shared_ptr<PeerQuery> world);
+    /// The rank that reports name, once it is known better than when this was made.
+    void rename(int rank);
     /// Ends the job after `grace` from now, unless the process has ended by then.
     void end_after(Duration grace);
 
@@ -104,20 +124,36 @@ private:
     RankStatus status(const PeerQuery& world, std::uint64_t key, std::uint64_t number) const;
     void answer() const;
     std::string who_is_missing(const Flight& flight, RecordReason& why) const;
+    std::string place(const Flight& flight) const;
+    bool have_all_come(const Flight& flight) const;
+    void look_for_ended(Flight& flight, std::uint64_t active, Duration waited);
+    void look_for_mixture(const Flight& flight, std::uint64_t active) const;
+    PeerQuery::Answers ask(const Flight& flight, const std::vector<int>& ranks, Duration patience) const;
+    [[noreturn]] void report(const Flight& flight, Duration timeout) const;
+    /// Writes the record, prints a report and ends the job.
+    [[noreturn]] void end(const Flight& flight, RecordReason why, const std::string& text) const;
     void write_records() const;
-    [[noreturn]] void report(const Flight& flight, Duration timeout, Duration waited);
-    [[noreturn]] void end();
 
     static constexpr auto period = std::chrono::milliseconds(50);
     /// How long a report waits for a rank whose process is there: it may be short of processor time.
     static constexpr auto patience = std::chrono::seconds(2);
     /// How long a rank that has reported still answers the others, whose timeouts expire a little later.
     static constexpr auto lingering = std::chrono::seconds(1);
+    /// How long MPI's own start may take once all ranks have come to it, where the timeout is shorter.
+    static constexpr auto start_up = std::chrono::minutes(1);
+    /// How long a message of a rank that has ended may be on its way.
+    static constexpr auto delivery = std::chrono::seconds(2);
+    /// How long a question takes that is asked while all may be well.
+    static constexpr auto brief = std::chrono::milliseconds(200);
+    static constexpr auto most_asked = 4096;  // ranks, which bounds the time of the queries
 
-    const int rank_;
+    int rank_;
     const std::function<void()> end_;
     std::mutex mutex_;
     std::vector<Flight*> flights_;
+    std::vector<std::shared_ptr<PeerQuery>>
+        ended_;  // worlds that this rank has ended, and others may not have
+    std::chrono::steady_clock::time_point announce_at_;
     std::chrono::steady_clock::time_point end_at_ = std::chrono::steady_clock::time_point::max();
     bool stopping_ = false;
     int wake_[2] = {-1, -1};  // a pipe that interrupts a sleep

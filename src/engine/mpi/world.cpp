@@ -65,6 +65,7 @@ MpiWorld::MpiWorld(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const WorldO
 MpiWorld::~MpiWorld() {
     runtime_->watchdog().remove(*flight_);
     if (!runtime_->is_usable()) return;
+    runtime_->watchdog().end_world(roll_call_);
     MPI_Group_free(&group_);
     MPI_Comm_free(&comm_);
 }
