@@ -27,6 +27,7 @@ namespace {
 
 std::shared_ptr<detail::WorldState> whole_world(int argc, char** argv, const WorldOptions& options) {
     auto runtime = detail::Runtime::acquire(argc, argv, options.multithreaded, options.timeout);
+    runtime->agree_on_end();
     auto size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     check_announced("mpi", size);

@@ -5,18 +5,60 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <mutex>
+#include <optional>
 
+#include <rankmesh/core/mesh.hpp>
+
+#include "engine/environment.hpp"
+#include "engine/hash.hpp"
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-int process_rank = 0;
+int process_rank = -1;
+std::atomic<bool> initialised = false;
+
+int on_finalize(MPI_Comm, int, void* flag, void*) {
+    static_cast<std::atomic<bool>*>(flag)->store(true, std::memory_order_relaxed);
+    return MPI_SUCCESS;
+}
+
+/// Sets the flag as soon as MPI_Finalize is called, by whoever calls it: it first deletes the attributes of
+/// MPI_COMM_SELF.
+void watch_finalize(std::atomic<bool>& flag) {
+    static std::once_flag once;
+    std::call_once(once, [&] {
+        auto key = 0;
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, &flag);
+        MPI_Comm_free_keyval(&key);
+    });
+}
+
+/// A number that the launcher says, nothing if it says none.
+std::optional<int> said(std::initializer_list<const char*> variables) {
+    try {
+        if (const auto found = number_in_environment(variables, 0)) return found->value;
+    } catch (const UsageError&) {  // who needs the number says so
+    }
+    return std::nullopt;
+}
+
+/// The watchdogs of a job before MPI runs, where the launcher gives the job a name of its own.
+std::shared_ptr<PeerQuery> watchdogs_of_job(int rank, std::optional<int> size) {
+    const auto* name = std::getenv("PMIX_NAMESPACE");
+    if (!name || rank < 0 || !size) return nullptr;
+    const auto all_here = said({"OMPI_COMM_WORLD_LOCAL_SIZE"}) == size;
+    return std::make_shared<PeerQuery>(hash(name), rank, all_here ? first_ranks(*size) : std::vector<int>{});
+}
 
 /// Ends the job, relying on the launcher to end the others when one process has failed: with Open MPI 4.1's
 /// mpirun that is an exit without MPI_Finalize, since MPI_Abort hung mpirun itself in 5 of 25 jobs, and the
@@ -27,7 +69,7 @@ int process_rank = 0;
     std::cout.flush();
     std::fflush(stdout);
     std::fflush(stderr);
-    if (!std::getenv("OMPI_COMM_WORLD_SIZE")) {
+    if (!std::getenv("OMPI_COMM_WORLD_SIZE") && initialised) {
         usleep(200'000);  // MPICH's mpiexec drops output that it has not read yet, such as the reports of
                           // this and other ranks
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -61,19 +103,57 @@ Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration timeout)
     if (flag)
         throw UsageError(
             "MPI has been finalised in this process and cannot start again; keep one World alive");
+    process_rank = said({"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}).value_or(-1);
+    const auto size = said({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
+    if (size.value_or(0) > 0) label_.ranks.group = Mesh{{"world", *size}}.group(0, "world");
+    job_ = watchdogs_of_job(process_rank, size);
+    start_ = std::make_unique<Flight>(hash("MPI_Init"), job_, nullptr, true);
+    end_ = std::make_unique<Flight>(hash("MPI_Finalize"), job_);
+    watchdog_ = std::make_unique<Watchdog>(process_rank, end_job);
+    watchdog_->add(*start_);
+    watchdog_->add(*end_);
+    start(argc, argv, multithreaded);
+    MPI_Comm_rank(MPI_COMM_WORLD, &process_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    watchdog_->rename(process_rank);
+    watch_finalize(finalised_);
+}
+
+/// MPI_Init waits for all ranks of the job: one that never comes is reported when the timeout expires.
+void Runtime::start(int argc, char** argv, bool multithreaded) {
+    auto flag = 0;
     MPI_Initialized(&flag);
     int level = MPI_THREAD_SINGLE;
     if (flag) {
         MPI_Query_thread(&level);
     } else {
+        const auto watched = InFlight(*start_, "MPI_Init", label_, timeout_, start_->next_collective());
         MPI_Init_thread(argv ? &argc : nullptr, argv ? &argv : nullptr,
                         multithreaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &level);
         finalises_ = true;
     }
+    initialised = true;
     multithreaded_ = multithreaded && level == MPI_THREAD_MULTIPLE;
-    MPI_Comm_rank(MPI_COMM_WORLD, &process_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    watchdog_ = std::make_unique<Watchdog>(process_rank, end_job);
+}
+
+void Runtime::agree_on_end() {
+    const auto watched = InFlight(*end_, "the start of the world", label_, timeout_);
+    auto all = finalises_ ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    ends_together_ = all != 0;
+}
+
+/// Waits outside MPI_Finalize until all ranks are about to enter it: Open MPI's mpirun can hang if a process
+/// ends while others are inside.
+void Runtime::await_all() const {
+    auto request = MPI_REQUEST_NULL;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (auto pause = 10;; pause = std::min(pause * 2, 2000)) {
+        auto flag = 0;
+        MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+        if (flag) return;
+        usleep(static_cast<useconds_t>(pause));
+    }
 }
 
 Runtime::~Runtime() {
@@ -82,18 +162,15 @@ Runtime::~Runtime() {
     if (left_) {
         // Peers may be inside a collective: neither wait for them in MPI_Finalize nor stop the watchdog.
         static_cast<void>(watchdog_.release());
+        static_cast<void>(start_.release());
+        static_cast<void>(end_.release());
         return;
     }
     if (!finalises_ || !is_usable()) return;
-    auto flight = Flight(0, nullptr);
-    const auto label = Label{};
-    watchdog_->add(flight);
-    {
-        const auto watched = InFlight(flight, "MPI_Finalize", label, timeout_);
-        free_ops();
-        MPI_Finalize();
-    }
-    watchdog_->remove(flight);
+    const auto watched = InFlight(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
+    if (ends_together_) await_all();
+    free_ops();
+    MPI_Finalize();
 }
 
 bool Runtime::is_usable() const {
@@ -119,14 +196,10 @@ void Runtime::abort(const std::string& what) noexcept {
     end_job();
 }
 
-void Runtime::check_runs() {
-    auto finalised = 0;
-    MPI_Finalized(&finalised);
-    if (finalised)
-        throw UsageError(
-            "MPI was called after MPI_Finalize; finalise it when the worlds and all that is made of them "
-            "have "
-            "gone");
+void Runtime::throw_finalised() {
+    throw UsageError(
+        "MPI was called after MPI_Finalize; finalise it when the worlds and all that is made of them have "
+        "gone");
 }
 
 void Runtime::throw_thread() {
