@@ -112,6 +112,9 @@ public:
     enum class State : std::uint8_t { idle, used, collecting, failed };
     State state() const { return state_.load(std::memory_order_acquire); }
 
+    /// True if a call has thrown the error that every later call throws as well.
+    bool has_told() const { return told_ || state() == State::failed; }
+
     /// Marks the channel as in use by this thread during its lifetime; throws UsageError if another thread
     /// uses it, and if the channel has failed, that error again.
     ///
@@ -161,12 +164,15 @@ public:
 protected:
     /// Makes every later use of the channel throw `error` again; called inside a use.
     void fail(std::exception_ptr error) { failure_ = std::move(error); }
+    /// Records that a call throws an error that later calls throw as well, unless they were complete before.
+    void tell() { told_ = true; }
 
 private:
     [[noreturn]] void throw_not_idle(const Label& label) const;
 
     std::atomic<State> state_ = State::idle;
     std::exception_ptr failure_;
+    bool told_ = false;
     std::thread::id collector_;
     std::vector<Call> batch_;
     Staging staging_;

@@ -82,10 +82,13 @@ bool Pending::done() {
 void Pending::leave() noexcept {
     if (!state_) return;
     if (!ordered_ && std::uncaught_exceptions() <= exceptions_) {
+        const auto told = state_->channel->has_told();
         try {
             wait();
         } catch (const std::exception& error) {
-            std::fprintf(stderr, "rankmesh: an operation that nobody waited for failed: %s\n", error.what());
+            if (!told)
+                std::fprintf(stderr, "rankmesh: an operation that nobody waited for failed: %s\n",
+                             error.what());
         }
     }
     // After wait() on a device the stream uses the buffers. While unwinding, or on a thread that may not

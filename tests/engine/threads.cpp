@@ -935,3 +935,107 @@ TEST(Threads, AMemberLeftByAnExceptionIsSaidToTheLog) {
     });
     EXPECT_TRUE(has(lines, "[rank 1] left its member by an exception")) << testing::PrintToString(lines);
 }
+
+TEST(Threads, MemoryThatAPendingCallUsesIsRefusedInAnother) {
+    threads::run(2, [](World& world) {
+        auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
+        auto on = me.on("dp");
+        auto other = me.on("other");
+        auto sub = world.sub({0, 1}).join({{"tp", rest}}).on("tp");
+        auto x = std::vector<float>(8, 1);
+        auto y = std::vector<float>(8, 1);
+        const auto first = std::span(x).first(4);
+        const auto last = std::span(x).last(5);  // one of `first` among them
+        const auto refused = [](const std::function<void()>& call) { return text_of<UsageError>(call); };
+        {
+            auto writing = on.start_all_reduce(first);
+            const auto* text =
+                "all_reduce of 5 f32 by sum on 'other' of mesh dp=2 would write memory that a pending "
+                "all_reduce "
+                "of 4 f32 by sum on 'dp' of mesh dp=2 writes; wait for that first, or use another buffer";
+            // On other communicators, in other worlds and on the same: the refused call is none.
+            if (world.rank() == 0) {
+                EXPECT_EQ(refused([&] { other.all_reduce(last); }), text) << "a call that blocks";
+                EXPECT_EQ(refused([&] { static_cast<void>(other.start_all_reduce(last)); }), text);
+                EXPECT_NE(refused([&] { sub.all_reduce(last); }).find("on 'tp' of mesh tp=2 would"),
+                          std::string::npos);
+                EXPECT_NE(
+                    refused([&] { on.send(last, 1); })
+                        .find("send of 5 f32 to 1 on 'dp' of mesh dp=2 would read memory that a pending "
+                              "all_reduce of 4 f32 by sum on 'dp' of mesh dp=2 writes"),
+                    std::string::npos);
+            }
+            on.all_reduce(std::span(x).last(4));  // beside it
+            on.barrier();
+            writing.wait();
+        }
+        other.all_reduce(last);  // once it is complete
+        // Memory that is only read may be read again, and not written.
+        auto reading = world.rank() == 0 ? on.start_send(x, 1) : on.start_recv(x, 0);
+        other.all_reduce(y);
+        if (world.rank() == 0) {
+            auto again = other.start_send(x, 1);
+            EXPECT_NE(
+                refused([&] { other.recv(x, 1); }).find("would write memory that a pending send of 8 f32"),
+                std::string::npos);
+            again.wait();
+        } else {
+            other.recv(y, 0);
+        }
+        reading.wait();
+        // What a rank neither sends nor gets is not used: the root of a broadcast only reads, the others of a
+        // gather write nothing.
+        auto all = std::vector<float>(16);
+        auto broadcast = on.start_broadcast(x, 0);
+        if (world.rank() == 0) {
+            auto gather = other.start_gather(x, all, 0);
+            broadcast.wait();
+            gather.wait();
+        } else {
+            broadcast.wait();
+            other.gather(x, all, 0);
+        }
+    });
+}
+
+TEST(Threads, AFailureThatWasThrownIsNotPrintedAgainForEachPendingCall) {
+    testing::internal::CaptureStderr();
+    auto absent = Absent();
+    threads::run(
+        2,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            if (world.rank() == 1) return absent.stay();
+            auto x = 1.0f;
+            auto y = 1.0f;
+            auto z = 1.0f;
+            absent.outlast([&] {
+                auto first = on.start_all_reduce(x);
+                auto second = on.start_all_reduce(y);
+                EXPECT_THROW(first.wait(), Timeout);
+            });
+            EXPECT_THROW(on.all_reduce(z), Timeout);
+        },
+        soon);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    // That nobody has heard is.
+    testing::internal::CaptureStderr();
+    auto gone = Absent();
+    threads::run(
+        2,
+        [&](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            if (world.rank() == 1) return gone.stay();
+            auto x = 1.0f;
+            auto y = 1.0f;
+            gone.outlast([&] {
+                const auto first = on.start_all_reduce(x);
+                const auto second = on.start_all_reduce(y);
+            });
+        },
+        soon);
+    const auto printed = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(printed.find("rankmesh: an operation that nobody waited for failed: the timeout of 200 ms"),
+              0U);
+    EXPECT_EQ(printed.find("nobody", 30), std::string::npos) << "it is said once: " << printed;
+}

@@ -24,28 +24,46 @@ namespace {
 /// The channel of one rank on a shared group.
 class ThreadChannel final : public Channel {
 public:
-    ThreadChannel(std::shared_ptr<Job> job, std::shared_ptr<SharedGroup> group, int group_rank)
-        : job_(std::move(job)), group_(std::move(group)), group_rank_(group_rank) {}
+    ThreadChannel(std::shared_ptr<Job> job, std::shared_ptr<PendingBuffers> pending,
+                  std::shared_ptr<SharedGroup> group, int group_rank)
+        : job_(std::move(job)),
+          pending_(std::move(pending)),
+          group_(std::move(group)),
+          group_rank_(group_rank) {}
 
     void run(const Call& call, const Label& label, Duration timeout) override {
-        wait(group_->post(group_rank_, {&call, 1}, label), label, timeout);
+        wait(start({&call, 1}, label), label, timeout);
     }
     std::uint64_t start(std::span<const Call> calls, const Label& label) override {
-        return group_->post(group_rank_, calls, label);
+        const auto number = pending_->add(calls, group_rank_, label);
+        try {
+            const auto ticket = group_->post(group_rank_, calls, label);
+            numbers_.emplace(ticket, number);
+            return ticket;
+        } catch (...) {
+            pending_->remove(number);
+            throw_as_told();
+        }
     }
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
         try {
             group_->wait(ticket, label, timeout);
+            release(ticket);
         } catch (const Timeout& expired) {
+            release(ticket);
             for (const auto rank : expired.missing)
                 if (const auto recorder = job_->recorder(rank)) recorder->asked();
-            throw;
+            throw_as_told();
+        } catch (...) {
+            release(ticket);
+            throw_as_told();
         }
     }
     bool done(std::uint64_t ticket) override { return group_->done(ticket); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
         job_->left(rank());
         group_->withdraw(ticket, label);
+        release(ticket);
     }
     void leave() noexcept override {
         job_->left(rank());
@@ -65,10 +83,30 @@ public:
 
 private:
     int rank() const { return group_->ranks()[static_cast<std::size_t>(group_rank_)]; }
+    /// The group uses the buffers of a ticket no more.
+    void release(std::uint64_t ticket) noexcept {
+        const auto found = numbers_.find(ticket);
+        if (found == numbers_.end()) return;
+        pending_->remove(found->second);
+        numbers_.erase(found);
+    }
+    /// Throws the error in flight again; all but a Disagreement is that of every later call as well.
+    [[noreturn]] void throw_as_told() {
+        try {
+            throw;
+        } catch (const Disagreement&) {
+            throw;
+        } catch (...) {
+            tell();
+            throw;
+        }
+    }
 
     std::shared_ptr<Job> job_;
+    std::shared_ptr<PendingBuffers> pending_;
     std::shared_ptr<SharedGroup> group_;
     int group_rank_;
+    std::map<std::uint64_t, std::uint64_t> numbers_;  // in `pending_`, by ticket
 };
 
 }  // namespace
@@ -251,7 +289,7 @@ std::string ThreadsWorld::receive(int from) {
 std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
     const auto group_rank = std::ranges::find(ranks, rank_) - ranks.begin();
     return std::make_shared<ThreadsWorld>(job_->sub(rank_, ranks, turns_[ranks]++),
-                                          static_cast<int>(group_rank), options);
+                                          static_cast<int>(group_rank), options, pending_);
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration) {
@@ -261,8 +299,8 @@ std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration) {
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
-    return std::make_shared<ThreadChannel>(job_, job_->group(rank_, request.key, request.label->ranks.list()),
-                                           request.group_rank);
+    return std::make_shared<ThreadChannel>(
+        job_, pending_, job_->group(rank_, request.key, request.label->ranks.list()), request.group_rank);
 }
 
 }  // namespace detail

@@ -13,6 +13,7 @@
 #include <rankmesh/core/mesh.hpp>
 
 #include "engine/host.hpp"
+#include "engine/pending_buffers.hpp"
 #include "engine/threads/shared_group.hpp"
 #include "engine/world_state.hpp"
 
@@ -103,8 +104,10 @@ private:
 /// One rank of a Job.
 class ThreadsWorld final : public WorldState, private Exchange {
 public:
-    ThreadsWorld(std::shared_ptr<Job> job, int rank, const WorldOptions& options)
-        : WorldState(options), job_(std::move(job)), rank_(rank) {
+    /// `pending`: what this rank's calls use, also those of the world that this one is a part of.
+    ThreadsWorld(std::shared_ptr<Job> job, int rank, const WorldOptions& options,
+                 std::shared_ptr<PendingBuffers> pending = std::make_shared<PendingBuffers>())
+        : WorldState(options), job_(std::move(job)), rank_(rank), pending_(std::move(pending)) {
         label_.mesh = "world";
         label_.axes = "join";
         label_.ranks.group = Mesh{{"world", job_->size}}.group(0, "world");
@@ -139,6 +142,7 @@ private:
 
     std::shared_ptr<Job> job_;
     int rank_;
+    std::shared_ptr<PendingBuffers> pending_;
     std::vector<int> local_ranks_;           // all
     std::map<std::vector<int>, int> turns_;  // how often this rank has asked for a world of some ranks
     Label label_;                            // the label of timeouts in join

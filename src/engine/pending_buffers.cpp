@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/pending_buffers.hpp"
+
+#include <functional>
+
+namespace rankmesh::detail {
+namespace {
+
+bool reads(const Call& call, int group_rank) {
+    switch (call.operation) {
+        case Operation::barrier:
+        case Operation::monitored_barrier:
+        case Operation::recv:
+            return false;
+        case Operation::broadcast:
+        case Operation::scatter:
+            return call.argument == group_rank;
+        default:
+            return true;
+    }
+}
+
+bool writes(const Call& call, int group_rank, int size) {
+    switch (call.operation) {
+        case Operation::barrier:
+        case Operation::monitored_barrier:
+        case Operation::send:
+            return false;
+        case Operation::broadcast:
+            return call.argument != group_rank;
+        case Operation::reduce:
+        case Operation::gather:
+            return call.argument == group_rank;
+        case Operation::shift:
+            return shifted(group_rank, -std::int64_t{call.argument}, size, call.edge) >= 0;
+        default:
+            return true;
+    }
+}
+
+}  // namespace
+
+bool PendingBuffers::Range::overlaps(const Range& other) const {
+    const auto before = std::less<const char*>();
+    return before(begin, other.begin + other.bytes) && before(other.begin, begin + bytes);
+}
+
+std::vector<PendingBuffers::Range> PendingBuffers::ranges_of(const Call& call, int group_rank, int size) {
+    auto ranges = std::vector<Range>{};
+    if (writes(call, group_rank, size) && call.out_bytes() > 0)
+        ranges.push_back({static_cast<const char*>(call.out), call.out_bytes(), true});
+    if (reads(call, group_rank) && call.in_bytes() > 0)
+        ranges.push_back({static_cast<const char*>(call.in), call.in_bytes(), false});
+    return ranges;
+}
+
+void PendingBuffers::check(const Entry& entry) const {
+    for (const auto& [number, others] : entries_)
+        for (const auto& other : others)
+            for (const auto& range : entry.ranges)
+                for (const auto& used : other.ranges)
+                    if ((range.written || used.written) && range.overlaps(used))
+                        throw UsageError(cat(to_string(entry.call), " on ", entry.label->text(),
+                                             range.written ? " would write" : " would read",
+                                             " memory that a pending ", to_string(other.call), " on ",
+                                             other.label->text(), used.written ? " writes" : " reads",
+                                             "; wait for that first, or use another buffer"));
+}
+
+std::uint64_t PendingBuffers::add(std::span<const Call> calls, int group_rank, const Label& label) {
+    auto entries = std::vector<Entry>{};
+    const auto lock = std::lock_guard(mutex_);
+    for (const auto& call : calls) {
+        entries.push_back({call, &label, ranges_of(call, group_rank, label.ranks.size())});
+        check(entries.back());
+    }
+    entries_.emplace(next_, std::move(entries));
+    return next_++;
+}
+
+void PendingBuffers::remove(std::uint64_t number) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    entries_.erase(number);
+}
+
+}  // namespace rankmesh::detail
