@@ -67,6 +67,23 @@ TEST(GlooFailures, SurvivorsOfARingEndWellAlsoInCheckedMode) {
     }
 }
 
+TEST(GlooFailures, ARankOfARingThatIsStoppedIsNamedByAllAlsoInCheckedMode) {
+    for (const auto* checked : {"0", "1"})
+        for (auto turn = 0; turn < 2; ++turn) {
+            const auto outcome = job("timeout-stop-ring", 4, -1, {}, {{"RANKMESH_CHECK", checked}});
+            for (auto rank : {0U, 2U, 3U}) {
+                EXPECT_EQ(outcome.exit_codes[rank], 0) << checked << '\n' << outcome.outputs[rank];
+                // A rank behind the stopped one waits for a neighbour that waits as well.
+                EXPECT_TRUE(std::regex_search(outcome.outputs[rank],
+                                              std::regex(rank == 3 ? ", ring: Timeout \\{[12]\\} after "
+                                                                   : ", ring: Timeout \\{1\\} after ")))
+                    << checked << '\n'
+                    << outcome.outputs[rank];
+            }
+            EXPECT_EQ(outcome.exit_codes[1], 0) << checked << '\n' << outcome.outputs[1];
+        }
+}
+
 TEST(GlooFailures, AStartedOperationThrowsLostInWait) {
     const auto outcome = job("kill-started");
     for (auto rank : {0U, 2U, 3U}) {

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/text.hpp>
@@ -28,16 +29,16 @@ long long milliseconds_since(Clock::time_point begin) {
 
 /// Calls `body`, and says what it throws and after how long; true if it went well.
 template <class Body>
-bool hear(const World& world, const char* what, Body&& body) {
+bool hear(int rank, const char* what, Body&& body) {
     const auto begin = Clock::now();
     const auto said = [&](const char* kind, const std::string& ranks, const std::exception& error) {
-        std::printf("rank %d, %s: %s %s after %lld ms: %s\n", world.rank(), what, kind, ranks.c_str(),
+        std::printf("rank %d, %s: %s %s after %lld ms: %s\n", rank, what, kind, ranks.c_str(),
                     milliseconds_since(begin), error.what());
         std::fflush(stdout);
     };
     try {
         body();
-        std::printf("rank %d, %s: went well\n", world.rank(), what);
+        std::printf("rank %d, %s: went well\n", rank, what);
         std::fflush(stdout);
         return true;
     } catch (const PeerLost& error) {
@@ -51,6 +52,10 @@ bool hear(const World& world, const char* what, Body&& body) {
     }
     return false;
 }
+template <class Body>
+bool hear(const World& world, const char* what, Body&& body) {
+    return hear(world.rank(), what, std::forward<Body>(body));
+}
 
 /// Signals to the test that starts this program, by output, and from it, by files.
 void say(const char* word) {
@@ -63,12 +68,48 @@ bool is_told(const char* word) {
 
 void sleep(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
+/// Stops this process until the others have noticed.
+void stop_for_a_while() {
+    const auto wake = "(sleep 3; kill -CONT " + std::to_string(getpid()) + ") &";
+    if (std::system(wake.c_str()) == 0) raise(SIGSTOP);
+}
+
+/// A program that an error ends, as most do: its world goes while the error is thrown.
+void program_of_one_try(const std::string& mode, const WorldOptions& options) {
+    auto world = World::from_environment(options);
+    const auto last = world.rank() == world.size() - 1;
+    if (mode == "timeout-absent" && last) return sleep(2500);
+    const auto stops = mode == "timeout-stop-in-join";
+    if ((stops || mode == "kill-in-join") && world.rank() == 1)
+        std::thread([stops] {
+            std::this_thread::sleep_for(std::chrono::microseconds(std::atoi(std::getenv("MOMENT"))));
+            if (stops)
+                stop_for_a_while();
+            else
+                raise(SIGKILL);
+        }).detach();
+    if (stops) {  // ranks 2 and 4 have no group with rank 1
+        world.join({{"dp", rest}, {"tp", 2}});
+        return;
+    }
+    auto me = mode == "differ" && world.rank() == 1 ? world.join({{"dp", 2}, {"tp", rest}})
+                                                    : world.join({{"dp", rest}});
+    auto x = 1;
+    for (auto turn = 0; turn < 1000; ++turn) me.on("dp").all_reduce(x, max);
+}
+
 int program(const std::string& mode) {
-    auto options = WorldOptions{.timeout = std::chrono::seconds(mode.starts_with("timeout-cut") ? 3
-                                                                : mode.starts_with("timeout")   ? 1
-                                                                                                : 20)};
+    auto options = WorldOptions{
+        .timeout = std::chrono::seconds(mode.starts_with("timeout-cut") || mode == "kill-in-join" ? 3
+                                        : mode.starts_with("timeout")                             ? 1
+                                                                                                  : 20)};
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
+    if (mode == "timeout-absent" || mode == "differ" || mode == "kill-in-join" ||
+        mode == "timeout-stop-in-join") {
+        const auto rank = std::atoi(std::getenv("RANK"));
+        return hear(rank, "program", [&] { program_of_one_try(mode, options); }) ? 0 : 1;
+    }
     auto world = World::from_environment(options);
     const auto odd = world.rank() == 1;
     if (mode == "timeout-join") {
@@ -129,6 +170,23 @@ int program(const std::string& mode) {
         const auto before = (all.rank() + all.size() - 1) % all.size();
         for (auto turn = 0; hear(world, "ring", [&] { all.send_recv(x, next, y, before); }); ++turn)
             if (odd && turn == 20) raise(SIGKILL);
+        return 0;
+    }
+    if (mode == "timeout-stop-ring") {  // one of them is stopped, and goes on once the others have noticed
+        auto y = x;
+        const auto next = (all.rank() + 1) % all.size();
+        const auto before = (all.rank() + all.size() - 1) % all.size();
+        for (auto turn = 0; hear(world, "ring", [&] { all.send_recv(x, next, y, before); }); ++turn)
+            if (odd && turn == 20) stop_for_a_while();
+        return 0;
+    }
+    if (mode == "kill-with-child") {  // its child has all that it had open
+        if (odd && fork() == 0) {
+            sleep(3000);
+            _exit(0);
+        }
+        if (odd) raise(SIGKILL);
+        hear(world, "all", [&] { all.all_reduce(x); });
         return 0;
     }
     if (mode == "kill-started") {

@@ -166,10 +166,14 @@ void GlooChannel::work() {
     }
 }
 
-void GlooChannel::finish_messages(Ticket& ticket, bool tells) {
+/// Waits for the messages of a ticket, on the thread that is in wait() or on the watcher.
+void GlooChannel::finish_messages(Ticket& ticket) {
     for (auto& started : ticket.started)
         for (auto& half : started.halves) {
-            if (tells && is_point_to_point(started.call.operation)) monitor_.await(half.group_rank);
+            if (is_point_to_point(started.call.operation)) {
+                ticket.awaited = half.group_rank;
+                if (ticket.waited) monitor_.await(half.group_rank);
+            }
             if (half.receives)
                 half.buffer->waitRecv();
             else
@@ -182,11 +186,14 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
     auto& ticket = *found->second;
     const auto& first = ticket.started.front();
     monitor_.wait_for({.call = &first.call, .label = &label, .number = first.number, .timeout = timeout});
+    ticket.waited = true;
     try {
-        if (ticket.watcher.joinable())
+        if (ticket.watcher.joinable()) {
+            for (auto told = -1; told != ticket.awaited;) monitor_.await(told = ticket.awaited);
             ticket.watcher.join();
-        else
-            finish_messages(ticket, true);
+        } else {
+            finish_messages(ticket);
+        }
         monitor_.await(-1);
         monitor_.wait([&] { return ticket.open == 0; });
     } catch (const std::exception& error) {
@@ -210,7 +217,7 @@ bool GlooChannel::done(std::uint64_t number) {
         ticket.watcher = std::thread([this, &ticket] {
             auto failed = false;
             try {
-                finish_messages(ticket, false);
+                finish_messages(ticket);
             } catch (const std::exception& error) {
                 failed = true;
                 monitor_.explain(error.what());

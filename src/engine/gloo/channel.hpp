@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -52,12 +53,14 @@ private:
         std::deque<Started> started = {};  // which do not move
         int open = 0;                      // collectives that no thread has completed
         bool failed = false;
-        std::thread watcher = {};  // waits for its messages once done() was called
+        std::thread watcher = {};          // waits for its messages once done() was called
+        std::atomic<int> awaited = -1;     // the group rank whose message is awaited
+        std::atomic<bool> waited = false;  // in wait(), whose timeout runs
     };
 
     Started& add(Ticket& ticket, const Call& call);
     void post(Started& started);
-    void finish_messages(Ticket& ticket, bool tells);
+    void finish_messages(Ticket& ticket);
     void work();
     [[noreturn]] void fail_with(const std::string& text, const Label& label);
     int rank() const { return ranks_[static_cast<std::size_t>(connections_->rank)]; }
