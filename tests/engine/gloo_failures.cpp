@@ -84,6 +84,14 @@ TEST(GlooFailures, ARankOfARingThatIsStoppedIsNamedByAllAlsoInCheckedMode) {
         }
 }
 
+TEST(GlooFailures, AKilledRankIsLostAtOnceAlsoWhileItsChildLives) {
+    const auto outcome = job("kill-with-child");
+    for (auto rank : {0U, 2U, 3U}) {
+        expect_says(outcome, rank, ", all: PeerLost {1} after ");
+        expect_took(outcome, rank, "all", 0, 1000);
+    }
+}
+
 TEST(GlooFailures, AStartedOperationThrowsLostInWait) {
     const auto outcome = job("kill-started");
     for (auto rank : {0U, 2U, 3U}) {

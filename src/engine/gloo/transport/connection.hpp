@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/gloo/transport/children.hpp"
+
 namespace rankmesh::detail {
 
 class Connector;
@@ -67,6 +69,7 @@ private:
 
     Endpoint endpoint_;
     std::vector<PendingConnection> pending_;  // oldest first
+    const ClosedInChildren closed_in_children_{fd_};
 };
 
 /// Gloo's factory of such connections.

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/transport/children.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <vector>
+
+namespace rankmesh::detail {
+namespace {
+
+struct Kept {
+    std::mutex mutex;
+    std::vector<const int*> descriptors;
+};
+
+/// Never destroyed: a process may fork while it ends.
+Kept& kept() {
+    static auto* const kept = new Kept;
+    return *kept;
+}
+
+void before_fork() { kept().mutex.lock(); }
+void in_parent() { kept().mutex.unlock(); }
+
+/// Calls only what a child may call whose process had several threads. The numbers stay taken, since the
+/// child has copies of the objects that would close them.
+void in_child() {
+    const auto nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const auto* descriptor : kept().descriptors) {
+        struct stat status {};
+        // Another thread of the parent may have been closing it.
+        if (*descriptor < 0 || fstat(*descriptor, &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
+        if (nothing < 0 || dup3(nothing, *descriptor, O_CLOEXEC) < 0) close(*descriptor);
+    }
+    if (nothing >= 0) close(nothing);
+    kept().mutex.unlock();
+}
+
+}  // namespace
+
+ClosedInChildren::ClosedInChildren(const int& descriptor) : descriptor_(descriptor) {
+    static std::once_flag once;
+    std::call_once(once, [] { pthread_atfork(before_fork, in_parent, in_child); });
+    const auto lock = std::lock_guard(kept().mutex);
+    kept().descriptors.push_back(&descriptor_);
+}
+
+ClosedInChildren::~ClosedInChildren() {
+    const auto lock = std::lock_guard(kept().mutex);
+    std::erase(kept().descriptors, &descriptor_);
+}
+
+}  // namespace rankmesh::detail
