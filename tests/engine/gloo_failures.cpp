@@ -176,6 +176,16 @@ TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheTimeout) {
     }
 }
 
+TEST(GlooFailures, PlansThatDifferAreHeardByAllAlsoIfTheFirstToHearLeaves) {
+    for (auto turn = 0; turn < 10; ++turn) {
+        const auto outcome = job("differ", 6);
+        for (std::size_t rank = 0; rank < 6; ++rank) {
+            expect_says(outcome, rank, ", program: Disagreement {1} after ");
+            expect_says(outcome, rank, "\n  ranks {0, 2..5}: dp=6, over dp\n  rank {1}: dp=2 tp=3, ");
+        }
+    }
+}
+
 TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheTimeout) {
     const auto outcome = job("timeout-never", 4, 3);
     for (std::size_t rank = 0; rank < 3; ++rank)

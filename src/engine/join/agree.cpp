@@ -2,6 +2,7 @@
 #include "engine/join/agree.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 
 #include <rankmesh/core/text.hpp>
@@ -100,6 +101,10 @@ void agree(Exchange& exchange, const std::string& description) {
     if (extremes[0] == ~extremes[1] && extremes[2] == ~extremes[3]) return;
 
     const auto classes = classes_of(exchange, description);
+    try {
+        exchange.max(extremes);        // no rank throws, and then perhaps leaves, before all have the texts
+    } catch (const std::exception&) {  // a rank is lost meanwhile: this one has them
+    }
     auto text = cat("the ranks join different plans; every rank must declare the same:");
     auto odd = std::vector<int>{};
     for (std::size_t i = 0; i < classes.size(); ++i) {
