@@ -28,11 +28,23 @@ std::string numbered(const Call& call, std::uint64_t number) {
                number);
 }
 
+namespace {
+
+/// `arrived {0..2}, missing 3 [dp=3]`.
+std::string came_text(const std::vector<int>& arrived, const std::vector<int>& missing,
+                      const std::string& missing_text) {
+    if (missing.empty() && !arrived.empty())
+        return cat("all of ", ranks_to_string(arrived), " have arrived, and it is not complete");
+    return cat("arrived ", ranks_to_string(arrived), ", missing ", missing_text);
+}
+
+}  // namespace
+
 Failure expired(Duration timeout, int rank, const std::string& what, const Label& label,
                 std::vector<int> arrived, std::vector<int> missing, std::string seen) {
     auto why = cat("the timeout of ", to_text(timeout), " expired on rank ", rank, " in ", what, " on ",
-                   label.text(), ", group ", to_string(label.ranks), ": arrived ", ranks_to_string(arrived),
-                   ", missing ", label.named(missing));
+                   label.text(), ", group ", to_string(label.ranks), ": ",
+                   came_text(arrived, missing, label.named(missing)));
     return {.kind = Failure::Kind::timeout,
             .why = std::move(why),
             .arrived = std::move(arrived),
@@ -43,8 +55,8 @@ Failure expired(Duration timeout, int rank, const std::string& what, const Label
 Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
                    const std::vector<int>& missing, const std::string& missing_text,
                    const std::string& seen) {
-    return {cat("the timeout of ", to_text(timeout), " expired in ", phase, " on rank ", rank, ": arrived ",
-                ranks_to_string(arrived), ", missing ", missing_text),
+    return {cat("the timeout of ", to_text(timeout), " expired in ", phase, " on rank ", rank, ": ",
+                came_text(arrived, missing, missing_text)),
             arrived, missing, seen};
 }
 

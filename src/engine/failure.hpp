@@ -24,6 +24,15 @@ struct Failure {
     std::vector<int> missing = {};
     std::string seen = {};  // what those were last seen doing
 
+    static Failure of(const Timeout& timeout) {
+        return {.kind = Kind::timeout,
+                .why = timeout.what(),
+                .arrived = timeout.arrived,
+                .missing = timeout.missing};
+    }
+    static Failure of(const PeerLost& lost) {
+        return {.kind = Kind::gone, .why = lost.what(), .lost = lost.ranks};
+    }
     /// What calls on the group of `label` throw: PeerLost, Timeout or EngineFailure.
     std::exception_ptr error(const Label& label) const;
     [[noreturn]] void raise(const Label& label) const { std::rethrow_exception(error(label)); }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/fields.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
 
@@ -39,8 +40,9 @@ public:
         ++looks;
         auto lock = std::unique_lock(entries_->mutex);
         const auto all_there = [&] {
-            return std::ranges::all_of(
-                names, [&](const auto& name) { return name == "left" || entries_->by_name.contains(name); });
+            return std::ranges::all_of(names, [&](const auto& name) {
+                return name.starts_with("failed.") || entries_->by_name.contains(name);
+            });
         };
         if (patient_) entries_->changed.wait_until(lock, until, all_there);
         auto found = std::vector<std::optional<std::string>>{};
@@ -163,6 +165,62 @@ TEST(StoreRendezvous, WhoLeavesIsLostToAllThatWaitForItByItsNumberAndItsReason) 
                               world.rank()));
             }
         });
+    }
+}
+
+TEST(StoreRendezvous, AStepThatExpiresNamesTheAbsentOnAllRanksThoughTheFirstToNoticeLeaves) {
+    for (auto absent : {0, 2, 11}) {
+        on_ranks(
+            12, false,
+            [&](StoreRendezvous& world) {
+                if (world.rank() == absent) return;
+                // Those that arrive later would wait longer.
+                std::this_thread::sleep_for(std::chrono::milliseconds(10 * world.rank()));
+                try {
+                    world.all("a test", "", concatenation);
+                    ADD_FAILURE();
+                } catch (const Timeout& error) {
+                    EXPECT_EQ(error.missing, std::vector{absent}) << error.what();
+                    EXPECT_EQ(error.arrived.size(), 11U) << error.what();
+                    world.leave(cat("rank ", world.rank(), " gives up"));
+                }
+            },
+            std::chrono::milliseconds(500));
+    }
+}
+
+TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
+    on_ranks(
+        3, false,
+        [&](StoreRendezvous& world) {
+            if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+            const auto begin = std::chrono::steady_clock::now();
+            try {
+                world.all("a test", "", concatenation);
+                ADD_FAILURE();
+            } catch (const Timeout& error) {
+                EXPECT_EQ(error.missing, std::vector{1}) << error.what();
+                EXPECT_EQ(error.arrived, (std::vector{0, 2})) << error.what();
+            }
+            if (world.rank() == 1) {
+                EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(200));
+            }
+        },
+        std::chrono::milliseconds(300));
+}
+
+TEST(Fields, WhatCannotBeReadIsAnEngineFailureInWords) {
+    for (const auto* text : {"", "x", "-1 ", "1", " ", "99999999999999999999999 ", "1x "})
+        EXPECT_THROW(Fields(text, "a text").number(), EngineFailure) << text;
+    auto fields = Fields("12 3 abcd", "a text");
+    EXPECT_EQ(fields.number(), 12U);
+    EXPECT_EQ(fields.part(fields.number()), "abc");
+    try {
+        fields.part(2);
+        FAIL();
+    } catch (const EngineFailure& error) {
+        EXPECT_EQ(std::string(error.what()),
+                  "a text cannot be read; start all ranks with the same rankmesh, in a job of its own");
     }
 }
 

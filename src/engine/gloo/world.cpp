@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <thread>
+#include <utility>
 
 #include <rankmesh/core/text.hpp>
 
 #include "engine/failure.hpp"
+#include "engine/fields.hpp"
 #include "engine/gloo/descriptors.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
@@ -41,18 +44,12 @@ void add_endpoints(std::string& entry, int item, const Connections& connections)
 /// The endpoint by which `group_rank` reaches the rank that wrote `entry`, in the group of that item; "" if
 /// it has none.
 std::string endpoint_in(const std::string& entry, int item, int group_rank) {
-    for (std::size_t at = 0; at < entry.size();) {
-        const auto next = [&] {
-            const auto end = entry.find(' ', at);
-            const auto value = std::stoi(entry.substr(at, end - at));
-            at = end + 1;
-            return value;
-        };
-        const auto own_item = next();
-        const auto own_group_rank = next();
-        const auto length = static_cast<std::size_t>(next());
-        if (own_item == item && own_group_rank == group_rank) return entry.substr(at, length);
-        at += length;
+    for (auto fields = Fields(entry, "the endpoints that another rank announces"); !fields.at_end();) {
+        const auto own_item = fields.number();
+        const auto own_group_rank = fields.number();
+        const auto length = fields.number();
+        auto endpoint = fields.part(length);
+        if (std::cmp_equal(own_item, item) && std::cmp_equal(own_group_rank, group_rank)) return endpoint;
     }
     return {};
 }
@@ -144,6 +141,8 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
     try {
         const auto texts = rendezvous_->fetch(phase, unread, entry, members, until);
         for (std::size_t i = 0; i < unread.size(); ++i) entries_[unread[i]] = texts[i];
+    } catch (const Heard&) {
+        throw;
     } catch (const Timeout& timeout) {
         throw late(timeout.arrived, timeout.missing);
     }
@@ -156,39 +155,65 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
             throw EngineFailure(cat(phase, " on rank ", rank(), " failed: rank ",
                                     request.label->named({ranks[i]}), " has announced no connection for it"));
     }
-    try {
-        auto arrived = members;
-        auto missing = std::vector<int>{};
-        for (const auto group_rank : connections.connect(endpoints, until))
-            missing.push_back(ranks[group_rank]);
-        if (missing.empty()) return;
-        std::erase_if(arrived, [&](int each) { return std::ranges::count(missing, each) > 0; });
-        throw late(arrived, missing);
-    } catch (const Connections::Unreachable& error) {
-        throw PeerLost(
-            cat(phase, " on rank ", rank(), " failed: rank ", request.label->named({ranks[error.group_rank]}),
-                " cannot be reached: ", error.why),
-            {ranks[error.group_rank]});
-    }
+    auto arrived = members;
+    auto missing = std::vector<int>{};
+    const auto look = [&] { rendezvous_->throw_if_failed(phase, members); };
+    for (const auto group_rank : connections.connect(endpoints, until, look))
+        missing.push_back(ranks[group_rank]);
+    if (missing.empty()) return;
+    std::erase_if(arrived, [&](int each) { return std::ranges::count(missing, each) > 0; });
+    throw late(arrived, missing);
 }
 
 std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     auto found = announced_.find(request.key);
     // A lazy declaration is announced when it is prepared, by the ranks of its group alone.
-    if (found == announced_.end()) {
+    const auto lazy = found == announced_.end();
+    if (lazy) {
         announce(request.key, {&request, 1});
         found = announced_.find(request.key);
     }
     const auto connections = found->second;
     announced_.erase(found);
-    connect(*connections, request, entry_);
+    const auto& ranks = request.label->ranks;
+    const auto phase = cat("join, connecting ", request.label->text());
     auto channel = std::shared_ptr<GlooChannel>{};
+    connections->cause = [rendezvous = rendezvous_, where = entry_](const Failure& failure) {
+        return rendezvous->cause(where, failure);
+    };
+    // The other ranks are told before the connections go: they would take this rank for the cause.
+    const auto fail = [&](Failure failure) {
+        const auto tell = [&] {
+            if (!lazy) rendezvous_->fail(entry_, failure);
+        };
+        // A peer that waits for another one as long as this rank for it says so at about the same time.
+        const auto timeout = failure.kind == Failure::Kind::timeout;
+        rendezvous_->give_up(entry_, failure);
+        if (timeout) tell();
+        if (timeout) std::this_thread::sleep_for(Rendezvous::moment);
+        if (const auto cause = rendezvous_->cause(entry_, failure))
+            Heard::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
+        if (!timeout) tell();
+    };
     try {
-        channel = std::make_shared<GlooChannel>(connections, request.label->ranks.list(), ended_, recorder());
-    } catch (const std::exception& error) {
-        throw PeerLost(cat("join, connecting ", request.label->text(), " on rank ", rank(),
-                           " failed: a peer is gone; Gloo reports: ", error.what()),
-                       {});
+        try {
+            connect(*connections, request, entry_);
+            channel = std::make_shared<GlooChannel>(connections, ranks.list(), ended_, recorder());
+        } catch (const Connections::Unreachable& error) {
+            const auto lost = std::vector{ranks[error.group_rank]};
+            throw PeerLost(cat(phase, " on rank ", rank(), " failed: rank ", request.label->named(lost),
+                               " cannot be reached: ", error.why),
+                           lost);
+        }
+    } catch (const Heard& heard) {
+        rendezvous_->give_up(entry_, heard.failure);
+        throw;
+    } catch (const Timeout& timeout) {
+        fail(Failure::of(timeout));
+        throw;
+    } catch (const PeerLost& lost) {
+        fail(Failure::of(lost));
+        throw;
     }
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);

@@ -46,7 +46,7 @@ private:
 
     void connect(Connections& connections, const ChannelRequest& request, const std::string& entry);
 
-    const std::unique_ptr<Rendezvous> rendezvous_;
+    const std::shared_ptr<Rendezvous> rendezvous_;
     const std::string interface_;
     std::string host_;
     std::string address_;

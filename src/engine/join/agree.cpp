@@ -7,6 +7,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/fields.hpp"
 #include "engine/hash.hpp"
 #include "engine/join/gather.hpp"
 
@@ -59,18 +60,15 @@ std::string pack(const std::vector<Class>& classes) {
 
 std::vector<Class> unpack(const std::string& bytes) {
     auto classes = std::vector<Class>{};
-    for (std::size_t at = 0; at < bytes.size();) {
-        auto length = [&] {
-            const auto end = bytes.find(' ', at);
-            const auto value = std::stoul(bytes.substr(at, end - at));
-            at = end + 1;
-            return value;
-        };
-        const auto ranks = length();
-        const auto text = length();
-        classes.push_back({bytes.substr(at + ranks, text),
-                           parse_ranks(bytes.substr(at, ranks), std::numeric_limits<int>::max())});
-        at += ranks + text;
+    for (auto fields = Fields(bytes, "what another rank declares"); !fields.at_end();) {
+        const auto ranks = fields.number();
+        const auto text = fields.number();
+        try {
+            auto read = parse_ranks(fields.part(ranks), std::numeric_limits<int>::max());
+            classes.push_back({fields.part(text), std::move(read)});
+        } catch (const UsageError&) {
+            fields.throw_unreadable();
+        }
     }
     return classes;
 }

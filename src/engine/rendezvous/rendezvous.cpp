@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/rendezvous/rendezvous.hpp"
 
+#include <utility>
+
 #include <rankmesh/core/text.hpp>
 
 #include "engine/failure.hpp"
 #include "engine/hash.hpp"
 
 namespace rankmesh::detail {
+namespace {
+
+template <class Kind>
+struct HeardError final : Kind, Heard {
+    HeardError(Kind error, Failure failure) : Kind(std::move(error)), Heard{std::move(failure)} {}
+};
+
+}  // namespace
+
+void Heard::raise(const Failure& failure, const std::string& step) {
+    if (failure.kind == Failure::Kind::timeout)
+        throw HeardError<Timeout>(Timeout(failure.why, failure.arrived, failure.missing), failure);
+    throw HeardError<PeerLost>(PeerLost(cat(failure.why, "; ", step), failure.lost), failure);
+}
 
 void Rendezvous::throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,
                                const std::vector<int>& arrived, const std::vector<int>& missing) const {

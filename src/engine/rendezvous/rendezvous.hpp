@@ -5,11 +5,22 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/failure.hpp"
+
 namespace rankmesh::detail {
+
+/// The part of an error that another rank has told.
+struct Heard {
+    Failure failure;
+
+    /// Throws it as an error of a step of this rank, which `step` names.
+    [[noreturn]] static void raise(const Failure& failure, const std::string& step);
+};
 
 /// The exchange of small texts between the ranks of a world before they are connected.
 ///
@@ -18,6 +29,9 @@ class Rendezvous {
 public:
     using Combine = std::function<std::string(const std::string&, const std::string&)>;
     using Instant = std::chrono::steady_clock::time_point;
+
+    /// The time that ranks whose timeouts expire together have to tell each other why.
+    static constexpr auto moment = std::chrono::milliseconds(50);
 
     Rendezvous(int rank, int size) : rank_(rank), size_(size) {}
     virtual ~Rendezvous() = default;
@@ -42,6 +56,18 @@ public:
     virtual std::string receive(int from) = 0;
     /// This rank leaves: waits of the other ranks throw PeerLost, where they can be told.
     virtual void leave(const std::string& why) noexcept = 0;
+    /// A step of all ranks has failed on this one: waits of the other ranks throw the same, where they can be
+    /// told. `where` names the connections that the step makes, "" for others.
+    virtual void fail(const std::string&, const Failure&) noexcept {}
+    /// This rank gives up to make the connections `where`, before it closes them: so it is not taken for the
+    /// cause.
+    virtual void give_up(const std::string&, const Failure&) noexcept {}
+    /// The failure for which the ranks that a failure lacks have given up to make the connections `where`,
+    /// nothing if they have not. Any thread may ask.
+    virtual std::optional<Failure> cause(const std::string&, const Failure&) const noexcept { return {}; }
+    /// Throws what a rank has told by `fail` or `leave`, as a Heard error, if it concerns one of `ranks`,
+    /// which this rank waits for.
+    virtual void throw_if_failed(const std::string&, const std::vector<int>&) {}
     /// A rendezvous of some of the ranks, this one among them, in that order; called by all of them.
     virtual std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) = 0;
 

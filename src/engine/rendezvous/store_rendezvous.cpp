@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/fields.hpp"
 #include "engine/host.hpp"
 #include "engine/timeout.hpp"
 
@@ -21,6 +23,17 @@ namespace {
 constexpr int children = 8;
 /// The time that a store has for a request made when a timeout expires, or by a rank that leaves.
 constexpr auto grace = std::chrono::milliseconds(500);
+/// The most failures of a world that are told: all ranks may fail, and the first tell why.
+constexpr auto most_failures = std::size_t{64};
+
+/// The ranks to which a failure is due.
+const std::vector<int>& blamed(const Failure& failure) {
+    return failure.kind == Failure::Kind::timeout ? failure.missing : failure.lost;
+}
+
+bool contains(const std::vector<int>& ranks, int rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+}
 
 }  // namespace
 
@@ -47,8 +60,8 @@ StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int siz
 std::string StoreRendezvous::all(const std::string& phase, std::string text, const Combine& combine) {
     if (size() == 1) return text;
     const auto until = from_now(timeout_);
-    const auto step = cat("step.", steps_++, ".");
-    const auto entry = [&](const char* kind, int rank) { return cat(step, kind, ".", rank); };
+    const auto prefix = cat("step.", steps_++, ".");
+    const auto entry = [&](const char* kind, int rank) { return cat(prefix, kind, ".", rank); };
     const auto first = std::int64_t{rank()} * children + 1;
     const auto inner = first < size();
     // A rank with children cannot pass on their texts before they arrive, but announces its own arrival.
@@ -60,15 +73,16 @@ std::string StoreRendezvous::all(const std::string& phase, std::string text, con
     for (auto child = first; child < std::min<std::int64_t>(first + children, size()); ++child)
         from_children.push_back(entry("up", static_cast<int>(child)));
     if (inner)
-        for (const auto& each : wait(phase, from_children, {}, arrival_key, until))
+        for (const auto& each : wait_in_step(phase, from_children, {}, arrival_key, until))
             text = combine(text, each);
-    const auto down = cat(step, "down");
+    const auto down = cat(prefix, "down");
     if (rank() == 0) {
         store_->put(full(down), text, until);
     } else {
         store_->put(full(entry("up", rank())), text, until);
-        text = wait(phase, {down}, {}, arrival_key, until).front();
+        text = wait_in_step(phase, {down}, {}, arrival_key, until).front();
     }
+    gave_up_ = std::nullopt;
     // Every rank has arrived at this step, so nobody reads what was written before the last one. What was
     // written since then may still be read after this one.
     auto read = std::exchange(old_stale_keys_, std::exchange(stale_keys_, {}));
@@ -103,7 +117,7 @@ void StoreRendezvous::send(int to, const std::string& text) {
 std::string StoreRendezvous::receive(int from) {
     const auto until = from_now(timeout_);
     const auto message = cat("message.", from, ".", rank(), ".", received_[from]++);
-    auto text = wait(
+    auto text = wait_in_step(
         "join", {message}, {from}, [&](int) { return message; }, until);
     store_->remove({full(message)}, until);
     return std::move(text.front());
@@ -111,10 +125,122 @@ std::string StoreRendezvous::receive(int from) {
 
 void StoreRendezvous::leave(const std::string& why) noexcept {
     try {
-        if (size() > 1) store_->put(full("left"), cat(rank(), " ", why), from_now(grace));
+        // Where it leaves because of another rank, that one is the reason.
+        fail({}, gave_up_.value_or(Failure{.kind = Failure::Kind::left, .why = why, .lost = {rank()}}));
         survivor_agreement_.stay_away(from_now(grace));
     } catch (const std::exception&) {  // the others wait until their timeout
     }
+}
+
+void StoreRendezvous::fail(const std::string& where, const Failure& failure) noexcept {
+    if (size() == 1) return;
+    try {
+        do read_failures();
+        while (failures_.size() < most_failures &&
+               !store_->put(next_failure(), text_of({rank(), where, failure}), from_now(grace)));
+        gave_up_ = failure;
+    } catch (const std::exception&) {  // the others wait until their timeout
+    }
+}
+
+void StoreRendezvous::give_up(const std::string& where, const Failure& failure) noexcept {
+    try {
+        store_->put(full(cat("gave_up.", where, ".", rank())), text_of({rank(), where, failure}),
+                    from_now(grace));
+        gave_up_ = failure;
+    } catch (const std::exception&) {  // it is taken for the cause
+    }
+}
+
+std::optional<Failure> StoreRendezvous::cause(const std::string& where,
+                                              const Failure& failure) const noexcept {
+    try {
+        auto found = std::optional<Failure>{};
+        auto asked = blamed(failure);
+        for (auto left = size(); left > 0 && !asked.empty(); --left) {
+            const auto each = asked.back();
+            asked.pop_back();
+            const auto text = store_->get({full(cat("gave_up.", where, ".", each))}, from_now(grace)).front();
+            if (!text) continue;
+            auto told = told_from(*text).failure;
+            // Two that wait for each other are no cause of each other's.
+            if (contains(blamed(told), each) || contains(blamed(told), rank())) continue;
+            asked = blamed(told);
+            found = std::move(told);
+        }
+        return found;
+    } catch (const std::exception&) {  // then it is the failure that is known
+        return std::nullopt;
+    }
+}
+
+/// `3 2 connections.join 1\n{}\n{0..3}\n{4}\nthe timeout of ...`: the rank that tells, the kind, where, its
+/// lists and its reason.
+std::string StoreRendezvous::text_of(const Told& told) {
+    const auto& failure = told.failure;
+    return cat(told.rank, " ", static_cast<std::uint32_t>(failure.kind), " ", told.where, "\n",
+               ranks_to_string(failure.lost), "\n", ranks_to_string(failure.arrived), "\n",
+               ranks_to_string(failure.missing), "\n", failure.why);
+}
+
+StoreRendezvous::Told StoreRendezvous::told_from(const std::string& text) {
+    auto fields = Fields(text, "what another rank tells of a failure");
+    auto told = Told{};
+    told.rank = static_cast<int>(fields.number());
+    const auto kind = fields.number();
+    if (kind > static_cast<std::size_t>(Failure::Kind::engine)) fields.throw_unreadable();
+    told.failure.kind = static_cast<Failure::Kind>(kind);
+    told.where = fields.line();
+    for (auto* list : {&told.failure.lost, &told.failure.arrived, &told.failure.missing}) try {
+            *list = parse_ranks(fields.line(), std::numeric_limits<int>::max());
+        } catch (const UsageError&) {
+            fields.throw_unreadable();
+        }
+    told.failure.why = fields.rest();
+    return told;
+}
+
+/// Reads the failures that were told since; true if there were any.
+bool StoreRendezvous::read_failures() {
+    for (auto any = false;; any = true) {
+        const auto text = store_->get({next_failure()}, from_now(grace)).front();
+        if (!text) return any;
+        failures_.push_back(told_from(*text));
+    }
+}
+
+void StoreRendezvous::throw_if_failed(const std::string& phase, const std::vector<int>& ranks) {
+    if (size() == 1) return;
+    read_failures();
+    // Where ranks wait for each other their timeouts expire together: one of them knows who is missing.
+    const auto* told = told_about(ranks, false);
+    if (told && told->failure.kind == Failure::Kind::timeout) {
+        std::this_thread::sleep_for(moment);
+        read_failures();
+    }
+    throw_told(phase, ranks, false);
+}
+
+/// The first failure that was told by, or is due to, one of `ranks`, null if there is none. `of_this`: also
+/// one that is due to this rank.
+const StoreRendezvous::Told* StoreRendezvous::told_about(const std::vector<int>& ranks, bool of_this) const {
+    const auto concerns = [&](const Told& told) {
+        if (told.rank == rank() || (!of_this && contains(blamed(told.failure), rank()))) return false;
+        return std::ranges::any_of(
+            ranks, [&](int each) { return each == told.rank || contains(blamed(told.failure), each); });
+    };
+    const auto found = std::ranges::find_if(failures_, concerns);
+    return found == failures_.end() ? nullptr : &*found;
+}
+
+/// Throws such a failure, or what it is due to.
+void StoreRendezvous::throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this) {
+    const auto* told = told_about(ranks, of_this);
+    if (!told) return;
+    gave_up_ = told->failure;
+    if (!told->where.empty())
+        if (auto caused = cause(told->where, told->failure)) gave_up_ = std::move(caused);
+    Heard::raise(*gave_up_, cat(phase, " cannot be completed on rank ", rank()));
 }
 
 std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) {
@@ -133,6 +259,21 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
             std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, scope, group_rank, size, timeout_))};
 }
 
+/// The same as `wait`, in a step of all ranks, which hear of its end if this one's timeout expires.
+std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
+                                                       const std::vector<std::string>& names,
+                                                       const std::vector<int>& ranks,
+                                                       const Entries& arrival_key, Instant until) {
+    try {
+        return wait(phase, names, ranks, arrival_key, until);
+    } catch (const Heard&) {
+        throw;
+    } catch (const Timeout& timeout) {
+        fail({}, Failure::of(timeout));
+        throw;
+    }
+}
+
 /// The texts of entries, once all of them exist. `ranks`: the ranks that are waited for, all if empty;
 /// `arrival_key` is the key that each of them has written if it arrived.
 std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
@@ -142,13 +283,16 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
     using Clock = std::chrono::steady_clock;
     constexpr auto shortest_pause = std::chrono::microseconds(50);
     const auto begin = Clock::now();
+    const auto awaited = ranks.empty() ? first_ranks(size()) : ranks;
     auto texts = std::vector<std::string>(names.size());
     auto absent = std::vector<std::size_t>(names.size());
     std::iota(absent.begin(), absent.end(), std::size_t{0});
+    auto late = std::vector<int>{};
+    auto extended = false;
     while (!absent.empty()) {
         auto wanted = std::vector<std::string>{};
         for (auto each : absent) wanted.push_back(full(names[each]));
-        wanted.push_back(full("left"));
+        wanted.push_back(next_failure());
         // A request that begins just before the timeout may complete.
         auto found = store_->get(wanted, std::max(until, from_now(grace)));
         auto still = std::vector<std::size_t>{};
@@ -160,32 +304,34 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         }
         absent = std::move(still);
         if (absent.empty()) break;
-        if (const auto& left = found.back()) {
-            const auto gone = std::stoi(*left);
-            throw PeerLost(
-                cat(left->substr(left->find(' ') + 1), "; ", phase, " cannot be completed on rank ", rank()),
-                {gone});
-        }
+        // What a rank wrote before it failed is there now, though it was not when it was looked for.
+        if (found.back() && read_failures()) continue;
+        throw_told(phase, awaited, true);
         const auto now = Clock::now();
-        if (now >= until) break;
+        if (now >= until) {
+            late = missing(awaited, arrival_key);
+            // The last to arrive have come just before: the others pass on what they wrote.
+            if (!late.empty() || std::exchange(extended, true)) break;
+            until = now + grace;
+        }
         const auto pause =
             std::clamp<std::chrono::nanoseconds>((now - begin) / 4, shortest_pause, store_->longest_pause());
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
     }
-    if (!absent.empty()) throw_missing(phase, ranks.empty() ? first_ranks(size()) : ranks, arrival_key);
-    return texts;
+    if (absent.empty()) return texts;
+    auto arrived = awaited;
+    std::erase_if(arrived, [&](int each) { return contains(late, each); });
+    throw_timeout(phase, timeout_, arrived, late);
 }
 
-void StoreRendezvous::throw_missing(const std::string& phase, const std::vector<int>& ranks,
-                                    const Entries& arrival_key) {
+/// The ranks among these that have not written the key that they write when they arrive.
+std::vector<int> StoreRendezvous::missing(std::vector<int> ranks, const Entries& arrival_key) {
     auto entries = std::vector<std::string>{};
     for (auto each : ranks) entries.push_back(full(arrival_key(each)));
     const auto there = store_->get(entries, from_now(grace));
-    auto arrived = std::vector<int>{};
-    auto missing = std::vector<int>{};
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-        (ranks[i] == rank() || there[i] ? arrived : missing).push_back(ranks[i]);
-    throw_timeout(phase, timeout_, arrived, missing);
+    auto next = there.begin();
+    std::erase_if(ranks, [&](int each) { return (next++)->has_value() || each == rank(); });
+    return ranks;
 }
 
 }  // namespace rankmesh::detail

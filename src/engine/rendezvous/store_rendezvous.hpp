@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +36,10 @@ public:
     void send(int to, const std::string& text) override;
     std::string receive(int from) override;
     void leave(const std::string& why) noexcept override;
+    void fail(const std::string& where, const Failure& failure) noexcept override;
+    void give_up(const std::string& where, const Failure& failure) noexcept override;
+    std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept override;
+    void throw_if_failed(const std::string& phase, const std::vector<int>& ranks) override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
     Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
 
@@ -44,8 +50,23 @@ private:
     using Entries = std::function<std::string(int rank)>;
     std::vector<std::string> wait(const std::string& phase, const std::vector<std::string>& names,
                                   const std::vector<int>& ranks, const Entries& arrival_key, Instant until);
-    [[noreturn]] void throw_missing(const std::string& phase, const std::vector<int>& ranks,
-                                    const Entries& arrival_key);
+    std::vector<std::string> wait_in_step(const std::string& phase, const std::vector<std::string>& names,
+                                          const std::vector<int>& ranks, const Entries& arrival_key,
+                                          Instant until);
+    std::vector<int> missing(std::vector<int> ranks, const Entries& arrival_key);
+    /// A failure, the rank that told it, and the connections that it was making.
+    struct Told {
+        int rank = -1;
+        std::string where;
+        Failure failure;
+    };
+    static std::string text_of(const Told& told);
+    static Told told_from(const std::string& text);
+    /// The key of the next failure that this rank reads.
+    std::string next_failure() const { return full(cat("failed.", failures_.size())); }
+    bool read_failures();
+    const Told* told_about(const std::vector<int>& ranks, bool of_this) const;
+    void throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this);
     std::string full(const std::string& name) const { return scope_ + name; }
 
     const std::shared_ptr<Store> store_;
@@ -56,7 +77,9 @@ private:
     std::map<int, int> received_;          // by sender
     std::vector<std::string> stale_keys_;  // own entries since the last step
     std::vector<std::string>
-        old_stale_keys_;  // and before it, which everybody has read once all take one more
+        old_stale_keys_;              // and before it, which everybody has read once all take one more
+    std::vector<Told> failures_;      // read so far, in their order
+    std::optional<Failure> gave_up_;  // for which this rank has thrown, unless a later step was completed
     SurvivorAgreement survivor_agreement_;
 };
 

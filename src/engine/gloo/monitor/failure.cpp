@@ -41,6 +41,7 @@ void PeerMonitor::find_lost(const std::string& text) {
         for (auto to : lost) failure.lost.push_back(ranks_[static_cast<std::size_t>(to)]);
         failure.why = about(failure.lost, "is gone: its process has ended or cannot be reached",
                             "are gone: their processes have ended or cannot be reached");
+        if (auto cause = connections_->cause(failure)) failure = *std::move(cause);
     }
     fail(std::move(failure));
 }

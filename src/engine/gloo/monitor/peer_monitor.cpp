@@ -36,8 +36,11 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
       listening_(connections_->buffer(inbox_.get(), sizeof(Message) * ranks_.size())),
       alarm_(AlarmClock::of_process(), [this] { wake(); }),
       second_(AlarmClock::of_process(), [this] { wake(); }) {
-    for (int from = 0; from < size(); ++from)
-        if (from != group_rank_) expect(from);
+    for (int from = 0; from < size(); ++from) try {
+            if (from != group_rank_) expect(from);
+        } catch (const std::exception& error) {
+            throw Connections::Unreachable{from, error.what()};
+        }
     thread_ = std::thread([this] { listen(); });
     add_to_terminate_report(*this);
 }

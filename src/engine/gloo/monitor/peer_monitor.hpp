@@ -44,6 +44,7 @@ private:
 class PeerMonitor {
 public:
     /// Ranks that are gone are added to `ended`; peers that wait for this rank are told what `recorder` has.
+    /// Throws Connections::Unreachable for one that is gone already.
     PeerMonitor(std::shared_ptr<Connections> connections, std::vector<int> ranks,
                 std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder);
     /// Sends a goodbye to all peers, unless the channel has failed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/transport/connections.hpp"
 
+#include <gloo/common/error.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -9,9 +10,32 @@
 #include <mutex>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 #include "engine/gloo/transport/connector.hpp"
 
 namespace rankmesh::detail {
+namespace {
+
+/// The pauses between two looks at what other ranks tell while connections are made.
+constexpr auto shortest_pause = std::chrono::milliseconds(10);
+constexpr auto longest_pause = std::chrono::milliseconds(250);
+
+/// Takes a step towards a peer; throws Unreachable with its reason.
+template <class Step>
+auto step_with(int group_rank, Step&& step) {
+    try {
+        return step();
+    } catch (const ::gloo::Exception& error) {
+        throw Connections::Unreachable{
+            group_rank,
+            cat("its process has ended, or has closed the connection; Gloo reports: ", error.what())};
+    } catch (const std::exception& error) {
+        throw Connections::Unreachable{group_rank, error.what()};
+    }
+}
+
+}  // namespace
 
 /// Gloo's transport context, with a list of its buffers, so that all their waits can be ended.
 ///
@@ -130,53 +154,70 @@ std::string Connections::endpoint_for(int group_rank) const {
 }
 
 std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
-                                      std::chrono::steady_clock::time_point until) {
+                                      std::chrono::steady_clock::time_point until,
+                                      const std::function<void()>& look) {
     using Clock = std::chrono::steady_clock;
+    using std::chrono::milliseconds;
     const auto wakeup = Network::FastWakeup(network_);
+    const auto begin = Clock::now();
+    auto next_look = begin + shortest_pause;
+    const auto look_when_due = [&] {
+        const auto now = Clock::now();
+        if (now < next_look) return;
+        look();
+        next_look = now + std::clamp<Clock::duration>((now - begin) / 4, shortest_pause, longest_pause);
+    };
     // The higher rank connects, to all lower ones at once: one that does not answer must not delay the
     // others.
     auto open = std::map<int, Connector>{};
-    for (int i = 0; i < rank; ++i) {
-        connection(i).stop_listening();
-        open.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)]));
+    for (int i = 0; i < rank; ++i)
+        step_with(i, [&] {
+            connection(i).stop_listening();
+            open.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)]));
+        });
+    for (auto waited = std::vector<pollfd>{}; !open.empty(); look_when_due()) {
+        waited.clear();
+        auto next = std::min(until, next_look);
+        for (auto each = open.begin(); each != open.end();) {
+            auto& [group_rank, connector] = *each;
+            const auto connected = step_with(group_rank, [&, peer = group_rank, &socket = connector] {
+                if (!socket.advance()) return false;
+                connection(peer).adopt(socket);
+                return true;
+            });
+            if (connected) {
+                each = open.erase(each);
+                continue;
+            }
+            waited.push_back(connector.awaited());
+            next = std::min(next, connector.next());
+            ++each;
+        }
+        const auto now = Clock::now();
+        if (open.empty() || now >= until) break;
+        const auto wait = std::chrono::ceil<milliseconds>(next - now).count();
+        ::poll(waited.data(), waited.size(), static_cast<int>(std::clamp<long>(wait, 0, 1000)));
     }
-    auto current = -1;
-    try {
-        for (auto waited = std::vector<pollfd>{}; !open.empty();) {
-            waited.clear();
-            auto next = until;
-            for (auto each = open.begin(); each != open.end();) {
-                auto& [group_rank, connector] = *each;
-                current = group_rank;
-                if (connector.advance()) {
-                    connection(group_rank).adopt(connector);
-                    each = open.erase(each);
-                    continue;
+    auto missing = std::vector<int>{};
+    for (const auto& [group_rank, connector] : open) missing.push_back(group_rank);
+    for (int i = rank + 1; i < size; ++i) {
+        const auto comes = [&] {
+            return step_with(i, [&] { return connection(i).wait_until(std::min(until, next_look)); });
+        };
+        try {
+            while (!comes()) {
+                if (Clock::now() >= until) {
+                    missing.push_back(i);
+                    break;
                 }
-                waited.push_back(connector.awaited());
-                next = std::min(next, connector.next());
-                ++each;
+                look_when_due();
             }
-            const auto now = Clock::now();
-            if (open.empty() || now >= until) break;
-            const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
-            ::poll(waited.data(), waited.size(), static_cast<int>(std::clamp<long>(wait, 0, 1000)));
+        } catch (const Unreachable&) {
+            // After the timeout the peer may have given up a little earlier: it had arrived.
+            if (missing.empty()) throw;
         }
-        auto missing = std::vector<int>{};
-        for (const auto& [group_rank, connector] : open) missing.push_back(group_rank);
-        for (int i = rank + 1; i < size; ++i) {
-            current = i;
-            try {
-                if (!connection(i).wait_until(until)) missing.push_back(i);
-            } catch (const std::exception&) {
-                // After the timeout the peer may have given up a little earlier: it had arrived.
-                if (missing.empty()) throw;
-            }
-        }
-        return missing;
-    } catch (const std::exception& error) {
-        throw Unreachable{current, error.what()};
     }
+    return missing;
 }
 
 void Connections::cut() noexcept {

@@ -5,10 +5,13 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/failure.hpp"
 #include "engine/gloo/transport/connection.hpp"
 #include "engine/gloo/transport/network.hpp"
 
@@ -28,12 +31,20 @@ public:
     /// The endpoint by which `group_rank` reaches this rank: a few bytes for its `connect`.
     std::string endpoint_for(int group_rank) const;
     /// Connects to all peers by their endpoints, listed by group rank; returns the group ranks of those that
-    /// were not reached in time. Throws Unreachable as soon as one is sure never to be.
+    /// were not reached in time. Throws Unreachable as soon as one is sure never to be, and what `look`
+    /// throws, which is called now and then.
     std::vector<int> connect(const std::vector<std::string>& endpoints,
-                             std::chrono::steady_clock::time_point until);
+                             std::chrono::steady_clock::time_point until, const std::function<void()>& look);
+    /// The connection to a peer could not be made, or has ended.
     struct Unreachable {
         int group_rank;
         std::string why;
+    };
+
+    /// The failure for which the ranks that a failure lacks have ended their connections here, nothing if
+    /// they have told none.
+    std::function<std::optional<Failure>(const Failure&)> cause = [](const Failure&) {
+        return std::optional<Failure>{};
     };
 
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {

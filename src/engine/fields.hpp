@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::detail {
+
+/// Reads a text that ranks send each other: numbers with a space after each, and parts whose lengths are
+/// known.
+///
+/// Throws EngineFailure, which says of `what` that it cannot be read, where the text is another.
+class Fields {
+public:
+    Fields(std::string_view text, const char* what) : text_(text), what_(what) {}
+
+    bool at_end() const { return text_.empty(); }
+    std::size_t number() {
+        auto value = std::size_t{};
+        const auto* end = text_.data() + text_.size();
+        const auto [after, error] = std::from_chars(text_.data(), end, value);
+        if (error != std::errc{} || after == end || *after != ' ') throw_unreadable();
+        text_.remove_prefix(static_cast<std::size_t>(after - text_.data()) + 1);
+        return value;
+    }
+    std::string part(std::size_t bytes) {
+        if (bytes > text_.size()) throw_unreadable();
+        const auto part = text_.substr(0, bytes);
+        text_.remove_prefix(bytes);
+        return std::string(part);
+    }
+    /// What comes before the next end of a line.
+    std::string line() {
+        const auto end = text_.find('\n');
+        if (end == text_.npos) throw_unreadable();
+        auto line = part(end);
+        text_.remove_prefix(1);
+        return line;
+    }
+    std::string rest() { return part(text_.size()); }
+    [[noreturn]] void throw_unreadable() const {
+        throw EngineFailure(
+            cat(what_, " cannot be read; start all ranks with the same rankmesh, in a job of its own"));
+    }
+
+private:
+    std::string_view text_;
+    const char* what_;
+};
+
+}  // namespace rankmesh::detail
