@@ -59,3 +59,39 @@ TEST(FileStore, NamesItsFilesByPlainCharactersOnly) {
         }
     EXPECT_EQ(files, names.size());
 }
+
+TEST(FileStore, ALinkIsRefusedHoweverItIsWritten) {
+    const auto folder = support::Folder();
+    ASSERT_EQ(mkdir((folder.path() + "/elsewhere").c_str(), 0700), 0);
+    ASSERT_EQ(symlink("elsewhere", (folder.path() + "/link").c_str()), 0);
+    for (const auto* end : {"", "/", "//", "/.", "/./", "//.//."}) {
+        const auto link = folder.path() + "/link";
+        EXPECT_EQ(text_of<UsageError>([&] { FileStore(link + end, "job"); }),
+                  "the store '" + link + "' is no folder; name one that this user owns, or a new one")
+            << end;
+        EXPECT_TRUE(FileStore(folder.path() + "/new" + end, "job").put("a", "text", {})) << end;
+        std::filesystem::remove_all(folder.path() + "/new");
+    }
+}
+
+TEST(FileStore, WhatIsNoEntryIsRefusedWithoutWaiting) {
+    const auto folder = support::Folder();
+    auto store = FileStore(folder.path() + "/store", "job");
+    const auto path = folder.path() + "/store/job/";
+    ASSERT_EQ(mkfifo((path + "pipe").c_str(), 0600), 0);
+    ASSERT_EQ(mkdir((path + "folder").c_str(), 0700), 0);
+    ASSERT_EQ(symlink("/dev/zero", (path + "link").c_str()), 0);
+    ASSERT_EQ(symlink("nowhere", (path + "nowhere").c_str()), 0);
+    for (const auto* name : {"pipe", "folder", "link", "nowhere"}) {
+        EXPECT_EQ(text_of<EngineFailure>([&] { store.get({name}, {}); }),
+                  "the store: the entry '" + path + name +
+                      "' is no file, which no rank has written; give the job a folder of its own");
+        EXPECT_FALSE(store.put(name, "text", {})) << name;
+    }
+    ASSERT_TRUE(store.put("long", "", {}));
+    ASSERT_EQ(truncate((path + "long").c_str(), off_t{1} << 40), 0);
+    EXPECT_EQ(
+        text_of<EngineFailure>([&] { store.get({"long"}, {}); }),
+        "the store: the entry '" + path +
+            "long' has 1099511627776 bytes, which no rank has written; give the job a folder of its own");
+}

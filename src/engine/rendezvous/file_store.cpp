@@ -14,6 +14,9 @@
 namespace rankmesh::detail {
 namespace {
 
+/// More bytes than the entry of a world of a million ranks has.
+constexpr auto longest_entry = off_t{1} << 29;
+
 [[noreturn]] void throw_failure(const std::string& what, const std::string& path) {
     throw EngineFailure(cat("the store: ", what, " '", path, "': ", std::strerror(errno)));
 }
@@ -31,6 +34,12 @@ std::string file_name(const std::string& name) {
             append(safe, cat("%", std::to_string(1000 + static_cast<unsigned char>(c)).substr(1)));
     }
     return safe;
+}
+
+/// The folder without slashes and dots at its end, through which a link would be followed.
+std::string without_end(std::string folder) {
+    while (folder.size() > 1 && (folder.ends_with('/') || folder.ends_with("/."))) folder.pop_back();
+    return folder;
 }
 
 /// Opens a folder that must be this user's alone, making it if it is missing.
@@ -60,10 +69,11 @@ int open_folder(int parent, const std::string& name, const std::string& path) {
 
 }  // namespace
 
-FileStore::FileStore(const std::string& folder, const std::string& job) : folder_(folder), job_(job) {
-    const auto parent = open_folder(AT_FDCWD, folder, folder);
+FileStore::FileStore(const std::string& folder, const std::string& job)
+    : folder_(without_end(folder)), job_(job) {
+    const auto parent = open_folder(AT_FDCWD, folder_, folder_);
     try {
-        directory_ = open_folder(parent, file_name(job), cat(folder, "/", file_name(job)));
+        directory_ = open_folder(parent, file_name(job), path_of({}));
     } catch (...) {
         close(parent);
         throw;
@@ -80,7 +90,7 @@ bool FileStore::put(const std::string& name, const std::string& text, Instant) {
     const auto part = cat(".", whole, ".", getpid(), ".", temporary_++);
     const auto file =
         openat(directory_, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0) throw_failure("cannot write", cat(folder_, "/", file_name(job_), "/", part));
+    if (file < 0) throw_failure("cannot write", path_of(part));
     auto written = true;
     for (std::size_t done = 0; done < text.size() && written;) {
         const auto count = write(file, text.data() + done, text.size() - done);
@@ -93,23 +103,38 @@ bool FileStore::put(const std::string& name, const std::string& text, Instant) {
     const auto error = errno;
     unlinkat(directory_, part.c_str(), 0);
     errno = error;
-    if (!linked && (!written || errno != EEXIST))
-        throw_failure("cannot write", cat(folder_, "/", file_name(job_), "/", whole));
+    if (!linked && (!written || errno != EEXIST)) throw_failure("cannot write", path_of(whole));
     return linked;
 }
 
 std::vector<std::optional<std::string>> FileStore::get(const std::vector<std::string>& names, Instant) {
     auto entries = std::vector<std::optional<std::string>>{};
-    for (const auto& name : names) entries.push_back(read_note(name));
+    for (const auto& name : names) entries.push_back(read_entry(name));
     return entries;
 }
 
-std::optional<std::string> FileStore::read_note(const std::string& name) const {
-    const auto file = openat(directory_, file_name(name).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (file < 0) {
-        if (errno == ENOENT) return std::nullopt;
-        throw_failure("cannot read", cat(folder_, "/", file_name(job_), "/", file_name(name)));
+/// The path of an entry's file, or of the job's folder.
+std::string FileStore::path_of(const std::string& file) const {
+    return cat(folder_, "/", file_name(job_), file.empty() ? "" : "/", file);
+}
+
+std::optional<std::string> FileStore::read_entry(const std::string& name) const {
+    const auto whole = file_name(name);
+    // A pipe that nobody writes to must not be waited for.
+    const auto file = openat(directory_, whole.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT) return std::nullopt;
+    struct stat status {};
+    const auto foreign =
+        file < 0 ? errno == ELOOP || errno == ENXIO : fstat(file, &status) == 0 && !S_ISREG(status.st_mode);
+    const auto wrong = foreign                                       ? std::string(" is no file")
+                       : file >= 0 && status.st_size > longest_entry ? cat(" has ", status.st_size, " bytes")
+                                                                     : std::string{};
+    if (!wrong.empty()) {
+        if (file >= 0) close(file);
+        throw EngineFailure(cat("the store: the entry '", path_of(whole), "'", wrong,
+                                ", which no rank has written; give the job a folder of its own"));
     }
+    if (file < 0) throw_failure("cannot read", path_of(whole));
     auto text = std::string{};
     char buffer[4096];
     for (;;) {

@@ -28,7 +28,8 @@ public:
     const std::string& job() const override { return job_; }
 
 private:
-    std::optional<std::string> read_note(const std::string& name) const;
+    std::optional<std::string> read_entry(const std::string& name) const;
+    std::string path_of(const std::string& file) const;
 
     const std::string folder_;
     const std::string job_;
