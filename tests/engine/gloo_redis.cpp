@@ -312,6 +312,37 @@ TEST(RedisFailures, WhatIsNoRedisServerIsSaid) {
                   "' is no Redis server: Protocol error, got \"H\" as reply type byte");
 }
 
+TEST(RedisFailures, AListIsNoAnswerHoweverLongItSaysToBe) {
+    for (const auto* list : {"*2147483647\r\n", "*0\r\n", "*1\r\n$1\r\nx\r\n"}) {
+        const auto strange = ScriptedServer({{list}});
+        EXPECT_EQ(
+            error_of<EngineFailure>([&] { store(strange.url())->put("a", "", in(5000)); }),
+            "what answers at the store '" + strange.url() + "' is no Redis server: it answers with a list");
+    }
+}
+
+TEST(RedisFailures, AnAnswerThatDoesNotEndEndsTheCallAtItsTimeout) {
+    const auto listener = support::Listener();
+    auto sender = std::thread([&] {
+        const auto peer = accept(listener.socket(), nullptr, nullptr);
+        auto answer = std::string("$2147483647\r\n");
+        while (send(peer, answer.data(), answer.size(), MSG_NOSIGNAL) > 0) {
+            answer = "x";
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        close(peer);
+    });
+    const auto begin = Clock::now();
+    const auto text = error_of<Timeout>([&] { store(listener.url())->get({"a"}, in(300)); });
+    const auto took = Clock::now() - begin;
+    sender.join();
+    EXPECT_TRUE(
+        text.starts_with("the timeout expired: the store '" + listener.url() + "' has not answered GET"))
+        << text;
+    EXPECT_GE(took, std::chrono::milliseconds(300));
+    EXPECT_LT(took, std::chrono::seconds(5));
+}
+
 TEST(RedisFailures, AnEntryWhoseAnswerWasLostIsNotTakenForAnother) {
     // The answer to the second SET is lost; the third finds the entry, which is this rank's own.
     const auto own = ScriptedServer({{"+OK\r\n"}, {"$-1\r\n", "$4\r\nmine\r\n"}});

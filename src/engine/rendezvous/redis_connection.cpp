@@ -66,6 +66,19 @@ std::vector<std::string> addresses_of(const std::string& host, Clock::time_point
     return found.get();
 }
 
+/// More bytes than the entries of a world of a million ranks have.
+constexpr auto longest_reply = std::size_t{1} << 29;
+
+/// No command here is answered by a list, for which hiredis would take as much memory as its length says.
+void refuse_lists(redisReader& reader) {
+    static auto functions = [&] {
+        auto made = *reader.fn;
+        made.createArray = [](const redisReadTask*, auto) -> void* { return nullptr; };
+        return made;
+    }();
+    reader.fn = &functions;
+}
+
 std::string since(Clock::time_point begin) {
     return cat(std::chrono::round<milliseconds>(Clock::now() - begin).count(), " ms");
 }
@@ -80,6 +93,7 @@ RedisConnection::RedisConnection(const RedisUrl& server, Instant until) : server
     for (const auto& address : addresses_of(server.host, until)) {
         context_.reset(redisConnectNonBlock(address.c_str(), server.port));
         if (!context_) throw std::bad_alloc();
+        refuse_lists(*context_->reader);
         auto error = context_->err == 0 ? 0 : errno;
         if (context_->err == 0) {
             fcntl(context_->fd, F_SETFD, FD_CLOEXEC);
@@ -97,6 +111,10 @@ RedisConnection::RedisConnection(const RedisUrl& server, Instant until) : server
 }
 
 RedisConnection::~RedisConnection() = default;
+
+void RedisConnection::throw_no_server(const std::string& why) const {
+    throw EngineFailure(cat("what answers at the store '", server_, "' is no Redis server: ", why));
+}
 
 std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Command>& commands,
                                                          Instant until) {
@@ -117,18 +135,19 @@ std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Comma
         redisFreeCommand(text);
     }
     auto replies = std::vector<Reply>{};
+    const auto throw_late = [&] {
+        throw Timeout(cat("the timeout expired: the store '", server_, "' has not answered ",
+                          commands[replies.size()].front(), " for ", since(begin)),
+                      {}, {});
+    };
     for (auto sent = std::size_t{0}; replies.size() < commands.size();) {
         const auto events = static_cast<short>(sent < out.size() ? POLLIN | POLLOUT : POLLIN);
-        if (!ready(context_->fd, events, until))
-            throw Timeout(cat("the timeout expired: the store '", server_, "' has not answered ",
-                              commands[replies.size()].front(), " for ", since(begin)),
-                          {}, {});
+        if (!ready(context_->fd, events, until)) throw_late();
         if (redisBufferRead(context_.get()) != REDIS_OK) throw Broken(context_->errstr);
         for (;;) {
             void* given = nullptr;
             if (redisGetReplyFromReader(context_.get(), &given) != REDIS_OK)
-                throw EngineFailure(
-                    cat("what answers at the store '", server_, "' is no Redis server: ", context_->errstr));
+                throw_no_server(context_->err == REDIS_ERR_OOM ? "it answers with a list" : context_->errstr);
             if (!given) break;
             auto* reply = static_cast<redisReply*>(given);
             auto& kept = replies.emplace_back();
@@ -139,6 +158,9 @@ std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Comma
                 kept.text = std::string(reply->str, reply->len);
             freeReplyObject(reply);
         }
+        // One that sends without end is always ready.
+        if (replies.size() < commands.size() && Clock::now() >= until) throw_late();
+        if (context_->reader->len > longest_reply) throw_no_server("its answer does not end");
         if (sent == out.size()) continue;
         // Not by hiredis, which would raise SIGPIPE where the server is gone.
         const auto count = send(context_->fd, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);

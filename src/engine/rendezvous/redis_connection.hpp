@@ -40,6 +40,8 @@ public:
     std::vector<Reply> ask(const std::vector<Command>& commands, Instant until);
 
 private:
+    [[noreturn]] void throw_no_server(const std::string& why) const;
+
     struct Free {
         void operator()(redisContext* context) const;
     };
