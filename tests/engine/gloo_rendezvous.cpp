@@ -228,7 +228,7 @@ TEST(RendezvousConfig, TheOnlyRankIsZeroWhereNobodySaysAndNeedsNoStore) {
     for (const auto* variable :
          {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK", "RANKMESH_STORE", "PMIX_NAMESPACE"})
         unsetenv(variable);
-    const auto config = resolve({.size = 1});
+    const auto config = resolve({.size = 1}, std::chrono::seconds(1));
     EXPECT_EQ(config.rank, 0);
     EXPECT_EQ(config.size, 1);
     EXPECT_EQ(config.text(), "rank 0 (the only one) of 1 (the program)");

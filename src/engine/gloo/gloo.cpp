@@ -39,7 +39,7 @@ std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::RendezvousConfig
 std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezvous,
                                                 const WorldOptions& given) {
     const auto options = detail::settled(given);
-    const auto config = detail::resolve(rendezvous);
+    const auto config = detail::resolve(rendezvous, options.timeout);
     if (!rendezvous.size) check_announced("gloo", config.size);
     auto state = std::make_shared<detail::GlooWorld>(rendezvous_of(config, options.timeout), config.interface,
                                                      options);

@@ -7,10 +7,14 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include <rankmesh/core/error.hpp>
+
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -167,18 +171,7 @@ void look_up(const pmix_proc_t& self, const char* what, const Take& take) {
     PMIX_VALUE_RELEASE(value);
 }
 
-}  // namespace
-
-bool PmixClient::is_built() { return true; }
-
-std::shared_ptr<PmixClient> PmixClient::of_process() {
-    static auto mutex = std::mutex{};
-    static auto client = std::shared_ptr<PmixClient>{};
-    const auto lock = std::lock_guard(mutex);
-    if (client) return client;
-    // PMIx would print that this folder is missing where the launcher has ended.
-    const auto* folder = std::getenv("PMIX_SERVER_TMPDIR");
-    if (!std::getenv("PMIX_NAMESPACE") || (folder && access(folder, F_OK) != 0)) return nullptr;
+std::shared_ptr<PmixClient> connect_to_server() {
     auto self = pmix_proc_t{};
     if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS) return nullptr;
     auto size = 0;
@@ -190,8 +183,39 @@ std::shared_ptr<PmixClient> PmixClient::of_process() {
         PMIx_Finalize(nullptr, 0);
         return nullptr;
     }
-    client = std::make_shared<ConnectedClient>(self, size, neighbours);
-    return client;
+    return std::make_shared<ConnectedClient>(self, size, neighbours);
+}
+
+}  // namespace
+
+bool PmixClient::is_built() { return true; }
+
+std::shared_ptr<PmixClient> PmixClient::of_process(std::chrono::nanoseconds timeout) {
+    static auto mutex = std::mutex{};
+    static auto connection = std::shared_future<std::shared_ptr<PmixClient>>{};
+    const auto* name = std::getenv("PMIX_NAMESPACE");
+    auto connecting = [&] {
+        const auto lock = std::lock_guard(mutex);
+        if (connection.valid()) return connection;
+        // PMIx would print that this folder is missing where the launcher has ended.
+        const auto* folder = std::getenv("PMIX_SERVER_TMPDIR");
+        if (!name || (folder && access(folder, F_OK) != 0)) return connection;
+        // PMIx waits for its server without end: a thread waits for PMIx.
+        auto connect = std::packaged_task<std::shared_ptr<PmixClient>()>(connect_to_server);
+        connection = connect.get_future().share();
+        std::thread(std::move(connect)).detach();
+        return connection;
+    }();
+    if (!connecting.valid()) return nullptr;
+    if (connecting.wait_until(from_now(timeout)) == std::future_status::timeout)
+        throw Timeout(cat("the timeout of ", to_text(timeout), " expired: the PMIx server of '",
+                          name ? name : "", "', which started this process, has not answered"),
+                      {}, {});
+    auto client = connecting.get();
+    if (client) return client;
+    const auto lock = std::lock_guard(mutex);
+    connection = {};  // the next call tries again
+    return nullptr;
 }
 
 std::string pmix_library() {

@@ -19,10 +19,11 @@ public:
 
     /// True if this build has PMIx.
     static bool is_built();
-    /// The connection of this process, null where no server answers.
+    /// The connection of this process, null where there is no server; throws Timeout where one does not
+    /// answer until then.
     ///
     /// It stays open until the process ends: Open MPI's launcher does not let a process reconnect.
-    static std::shared_ptr<PmixClient> of_process();
+    static std::shared_ptr<PmixClient> of_process(std::chrono::nanoseconds timeout);
 
     PmixClient(std::string name_space, int rank, int size)
         : name_space_(std::move(name_space)), rank_(rank), size_(size) {}

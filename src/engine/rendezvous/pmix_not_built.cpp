@@ -5,7 +5,7 @@ namespace rankmesh::detail {
 
 bool PmixClient::is_built() { return false; }
 
-std::shared_ptr<PmixClient> PmixClient::of_process() { return nullptr; }
+std::shared_ptr<PmixClient> PmixClient::of_process(std::chrono::nanoseconds) { return nullptr; }
 
 std::string pmix_library() { return {}; }
 

@@ -50,13 +50,14 @@ std::string how_to_have_pmix() {
 }
 
 /// The configuration of a rendezvous by PMIx; nothing if another store was named or no server answers.
-std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& given) {
+std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& given,
+                                                std::chrono::nanoseconds timeout) {
     const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
     const auto asked = store == "pmix";
     const auto announced = given.size ? Announced{*given.size, {}} : announced_size().value_or(Announced{});
     if (!asked && (!store.empty() || announced.value == 1)) return std::nullopt;
     auto config = RendezvousConfig{};
-    config.pmix = PmixClient::of_process();
+    config.pmix = PmixClient::of_process(timeout);
     if (!config.pmix) {
         if (!asked) return std::nullopt;
         if (!PmixClient::is_built()) throw NotBuilt(how_to_have_pmix());
@@ -89,8 +90,8 @@ std::string RendezvousConfig::text() const {
     return text;
 }
 
-RendezvousConfig resolve(const gloo::RendezvousOptions& given) {
-    if (auto config = resolve_by_pmix(given)) return *config;
+RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nanoseconds timeout) {
+    if (auto config = resolve_by_pmix(given, timeout)) return *config;
     auto config = RendezvousConfig{};
     config.rank_from = config.size_from = "the program";
     if (given.size) {

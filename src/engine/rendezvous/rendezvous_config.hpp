@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -33,7 +34,8 @@ struct RendezvousConfig {
 /// True if the environment names a store, or a PMIx launcher started this process; connects to nothing.
 bool has_rendezvous();
 
-/// Completes `given` from the environment; throws UsageError where something is unknown.
-RendezvousConfig resolve(const gloo::RendezvousOptions& given);
+/// Completes `given` from the environment; throws UsageError where something is unknown, and Timeout where
+/// the launcher's PMIx server does not answer in time.
+RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nanoseconds timeout);
 
 }  // namespace rankmesh::detail
