@@ -209,6 +209,67 @@ TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
         std::chrono::milliseconds(300));
 }
 
+TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere) {
+    const auto entries = std::make_shared<Entries>();
+    auto counts = std::vector<std::size_t>{};
+    const auto program = [&](int rank) {
+        auto world = StoreRendezvous(std::make_shared<CountingStore>(entries, false), rank, 4,
+                                     std::chrono::minutes(1));
+        auto kept = std::unique_ptr<Rendezvous>{};
+        for (int turn = 0; turn < 40; ++turn) {
+            const auto ranks = turn % 2 == 0 ? std::vector{0, 1, 2, 3} : std::vector{3, 2, 1, 0};
+            auto sub = world.sub(ranks);
+            sub->all("a test", "", concatenation);
+            sub->publish("name", "text");
+            EXPECT_EQ(sub->all("a test", std::to_string(sub->rank()), concatenation).size(), 4U);
+            if (turn == 6) kept = std::move(sub);
+            // The entries of a world that a rank still uses stay.
+            if (turn == 20) {
+                EXPECT_EQ(kept->all("a test", "a", concatenation), "aaaa");
+                kept = nullptr;
+            }
+            world.all("a test", "", concatenation);
+            if (rank == 0) {
+                const auto lock = std::lock_guard(entries->mutex);
+                counts.push_back(entries->by_name.size());
+            }
+            world.all("a test", "", concatenation);
+        }
+    };
+    auto threads = std::vector<std::jthread>{};
+    for (int rank = 0; rank < 4; ++rank) threads.emplace_back(program, rank);
+    threads.clear();
+    EXPECT_LE(counts[38], counts[4]);
+    EXPECT_LE(counts[39], counts[5]);
+}
+
+TEST(StoreRendezvous, ADamagedEntryIsRefusedByItsName) {
+    using Damage = std::function<void(std::string&)>;
+    const auto damages = std::vector<Damage>{
+        [](std::string& text) { text = ""; },       [](std::string& text) { text = "stoi"; },
+        [](std::string& text) { text.pop_back(); }, [](std::string& text) { text.back() ^= 1; },
+        [](std::string& text) { text += '0'; },     [](std::string& text) { text.front() = 'R'; }};
+    for (const auto& damage : damages) {
+        const auto entries = std::make_shared<Entries>();
+        auto first =
+            StoreRendezvous(std::make_shared<CountingStore>(entries, false), 0, 2, std::chrono::seconds(1));
+        auto second =
+            StoreRendezvous(std::make_shared<CountingStore>(entries, false), 1, 2, std::chrono::seconds(1));
+        second.publish("name", "some text");
+        damage(entries->by_name.at("name.1"));
+        try {
+            first.fetch("a test", std::vector{1}, "name", std::vector{0, 1},
+                        std::chrono::steady_clock::now() + std::chrono::seconds(1));
+            ADD_FAILURE();
+        } catch (const EngineFailure& error) {
+            EXPECT_EQ(std::string(error.what()),
+                      "the entry 'name.1' of the job 'job' in the store 'memory' is damaged, or of another "
+                      "version of rankmesh; start the job again under another id, such as "
+                      "RANKMESH_JOB=$(uuidgen)");
+        }
+    }
+}
+
 TEST(Fields, WhatCannotBeReadIsAnEngineFailureInWords) {
     for (const auto* text : {"", "x", "-1 ", "1", " ", "99999999999999999999999 ", "1x "})
         EXPECT_THROW(Fields(text, "a text").number(), EngineFailure) << text;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <mutex>
 #include <numeric>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -15,6 +17,7 @@
 
 #include "engine/fields.hpp"
 #include "engine/host.hpp"
+#include "engine/rendezvous/sealed_store.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -37,16 +40,56 @@ bool contains(const std::vector<int>& ranks, int rank) {
 
 }  // namespace
 
+/// The worlds of the same ranks that `sub` has made, one after the other.
+struct StoreRendezvous::Series {
+    std::mutex mutex;
+    int made = 0;
+    std::set<int> used;                             // that this rank has not destroyed yet
+    std::map<int, std::vector<std::string>> stale;  // the entries of this rank that the others have left
+
+    /// The first world that this rank still uses.
+    int first_used() {
+        const auto lock = std::lock_guard(mutex);
+        return used.empty() ? made : *used.begin();
+    }
+    /// The entries of this rank in worlds before that one.
+    std::vector<std::string> take_before(int world) {
+        const auto lock = std::lock_guard(mutex);
+        auto keys = std::vector<std::string>{};
+        while (!stale.empty() && stale.begin()->first < world) {
+            const auto& first = stale.begin()->second;
+            keys.insert(keys.end(), first.begin(), first.end());
+            stale.erase(stale.begin());
+        }
+        return keys;
+    }
+};
+
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size,
-                                 Duration timeout)
+                                 Duration timeout, std::shared_ptr<Series> series)
     : Rendezvous(rank, size),
       store_(std::move(store)),
       scope_(std::move(scope)),
       timeout_(timeout),
-      survivor_agreement_(store_, scope_, rank, size, timeout) {}
+      survivor_agreement_(store_, scope_, rank, size, timeout),
+      series_(std::move(series)) {
+    if (!series_) return;
+    const auto lock = std::lock_guard(series_->mutex);
+    number_ = series_->made++;
+    series_->used.insert(number_);
+}
+
+StoreRendezvous::~StoreRendezvous() {
+    if (!series_) return;
+    const auto lock = std::lock_guard(series_->mutex);
+    series_->used.erase(number_);
+    auto& stale = series_->stale[number_] = std::move(old_stale_keys_);
+    stale.insert(stale.end(), stale_keys_.begin(), stale_keys_.end());
+}
 
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout)
-    : StoreRendezvous(std::move(store), "", rank, size, timeout) {
+    : StoreRendezvous(store ? std::make_shared<SealedStore>(std::move(store)) : nullptr, "", rank, size,
+                      timeout, nullptr) {
     const auto until = from_now(timeout);
     const auto claim = cat("claim.", rank);
     if (size == 1 || store_->put(claim, cat("process ", getpid(), " on ", host_name()), until)) return;
@@ -59,6 +102,27 @@ StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int siz
 
 std::string StoreRendezvous::all(const std::string& phase, std::string text, const Combine& combine) {
     if (size() == 1) return text;
+    if (!series_) return step(phase, std::move(text), combine);
+    // Each says as well which of the earlier worlds of these ranks it still uses: the entries of those that
+    // nobody does can go.
+    const auto split = [](const std::string& said) {
+        auto fields = Fields(said, "what the ranks of a world tell each other");
+        const auto world = fields.number();
+        return std::pair(static_cast<int>(world), said.substr(said.find(' ') + 1));
+    };
+    const auto said = step(phase, cat(series_->first_used(), " ", text), [&](const auto& a, const auto& b) {
+        const auto [world_a, text_a] = split(a);
+        const auto [world_b, text_b] = split(b);
+        return cat(std::min(world_a, world_b), " ", combine(text_a, text_b));
+    });
+    auto [world, result] = split(said);
+    if (const auto keys = series_->take_before(world); !keys.empty())
+        store_->remove(keys, from_now(timeout_));
+    return std::move(result);
+}
+
+/// One step along the tree.
+std::string StoreRendezvous::step(const std::string& phase, std::string text, const Combine& combine) {
     const auto until = from_now(timeout_);
     const auto prefix = cat("step.", steps_++, ".");
     const auto entry = [&](const char* kind, int rank) { return cat(prefix, kind, ".", rank); };
@@ -245,8 +309,10 @@ void StoreRendezvous::throw_told(const std::string& phase, const std::vector<int
 
 std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) {
     const auto group_rank = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    auto& series = series_of_subs_[ranks];
+    if (!series) series = std::make_shared<Series>();
     return std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, full(scope_of_next(ranks)), group_rank,
-                                                           static_cast<int>(ranks.size()), timeout_));
+                                                           static_cast<int>(ranks.size()), timeout_, series));
 }
 
 Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
@@ -255,8 +321,8 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
     const auto group_rank = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
     const auto size = static_cast<int>(ranks.size());
-    return {std::move(ranks),
-            std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, scope, group_rank, size, timeout_))};
+    return {std::move(ranks), std::unique_ptr<Rendezvous>(
+                                  new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr))};
 }
 
 /// The same as `wait`, in a step of all ranks, which hear of its end if this one's timeout expires.

@@ -27,6 +27,7 @@ public:
     /// Registers this rank; throws UsageError if a rank of that number is registered in this job already.
     /// `store` may be null in a world of one.
     StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout);
+    ~StoreRendezvous() override;
 
     std::string all(const std::string& phase, std::string text, const Combine& combine) override;
     void publish(const std::string& name, const std::string& text) override;
@@ -45,8 +46,12 @@ public:
 
 private:
     /// `scope` is the prefix of this world's keys, which no other world of the job has.
-    StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout);
+    /// `series`: the worlds of these ranks among which this is the next, null for others.
+    struct Series;
+    StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout,
+                    std::shared_ptr<Series> series);
 
+    std::string step(const std::string& phase, std::string text, const Combine& combine);
     using Entries = std::function<std::string(int rank)>;
     std::vector<std::string> wait(const std::string& phase, const std::vector<std::string>& names,
                                   const std::vector<int>& ranks, const Entries& arrival_key, Instant until);
@@ -81,6 +86,9 @@ private:
     std::vector<Told> failures_;      // read so far, in their order
     std::optional<Failure> gave_up_;  // for which this rank has thrown, unless a later step was completed
     SurvivorAgreement survivor_agreement_;
+    const std::shared_ptr<Series> series_;
+    int number_ = 0;  // in the series
+    std::map<std::vector<int>, std::shared_ptr<Series>> series_of_subs_;
 };
 
 }  // namespace rankmesh::detail
