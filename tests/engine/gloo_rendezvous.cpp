@@ -189,6 +189,33 @@ TEST(StoreRendezvous, AStepThatExpiresNamesTheAbsentOnAllRanksThoughTheFirstToNo
     }
 }
 
+TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherIsNotTheCauseWhereThatOneIsAwaited) {
+    on_ranks(
+        4, false,
+        [](StoreRendezvous& world) {
+            if (world.rank() == 1) return;
+            if (world.rank() == 2) {
+                world.give_up("",
+                              {.kind = Failure::Kind::gone, .why = "rank 2 has lost rank 1", .lost = {1}});
+                return world.leave("rank 2 left");
+            }
+            const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+            const auto lost = [&](std::vector<int> ranks) {
+                try {
+                    world.fetch("a test", std::vector{2}, "name", ranks, until);
+                } catch (const PeerLost& error) {
+                    EXPECT_EQ(error.what(), cat("rank 2 has lost rank 1; a test cannot be completed on rank ",
+                                                world.rank()));
+                    return error.ranks;
+                }
+                return std::vector<int>{};
+            };
+            EXPECT_EQ(lost({0, 1, 2, 3}), std::vector{1});
+            EXPECT_EQ(lost({0, 2, 3}), std::vector{2});
+        },
+        std::chrono::minutes(1));
+}
+
 TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
     on_ranks(
         3, false,

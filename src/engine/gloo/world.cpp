@@ -86,6 +86,14 @@ GlooWorld::GlooWorld(Rendezvous::Rest rest, const GlooWorld& before)
 }
 
 void GlooWorld::leave(const std::string& what) noexcept {
+    // Ranks that are still in a join must not take this one for the cause.
+    auto ended = ended_->ranks();
+    std::ranges::sort(ended);
+    ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
+    if (!ended.empty())
+        rendezvous_->give_up({}, {.kind = Failure::Kind::gone,
+                                  .why = cat(what, " after it had lost ", ranks_to_string(ended)),
+                                  .lost = ended});
     rendezvous_->leave(what);
     for (const auto& weak : channels_)
         if (const auto channel = weak.lock()) channel->leave();

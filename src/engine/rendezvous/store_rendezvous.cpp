@@ -301,9 +301,15 @@ const StoreRendezvous::Told* StoreRendezvous::told_about(const std::vector<int>&
 void StoreRendezvous::throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this) {
     const auto* told = told_about(ranks, of_this);
     if (!told) return;
-    gave_up_ = told->failure;
-    if (!told->where.empty())
-        if (auto caused = cause(told->where, told->failure)) gave_up_ = std::move(caused);
+    auto failure = told->failure;
+    if (!told->where.empty()) {
+        if (auto caused = cause(told->where, failure)) failure = *std::move(caused);
+    } else if (contains(ranks, told->rank) &&
+               std::ranges::none_of(blamed(failure), [&](int each) { return contains(ranks, each); })) {
+        // A rank that left because of one that is not waited for here.
+        failure = {.kind = Failure::Kind::left, .why = failure.why, .lost = {told->rank}};
+    }
+    gave_up_ = std::move(failure);
     Heard::raise(*gave_up_, cat(phase, " cannot be completed on rank ", rank()));
 }
 

@@ -2,17 +2,15 @@
 #include "engine/gloo/transport/connections.hpp"
 
 #include <gloo/common/error.h>
+#include <gloo/common/logging.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
-
-#include "engine/gloo/transport/connector.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -21,15 +19,19 @@ namespace {
 constexpr auto shortest_pause = std::chrono::milliseconds(10);
 constexpr auto longest_pause = std::chrono::milliseconds(250);
 
+std::string gloo_reports(const std::exception& error) {
+    return cat("its process has ended, or has closed the connection; Gloo reports: ", error.what());
+}
+
 /// Takes a step towards a peer; throws Unreachable with its reason.
 template <class Step>
 auto step_with(int group_rank, Step&& step) {
     try {
         return step();
     } catch (const ::gloo::Exception& error) {
-        throw Connections::Unreachable{
-            group_rank,
-            cat("its process has ended, or has closed the connection; Gloo reports: ", error.what())};
+        throw Connections::Unreachable{group_rank, gloo_reports(error)};
+    } catch (const ::gloo::EnforceNotMet& error) {
+        throw Connections::Unreachable{group_rank, gloo_reports(error)};
     } catch (const std::exception& error) {
         throw Connections::Unreachable{group_rank, error.what()};
     }
@@ -168,17 +170,16 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
         next_look = now + std::clamp<Clock::duration>((now - begin) / 4, shortest_pause, longest_pause);
     };
     // The higher rank connects, to all lower ones at once: one that does not answer must not delay the
-    // others.
-    auto open = std::map<int, Connector>{};
+    // others. Where this fails they stay open until the peers have been told why.
     for (int i = 0; i < rank; ++i)
         step_with(i, [&] {
             connection(i).stop_listening();
-            open.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)]));
+            open_.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)]));
         });
-    for (auto waited = std::vector<pollfd>{}; !open.empty(); look_when_due()) {
+    for (auto waited = std::vector<pollfd>{}; !open_.empty(); look_when_due()) {
         waited.clear();
         auto next = std::min(until, next_look);
-        for (auto each = open.begin(); each != open.end();) {
+        for (auto each = open_.begin(); each != open_.end();) {
             auto& [group_rank, connector] = *each;
             const auto connected = step_with(group_rank, [&, peer = group_rank, &socket = connector] {
                 if (!socket.advance()) return false;
@@ -186,7 +187,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
                 return true;
             });
             if (connected) {
-                each = open.erase(each);
+                each = open_.erase(each);
                 continue;
             }
             waited.push_back(connector.awaited());
@@ -194,12 +195,12 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
             ++each;
         }
         const auto now = Clock::now();
-        if (open.empty() || now >= until) break;
+        if (open_.empty() || now >= until) break;
         const auto wait = std::chrono::ceil<milliseconds>(next - now).count();
         ::poll(waited.data(), waited.size(), static_cast<int>(std::clamp<long>(wait, 0, 1000)));
     }
     auto missing = std::vector<int>{};
-    for (const auto& [group_rank, connector] : open) missing.push_back(group_rank);
+    for (const auto& [group_rank, connector] : open_) missing.push_back(group_rank);
     for (int i = rank + 1; i < size; ++i) {
         const auto comes = [&] {
             return step_with(i, [&] { return connection(i).wait_until(std::min(until, next_look)); });

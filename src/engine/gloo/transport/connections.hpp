@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "engine/failure.hpp"
 #include "engine/gloo/transport/connection.hpp"
+#include "engine/gloo/transport/connector.hpp"
 #include "engine/gloo/transport/network.hpp"
 
 namespace rankmesh::detail {
@@ -59,6 +61,7 @@ private:
 
     const std::shared_ptr<Network> network_;
     std::shared_ptr<Buffers> buffers_;
+    std::map<int, Connector> open_;  // by group rank, until they are connected
 };
 
 }  // namespace rankmesh::detail
