@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <rankmesh/core/export.hpp>
+
+namespace rankmesh {
+
+/// One message of a batch: to or from a world rank.
+struct MessagePart {
+    enum class Kind : std::uint8_t { send, recv };
+    Kind kind = Kind::send;
+    int peer = 0;
+};
+
+/// Why no rank goes on: a chain of ranks each of which waits for the next.
+struct Deadlock {
+    /// One rank in the chain, and the call in which it waits.
+    struct Wait {
+        int rank = 0;
+        std::string operation;
+        std::string communicator;
+        std::vector<int> group;   ///< the communicator's world ranks, in its order
+        std::int64_t number = 0;  ///< of the call on its communicator, from 1; messages count by themselves
+        bool is_message = false;
+        int waits_for = 0;  ///< the rank that has not made this call
+    };
+
+    std::vector<Wait> chain;  ///< each waits for the next one's rank
+    bool is_cycle = false;    ///< the last waits for the first; else for a rank whose list has ended
+    std::vector<int> stuck;   ///< all ranks that do not reach the end of their lists, ascending
+};
+
+/// What each rank of a program calls, in order, and whether it can block.
+///
+/// A collective holds each member until all members have called it, a message both ends until both are there;
+/// one that was started holds its rank only where the rank waits for it. Engines may buffer and let a rank go
+/// on earlier, but none can be relied upon to. Peers and members are world ranks.
+///
+/// Law: which ranks get stuck is the same for every order of arrival, since a call that can go on stays able
+/// to, so one run in any order decides for all of them.
+///
+///     auto order = CallOrder(2);
+///     const auto tp = order.communicator("'tp'", {0, 1});
+///     const auto dp = order.communicator("'dp'", {0, 1});
+///     order.call(0, tp, "all_reduce"), order.call(0, dp, "barrier");
+///     order.call(1, dp, "barrier"), order.call(1, tp, "all_reduce");
+///     EXPECT_EQ(to_string(order.deadlock().value()),
+///               "rank 0 waits in all_reduce, call 1 on 'tp' {0, 1}, for rank 1, which waits in barrier, "
+///               "call 1 on 'dp' {0, 1}, for rank 0");
+class RANKMESH_EXPORT CallOrder {
+public:
+    /// Throws UsageError unless there is at least one rank.
+    explicit CallOrder(int ranks);
+
+    /// Adds a communicator; the result names it in the calls below. Throws UsageError for a rank that the
+    /// program does not have, or that is listed twice.
+    int communicator(std::string_view name, std::vector<int> ranks);
+
+    /// Appends a blocking collective to the list of `rank`; throws UsageError unless it is a member.
+    void call(int rank, int communicator, std::string_view operation);
+    /// Appends one that is started; the result is what `wait` takes.
+    int start(int rank, int communicator, std::string_view operation);
+    /// Appends messages that are sent and received together, and waits for all of them: a send, a recv and a
+    /// send_recv too.
+    void messages(int rank, int communicator, std::string_view operation, std::span<const MessagePart> parts);
+    int start_messages(int rank, int communicator, std::string_view operation,
+                       std::span<const MessagePart> parts);
+    void send(int rank, int communicator, int to);
+    void recv(int rank, int communicator, int from);
+    /// Appends a wait for what was started; throws UsageError if this rank did not start it.
+    void wait(int rank, int started);
+
+    /// Says that the list of `rank` begins after its first `calls` collectives on the communicator.
+    void skip(int rank, int communicator, std::int64_t calls);
+    /// Says that nothing is known of `rank`: no one is held by it.
+    void unknown(int rank);
+
+    /// The calls at which the program blocks; nothing if every rank reaches the end of its list.
+    ///
+    /// A cycle where there is one, else a chain to a rank whose list has ended.
+    std::optional<Deadlock> deadlock() const;
+
+private:
+    friend class OrderRun;
+    static constexpr std::int64_t always = std::numeric_limits<std::int64_t>::max();
+
+    struct Communicator {
+        std::string name;
+        std::vector<int> ranks;
+        std::map<int, std::int64_t> skipped;  // by rank
+    };
+    struct Part {
+        std::int64_t number = 0;  // of the collective, or of the message of this kind with this peer, from 1
+        int peer = -1;            // -1: a collective
+        MessagePart::Kind kind = MessagePart::Kind::send;
+    };
+    struct Operation {
+        int name = 0;
+        int communicator = 0;
+        std::uint32_t first_part = 0;
+        std::uint32_t parts = 0;
+        std::int64_t number = 0;  // as texts count: collectives and messages by themselves
+    };
+    struct Step {
+        int operation = 0;
+        bool posts = false;
+        bool waits = false;
+    };
+    struct List {
+        std::vector<Operation> operations;
+        std::vector<Part> parts;
+        std::vector<Step> steps;
+        std::map<std::tuple<int, int, int>, std::int64_t> counts;  // by communicator, peer and kind
+        bool is_unknown = false;
+    };
+
+    List& list_of(int rank);
+    int append(int rank, int communicator, std::string_view operation, std::span<const MessagePart> parts,
+               bool waits);
+    int name_of(std::string_view operation);
+
+    std::vector<Communicator> communicators_;
+    std::vector<List> lists_;
+    std::vector<std::string> names_;
+};
+
+/// The chain in words: `rank 0 waits in all_reduce, call 3 on 'tp' {0, 1}, for rank 1, which waits in ...`.
+RANKMESH_EXPORT std::string to_string(const Deadlock& deadlock);
+
+}  // namespace rankmesh

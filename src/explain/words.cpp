@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain/words.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <rankmesh/core/ranks.hpp>
+
+namespace rankmesh::detail::explaining {
+
+namespace {
+
+constexpr std::size_t most_with_coordinates = 4;
+constexpr std::size_t most_characters = 60;
+constexpr std::size_t most_links = 8;
+
+const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
+const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
+
+}  // namespace
+
+std::optional<Coordinate> Places::coord(int rank) const {
+    if (!where_) return std::nullopt;
+    return std::visit(
+        [&](const auto& where) {
+            return where.contains(rank) ? std::optional(where.coord(rank)) : std::nullopt;
+        },
+        *where_);
+}
+
+std::string Places::axes_of(const std::vector<int>& ranks) const {
+    if (!where_ || ranks.empty()) return {};
+    const auto first = coord(ranks.front());
+    if (!first) return {};
+    const auto& mesh = std::visit([](const auto& where) -> const Mesh& { return mesh_of(where); }, *where_);
+    auto axes = AxisSet{};
+    for (const auto rank : ranks) {
+        const auto other = coord(rank);
+        if (!other) return {};
+        for (int a = 0; a < other->size(); ++a)
+            if ((*other)[AxisId{a}] != (*first)[AxisId{a}]) axes.insert(AxisId{a});
+    }
+    // Different ranks that differ along these axes only: all of the group if there are as many as it has.
+    auto size = std::size_t{1};
+    auto text = std::string{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (axes.contains(AxisId{a})) {
+            size *= static_cast<std::size_t>(mesh.size(AxisId{a}));
+            text += (text.empty() ? "" : ",") + std::string(mesh.name(AxisId{a}));
+        }
+    return size == ranks.size() ? text : std::string{};
+}
+
+std::string Places::text() const {
+    return where_ ? std::visit([](const auto& where) { return to_string(where); }, *where_) : std::string{};
+}
+
+std::string Places::rank(int rank) const {
+    const auto place = coord(rank);
+    return cat("rank ", rank, place ? cat(" (", to_string(*place), ")") : "");
+}
+
+std::string Places::ranks(const std::vector<int>& ranks) const {
+    return ranks.size() == 1 ? rank(ranks.front()) : cat("ranks ", named(ranks));
+}
+
+std::string Places::named(const std::vector<int>& ranks) const {
+    if (!where_) return few(ranks);
+    if (ranks.size() <= most_with_coordinates) {
+        auto text = std::string("{");
+        for (const auto rank : ranks) {
+            const auto place = coord(rank);
+            text += cat(text.size() > 1 ? ", " : "", rank, place ? cat(" (", to_string(*place), ")") : "");
+        }
+        return text + "}";
+    }
+    const auto first = coord(ranks.front());
+    if (!first) return few(ranks);
+    const auto& mesh = std::visit([](const auto& where) -> const Mesh& { return mesh_of(where); }, *where_);
+    auto common = std::string{};
+    for (int a = 0; a < first->size(); ++a) {
+        const auto axis = AxisId{a};
+        const auto same = mesh.size(axis) > 1 && std::ranges::all_of(ranks, [&](int rank) {
+                              const auto other = coord(rank);
+                              return other && (*other)[axis] == (*first)[axis];
+                          });
+        if (same) common += cat(common.empty() ? "" : " ", first->name(a), "=", (*first)[axis]);
+    }
+    return few(ranks) + (common.empty() ? "" : cat(", all at ", common));
+}
+
+std::string few(std::vector<int> ranks) {
+    std::ranges::sort(ranks);
+    auto text = ranks_to_string(ranks);
+    if (text.size() <= most_characters) return text;
+    // As many whole terms as fit, and how many ranks are in the others.
+    const auto end = text.rfind(',', most_characters);
+    if (end == std::string::npos) return text;
+    auto head = text.substr(0, end) + "}";
+    // A progression must not be cut: `0, 8, ...` says what follows.
+    if (const auto dots = head.rfind("...}"); dots != std::string::npos)
+        head = head.substr(0, dots - 2) + "}";
+    const auto shown = parse_ranks(head).size();
+    return cat(head, " and ", ranks.size() - shown, " more");
+}
+
+std::string verb(std::size_t count, std::string_view one, std::string_view many) {
+    return cat(count, count == 1 ? " rank " : " ranks ", count == 1 ? one : many);
+}
+
+std::string text_of(const Deadlock& deadlock, const Places& places) {
+    auto text = std::string{};
+    for (std::size_t i = 0; i < deadlock.chain.size(); ++i) {
+        if (i == most_links && deadlock.chain.size() > most_links + 1) {
+            text += cat(", and so on over ", deadlock.chain.size() - most_links, " more");
+            break;
+        }
+        const auto& link = deadlock.chain[i];
+        text += i == 0 ? places.rank(link.rank) : ", which";
+        text += cat(" waits in ", link.operation, link.is_message ? ", message " : ", call ", link.number,
+                    " on ", link.communicator, " ", few(link.group), ", for ", places.rank(link.waits_for));
+    }
+    return text + (deadlock.is_cycle ? "" : ", whose list ends without it");
+}
+
+}  // namespace rankmesh::detail::explaining
