@@ -68,26 +68,6 @@ std::string note_on(const JoinCost& cost, std::size_t number) {
     return own ? "own" : "shared with " + first->axes;
 }
 
-/// The words of a text in lines of at most `width` columns, those after the first indented.
-std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
-    auto lines = std::string{};
-    auto column = std::size_t{0};
-    while (!text.empty()) {
-        const auto word = text.substr(0, text.find(' '));
-        text.remove_prefix(std::min(text.size(), word.size() + 1));
-        if (column > indent && column + 1 + word.size() > width) {
-            lines += "\n" + std::string(indent, ' ');
-            column = indent;
-        } else if (column > 0) {
-            lines += ' ';
-            ++column;
-        }
-        lines += word;
-        column += word.size();
-    }
-    return lines;
-}
-
 void print_text(const std::string& mesh, const Question& question, const JoinCost& cost,
                 const std::vector<EngineNeed>& needs, Output& output) {
     const auto inside = question.world - question.outside;

@@ -140,7 +140,8 @@ int run(int argc, char** argv, Output& output) {
         "  rankmesh check  'pp=4 dp=8 tp=8' --over dp,tp\n"
         "  rankmesh convert --from picotron --to olmo tp_size=2 dp_size=4\n"
         "  eval \"$(rankmesh env 'pp=4 dp=8 tp=8' --rank 67)\"\n"
-        "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n\n"
+        "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n"
+        "  rankmesh explain /tmp/records\n\n"
         "A mesh lists its axes outermost first; rankmesh SUBCOMMAND --help says more of a subcommand.");
 
     auto known = std::vector<Known>{};

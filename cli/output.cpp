@@ -43,6 +43,25 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
     return text;
 }
 
+std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
+    auto lines = std::string{};
+    auto column = std::size_t{0};
+    while (!text.empty()) {
+        const auto word = text.substr(0, text.find(' '));
+        text.remove_prefix(std::min(text.size(), word.size() + 1));
+        if (column > indent && column + 1 + word.size() > width) {
+            lines += "\n" + std::string(indent, ' ');
+            column = indent;
+        } else if (column > 0) {
+            lines += ' ';
+            ++column;
+        }
+        lines += word;
+        column += word.size();
+    }
+    return lines;
+}
+
 int terminal_width() {
     auto size = winsize{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;

@@ -34,6 +34,9 @@ private:
 /// The words with a separator between them.
 std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
+/// The words of a text in lines of at most `width` columns, those after the first indented.
+std::string folded(std::string_view text, std::size_t indent, std::size_t width);
+
 /// The columns of the terminal behind standard output: its own answer, else COLUMNS, else 80.
 int terminal_width();
 

@@ -5,8 +5,8 @@
 
 namespace rankmesh::cli {
 
-Subcommand show(), rank(), groups(), check(), convert(), env(), run();
+Subcommand show(), rank(), groups(), check(), convert(), env(), run(), explain();
 
-std::vector<Subcommand> subcommands() { return {show(), rank(), groups(), check(), convert(), env(), run()}; }
+std::vector<Subcommand> subcommands() { return {show(), rank(), groups(), check(), convert(), env(), run(), explain()}; }
 
 }  // namespace rankmesh::cli

@@ -10,9 +10,9 @@ set(most_of_engines 8)
 set(most_of_devices 11)
 set(most_of_dialects 5)
 # Words of launchers and frameworks, not the engine.
-set(others_of_gloo "/dialect/|/frameworks/|/rendezvous/")
+set(others_of_gloo "/dialect/|/explain|/frameworks/|/rendezvous/")
 set(others_of_mpi "/rendezvous/|^cmake/test_environment")
-set(others_of_nccl "/dialect/")
+set(others_of_nccl "/dialect/|/explain")
 set(others_of_deepspeed "/areal/|/grid_answers")  # AReaL's grid is made of DeepSpeed's
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)

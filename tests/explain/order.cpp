@@ -450,6 +450,18 @@ TEST(CallOrder, SaysTheCycleInWords) {
               "{1, 2}, for rank 2, which waits in recv from 0, message 1 on 'ca' {0, 2}, for rank 0");
 }
 
+TEST(CallOrder, SaysWhatTheDocumentShows) {
+    auto order = CallOrder(2);
+    const auto tp = order.communicator("'tp'", {0, 1});
+    const auto dp = order.communicator("'dp'", {0, 1});
+    order.call(0, tp, "all_reduce"), order.call(0, dp, "barrier");
+    order.call(1, dp, "barrier"), order.call(1, tp, "all_reduce");
+    EXPECT_EQ(
+        to_string(order.deadlock().value()),
+        "rank 0 waits in all_reduce, call 1 on 'tp' {0, 1}, for rank 1, which waits in barrier, call 1 on "
+        "'dp' {0, 1}, for rank 0");
+}
+
 TEST(CallOrder, SaysThatAListEndsWithoutTheCall) {
     auto order = CallOrder(2);
     const auto tp = order.communicator("'tp'", {0, 1});

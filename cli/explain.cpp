@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <set>
+
+#include <rankmesh/explain/explain.hpp>
+#include <rankmesh/explain/read.hpp>
+
+#include "output.hpp"
+#include "subcommand.hpp"
+#include "topology.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_explain {
+
+constexpr std::size_t most_findings = 5;
+
+struct Arguments {
+    std::string folder;
+    std::optional<std::string> mesh;
+    bool json = false;
+};
+
+/// Says on standard error every two seconds how many files are read.
+auto progress() {
+    using Clock = std::chrono::steady_clock;
+    return [next = Clock::now() + std::chrono::seconds(2)](std::size_t done, std::size_t all) mutable {
+        if (Clock::now() < next) return;
+        next = Clock::now() + std::chrono::seconds(2);
+        std::cerr << fmt::format("rankmesh: {} of {} files read\n", done, all);
+    };
+}
+
+std::optional<Topology> topology_of(const Arguments& arguments) {
+    if (!arguments.mesh) return std::nullopt;
+    auto common = Common{};
+    common.mesh = *arguments.mesh;
+    return common.topology();
+}
+
+/// `8 records of ranks {0..7}, of PyTorch's nccl`.
+std::string summary(const std::vector<FlightRecord>& records) {
+    auto ranks = std::vector<int>{};
+    auto writers = std::set<std::string>{};
+    for (const auto& record : records) {
+        ranks.push_back(record.rank);
+        if (!record.is_torch)
+            writers.insert(record.engine);
+        else
+            writers.insert("PyTorch's " +
+                           (record.entries.empty() ? "" : record.entries.front().call->backend));
+    }
+    return fmt::format("{} of ranks {}, of {}", detail::counted(records.size(), "record"),
+                       ranks_to_string(ranks), joined({writers.begin(), writers.end()}, ", "));
+}
+
+void print_text(const std::vector<FlightRecord>& records, const Explanation& explanation, Output& output) {
+    const auto width = static_cast<std::size_t>(terminal_width());
+    output.print("{}\n\n", folded(summary(records), 0, width));
+    const auto& findings = explanation.findings;
+    for (std::size_t i = 0; i < findings.size(); ++i) {
+        if (i == most_findings) {
+            output.print("and {} more; --json has them all\n\n", findings.size() - i);
+            break;
+        }
+        output.print("{}\n", folded(fmt::format("{}. {}", i + 1, findings[i].text), 3, width));
+        for (const auto& line : findings[i].details)
+            output.print("{}\n", "   " + folded("- " + line, 5, width - 3));
+        output.write("\n");
+    }
+    if (findings.empty())
+        output.write(
+            static_cast<int>(records.size()) < explanation.ranks
+                ? "nothing is wrong in these records\n"
+                : "nothing is wrong: no rank waits, and all that ranks of a group called is the same\n");
+    for (const auto& note : explanation.notes) output.print("{}\n", folded("note: " + note, 6, width));
+}
+
+void print_json(const std::vector<FlightRecord>& records, const Explanation& explanation, Output& output) {
+    auto out = Json{{"records", records.size()},
+                    {"ranks", explanation.ranks},
+                    {"wrong", !explanation.findings.empty()},
+                    {"findings", Json::array()}};
+    for (const auto& finding : explanation.findings) {
+        auto one = Json{{"kind", to_string(finding.kind)}, {"ranks", finding.ranks}};
+        one["coordinates"] = Json::array();
+        for (const auto& text : finding.coordinates)
+            one["coordinates"].push_back(text.empty() ? Json() : Json(text));
+        one["communicator"] = finding.communicator.empty() ? Json() : Json(finding.communicator);
+        one["axes"] = finding.axes.empty() ? Json() : Json(finding.axes);
+        one["group"] = finding.group;
+        one["call"] = finding.call > 0 ? Json(finding.call) : Json();
+        one["text"] = finding.text;
+        one["details"] = finding.details;
+        out["findings"].push_back(std::move(one));
+    }
+    out["notes"] = explanation.notes;
+    output.print("{}\n", out.dump());
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto where = topology_of(arguments);
+    const auto folder = read_records(arguments.folder, progress());
+    if (folder.records.empty())
+        throw UsageError(fmt::format("the folder {} holds no flight record: {}",
+                                     detail::in_quotes(arguments.folder),
+                                     detail::excerpt(folder.unread.front().why, 300)));
+    const auto explanation = rankmesh::explain(folder.records, folder.unread, where);
+    if (arguments.json)
+        print_json(folder.records, explanation, output);
+    else
+        print_text(folder.records, explanation, output);
+    return explanation.findings.empty() ? 0 : 1;
+}
+
+}  // namespace of_explain
+
+Subcommand explain() {
+    const auto arguments = std::make_shared<of_explain::Arguments>();
+    return {
+        .name = "explain",
+        .help = "Say what went wrong in a job from the flight records of its ranks.",
+        .options = {{"DIR", "the folder of the records: rankmesh's, or dumps of PyTorch's flight recorder",
+                     &arguments->folder},
+                    {"--mesh", "the mesh of the job, for coordinates, such as 'dp=2 tp=2'", &arguments->mesh,
+                     "MESH"},
+                    {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+        .run = [arguments](Output& output) { return of_explain::run(*arguments, output); },
+        .footer =
+            "Records are one file a rank: rank-3.json, or PyTorch's nccl_trace_rank_3, a pickle of which\n"
+            "nothing is executed, or the same as JSON. Exit status 0: nothing is wrong, 1: something is,\n"
+            "2: there are no records.\n\n"
+            "Example:\n  rankmesh explain /tmp/records --mesh 'pp=2 dp=2 tp=2'"};
+}
+
+}  // namespace rankmesh::cli

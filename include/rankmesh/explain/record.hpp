@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank's flight record says, as values: rankmesh's own, or a dump of PyTorch's flight recorder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rankmesh {
+
+/// A communicator as records name it.
+struct RecordedGroup {
+    std::string name;         ///< the same on all its ranks
+    std::string description;  ///< `'tp' of mesh dp=2 tp=2`, or what the program called it
+    std::string axes;         ///< where it has them
+    std::vector<int> ranks;   ///< world ranks, in the communicator's order; empty: not recorded
+    friend bool operator==(const RecordedGroup&, const RecordedGroup&) = default;
+};
+
+/// All of one call that members of a group must agree on, or that says what it was.
+struct RecordedOperation {
+    std::string backend;  ///< `gloo`
+    std::string operation;
+    std::string reduction;                 ///< empty: none, or not recorded
+    std::optional<std::int64_t> argument;  ///< the root, the distance, or the peer as a group rank
+    std::optional<std::int64_t> source;    ///< of a send_recv: the peer that it receives from
+    std::vector<std::vector<std::int64_t>> input_sizes;
+    std::vector<std::vector<std::int64_t>> output_sizes;
+    std::vector<std::string> input_dtypes;
+    std::vector<std::string> output_dtypes;
+    friend bool operator==(const RecordedOperation&, const RecordedOperation&) = default;
+};
+
+enum class RecordedState : std::uint8_t { scheduled, started, completed, failed };
+
+/// One entry of a record.
+struct RecordedEntry {
+    std::int64_t id = 0;      ///< counts all calls of the rank
+    std::int64_t number = 0;  ///< on its communicator, collectives and messages each by themselves
+    std::shared_ptr<const RecordedGroup> group;
+    std::shared_ptr<const RecordedOperation> call;
+    std::int64_t created_ns = 0;    ///< Unix time; 0: not known
+    std::int64_t completed_ns = 0;  ///< the same; 0 too where it is not over
+    /// In rankmesh's records a call is scheduled until its rank waits for it, and started while it does.
+    RecordedState state = RecordedState::scheduled;
+    bool is_message = false;
+    bool blocking = true;
+};
+
+/// How far a rank came on one communicator.
+struct RecordedStatus {
+    std::shared_ptr<const RecordedGroup> group;
+    std::int64_t enqueued = 0;
+    std::int64_t completed = 0;
+};
+
+/// A mesh of the program, and where its ranks are placed where that was declared.
+struct RecordedMesh {
+    std::string name;
+    std::string mesh;
+    std::vector<int> placed;
+    friend bool operator==(const RecordedMesh&, const RecordedMesh&) = default;
+};
+
+/// One rank's record.
+struct FlightRecord {
+    std::string file;
+    int rank = 0;
+    std::optional<int> world_size;
+    bool is_torch = false;
+    std::string engine;
+    std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded
+    std::string error;
+    std::vector<int> missing;  ///< the ranks that the error names, of each kind
+    std::vector<int> lost;
+    std::vector<int> differ;  ///< those outside the largest class of a disagreement
+    std::vector<RecordedMesh> meshes;
+    std::vector<std::shared_ptr<const RecordedGroup>> groups;
+    std::vector<RecordedStatus> statuses;
+    std::vector<RecordedEntry> entries;  ///< by rising id
+};
+
+/// A file that holds no record, and why.
+struct UnreadFile {
+    std::string file;
+    std::string why;          ///< a sentence that names the file
+    std::optional<int> rank;  ///< whose record it would be by its name
+};
+
+}  // namespace rankmesh

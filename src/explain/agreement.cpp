@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain/agreement.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::detail::explaining {
+
+namespace {
+
+using Sizes = std::vector<std::vector<std::int64_t>>;
+
+/// Which buffers of an operation have the same size on all members, in rankmesh's words and in PyTorch's.
+enum class Same : std::uint8_t { both, in, out, either, none };
+
+struct Rule {
+    std::string_view operation;
+    Same same;
+    bool has_root = false;
+};
+
+// Those that are not listed have the same sizes in and out on all members.
+constexpr Rule rules[] = {{"barrier", Same::none},
+                          {"monitored_barrier", Same::none},
+                          {"all_reduce_barrier", Same::none},
+                          {"split", Same::none},
+                          {"new_window", Same::none},
+                          {"coalesced", Same::none},
+                          {"broadcast", Same::either, true},
+                          {"_broadcast_oop", Same::either, true},
+                          {"reduce", Same::in, true},
+                          {"_reduce_oop", Same::in, true},
+                          {"gather", Same::in, true},
+                          {"scatter", Same::out, true},
+                          {"shift", Same::both, true},
+                          {"all_gather_v", Same::none},
+                          {"reduce_scatter_v", Same::none},
+                          {"all_to_all_v", Same::none},
+                          {"all_to_all_v_single", Same::none},
+                          {"all_to_all_single", Same::none},
+                          {"alltoall_base", Same::none}};
+
+Rule rule_of(const RecordedOperation& call) {
+    const auto known = std::ranges::find(rules, call.operation, &Rule::operation);
+    if (known != std::ranges::end(rules)) return *known;
+    // PyTorch's all_to_all takes lists of any sizes and does not say that they are uneven; ours has one size.
+    const auto is_uneven = call.operation == "all_to_all" && call.input_sizes.size() != 1;
+    return {call.operation, is_uneven ? Same::none : Same::both};
+}
+
+std::int64_t elements(const std::vector<std::int64_t>& sizes) {
+    auto product = std::uint64_t{1};
+    for (const auto size : sizes) product *= static_cast<std::uint64_t>(size);
+    return static_cast<std::int64_t>(product);
+}
+
+std::int64_t elements(const Sizes& sizes) {
+    auto sum = std::uint64_t{0};
+    for (const auto& one : sizes) sum += static_cast<std::uint64_t>(elements(one));
+    return static_cast<std::int64_t>(sum);
+}
+
+std::string listed_elements(const Sizes& sizes) {
+    auto text = std::string{};
+    for (const auto& one : sizes) text += cat(text.empty() ? "" : "+", elements(one));
+    return text;
+}
+
+std::string types(const std::vector<std::string>& all) {
+    auto different = all;
+    std::ranges::sort(different);
+    const auto end = std::ranges::unique(different).begin();
+    auto text = std::string{};
+    for (auto type = different.begin(); type != end; ++type) text += (text.empty() ? "" : "+") + *type;
+    return text;
+}
+
+}  // namespace
+
+Agreement agreement_of(const RecordedOperation& call) {
+    const auto rule = rule_of(call);
+    auto result = Agreement{.operation = call.operation,
+                            .dtype = {},
+                            .count = {},
+                            .reduction = call.reduction,
+                            .argument = rule.has_root && call.argument ? std::to_string(*call.argument) : ""};
+    const auto in = listed_elements(call.input_sizes);
+    const auto out = listed_elements(call.output_sizes);
+    const auto has_in = elements(call.input_sizes) != 0;
+    switch (rule.same) {
+        case Same::both:
+            result.count = in == out ? in : cat(in, " in and ", out, " out");
+            break;
+        case Same::in:
+            result.count = in;
+            break;
+        case Same::out:
+            result.count = out;
+            break;
+        case Same::either:
+            result.count = has_in ? in : out;
+            break;
+        case Same::none:
+            return result;
+    }
+    const auto use_in =
+        rule.same != Same::out && !call.input_dtypes.empty() && (has_in || rule.same == Same::in);
+    result.dtype = types(use_in || call.output_dtypes.empty() ? call.input_dtypes : call.output_dtypes);
+    return result;
+}
+
+std::vector<std::string> differences(const Agreement& a, const Agreement& b) {
+    if (a.operation != b.operation) return {"the operation"};
+    auto all = std::vector<std::string>{};
+    if (a.dtype != b.dtype) all.emplace_back("the type");
+    if (a.count != b.count) all.emplace_back("the number of elements");
+    if (a.reduction != b.reduction) all.emplace_back("the reduction");
+    if (a.argument != b.argument) all.emplace_back(a.operation == "shift" ? "the distance" : "the root");
+    return all;
+}
+
+std::string words_of(const RecordedOperation& call) {
+    const auto rule = rule_of(call);
+    const auto& operation = call.operation;
+    auto text = operation;
+    const auto receives = operation == "recv" || rule.same == Same::out ||
+                          (rule.same == Same::either && elements(call.input_sizes) == 0);
+    const auto& sizes = receives ? call.output_sizes : call.input_sizes;
+    const auto& dtypes = receives && !call.output_dtypes.empty() ? call.output_dtypes : call.input_dtypes;
+    if (rule.same != Same::none || !sizes.empty()) {
+        text += cat(" of ", elements(sizes));
+        if (sizes.size() > 1) text += cat(" in ", sizes.size(), " buffers");
+        if (!dtypes.empty()) text += " " + types(dtypes);
+    }
+    if (!call.reduction.empty()) text += " by " + call.reduction;
+    if (call.argument) {
+        if (operation == "shift")
+            text += cat(" by ", *call.argument);
+        else if (operation == "broadcast" || operation == "scatter" || operation == "recv")
+            text += cat(" from ", *call.argument);
+        else if (operation == "reduce" || operation == "gather" || operation == "send" ||
+                 operation == "send_recv")
+            text += cat(" to ", *call.argument);
+    }
+    if (call.source) text += cat(" and from ", *call.source);
+    return text;
+}
+
+std::int64_t elements_sent(const RecordedOperation& call) { return elements(call.input_sizes); }
+std::int64_t elements_received(const RecordedOperation& call) { return elements(call.output_sizes); }
+
+}  // namespace rankmesh::detail::explaining

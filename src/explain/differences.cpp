@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "explain/findings.hpp"
+
+namespace rankmesh::detail::explaining {
+
+namespace {
+
+constexpr std::size_t most_words = 3;
+
+/// The calls of one member from a number on, as what members must agree on.
+std::vector<std::vector<int>> calls_from(const Evidence& evidence, const Member& member, std::int64_t number,
+                                         std::size_t most) {
+    auto calls = std::vector<std::vector<int>>{};
+    auto last = number - 1;
+    for (auto entry = std::ranges::lower_bound(member.collectives, number, {}, &RecordedEntry::number);
+         entry != member.collectives.end(); ++entry) {
+        if ((*entry)->number != last && calls.size() == most) break;
+        if ((*entry)->number != last) calls.emplace_back();
+        last = (*entry)->number;
+        calls.back().push_back(evidence.agreement(**entry));
+    }
+    return calls;
+}
+
+/// True if both lists say something, and the same, as far as both reach.
+bool overlap(const std::vector<std::vector<int>>& a, std::size_t from_a,
+             const std::vector<std::vector<int>>& b, std::size_t from_b) {
+    if (from_a >= a.size() || from_b >= b.size()) return false;
+    const auto count = std::min(a.size() - from_a, b.size() - from_b);
+    return std::equal(a.begin() + static_cast<std::ptrdiff_t>(from_a),
+                      a.begin() + static_cast<std::ptrdiff_t>(from_a + count),
+                      b.begin() + static_cast<std::ptrdiff_t>(from_b));
+}
+
+/// How a list comes to differ from another: a call left out, made twice, or two of them swapped; empty: none
+/// of these.
+std::string pattern_of(const Evidence& evidence, const Member& member, const Member& other,
+                       std::int64_t number) {
+    constexpr std::size_t most = 32;
+    const auto a = calls_from(evidence, member, number, most);
+    const auto b = calls_from(evidence, other, number, most);
+    const auto call = [&](std::int64_t of) {
+        const auto* entry = other.find(of);
+        return entry ? cat("call ", of, ", ", excerpt(words_of(*entry->call))) : cat("call ", of);
+    };
+    if (a.size() > 1 && b.size() > 1 && a[0] == b[1] && a[1] == b[0] &&
+        (a.size() == 2 || b.size() == 2 || overlap(a, 2, b, 2)))
+        return cat("calls ", number, " and ", number + 1, " were made in the other order");
+    for (std::size_t left_out = 1; left_out <= 3; ++left_out)
+        if (overlap(a, 0, b, left_out))
+            return left_out == 1
+                       ? cat(call(number), " was left out: what follows fits the next one")
+                       : cat("calls ", number, " to ", number + static_cast<std::int64_t>(left_out) - 1,
+                             " were left out: what follows fits those behind");
+    for (std::size_t more = 1; more <= 3; ++more)
+        if (overlap(a, more, b, 0))
+            return more == 1
+                       ? cat("call ", number, " is one too many: the next one is what the others called")
+                       : cat("calls ", number, " to ", number + static_cast<std::int64_t>(more) - 1,
+                             " are too many: what follows is what the others called");
+    return {};
+}
+
+/// Those who made one and the same call, and who made it.
+struct Class {
+    std::vector<int> agreements;
+    std::vector<const Member*> members;
+
+    std::vector<int> ranks() const {
+        auto ranks = std::vector<int>{};
+        for (const auto* member : members) ranks.push_back(member->rank);
+        return ranks;
+    }
+};
+
+/// The first call on which members differ.
+struct Difference {
+    const Communicator* communicator = nullptr;
+    std::int64_t number = 0;
+    std::int64_t created_ns = 0;
+    std::vector<Class> classes;  ///< the largest first
+};
+
+std::optional<Difference> difference_on(const Evidence& evidence, const Communicator& communicator) {
+    struct Cursor {
+        const Member* member;
+        std::size_t at = 0;
+    };
+    auto cursors = std::vector<Cursor>{};
+    for (const auto& member : communicator.members)
+        if (!member.collectives.empty()) cursors.push_back({&member});
+    if (cursors.size() < 2) return std::nullopt;
+    auto first = std::vector<int>{};
+    auto mine = std::vector<int>{};
+    while (true) {
+        auto number = std::int64_t{-1};
+        for (const auto& [member, at] : cursors)
+            if (at < member->collectives.size() && (number < 0 || member->collectives[at]->number < number))
+                number = member->collectives[at]->number;
+        if (number < 0) return std::nullopt;
+        auto is_first = true;
+        auto differ = false;
+        const auto read = [&](const Member& member, std::size_t& at, std::vector<int>& calls) {
+            calls.clear();
+            for (; at < member.collectives.size() && member.collectives[at]->number == number; ++at)
+                calls.push_back(evidence.agreement(*member.collectives[at]));
+            return !calls.empty();
+        };
+        auto before = cursors;
+        for (auto& [member, at] : cursors) {
+            if (!read(*member, at, mine)) continue;
+            if (is_first)
+                std::swap(first, mine);
+            else
+                differ = differ || mine != first;
+            is_first = false;
+        }
+        if (!differ) continue;
+        auto result = Difference{.communicator = &communicator, .number = number, .classes = {}};
+        for (auto& [member, at] : before) {
+            const auto* entry = at < member->collectives.size() ? member->collectives[at] : nullptr;
+            if (!read(*member, at, mine)) continue;
+            if (result.created_ns == 0 || entry->created_ns < result.created_ns)
+                result.created_ns = entry->created_ns;
+            auto known = std::ranges::find(result.classes, mine, &Class::agreements);
+            if (known == result.classes.end()) known = result.classes.insert(known, {mine, {}});
+            known->members.push_back(member);
+        }
+        std::ranges::stable_sort(result.classes, std::greater{},
+                                 [](const Class& one) { return one.members.size(); });
+        return result;
+    }
+}
+
+/// Puts the class to the front that other groups along the same axes agree with, where members are not enough
+/// to tell.
+bool tells_who_is_right(const Evidence& evidence, Difference& difference) {
+    auto& classes = difference.classes;
+    if (classes[0].members.size() > classes[1].members.size()) return true;
+    if (difference.communicator->kind.empty()) return false;
+    auto votes = std::vector<std::size_t>(classes.size());
+    for (const auto& other : evidence.communicators()) {
+        if (&other == difference.communicator || other.kind != difference.communicator->kind) continue;
+        for (const auto& member : other.members) {
+            const auto calls = calls_from(evidence, member, difference.number, 1);
+            const auto* entry = member.find(difference.number);
+            if (!entry) continue;
+            const auto known = std::ranges::find(classes, calls.front(), &Class::agreements);
+            if (known != classes.end()) ++votes[static_cast<std::size_t>(known - classes.begin())];
+        }
+    }
+    const auto most = std::ranges::max_element(votes);
+    if (*most == 0 || std::ranges::count(votes, *most) > 1) return false;
+    std::swap(classes[0], classes[static_cast<std::size_t>(most - votes.begin())]);
+    return true;
+}
+
+const RecordedEntry& entry_of(const Class& one, std::int64_t number) {
+    return *one.members.front()->find(number);
+}
+
+std::string list(const std::vector<std::string>& words) {
+    auto text = std::string{};
+    for (std::size_t i = 0; i < words.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+    return text;
+}
+
+Finding finding_of(const Evidence& evidence, Difference difference) {
+    const auto is_told = tells_who_is_right(evidence, difference);
+    const auto& [communicator, number, created, classes] = difference;
+    const auto words = [&, call = number](const Class& one) {
+        return excerpt(words_of(*entry_of(one, call).call));
+    };
+    auto ranks = std::vector<int>{};
+    for (const auto& one : classes)
+        if (!is_told || &one != &classes.front())
+            for (const auto* member : one.members) ranks.push_back(member->rank);
+    std::ranges::sort(ranks);
+    auto finding = finding_on(Finding::Kind::calls_differ, *communicator, number, ranks);
+    const auto& places = evidence.places();
+    auto& text = finding.text;
+    if (is_told) {
+        for (std::size_t i = 1; i < classes.size() && i <= most_words; ++i)
+            text += cat(i == 1 ? "" : ", ", places.ranks(classes[i].ranks()), " called ", words(classes[i]));
+        if (classes.size() - 1 > most_words) text += cat(", and others called something else again");
+        text += cat(" as call ", number, " on ", communicator->text(), ", where ",
+                    places.ranks(classes[0].ranks()), " called ", words(classes[0]));
+    } else {
+        text = cat("call ", number, " on ", communicator->text(), " is not the same on all its ranks: ");
+        for (std::size_t i = 0; i < classes.size() && i <= most_words; ++i)
+            text += cat(i == 0 ? "" : ", ", places.ranks(classes[i].ranks()), " called ", words(classes[i]));
+    }
+    const auto other = differences(evidence.agreement(classes[0].agreements.front()),
+                                   evidence.agreement(classes[1].agreements.front()));
+    if (!other.empty()) text += cat("; ", list(other), other.size() == 1 ? " differs" : " differ");
+    if (!is_told)
+        finding.details.emplace_back(
+            "as many called the one as the other, so records do not tell which is right");
+    else if (classes[0].members.size() <= classes[1].members.size())
+        finding.details.push_back(
+            cat("the other groups along ", in_quotes(communicator->kind), " called ", words(classes[0])));
+    for (std::size_t i = 1; is_told && i < classes.size() && i <= most_words; ++i)
+        if (const auto pattern =
+                pattern_of(evidence, *classes[i].members.front(), *classes[0].members.front(), number);
+            !pattern.empty())
+            finding.details.push_back(cat("on ", places.ranks(classes[i].ranks()), " ", pattern));
+    return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> differing_calls(const Evidence& evidence) {
+    auto found = std::vector<Difference>{};
+    for (const auto& communicator : evidence.communicators())
+        if (auto difference = difference_on(evidence, communicator)) found.push_back(std::move(*difference));
+    std::ranges::stable_sort(found, {}, &Difference::created_ns);
+    auto findings = std::vector<Finding>{};
+    for (auto& difference : found) findings.push_back(finding_of(evidence, std::move(difference)));
+    return findings;
+}
+
+std::optional<ListDifference> first_difference(const Evidence& evidence, const std::vector<int>& ranks) {
+    // A ring keeps the last calls on each communicator: before `from` some are lost.
+    auto from = std::int64_t{0};
+    auto records = std::vector<const FlightRecord*>{};
+    for (const auto rank : ranks) {
+        const auto* record = evidence.record(rank);
+        if (!record || record->entries.empty()) continue;
+        records.push_back(record);
+        from = std::max(from, record->is_torch ? record->entries.front().id : 0);
+        auto seen = std::set<std::pair<int, bool>>{};
+        for (const auto& entry : record->entries)
+            if (seen.insert({evidence.number_of(entry), entry.is_message}).second && entry.number > 1)
+                from = std::max(from, entry.id);
+    }
+    if (records.size() < 3) return std::nullopt;  // of two none is fewer
+    auto at = std::vector<std::size_t>{};
+    for (const auto* record : records)
+        at.push_back(
+            static_cast<std::size_t>(std::ranges::lower_bound(record->entries, from, {}, &RecordedEntry::id) -
+                                     record->entries.begin()));
+    using Called = std::tuple<std::string, bool, int>;
+    while (true) {
+        auto classes = std::map<Called, std::vector<std::size_t>>{};
+        for (std::size_t i = 0; i < records.size(); ++i) {
+            if (at[i] == records[i]->entries.size()) continue;
+            const auto& entry = records[i]->entries[at[i]];
+            const auto& communicator = evidence.communicator_of(entry);
+            if (communicator.kind.empty()) return std::nullopt;
+            classes[{communicator.kind, entry.is_message, entry.is_message ? 0 : evidence.agreement(entry)}]
+                .push_back(i);
+        }
+        if (classes.empty()) return std::nullopt;
+        if (classes.size() == 1) {
+            for (const auto i : classes.begin()->second) ++at[i];
+            continue;
+        }
+        const auto most =
+            std::ranges::max_element(classes, {}, [](const auto& one) { return one.second.size(); });
+        auto result = ListDifference{};
+        auto others = std::vector<int>{};
+        const RecordedEntry* theirs = nullptr;
+        const RecordedEntry* mine = nullptr;
+        for (const auto& [called, members] : classes)
+            for (const auto i : members) {
+                const auto& entry = records[i]->entries[at[i]];
+                if (&called == &most->first) {
+                    others.push_back(records[i]->rank);
+                    theirs = &entry;
+                } else {
+                    result.ranks.push_back(records[i]->rank);
+                    mine = mine ? mine : &entry;
+                }
+            }
+        if (result.ranks.size() >= others.size()) return std::nullopt;
+        std::ranges::sort(result.ranks);
+        std::ranges::sort(others);
+        const auto call = [&](const RecordedEntry& entry) {
+            return cat(excerpt(words_of(*entry.call)), " on ", evidence.communicator_of(entry).label);
+        };
+        result.text = cat("the lists of all their calls first differ at number ", mine->id + 1, ": ",
+                          evidence.places().ranks(result.ranks), " called ", call(*mine), ", ",
+                          evidence.places().ranks(others), " ", call(*theirs));
+        return result;
+    }
+}
+
+}  // namespace rankmesh::detail::explaining

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain/evidence.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <rankmesh/core/ranks.hpp>
+
+namespace rankmesh::detail::explaining {
+
+namespace {
+
+std::string label_of(const RecordedGroup& group, const std::string& axes, const Places& places,
+                     bool is_torch) {
+    if (!is_torch && !group.description.empty()) return excerpt(group.description, 200);
+    if (!axes.empty()) return cat(in_quotes(axes), " of mesh ", excerpt(places.text(), 200));
+    const auto& name =
+        group.description.empty() || group.description == "undefined" ? group.name : group.description;
+    return in_quotes(name);
+}
+
+}  // namespace
+
+const RecordedEntry* Member::find(std::int64_t number) const {
+    const auto found = std::ranges::lower_bound(collectives, number, {}, &RecordedEntry::number);
+    return found != collectives.end() && (*found)->number == number ? *found : nullptr;
+}
+
+bool Member::is_whole() const {
+    const auto begins = [](const auto& entries) { return entries.empty() || entries.front()->number <= 1; };
+    return begins(messages) && (collectives.empty() ? last == 0 : begins(collectives));
+}
+
+const Member* Communicator::find(int rank) const {
+    const auto found = std::ranges::lower_bound(members, rank, {}, &Member::rank);
+    return found != members.end() && found->rank == rank ? &*found : nullptr;
+}
+
+std::string Communicator::text() const { return cat(label, " ", few(ranks)); }
+
+Evidence::Evidence(std::span<const FlightRecord> records, std::span<const UnreadFile> unread, Places places)
+    : places_(std::move(places)) {
+    for (const auto& record : records) {
+        const auto [known, is_new] = by_rank_.try_emplace(record.rank, &record);
+        if (!is_new)
+            notes_.push_back(cat(excerpt(record.file), " is of rank ", record.rank, " as ",
+                                 excerpt(known->second->file), " is, and is left out"));
+    }
+    for (const auto& file : unread)
+        if (file.rank && !by_rank_.contains(*file.rank)) unread_.try_emplace(*file.rank, &file);
+    for (const auto& [rank, record] : by_rank_) add(*record);
+    for (auto& communicator : communicators_) {
+        for (auto& member : communicator.members)
+            std::ranges::stable_sort(member.collectives, {}, &RecordedEntry::number);
+        if (communicator.axes.empty() && communicator.group->ranks.empty())
+            if (const auto axes = places_.axes_of(communicator.ranks); !axes.empty())
+                name(communicator, axes, true);
+    }
+
+    auto all = std::set<int>{};
+    for (const auto& [rank, record] : by_rank_) {
+        all.insert(rank);
+        world_ = std::max(world_, record->world_size.value_or(0));
+    }
+    for (const auto& communicator : communicators_)
+        all.insert(communicator.ranks.begin(), communicator.ranks.end());
+    ranks_.assign(all.begin(), all.end());
+    world_ = std::max(world_, ranks_.empty() ? 0 : ranks_.back() + 1);
+    for (const auto& [rank, record] : by_rank_) whereabouts_[rank] = find_whereabouts(*record);
+}
+
+int Evidence::add(const std::shared_ptr<const RecordedGroup>& group) {
+    if (const auto known = numbers_.find(group.get()); known != numbers_.end()) return known->second;
+    auto sorted = group->ranks;
+    std::ranges::sort(sorted);
+    const auto [known, is_new] =
+        by_name_.try_emplace({group->name, sorted}, static_cast<int>(communicators_.size()));
+    if (is_new) {
+        auto& communicator = communicators_.emplace_back();
+        communicator.group = group;
+        communicator.ranks = group->ranks;
+        for (const auto rank : sorted) {
+            auto& member = communicator.members.emplace_back();
+            member.rank = rank;
+            member.record = record(rank);
+        }
+    }
+    return numbers_[group.get()] = known->second;
+}
+
+void Evidence::name(Communicator& communicator, const std::string& axes, bool is_torch) {
+    const auto& group = *communicator.group;
+    communicator.axes = axes;
+    communicator.label = label_of(group, axes, places_, is_torch);
+    communicator.kind = !axes.empty()                      ? axes
+                        : group.description == "undefined" ? std::string{}
+                                                           : group.description;
+}
+
+void Evidence::add(const FlightRecord& record) {
+    const auto member = [&](const std::shared_ptr<const RecordedGroup>& group) -> Member* {
+        auto& communicator = communicators_[static_cast<std::size_t>(add(group))];
+        if (communicator.label.empty())
+            name(communicator, group->axes.empty() ? places_.axes_of(group->ranks) : group->axes,
+                 record.is_torch);
+        const auto found = std::ranges::lower_bound(communicator.members, record.rank, {}, &Member::rank);
+        if (found != communicator.members.end() && found->rank == record.rank) return &*found;
+        if (!group->ranks.empty()) return nullptr;
+        const auto place = std::ranges::lower_bound(communicator.ranks, record.rank);
+        communicator.ranks.insert(place, record.rank);
+        auto& added = *communicator.members.insert(found, Member{});
+        added.rank = record.rank;
+        added.record = &record;
+        return &added;
+    };
+    for (const auto& group : record.groups) member(group);
+    for (const auto& status : record.statuses)
+        if (auto* of = member(status.group)) {
+            of->last = std::max(of->last, status.enqueued);
+            of->completed = std::max(of->completed, status.completed);
+        }
+    for (const auto& entry : record.entries) {
+        if (const auto [known, is_new] = agreements_.try_emplace(entry.call.get()); is_new) {
+            const auto [number, is_first] = agreement_numbers_.try_emplace(
+                agreement_of(*entry.call), static_cast<int>(known_agreements_.size()));
+            if (is_first) known_agreements_.push_back(number->first);
+            known->second = number->second;
+        }
+        auto* of = member(entry.group);
+        if (!of) continue;
+        if (entry.is_message) {
+            of->messages.push_back(&entry);
+            continue;
+        }
+        of->collectives.push_back(&entry);
+        of->last = std::max(of->last, entry.number);
+        if (is_over(entry)) of->completed = std::max(of->completed, entry.number);
+    }
+}
+
+const Communicator& Evidence::communicator_of(const RecordedEntry& entry) const {
+    return communicators_[static_cast<std::size_t>(number_of(entry))];
+}
+
+const FlightRecord* Evidence::record(int rank) const {
+    const auto known = by_rank_.find(rank);
+    return known == by_rank_.end() ? nullptr : known->second;
+}
+
+int Evidence::place(int rank) const {
+    return static_cast<int>(std::ranges::lower_bound(ranks_, rank) - ranks_.begin());
+}
+
+const UnreadFile* Evidence::unread(int rank) const {
+    const auto known = unread_.find(rank);
+    return known == unread_.end() ? nullptr : known->second;
+}
+
+bool Evidence::is_device(const RecordedEntry& entry) {
+    const auto& backend = entry.call->backend;
+    return backend == "nccl" || backend == "ncclx" || backend == "xccl" || backend == "rccl" ||
+           backend == "rcclx" || backend == "hccl" || backend == "mccl";
+}
+
+Whereabouts Evidence::find_whereabouts(const FlightRecord& record) const {
+    auto result = Whereabouts{};
+    const RecordedEntry* failed = nullptr;
+    for (const auto& entry : record.entries) {
+        if (is_over(entry)) {
+            result.last = &entry;
+            failed = nullptr;
+        } else if (entry.state == RecordedState::failed) {
+            if (!failed) failed = &entry;
+        } else if (!result.entry && (record.is_torch || entry.state == RecordedState::started)) {
+            result.entry = &entry;
+        }
+    }
+    if (!result.entry) result.entry = failed;
+    return result;
+}
+
+std::string Evidence::text(const RecordedEntry& entry) const {
+    return cat(excerpt(words_of(*entry.call)), entry.is_message ? ", message " : ", call ", entry.number,
+               " on ", communicator_of(entry).text());
+}
+
+}  // namespace rankmesh::detail::explaining

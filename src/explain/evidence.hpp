@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of a job, by communicator and by rank.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <rankmesh/explain/record.hpp>
+
+#include "explain/agreement.hpp"
+#include "explain/words.hpp"
+
+namespace rankmesh::detail::explaining {
+
+/// One rank of a communicator. Its collectives are entries of the rank's record, by rising number.
+struct Member {
+    int rank = 0;
+    const FlightRecord* record = nullptr;  ///< null: there is none
+    std::vector<const RecordedEntry*> collectives;
+    std::vector<const RecordedEntry*> messages;
+    std::int64_t last = 0;  ///< the number of its last collective, 0: none
+    std::int64_t completed = 0;
+
+    /// The entry of a number; several may have it, of which this is the first. Null: none.
+    const RecordedEntry* find(std::int64_t number) const;
+    /// True if its record has all its collectives and messages on this communicator.
+    bool is_whole() const;
+};
+
+struct Communicator {
+    std::shared_ptr<const RecordedGroup> group;
+    std::string label;  ///< `'tp' of mesh dp=2 tp=2`
+    std::string axes;
+    std::string kind;  ///< the same for all groups along the same axes; empty: not known
+    std::vector<int>
+        ranks;  ///< in the communicator's order; where no record has it, those that say they are in it
+    std::vector<Member> members;  ///< by rising rank
+
+    const Member* find(int rank) const;
+    /// `'tp' of mesh dp=2 tp=2 {0, 1}`.
+    std::string text() const;
+};
+
+/// Where a rank was when its record was written.
+struct Whereabouts {
+    const RecordedEntry* entry = nullptr;  ///< the call that it was in; null: outside any
+    const RecordedEntry* last = nullptr;   ///< the last call that it completed
+};
+
+class Evidence {
+public:
+    Evidence(std::span<const FlightRecord> records, std::span<const UnreadFile> unread, Places places);
+
+    const Places& places() const { return places_; }
+    const std::vector<Communicator>& communicators() const { return communicators_; }
+    const Communicator& communicator_of(const RecordedEntry& entry) const;
+    int number_of(const RecordedEntry& entry) const { return numbers_.at(entry.group.get()); }
+    /// Null where there is none.
+    const FlightRecord* record(int rank) const;
+    const std::map<int, const FlightRecord*>& records() const { return by_rank_; }
+    /// All ranks that have a record or are in a group, ascending.
+    const std::vector<int>& ranks() const { return ranks_; }
+    /// The ranks of the world, as far as records say it.
+    int world() const { return world_; }
+    /// The number of a rank in `ranks()`.
+    int place(int rank) const;
+    const UnreadFile* unread(int rank) const;
+    const std::vector<std::string>& notes() const { return notes_; }
+
+    const Whereabouts& whereabouts(int rank) const { return whereabouts_.at(rank); }
+    /// What members must agree on, as a number that is the same for calls that agree.
+    int agreement(const RecordedEntry& entry) const { return agreements_.at(entry.call.get()); }
+    const Agreement& agreement(int number) const {
+        return known_agreements_[static_cast<std::size_t>(number)];
+    }
+
+    /// True where a rank's device runs calls of several communicators in order, as NCCL's.
+    static bool is_device(const RecordedEntry& entry);
+    static bool is_over(const RecordedEntry& entry) { return entry.state == RecordedState::completed; }
+
+    /// `all_reduce of 4 f32 by sum, call 3 on 'tp' of mesh dp=2 tp=2 {0, 1}`.
+    std::string text(const RecordedEntry& entry) const;
+
+private:
+    void add(const FlightRecord& record);
+    int add(const std::shared_ptr<const RecordedGroup>& group);
+    void name(Communicator& communicator, const std::string& axes, bool is_torch);
+    Whereabouts find_whereabouts(const FlightRecord& record) const;
+
+    Places places_;
+    std::map<int, const FlightRecord*> by_rank_;
+    std::vector<int> ranks_;
+    int world_ = 0;
+    std::vector<Communicator> communicators_;
+    std::unordered_map<const RecordedGroup*, int> numbers_;
+    std::map<std::pair<std::string, std::vector<int>>, int> by_name_;
+    std::unordered_map<const RecordedOperation*, int> agreements_;
+    std::map<Agreement, int> agreement_numbers_;
+    std::vector<Agreement> known_agreements_;
+    std::map<int, Whereabouts> whereabouts_;
+    std::map<int, const UnreadFile*> unread_;
+    std::vector<std::string> notes_;
+};
+
+}  // namespace rankmesh::detail::explaining

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/explain/explain.hpp>
+
+#include <algorithm>
+#include <map>
+
+#include "explain/evidence.hpp"
+#include "explain/findings.hpp"
+
+namespace rankmesh {
+
+namespace detail::explaining {
+
+namespace {
+
+constexpr std::size_t most_errors = 3;
+constexpr int most_listed = 1 << 20;  // ranks that are looked at for a record
+
+bool says_wrong(const FlightRecord& record) {
+    return !record.reason.empty() && record.reason != "request" && record.reason != "signal";
+}
+
+/// The mesh of the records over the most ranks.
+Places places_of(std::span<const FlightRecord> records) {
+    auto best = std::optional<std::variant<Mesh, Placement>>{};
+    auto size = 0;
+    for (const auto& record : records)
+        for (const auto& one : record.meshes) try {
+                const auto mesh = Mesh::parse(one.mesh);
+                if (mesh.size() <= size) continue;
+                if (one.placed.empty())
+                    best = mesh;
+                else
+                    best = Placement(mesh, one.placed);
+                size = mesh.size();
+            } catch (const UsageError&) {
+                continue;  // coordinates are left out
+            }
+    return best ? Places(std::move(*best)) : Places();
+}
+
+/// What the ranks themselves say, the same texts together.
+std::vector<std::string> errors_of(const Evidence& evidence) {
+    auto ranks_by_reason = std::map<std::string, std::pair<std::vector<int>, std::string>>{};
+    for (const auto& [rank, record] : evidence.records())
+        if (says_wrong(*record)) {
+            auto& [ranks, error] = ranks_by_reason[record->reason];
+            ranks.push_back(rank);
+            if (error.empty()) error = record->error;
+        }
+    auto texts = std::vector<std::string>{};
+    for (const auto& [reason, said] : ranks_by_reason) {
+        if (texts.size() == most_errors) break;
+        const auto& [ranks, error] = said;
+        texts.push_back(cat(evidence.places().ranks(ranks), ranks.size() == 1 ? " reports " : " report ",
+                            excerpt(reason), error.empty() ? "" : cat(": ", excerpt(error, 400))));
+    }
+    return texts;
+}
+
+}  // namespace
+}  // namespace detail::explaining
+
+std::string_view to_string(Finding::Kind kind) {
+    constexpr std::string_view names[] = {"calls_differ", "peer",       "cycle",  "extra",  "absent",
+                                          "left",         "unfinished", "behind", "failed", "order"};
+    return names[static_cast<std::size_t>(kind)];
+}
+
+Explanation explain(std::span<const FlightRecord> records, std::span<const UnreadFile> unread,
+                    const std::optional<std::variant<Mesh, Placement>>& where) {
+    using namespace detail::explaining;
+    using detail::cat;
+    const auto evidence = Evidence(records, unread, where ? Places(*where) : places_of(records));
+    auto result = Explanation{};
+    result.ranks = evidence.world();
+    result.findings = differing_calls(evidence);
+    for (auto& finding : waits(evidence)) result.findings.push_back(std::move(finding));
+    // Calls that differ do not end.
+    const auto differ = result.findings;
+    std::erase_if(result.findings, [&](const Finding& finding) {
+        return finding.kind == Finding::Kind::unfinished &&
+               std::ranges::any_of(differ, [&](const Finding& other) {
+                   return other.kind == Finding::Kind::calls_differ && other.group == finding.group &&
+                          other.communicator == finding.communicator && other.call == finding.call;
+               });
+    });
+    const auto errors = errors_of(evidence);
+    if (result.findings.empty() && !errors.empty()) {
+        auto finding = Finding{};
+        finding.kind = Finding::Kind::failed;
+        for (const auto& [rank, record] : evidence.records())
+            if (says_wrong(*record)) finding.ranks.push_back(rank);
+        finding.text = errors.front();
+        finding.details.assign(errors.begin() + 1, errors.end());
+        result.findings.push_back(std::move(finding));
+    } else {
+        result.notes = errors;
+    }
+    if (result.findings.empty()) result.findings = blocking_orders(evidence);
+    std::ranges::stable_sort(result.findings, {}, &Finding::kind);
+    for (auto& finding : result.findings)
+        for (const auto rank : finding.ranks) {
+            const auto place = evidence.places().coord(rank);
+            finding.coordinates.push_back(place ? to_string(*place) : std::string{});
+        }
+
+    result.notes.insert(result.notes.end(), evidence.notes().begin(), evidence.notes().end());
+    auto absent = std::vector<int>{};
+    for (int rank = 0; rank < std::min(evidence.world(), most_listed); ++rank)
+        if (!evidence.record(rank)) absent.push_back(rank);
+    if (!absent.empty()) result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
+    for (std::size_t i = 0; i < unread.size(); ++i) {
+        if (i == most_errors) {
+            result.notes.push_back(cat("and ", unread.size() - i, " more files hold no record"));
+            break;
+        }
+        result.notes.push_back(detail::excerpt(unread[i].why, 300));
+    }
+    return result;
+}
+
+}  // namespace rankmesh

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace rankmesh::detail::explaining {
+
+/// The rank in a file's name: what follows the last `rank-` or `rank_`, else the last number before the
+/// endings.
+///
+///     rank_in_name("rank-3.json") == 3
+///     rank_in_name("nccl_trace_rank_12") == 12
+std::optional<int> rank_in_name(const std::string& file);
+
+}  // namespace rankmesh::detail::explaining

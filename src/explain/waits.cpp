@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <rankmesh/explain/order.hpp>
+
+#include "explain/findings.hpp"
+#include "explain/messages.hpp"
+#include "explain/wait_graph.hpp"
+
+namespace rankmesh::detail::explaining {
+
+namespace {
+
+constexpr std::size_t most_details = 3;
+
+/// Calls in which ranks were when their records were written, and who has not come to them.
+class Standing {
+public:
+    Standing(const Evidence& evidence, const Messages& messages)
+        : evidence_(evidence), messages_(messages), graph_(evidence.ranks().size()) {
+        for (const auto& [rank, record] : evidence.records()) place(rank, *record);
+    }
+
+    struct Waiting {
+        const RecordedEntry* entry = nullptr;
+        std::vector<int> ranks;    ///< that wait in it, world ranks
+        std::vector<int> missing;  ///< world ranks
+    };
+
+    const WaitGraph& graph() const { return graph_; }
+    /// Each call in which somebody waits for somebody, those for the fewest ranks first.
+    std::vector<const Waiting*> waiting() const {
+        auto all = std::vector<const Waiting*>{};
+        for (const auto& one : waiting_) all.push_back(&one);
+        std::ranges::stable_sort(all, {}, [](const Waiting* one) {
+            return std::pair(one->missing.size(), -std::ssize(one->ranks));
+        });
+        return all;
+    }
+    /// Each collective to which all have come, and that is not over on all.
+    const std::map<std::pair<int, std::int64_t>, std::vector<int>>& unfinished() const { return unfinished_; }
+    /// The call in which a held rank waits.
+    const RecordedEntry& entry(int rank) const { return *held_.at(rank); }
+    std::vector<int> world_ranks(const std::vector<int>& places) const {
+        auto ranks = std::vector<int>{};
+        for (const auto place : places) ranks.push_back(evidence_.ranks()[at(place)]);
+        return ranks;
+    }
+
+private:
+    /// The entries of which any holds the rank.
+    static std::vector<const RecordedEntry*> candidates(const FlightRecord& record,
+                                                        const RecordedEntry& first) {
+        auto all = std::vector<const RecordedEntry*>{&first};
+        for (const auto& entry : record.entries) {
+            if (&entry == &first || Evidence::is_over(entry)) continue;
+            const auto is_one_batch = entry.is_message && first.is_message && entry.number == first.number &&
+                                      entry.group == first.group;
+            if (record.is_torch ? is_one_batch : entry.state == RecordedState::started) all.push_back(&entry);
+        }
+        return all;
+    }
+
+    void place(int rank, const FlightRecord& record) {
+        const auto* first = evidence_.whereabouts(rank).entry;
+        if (!first) return;
+        for (const auto* entry : candidates(record, *first)) {
+            const auto call = entry->is_message ? message(rank, *entry) : collective(*entry);
+            if (call < 0) continue;
+            graph_.hold(evidence_.place(rank), call);
+            waiting_[at(call)].ranks.push_back(rank);
+            held_[rank] = entry;
+            return;
+        }
+        if (!first->is_message) unfinished_[{evidence_.number_of(*first), first->number}].push_back(rank);
+    }
+
+    int add(const RecordedEntry& entry, std::vector<int> missing) {
+        if (missing.empty()) return -1;
+        auto places = std::vector<int>{};
+        for (const auto rank : missing) places.push_back(evidence_.place(rank));
+        waiting_.push_back({&entry, {}, std::move(missing)});
+        return graph_.call(std::move(places));
+    }
+    int message(int rank, const RecordedEntry& entry) { return add(entry, messages_.missing(rank, entry)); }
+    int collective(const RecordedEntry& entry) {
+        const auto [call, is_new] = calls_.try_emplace({evidence_.number_of(entry), entry.number}, -1);
+        if (!is_new) return call->second;
+        auto missing = std::vector<int>{};
+        for (const auto& member : evidence_.communicator_of(entry).members)
+            if (!has_come(member, entry.number)) missing.push_back(member.rank);
+        return call->second = add(entry, std::move(missing));
+    }
+    bool has_come(const Member& member, std::int64_t number) const {
+        if (!member.record || member.last < number) return false;
+        // A device runs what was enqueued before first.
+        const auto* entry = member.find(number);
+        const auto* doing = evidence_.whereabouts(member.rank).entry;
+        return !entry || entry->state != RecordedState::scheduled || !Evidence::is_device(*entry) || !doing ||
+               doing == entry || (doing->group == entry->group && doing->number == entry->number);
+    }
+
+    const Evidence& evidence_;
+    const Messages& messages_;
+    WaitGraph graph_;
+    std::vector<Waiting> waiting_;  // by call of the graph
+    std::map<std::pair<int, std::int64_t>, int> calls_;
+    std::map<std::pair<int, std::int64_t>, std::vector<int>> unfinished_;
+    std::map<int, const RecordedEntry*> held_;
+};
+
+/// All members of the communicators in which these ranks wait.
+std::vector<int> concerned(const Evidence& evidence, const Standing& standing,
+                           const std::vector<int>& ranks) {
+    auto all = std::set<int>{};
+    for (const auto rank : ranks) {
+        const auto& group = evidence.communicator_of(standing.entry(rank)).ranks;
+        all.insert(group.begin(), group.end());
+    }
+    return {all.begin(), all.end()};
+}
+
+Finding cycle_finding(const Evidence& evidence, const Standing& standing, const std::vector<int>& ranks) {
+    auto deadlock = Deadlock{};
+    deadlock.is_cycle = true;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        const auto& entry = standing.entry(ranks[i]);
+        const auto& communicator = evidence.communicator_of(entry);
+        deadlock.chain.push_back({.rank = ranks[i],
+                                  .operation = excerpt(words_of(*entry.call)),
+                                  .communicator = communicator.label,
+                                  .group = communicator.ranks,
+                                  .number = entry.number,
+                                  .is_message = entry.is_message,
+                                  .waits_for = ranks[(i + 1) % ranks.size()]});
+    }
+    const auto& entry = standing.entry(ranks.front());
+    auto finding = finding_on(Finding::Kind::cycle, evidence.communicator_of(entry), entry.number, ranks);
+    std::ranges::sort(finding.ranks);
+    finding.text = cat(ranks.size(), " ranks wait for one another: ", text_of(deadlock, evidence.places()));
+    if (auto difference = first_difference(evidence, concerned(evidence, standing, ranks))) {
+        finding.ranks = difference->ranks;
+        finding.details.push_back(difference->text);
+    }
+    return finding;
+}
+
+std::string it_or_them(const std::vector<int>& ranks) { return ranks.size() == 1 ? "it" : "them"; }
+
+std::string waits_text(const Evidence& evidence, const Standing::Waiting& waiting) {
+    return cat(evidence.places().ranks(waiting.ranks), waiting.ranks.size() == 1 ? " waits in " : " wait in ",
+               evidence.text(*waiting.entry), ", for ", evidence.places().ranks(waiting.missing));
+}
+
+/// True if most of a group did not make the call in which the others wait.
+bool is_extra(const Evidence& evidence, const Standing::Waiting& waiting) {
+    if (waiting.entry->is_message) return false;
+    for (const auto rank : waiting.missing)
+        if (!evidence.record(rank) || evidence.whereabouts(rank).entry) return false;
+    const auto& communicator = evidence.communicator_of(*waiting.entry);
+    auto reached = std::size_t{0};
+    auto not_reached = std::size_t{0};
+    for (const auto& other : evidence.communicators()) {
+        if (&other == &communicator || other.kind.empty() || other.kind != communicator.kind) continue;
+        for (const auto& member : other.members)
+            if (member.record) ++(member.last >= waiting.entry->number ? reached : not_reached);
+    }
+    if (reached != not_reached) return not_reached > reached;
+    return waiting.ranks.size() < waiting.missing.size();
+}
+
+Finding extra_finding(const Evidence& evidence, const Standing& standing, const Standing::Waiting& waiting) {
+    const auto& communicator = evidence.communicator_of(*waiting.entry);
+    auto finding = finding_on(Finding::Kind::extra, communicator, waiting.entry->number, waiting.ranks);
+    finding.text = cat(
+        waits_text(evidence, waiting), waiting.missing.size() == 1 ? ", which has" : ", which have", " made ",
+        waiting.entry->number - 1, " calls there and ", waiting.missing.size() == 1 ? "is" : "are",
+        " outside any call: ", waiting.ranks.size() == 1 ? "the first made" : "the first ones made",
+        " a call too many");
+    if (auto difference = first_difference(evidence, concerned(evidence, standing, {waiting.ranks.front()})))
+        finding.details.push_back(difference->text);
+    return finding;
+}
+
+/// What a rank that holds others up is doing.
+std::string doing(const Evidence& evidence, int rank) {
+    const auto& [entry, last] = evidence.whereabouts(rank);
+    if (entry) return cat("is in ", evidence.text(*entry));
+    return cat("is outside any call", last ? cat(", after ", evidence.text(*last)) : ", and has made none");
+}
+
+/// Collectives to which all have come, that are over on some or started on some; the ranks that are in them.
+std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
+                             std::vector<Finding>& findings) {
+    auto all = std::set<int>{};
+    const auto reports = std::ranges::any_of(evidence.records(), [](const auto& one) {
+        const auto& reason = one.second->reason;
+        return !reason.empty() && reason != "request" && reason != "signal";
+    });
+    for (const auto& [call, ranks] : standing.unfinished()) {
+        const auto& communicator = evidence.communicators()[at(call.first)];
+        auto over = std::vector<int>{};
+        auto started = std::vector<int>{};
+        auto not_started = std::vector<int>{};
+        for (const auto& member : communicator.members) {
+            const auto* entry = member.find(call.second);
+            if (entry ? Evidence::is_over(*entry) : member.completed >= call.second)
+                over.push_back(member.rank);
+            else if (entry)
+                (entry->state == RecordedState::scheduled && Evidence::is_device(*entry) ? not_started
+                                                                                         : started)
+                    .push_back(member.rank);
+        }
+        const auto& entry = *communicator.find(ranks.front())->find(call.second);
+        const auto is_torch = evidence.record(ranks.front())->is_torch;
+        if (!reports && !(is_torch && !(over.empty() && (started.empty() || not_started.empty())))) continue;
+        auto culprits = !over.empty()                              ? ranks
+                        : !started.empty() && !not_started.empty() ? not_started
+                                                                   : std::vector<int>{};
+        auto finding = finding_on(Finding::Kind::unfinished, communicator, call.second, culprits);
+        if (culprits.empty())
+            finding.text = cat("all members are in ", evidence.text(entry),
+                               ", and it does not end: look at the network and the devices between them");
+        else
+            finding.text =
+                cat(evidence.places().ranks(culprits),
+                    over.empty()           ? culprits.size() == 1 ? " has not begun " : " have not begun "
+                    : culprits.size() == 1 ? " has not finished "
+                                           : " have not finished ",
+                    evidence.text(entry), ", which ", evidence.places().ranks(over.empty() ? started : over),
+                    over.empty() ? " began" : " finished");
+        findings.push_back(std::move(finding));
+        all.insert(ranks.begin(), ranks.end());
+    }
+    return all;
+}
+
+/// The ranks that hold others up without being held themselves.
+void add_roots(const Evidence& evidence, const Standing& standing, const std::set<int>& unfinished,
+               std::vector<Finding>& findings) {
+    const auto waiting = standing.waiting();
+    const auto& places = evidence.places();
+    auto extra = std::set<int>{};
+    for (const auto* one : waiting)
+        if (is_extra(evidence, *one)) {
+            findings.push_back(extra_finding(evidence, standing, *one));
+            extra.insert(one->missing.begin(), one->missing.end());
+        }
+    auto absent = std::set<int>{};
+    auto behind = std::set<int>{};
+    for (const auto rank : standing.world_ranks(standing.graph().roots())) {
+        if (!evidence.record(rank))
+            absent.insert(rank);
+        else if (!extra.contains(rank) && !unfinished.contains(rank))
+            behind.insert(rank);
+    }
+    auto gone = std::set<int>{};
+    for (const auto& [rank, record] : evidence.records())
+        for (const auto other : record->lost) (evidence.record(other) ? gone : absent).insert(other);
+
+    const auto first_of = [&](const std::set<int>& ranks) -> const Standing::Waiting* {
+        for (const auto* one : waiting)
+            if (std::ranges::any_of(one->missing, [&](int rank) { return ranks.contains(rank); })) return one;
+        return nullptr;
+    };
+    const auto start = [&](Finding::Kind kind, const std::set<int>& ranks) {
+        const auto* one = first_of(ranks);
+        auto finding = Finding{};
+        if (one) finding = finding_on(kind, evidence.communicator_of(*one->entry), one->entry->number, {});
+        finding.kind = kind;
+        finding.ranks.assign(ranks.begin(), ranks.end());
+        return finding;
+    };
+    const auto add_waits = [&](Finding& finding, const std::set<int>& ranks) {
+        for (const auto* one : waiting) {
+            if (finding.details.size() == most_details) break;
+            if (std::ranges::any_of(one->missing, [&](int rank) { return ranks.contains(rank); }))
+                finding.details.push_back(waits_text(evidence, *one));
+        }
+    };
+    const auto held = standing.graph().held().size();
+
+    if (!absent.empty()) {
+        auto finding = start(Finding::Kind::absent, absent);
+        auto lost_by = std::vector<int>{};
+        for (const auto& [rank, record] : evidence.records())
+            if (std::ranges::any_of(record->lost, [&](int other) { return absent.contains(other); }))
+                lost_by.push_back(rank);
+        const auto is_one = absent.size() == 1;
+        finding.text = cat(places.ranks(finding.ranks), " left no record");
+        if (!lost_by.empty())
+            finding.text += cat(", and ", places.ranks(lost_by), " lost ", it_or_them(finding.ranks), ": ",
+                                is_one ? "its process" : "their processes", " ended");
+        else if (const auto* unread = is_one ? evidence.unread(*absent.begin()) : nullptr)
+            finding.text += cat(" that can be read: ", excerpt(unread->why, 300));
+        else
+            finding.text += is_one ? ": it died before it could, or the record is not here"
+                                   : ": they died before they could, or the records are not here";
+        if (held > 0)
+            finding.text += cat("; ", verb(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
+                                ", or for ranks that do");
+        add_waits(finding, absent);
+        findings.push_back(std::move(finding));
+    }
+    for (const auto rank : gone) {
+        const auto& record = *evidence.record(rank);
+        auto finding = start(Finding::Kind::left, {rank});
+        finding.text = cat(places.rank(rank), " left",
+                           record.reason.empty() ? "" : cat(", reason ", excerpt(record.reason)),
+                           record.error.empty() ? "" : cat(": ", excerpt(record.error, 300)));
+        add_waits(finding, {rank});
+        behind.erase(rank);
+        findings.push_back(std::move(finding));
+    }
+    if (!behind.empty()) {
+        auto finding = start(Finding::Kind::behind, behind);
+        const auto* one = first_of(behind);
+        const auto is_one = behind.size() == 1;
+        finding.text = cat(places.ranks(finding.ranks), is_one ? " is behind" : " are behind");
+        if (is_one) {
+            const auto rank = *behind.begin();
+            const auto& communicator = evidence.communicator_of(*one->entry);
+            if (!one->entry->is_message)
+                finding.text += cat(": ", communicator.find(rank)->last, " of ", one->entry->number,
+                                    " calls made on ", communicator.text());
+            finding.text += cat("; it ", doing(evidence, rank));
+        } else {
+            finding.details.push_back(
+                cat(places.rank(*behind.begin()), " ", doing(evidence, *behind.begin())));
+        }
+        finding.text += cat("; ", verb(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
+                            held == 1 ? "" : ", or for ranks that do");
+        add_waits(finding, behind);
+        if (one && !one->entry->is_message)
+            if (auto difference = first_difference(evidence, evidence.communicator_of(*one->entry).ranks))
+                finding.details.push_back(difference->text);
+        findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace
+
+std::vector<Finding> waits(const Evidence& evidence) {
+    const auto messages = Messages(evidence);
+    auto findings = differing_messages(evidence, messages);
+    const auto standing = Standing(evidence, messages);
+    if (const auto cycle = standing.graph().cycle(); !cycle.empty())
+        findings.push_back(cycle_finding(evidence, standing, standing.world_ranks(cycle)));
+    const auto unfinished = add_unfinished(evidence, standing, findings);
+    add_roots(evidence, standing, unfinished, findings);
+    return findings;
+}
+
+}  // namespace rankmesh::detail::explaining

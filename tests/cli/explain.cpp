@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "rankmesh.hpp"
+
+namespace rankmesh::tests {
+namespace {
+
+const auto records = std::string(RANKMESH_SOURCE "/tests/explain/records/");
+
+TEST(ExplainSubcommand, EndsWith1WhereSomethingIsWrongAndPrintsItInJsonToo) {
+    for (const auto& [folder, kind, rank, coordinate] :
+         {std::tuple{"behind", "behind", 5, "pp=1 dp=0 tp=1"},
+          std::tuple{"lost", "absent", 5, "pp=1 dp=0 tp=1"},
+          std::tuple{"mismatch", "calls_differ", 3, "dp=1 tp=1"},
+          std::tuple{"crossed", "cycle", 1, "dp=0 tp=1"}}) {
+        const auto text = rankmesh("explain " + records + folder);
+        EXPECT_EQ(text.exit_code, 1) << text.output;
+        EXPECT_NE(text.output.find("rank " + std::to_string(rank) + " (" + coordinate + ")"),
+                  std::string::npos)
+            << text.output;
+        EXPECT_EQ(text.output.find('\x1b'), std::string::npos);
+        const auto json = json_of("explain --json " + records + folder);
+        EXPECT_EQ(json["wrong"], true);
+        EXPECT_EQ(json["findings"][0]["kind"], kind);
+        EXPECT_EQ(json["findings"][0]["ranks"], nlohmann::json::array({rank}));
+        EXPECT_EQ(json["findings"][0]["coordinates"], nlohmann::json::array({coordinate}));
+        EXPECT_EQ(json["findings"].size(), 1U) << json;
+    }
+}
+
+TEST(ExplainSubcommand, TakesTheMeshOfDumpsThatDoNotSayIt) {
+    const auto without = json_of("explain --json " + records + "torch");
+    EXPECT_EQ(without["findings"][0]["coordinates"], nlohmann::json::parse("[null]"));
+    EXPECT_TRUE(without["findings"][0]["axes"].is_null());
+    const auto with = json_of("explain --mesh 'dp=2 tp=2' --json " + records + "torch");
+    EXPECT_EQ(with["findings"][0]["coordinates"], nlohmann::json::parse(R"(["dp=0 tp=1"])"));
+    EXPECT_EQ(with["findings"][0]["axes"], "tp");
+    const auto placed = json_of("explain --mesh 'dp=2 tp=2 @[3,1,2,0]' --json " + records + "torch");
+    EXPECT_EQ(placed["findings"][0]["coordinates"], nlohmann::json::parse(R"(["dp=0 tp=1"])"));
+}
+
+TEST(ExplainSubcommand, EndsWith0WhereNothingIsWrong) {
+    // Of a group that was never called on, and of three ranks that wait for nobody.
+    const auto folder = "$(mktemp -d)";
+    const auto said = support::run(
+        clean + "d=" + folder + R"(; for r in 0 1; do echo '{"version": "2.10", "rankmesh": 1, "rank": '$r',
+        "world_size": 2, "engine": "gloo", "reason": "request", "pg_config": {}, "entries": []}' > $d/rank-$r.json; done; )" +
+        command + "explain $d; echo $?; rm -r $d");
+    EXPECT_EQ(
+        said.output,
+        "2 records of ranks {0, 1}, of gloo\n\nnothing is wrong: no rank waits, and all that ranks of a "
+        "group called is the same\n0\n");
+}
+
+TEST(ExplainSubcommand, EndsWith2WhereThereAreNoRecords) {
+    const auto none = rankmesh("explain /nowhere");
+    EXPECT_EQ(none.exit_code, 2);
+    EXPECT_EQ(none.output, "rankmesh: the folder '/nowhere' cannot be read: No such file or directory\n");
+    const auto foreign = rankmesh("explain " + records);
+    EXPECT_EQ(foreign.exit_code, 2) << foreign.output;
+    EXPECT_EQ(rankmesh("explain").exit_code, 2);
+    EXPECT_EQ(rankmesh("explain --mesh 'dp=' " + records + "behind").exit_code, 2);
+}
+
+}  // namespace
+}  // namespace rankmesh::tests

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/explain/explain.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include <rankmesh/explain/read.hpp>
+
+#include "recorded_job.hpp"
+
+namespace rankmesh::tests {
+namespace {
+
+using Kind = Finding::Kind;
+
+std::vector<FlightRecord> records_of(const RecordedJob& job, const std::vector<int>& without = {}) {
+    auto reader = RecordReader();
+    auto records = std::vector<FlightRecord>{};
+    for (int rank = 0; rank < job.size(); ++rank)
+        if (std::ranges::find(without, rank) == without.end())
+            records.push_back(reader.read(job.record(rank), "rank-" + std::to_string(rank) + ".json"));
+    return records;
+}
+
+/// Calls along the axes of a mesh and over all of it, of which no two in a row are equal.
+std::vector<Step> calls_on(const Mesh& mesh, std::mt19937& random, std::size_t count) {
+    auto sets = std::vector<std::vector<std::string>>{{}};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        sets.push_back({std::string(mesh.name(AxisId{a}))});
+        sets.front().emplace_back(mesh.name(AxisId{a}));
+    }
+    const auto any = [&](std::size_t most) {
+        return std::uniform_int_distribution<std::size_t>(0, most - 1)(random);
+    };
+    auto calls = std::vector<Step>{};
+    while (calls.size() < count) {
+        auto step = Step{sets[any(sets.size())]};
+        step.count = static_cast<int>(1 + any(9));
+        if (any(3) == 0) step.operation = "all_gather", step.reduction = "";
+        if (any(4) == 0) step.operation = "broadcast", step.reduction = "", step.argument = 0;
+        if (calls.empty() || calls.back().axes != step.axes || calls.back().operation != step.operation)
+            calls.push_back(step);
+    }
+    return calls;
+}
+
+const auto meshes = {"dp=2 tp=2", "dp=3 tp=2", "pp=2 dp=2 tp=2", "dp=4 tp=3", "tp=5"};
+
+/// Runs a program in which one rank does something else, and returns what its records say.
+struct Case {
+    int culprit = 0;
+    std::string text;
+    Explanation explanation;
+};
+Case with_fault(unsigned seed, const std::function<void(std::vector<Step>&, std::size_t)>& fault,
+                bool dies = false) {
+    auto random = std::mt19937(seed);
+    const auto mesh = Mesh::parse(std::data(meshes)[seed % meshes.size()]);
+    auto job = RecordedJob(mesh);
+    for (const auto& step : calls_on(mesh, random, 12)) job.all(step);
+    const auto culprit = static_cast<int>(random() % static_cast<unsigned>(mesh.size()));
+    fault(job[culprit], 4 + random() % 4);
+    job.run();
+    auto result = Case{.culprit = culprit, .text = {}, .explanation = {}};
+    result.explanation = explain(records_of(job, dies ? std::vector{culprit} : std::vector<int>{}));
+    result.text =
+        to_string(mesh) + ", rank " + std::to_string(culprit) + ", seed " + std::to_string(seed) + ":";
+    for (const auto& finding : result.explanation.findings)
+        result.text += "\n  " + std::string(to_string(finding.kind)) + " " + ranks_to_string(finding.ranks) +
+                       " " + finding.text;
+    return result;
+}
+
+void expect_first(const Case& one, std::initializer_list<Kind> kinds) {
+    ASSERT_FALSE(one.explanation.findings.empty()) << one.text;
+    const auto& first = one.explanation.findings.front();
+    EXPECT_NE(std::ranges::find(kinds, first.kind), kinds.end()) << one.text;
+    EXPECT_NE(std::ranges::find(first.ranks, one.culprit), first.ranks.end()) << one.text;
+}
+
+constexpr unsigned seeds = 40;
+
+TEST(Explain, SaysOfAProgramWithoutFaultsThatNothingIsWrong) {
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+        const auto one = with_fault(seed, [](auto&, auto) {});
+        EXPECT_TRUE(one.explanation.findings.empty()) << one.text;
+    }
+}
+
+TEST(Explain, NamesWhoCalledAnotherOperation) {
+    for (unsigned seed = 0; seed < seeds; ++seed)
+        expect_first(with_fault(seed,
+                                [](auto& calls, auto i) {
+                                    calls[i].operation =
+                                        calls[i].operation == "all_reduce" ? "all_gather" : "all_reduce";
+                                }),
+                     {Kind::calls_differ});
+}
+
+TEST(Explain, NamesWhoPassedAnotherCountTypeReductionOrRoot) {
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+        expect_first(with_fault(seed, [](auto& calls, auto i) { ++calls[i].count; }), {Kind::calls_differ});
+        expect_first(with_fault(seed, [](auto& calls, auto i) { calls[i].dtype = "f64"; }),
+                     {Kind::calls_differ});
+        expect_first(with_fault(seed,
+                                [](auto& calls, auto i) {
+                                    if (calls[i].operation == "broadcast")
+                                        calls[i].argument = 1;
+                                    else if (calls[i].reduction == "sum")
+                                        calls[i].reduction = "max";
+                                    else
+                                        ++calls[i].count;
+                                }),
+                     {Kind::calls_differ});
+    }
+}
+
+TEST(Explain, NamesWhoLeftACallOutOrMadeItTwice) {
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+        expect_first(
+            with_fault(seed, [](auto& calls, auto i) { calls.erase(calls.begin() + static_cast<long>(i)); }),
+            {Kind::calls_differ, Kind::cycle, Kind::behind, Kind::extra});
+        expect_first(
+            with_fault(seed, [](auto& calls,
+                                auto i) { calls.insert(calls.begin() + static_cast<long>(i), calls[i]); }),
+            {Kind::calls_differ, Kind::cycle, Kind::behind, Kind::extra});
+    }
+}
+
+TEST(Explain, NamesWhoStoppedAndWhoDied) {
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+        expect_first(with_fault(seed, [](auto& calls, auto i) { calls.resize(i); }), {Kind::behind});
+        expect_first(with_fault(
+                         seed, [](auto& calls, auto i) { calls.resize(i); }, true),
+                     {Kind::absent});
+    }
+}
+
+RecordedJob crossed() {
+    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
+    for (int rank = 0; rank < 4; ++rank) {
+        job[rank] = {Step{{"tp"}}, Step{{"dp", "tp"}, "barrier", 0, "i32", ""}};
+        if (rank == 1) std::swap(job[rank][0], job[rank][1]);
+    }
+    job.run();
+    return job;
+}
+
+TEST(Explain, SaysTheCycleOfCrossedOrdersInWords) {
+    const auto said = explain(records_of(crossed()));
+    ASSERT_EQ(said.findings.size(), 1U);
+    const auto& finding = said.findings.front();
+    EXPECT_EQ(finding.kind, Kind::cycle);
+    EXPECT_EQ(finding.ranks, std::vector{1});
+    EXPECT_EQ(finding.text,
+              "2 ranks wait for one another: rank 0 (dp=0 tp=0) waits in all_reduce of 4 f32 by sum, call 1 "
+              "on 'tp' of "
+              "mesh dp=2 tp=2 {0, 1}, for rank 1 (dp=0 tp=1), which waits in barrier of 0 i32, call 1 on "
+              "'dp,tp' of mesh "
+              "dp=2 tp=2 {0..3}, for rank 0 (dp=0 tp=0)");
+    ASSERT_EQ(finding.details.size(), 1U);
+    EXPECT_EQ(finding.details.front(),
+              "the lists of all their calls first differ at number 1: rank 1 (dp=0 tp=1) called barrier of 0 "
+              "i32 on "
+              "'dp,tp' of mesh dp=2 tp=2, ranks {0 (dp=0 tp=0), 2 (dp=1 tp=0), 3 (dp=1 tp=1)} all_reduce of "
+              "4 f32 by "
+              "sum on 'tp' of mesh dp=2 tp=2");
+}
+
+TEST(Explain, FindsAnOrderThatCanBlockInARunThatDidNot) {
+    // An engine that buffers let them all return.
+    auto records = records_of(crossed());
+    for (auto& record : records) {
+        record.reason = "request";
+        for (auto& entry : record.entries) entry.state = RecordedState::completed;
+        auto missing = record.rank == 0 || record.rank == 1;
+        if (missing && record.entries.size() == 1) {
+            const auto& other = records[record.rank == 0 ? 1 : 0].entries.front();
+            auto added = other;
+            added.id = 1;
+            if (record.rank == 1 && other.number == 1 && other.call->operation == "barrier") continue;
+            record.entries.push_back(added);
+        }
+    }
+    const auto said = explain(records);
+    ASSERT_EQ(said.findings.size(), 1U);
+    EXPECT_EQ(said.findings.front().kind, Kind::order);
+    EXPECT_NE(said.findings.front().text.find("in another order of arrival"), std::string::npos)
+        << said.findings.front().text;
+}
+
+TEST(Explain, NamesBothEndsOfMessagesThatDoNotFit) {
+    auto job = RecordedJob(Mesh{{"pp", 3}});
+    job[0] = {Step{{"pp"}, "send", 4, "f32", "", 1}};
+    job[1] = {Step{{"pp"}, "recv", 8, "f32", "", 0}};
+    job.run();
+    const auto length = explain(records_of(job));
+    ASSERT_EQ(length.findings.size(), 1U);
+    EXPECT_EQ(length.findings[0].text,
+              "rank 0 (pp=0) sends 4 f32 to rank 1 (pp=1), which receives 8 f32: message 1 from one to the "
+              "other on 'pp' "
+              "of mesh pp=3 {0..2}");
+
+    job[0] = {Step{{"pp"}, "send", 4, "f32", "", 2}};
+    job.run();
+    const auto peer = explain(records_of(job));
+    EXPECT_EQ(peer.findings.front().kind, Kind::peer);
+    EXPECT_EQ(peer.findings.front().ranks, (std::vector{0, 1}));
+}
+
+TEST(Explain, TellsInAGroupOfTwoWhoDiffersByTheOtherGroups) {
+    auto job = RecordedJob(Mesh{{"dp", 3}, {"tp", 2}});
+    job.all({{"tp"}});
+    job[3].front().operation = "all_gather";
+    job.run();
+    const auto said = explain(records_of(job));
+    EXPECT_EQ(said.findings.front().ranks, std::vector{3});
+
+    auto alone = RecordedJob(Mesh{{"tp", 2}});
+    alone.all({{"tp"}});
+    alone[1].front().operation = "all_gather";
+    alone.run();
+    const auto tie = explain(records_of(alone));
+    EXPECT_EQ(tie.findings.front().ranks, (std::vector{0, 1}));
+    EXPECT_EQ(tie.findings.front().details.front(),
+              "as many called the one as the other, so records do not tell which is right");
+}
+
+TEST(Explain, SaysOfTwoThousandRanksAsLittleAsOfEight) {
+    for (const auto& [mesh, slow] :
+         {std::pair{Mesh{{"dp", 4}, {"tp", 2}}, 5}, std::pair{Mesh{{"dp", 250}, {"tp", 8}}, 1321}}) {
+        auto job = RecordedJob(mesh);
+        job.all({{"tp"}});
+        job.all({{"dp", "tp"}});
+        job.all({{"tp"}});
+        job[slow].resize(1);
+        job.run();
+        const auto said = explain(records_of(job));
+        ASSERT_EQ(said.findings.size(), 1U);
+        EXPECT_EQ(said.findings[0].kind, Kind::behind);
+        EXPECT_EQ(said.findings[0].ranks, std::vector{slow});
+        for (const auto& text : {said.findings[0].text, said.findings[0].details[0]})
+            EXPECT_LT(text.size(), 500U) << text;
+        EXPECT_LE(said.findings[0].details.size(), 4U);
+    }
+}
+
+TEST(Explain, KeepsLongListsOfRanksShort) {
+    auto job = RecordedJob(Mesh{{"dp", 64}});
+    job.all({{"dp"}});
+    job.run();
+    auto without = std::vector<int>{};
+    for (int rank = 1; rank < 64; ++rank)
+        if (rank % 3 != 0 && rank % 5 != 0) without.push_back(rank);
+    const auto said = explain(records_of(job, without));
+    EXPECT_EQ(said.notes.back(),
+              "no record of ranks {1, 2, 4, 7, 8, 11, 13, 14, 16, 17, 19, 22, 23, 26, 28, 29} and 18 more");
+}
+
+}  // namespace
+}  // namespace rankmesh::tests
