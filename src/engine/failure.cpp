@@ -17,6 +17,9 @@ std::exception_ptr Failure::error(const Label& label) const {
         case Kind::gone:
         case Kind::left:
             return std::make_exception_ptr(PeerLost(cat(why, "; ", label.unusable(lost)), lost));
+        case Kind::disagreement:
+            return std::make_exception_ptr(
+                Disagreement(cat(why, "; ", label.text(), " cannot be used any more"), lost));
         case Kind::engine:
             break;
     }

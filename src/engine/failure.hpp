@@ -14,9 +14,9 @@ namespace rankmesh::detail {
 
 /// Why a group cannot be used any more: the same on all its ranks. Ranks are world ranks.
 struct Failure {
-    /// `gone`: a process has ended or cannot be reached; `left`: a rank has left; `engine`: the engine
-    /// reports something else.
-    enum class Kind : std::uint32_t { gone, left, timeout, engine };
+    /// `gone`: a process has ended or cannot be reached; `left`: a rank has left; `disagreement`: `lost` have
+    /// called something else than the others; `engine`: the engine reports something else.
+    enum class Kind : std::uint32_t { gone, left, timeout, disagreement, engine };
     Kind kind = Kind::engine;
     std::string why;
     std::vector<int> lost = {};
@@ -33,7 +33,8 @@ struct Failure {
     static Failure of(const PeerLost& lost) {
         return {.kind = Kind::gone, .why = lost.what(), .lost = lost.ranks};
     }
-    /// What calls on the group of `label` throw: PeerLost, Timeout or EngineFailure.
+    /// What calls on the group of `label` throw: PeerLost, Timeout, Disagreement or
+    /// EngineFailure.
     std::exception_ptr error(const Label& label) const;
     [[noreturn]] void raise(const Label& label) const { std::rethrow_exception(error(label)); }
 };

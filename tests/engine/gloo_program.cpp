@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -96,6 +97,85 @@ void program_of_one_try(const std::string& mode, const WorldOptions& options) {
                                                     : world.join({{"dp", rest}});
     auto x = 1;
     for (auto turn = 0; turn < 1000; ++turn) me.on("dp").all_reduce(x, max);
+}
+
+/// Rank 1 calls something else than the others, in the way that `what` says, or only late.
+int differ(const World& world, Communicator& all, const std::string& what) {
+    const auto odd = world.rank() == 1;
+    auto x = std::vector<float>(1000, 1);
+    auto numbers = std::vector<int>(1000, 1);
+    auto counts = std::vector<std::size_t>(4, 250);
+    const auto call = [&] {
+        if (what == "operation") return odd ? all.broadcast(x, 0) : all.all_reduce(x);
+        if (what == "type") return odd ? all.all_reduce(numbers) : all.all_reduce(x);
+        if (what == "reduction") return odd ? all.all_reduce(x, max) : all.all_reduce(x);
+        if (what == "root") {
+            std::ranges::fill(x, static_cast<float>(world.rank()));
+            all.broadcast(x, odd ? 2 : 0);
+            if (x.front() != 0 || x.back() != 0) throw std::runtime_error("wrong data");
+            return;
+        }
+        if (what == "empty") return all.broadcast(std::span(x).first(odd ? 0 : 1000), 0);
+        if (what == "started")
+            return odd ? all.start_all_reduce(numbers).wait() : all.start_all_reduce(x).wait();
+        if (what == "counts") {  // rank 1 expects less of rank 2
+            if (odd) counts[2] = 100;
+            auto out = std::vector<float>(odd ? 850 : 1000);
+            const auto gives = std::vector<std::size_t>(4, 250);
+            return all.all_to_all_v(x, gives, out, counts);
+        }
+        if (what == "swapped") {
+            if (odd) all.broadcast(x, 0);
+            all.all_reduce(x);
+            if (!odd) all.broadcast(x, 0);
+            return;
+        }
+        if (what == "shift") return all.shift(x, odd ? 2 : 1);
+        // The third message of rank 0 to rank 1 is longer than it expects, shorter, or of another type.
+        if (world.rank() == 0)
+            for (int i = 0; i < 3; ++i) all.send(x, 1);
+        if (odd) {
+            all.recv(x, 0);
+            all.recv(x, 0);
+            auto longer = std::vector<float>(1001);
+            if (what == "message-longer") all.recv(std::span(x).first(999), 0);
+            if (what == "message-shorter") all.recv(longer, 0);
+            if (what == "message-type") all.recv(numbers, 0);
+        }
+        if (world.rank() >= 2) all.barrier();
+    };
+    if (what != "late") {
+        hear(world, "all", call);
+        hear(world, "all again", [&] { all.barrier(); });
+        return 0;
+    }
+    // Nothing differs, and rank 1 comes to each call after the others have compared theirs.
+    hear(world, "all", [&] {
+        const auto late = [&] {
+            if (odd) sleep(1200);
+        };
+        for (int i = 0; i < 100; ++i) all.shift(x, 1);
+        late();
+        all.all_reduce(x);
+        late();
+        auto out = x;
+        auto pending = all.start_all_to_all_v(x, counts, out, counts);
+        auto other = all.start_broadcast(numbers, 3);
+        late();
+        other.wait();
+        pending.wait();
+        for (int i = 0; i < 100; ++i) {
+            if (i % 50 == 0) late();
+            const auto next = (world.rank() + 1) % 4;
+            const auto before = (world.rank() + 3) % 4;
+            const auto length = static_cast<std::size_t>(i + 1);
+            auto y = std::vector<float>(length);
+            all.send_recv(std::span(x).first(length), next, y, before);
+        }
+        late();
+        all.reduce(x, 1);
+    });
+    return 0;
 }
 
 int program(const std::string& mode) {
@@ -274,6 +354,7 @@ int program(const std::string& mode) {
         hear(world, "all again", [&] { all.all_reduce(x); });
         return 0;
     }
+    if (mode.starts_with("differ-")) return differ(world, all, mode.substr(7));
     std::printf("rank %d ended well\n", world.rank());
     return 0;
 }

@@ -8,7 +8,6 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/hash.hpp"
-#include "engine/traits.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -16,33 +15,13 @@ namespace {
 constexpr std::size_t most_told = 8;  // classes, or pairs of ranks, that an error lists
 
 CallFingerprint said_of(const Call& call, const Label& label) {
-    auto said =
-        CallFingerprint{.operation = call.operation, .length = common_length(call), .unit = call.unit};
-    said.member = MemberText::of(label);
-    if (call.operation == Operation::barrier) return said;
-    said.dtype = call.dtype;
-    if (reduces(call.operation)) said.reduction = call.reduction;
-    if (call.operation == Operation::shift) said.edge = call.edge;
-    if (traits(call.operation).rooted || call.operation == Operation::shift) said.argument = call.argument;
-    return said;
+    return {.call = Agreed::of(call), .member = MemberText::of(label), .unit = call.unit};
 }
 
 /// The bytes that ranks compare, without padding.
 std::string_view compared(const CallFingerprint& said) {
     static_assert(offsetof(CallFingerprint, member) == 40);
     return {reinterpret_cast<const char*>(&said), offsetof(CallFingerprint, member)};
-}
-
-std::string text_of(const CallFingerprint& said) {
-    if (traits(said.operation).counts) return cat(to_string(said.operation), " of ", to_string(said.dtype));
-    auto call = Call{.operation = said.operation,
-                     .dtype = said.dtype,
-                     .reduction = said.reduction,
-                     .edge = said.edge,
-                     .argument = said.argument,
-                     .unit = said.unit};
-    call.in_count = call.out_count = said.length;
-    return to_string(call);
 }
 
 std::string text_of(const std::vector<int>& ranks) {
@@ -179,7 +158,7 @@ void Collectives::conclude() {
     switch (step_) {
         case Step::calls:
             if (!equal) return gather_details();
-            if (traits(fingerprints_.operation).counts) return exchange_counts();
+            if (traits(fingerprints_.call.operation).counts) return exchange_counts();
             return settle(nullptr);
         case Step::counts:
             return complain();
@@ -205,7 +184,8 @@ std::exception_ptr Collectives::disagreement() const {
     if (std::ranges::all_of(all_, [](const CallFingerprint& said) { return said.from < 0; })) {
         const auto classes = classes_of(all_, ranks_);
         for (const auto& each : classes) {
-            lines.push_back(cat(text_of(each.ranks), text_of(each.members), ": ", text_of(*each.said)));
+            lines.push_back(cat(text_of(each.ranks), text_of(each.members), ": ",
+                                to_string(each.said->call, each.said->unit)));
             if (&each != &classes.front()) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
         }
     } else {
@@ -217,7 +197,7 @@ std::exception_ptr Collectives::disagreement() const {
             // In elements of the receiver, unless what is sent does not divide into those.
             const auto unit = said.given % said.unit == 0 ? said.unit : 1;
             lines.push_back(cat("rank ", from, " [", all_[static_cast<std::size_t>(said.from)].member.text,
-                                "] sends ", elements_text(said.given, said.dtype, unit), " to rank ", to,
+                                "] sends ", elements_text(said.given, said.call.dtype, unit), " to rank ", to,
                                 " [", said.member.text, "], which expects ", said.expected / unit));
             odd.insert(odd.end(), {from, to});
         }

@@ -6,19 +6,15 @@
 #include <functional>
 #include <vector>
 
+#include "engine/agreed.hpp"
 #include "engine/checked/checked_call.hpp"
 
 namespace rankmesh::detail {
 
 /// What the ranks of a group compare of one collective: equal on all of them up to `member`.
 struct CallFingerprint {
-    Operation operation = Operation::barrier;
-    DType dtype = DType::i32;
-    Reduction reduction = Reduction::sum;
-    Edge edge = Edge::wrap;
-    std::int32_t argument = 0;
-    std::uint64_t length = 0;  // the length that is the same on all ranks, 0 with counts
-    std::int64_t from = -1;    // the first group rank that sends this one another length than it expects
+    Agreed call = {};
+    std::int64_t from = -1;  // the first group rank that sends this one another length than it expects
     std::uint64_t given = 0;
     std::uint64_t expected = 0;
     MemberText member = {};

@@ -9,8 +9,7 @@
 namespace rankmesh::detail {
 namespace {
 
-// Slots that none of Gloo's collectives uses; messages of one slot arrive in the order in which they were
-// sent.
+// Slots that none of Gloo's collectives uses.
 constexpr auto message_slot = std::uint64_t{0x41} << 56;
 constexpr auto shift_slot = std::uint64_t{0x42} << 56;
 /// The number of started collectives of a channel that run at once: each spends most of its time waiting.
@@ -53,7 +52,7 @@ void GlooChannel::fail_with(const std::string& text, const Label& label) {
 void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
     if (is_posted(call.operation)) return wait(start({&call, 1}, label), label, timeout);
     if (monitor_.is_broken()) fail_with({}, label);
-    monitor_.calls(++collectives_);
+    const auto mark = Connections::Mark(monitor_.called(call, ++collectives_));
     monitor_.wait_for({.call = &call, .label = &label, .number = collectives_, .timeout = timeout});
     try {
         run_collective(call, connections_, static_cast<std::uint32_t>(collectives_));
@@ -67,9 +66,10 @@ void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
 }
 
 GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
-    return ticket.started.emplace_back(
-        Started{.call = OwnedCall(given, ranks_.size()),
-                .number = is_point_to_point(given.operation) ? ++messages_ : ++collectives_});
+    auto& started = ticket.started.emplace_back(Started{.call = OwnedCall(given, ranks_.size())});
+    started.number = is_point_to_point(given.operation) ? ++messages_ : ++collectives_;
+    if (!is_point_to_point(given.operation)) started.mark = monitor_.called(given, started.number);
+    return started;
 }
 
 /// Posts the sends and receives of a message, or of a shift, to Gloo.
@@ -94,12 +94,18 @@ void GlooChannel::post(Started& started) {
         return;
     }
     const auto slot = shifts ? shift_slot : message_slot;
+    using Kind = CallHistory::Kind;
+    const auto mark = [&](Kind kind, int peer) {
+        return Connections::Mark(shifts ? started.mark : monitor_.called(kind, peer, call));
+    };
     if (from >= 0) {
+        const auto marked = mark(Kind::recv, from);
         auto& half =
             started.halves.emplace_back(Half{connections_->buffer(call.out, call.out_bytes()), from, true});
         half.buffer->recv(from, slot);
     }
     if (to >= 0) {
+        const auto marked = mark(Kind::send, to);
         auto& half = started.halves.emplace_back(Half{connections_->buffer(in, call.in_bytes()), to, false});
         half.buffer->send(to, slot);
     }
@@ -123,7 +129,6 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
         monitor_.explain(text);  // from now on Gloo accesses no buffer
         fail_with(text, label);
     }
-    monitor_.calls(collectives_);
     if (!runs.empty()) {
         ticket.open = static_cast<int>(runs.size());
         const auto more = monitor_.change([&] {
@@ -153,6 +158,7 @@ void GlooChannel::work() {
         auto& [ticket, started] = next;
         auto failed = monitor_.is_broken();
         try {
+            const auto mark = Connections::Mark(started->mark);
             if (!failed)
                 run_collective(started->call, connections_, static_cast<std::uint32_t>(started->number));
         } catch (const std::exception& error) {

@@ -47,6 +47,7 @@ private:
     struct Started {
         OwnedCall call;
         std::uint64_t number = 0;  // among this rank's collectives, or its messages
+        std::uint64_t mark = 0;    // of a collective
         std::vector<Half> halves = {};
     };
     struct Ticket {

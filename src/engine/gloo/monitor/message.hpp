@@ -13,6 +13,8 @@ namespace rankmesh::detail {
 struct PeerMonitor::Message {
     /// The time that peers have to answer: one packet may be lost, and TCP sends it again after 200 ms.
     static constexpr auto patience = std::chrono::milliseconds(400);
+    /// How long a rank waits before it compares its calls with those of its peers, longer each time.
+    static constexpr auto before_comparison = std::chrono::milliseconds(500);
     /// The time that peers have to receive a failure.
     static constexpr auto telling = std::chrono::milliseconds(100);
 

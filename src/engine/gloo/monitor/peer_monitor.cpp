@@ -85,13 +85,16 @@ void PeerMonitor::expect(int from) {
 void PeerMonitor::wake() noexcept { listening_->abortWaitRecv(); }
 
 void PeerMonitor::wait_for(const Waiting& waiting) {
+    auto next = TimePoint();
     {
         const auto lock = std::lock_guard(mutex_);
         waiting_ = waiting;
         until_ = from_now(waiting.timeout);
+        compare_at_ = from_now(std::min<Duration>(compare_after_, waiting.timeout / 2));
+        next = compare_at_;
         ++turns_;
     }
-    alarm_.set(until_);
+    alarm_.set(next);
 }
 
 void PeerMonitor::await(int group_rank) {
@@ -128,7 +131,7 @@ void PeerMonitor::listen() {
             return;
         }
         if (stopping_) return;
-        look_at_timeout();
+        if (!compare_calls()) look_at_timeout();
     }
 }
 
@@ -180,6 +183,18 @@ void PeerMonitor::hear(int from, const Message& message) {
             }
             break;
         case MessageKind::probe:
+            break;
+        case MessageKind::compare:
+            compare_with(from, message);
+            break;
+        case MessageKind::difference:
+            hear_difference(from, message);
+            break;
+        case MessageKind::which:
+            tell_which(from, message.number);
+            break;
+        case MessageKind::that:
+            hear_which(from, message);
             break;
         case MessageKind::failure: {
             auto failure = Failure{.kind = static_cast<Failure::Kind>(message.yes), .why = {}};

@@ -13,6 +13,7 @@
 #include "engine/channel.hpp"
 #include "engine/failure.hpp"
 #include "engine/gloo/monitor/alarm.hpp"
+#include "engine/gloo/monitor/call_history.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/record/recorder.hpp"
 
@@ -36,8 +37,9 @@ private:
     std::vector<int> ranks_;
 };
 
-/// Exchanges control messages between the ranks of a channel, on a thread of its own: which ranks have
-/// arrived at a call whose timeout expires, that a rank leaves, and why the channel failed.
+/// Exchanges control messages between the ranks of a channel, on a thread of its own: what each has called
+/// when a call takes long, which ranks have arrived at one whose timeout expires, that a rank leaves, and why
+/// the channel failed.
 ///
 /// A peer whose connection breaks without a goodbye is gone. The first failure stands; it is sent to all
 /// others before their connections are cut, so that every rank gives the same reason.
@@ -62,8 +64,10 @@ public:
     void wait_for(const Waiting& waiting);
     void await(int group_rank);
     void arrive();
-    /// Sets the number of collectives that this rank has called.
-    void calls(std::uint64_t collectives) { collectives_.store(collectives, std::memory_order_release); }
+    /// Notes the next collective that this rank calls, and its number; returns the mark of its data.
+    std::uint64_t called(const Call& call, std::uint64_t number);
+    /// The same for a message to or from a group rank.
+    std::uint64_t called(CallHistory::Kind kind, int peer, const Call& call);
 
     bool is_broken() const { return broken_.load(std::memory_order_acquire); }
     /// Makes the channel unusable on all its ranks, unless it is already.
@@ -91,12 +95,28 @@ public:
 
 private:
     struct Message;
-    enum class MessageKind : std::uint32_t { question, answer, failure, goodbye, probe };
+    enum class MessageKind : std::uint32_t {
+        question,
+        answer,
+        failure,
+        goodbye,
+        probe,
+        compare,     // the text lists what the sender has called
+        difference,  // the receiver has called something else
+        which,       // what was called as that number
+        that
+    };
 
     void listen();
     void hear(int from, const Message& message);
     bool take_messages();
     void find_lost(const std::string& text);
+    bool compare_calls();
+    void compare_with(int from, const Message& message);
+    void hear_difference(int from, const Message& message);
+    void tell_which(int from, std::uint64_t number);
+    void hear_which(int from, const Message& message);
+    void settle_dispute();
     void look_at_timeout();
     void conclude();
     void expect(int from);
@@ -122,8 +142,21 @@ private:
     std::optional<Waiting> waiting_;
     std::uint64_t turns_ = 0;  // the number of waits so far
     TimePoint until_;          // when the timeout of the wait expires
+    CallHistory history_;
+    Duration compare_after_ = std::chrono::milliseconds(500);
+    TimePoint compare_at_ = TimePoint::max();  // when calls are compared with those of peers
+
+    /// A collective that ranks have called differently, and what each has called, "" if it does not say.
+    struct Dispute {
+        std::uint64_t number = 0;
+        std::vector<std::optional<std::string>> texts = {};  // by group rank
+        bool of_two = false;                                 // of counts, which only two ranks must agree on
+        TimePoint until = TimePoint::max();
+    };
 
     // Used by the monitor's thread alone.
+    const Label* compared_ = nullptr;  // of the call whose wait compared calls last
+    std::optional<Dispute> dispute_;
     std::unique_ptr<Message[]> inbox_;
     std::vector<std::uint64_t> heard_;     // the number of messages, by group rank
     std::vector<std::atomic<bool>> gone_;  // ranks that have sent a goodbye

@@ -55,9 +55,7 @@ void report_and_abort() {
             for (const auto* monitor : known.all) append(waits, monitor->terminate_report());
         const auto text =
             cat("rankmesh: Gloo ends this process on a thread of its own: ", reason, "\n",
-                waits.empty() ? "  no call was being waited for; one that was started went wrong\n" : waits,
-                "  the members of a group probably gave it other lengths, types or operations; start "
-                "all ranks with RANKMESH_CHECK=1 to hear who differs\n");
+                waits.empty() ? "  no call was being waited for; one that was started went wrong\n" : waits);
         std::fputs(text.c_str(), stderr);
         std::fflush(stderr);
     }

@@ -6,7 +6,7 @@ namespace rankmesh::detail {
 class PeerMonitor;
 
 /// Installs a terminate handler that prints what this process was waiting for: Gloo throws on a thread of its
-/// own when ranks give different lengths, which ends the process before anybody can catch it.
+/// own when something in it is wrong, which ends the process before anybody can catch it.
 void install_terminate_handler();
 
 /// The monitors whose waits are printed; each is removed before it is destroyed.

@@ -75,7 +75,10 @@ private:
     class Buffer final : public ::gloo::transport::UnboundBuffer {
     public:
         Buffer(Buffers& all, std::unique_ptr<::gloo::transport::UnboundBuffer> gloo)
-            : UnboundBuffer(gloo->ptr, gloo->size), gloo_(std::move(gloo)), all_(all) {
+            : UnboundBuffer(gloo->ptr, gloo->size),
+              gloo_(std::move(gloo)),
+              all_(all),
+              mark_(Mark::current()) {
             const auto lock = std::lock_guard(all_.mutex_);
             next = all_.first_;
             if (next) next->previous = this;
@@ -97,13 +100,13 @@ private:
         void abortWaitRecv() override { gloo_->abortWaitRecv(); }
         void abortWaitSend() override { gloo_->abortWaitSend(); }
         void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            gloo_->send(to, slot, offset, bytes);
+            gloo_->send(to, marked(slot, offset, bytes), offset, bytes);
         }
         void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            gloo_->recv(from, slot, offset, bytes);
+            gloo_->recv(from, marked(slot, offset, bytes), offset, bytes);
         }
         void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            gloo_->recv(std::move(from), slot, offset, bytes);
+            gloo_->recv(std::move(from), marked(slot, offset, bytes), offset, bytes);
         }
         void abort() {
             gloo_->abortWaitRecv();
@@ -120,8 +123,17 @@ private:
             const auto lock = std::lock_guard(all_.mutex_);
             return all_.cut_;
         }
+        /// The slot by which Gloo matches this with what the peer sends or receives.
+        std::uint64_t marked(std::uint64_t slot, std::size_t offset, std::size_t bytes) const {
+            if (mark_ == 0) return slot;
+            const auto length = bytes == kUnspecifiedByteCount ? size - offset : bytes;
+            const auto mixed = (mark_ + length) * 0x9e3779b97f4a7c15U;
+            return slot ^ mixed ^ (mixed >> 32);
+        }
+
         const std::unique_ptr<::gloo::transport::UnboundBuffer> gloo_;
         Buffers& all_;
+        const std::uint64_t mark_;
     };
 
     const std::shared_ptr<::gloo::transport::Context> gloo_;
@@ -129,6 +141,8 @@ private:
     Buffer* first_ = nullptr;
     bool cut_ = false;
 };
+
+thread_local std::uint64_t Connections::Mark::current_ = 0;
 
 Connections::Connections(std::shared_ptr<Network> network, int group_rank, int size)
     : ::gloo::Context(group_rank, size), network_(std::move(network)) {

@@ -5,6 +5,7 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,6 +48,22 @@ public:
     /// they have told none.
     std::function<std::optional<Failure>(const Failure&)> cause = [](const Failure&) {
         return std::optional<Failure>{};
+    };
+
+    /// During its lifetime, buffers that this thread makes exchange data only with buffers that their peers
+    /// made with the same mark, and only with as many bytes: what has another mark waits for ever. Gloo
+    /// itself ends the process where lengths differ, or takes what is shorter.
+    class Mark {
+    public:
+        explicit Mark(std::uint64_t mark) { current_ = mark; }
+        ~Mark() { current_ = 0; }
+        Mark(const Mark&) = delete;
+        Mark& operator=(const Mark&) = delete;
+        /// That of this thread, 0 without one.
+        static std::uint64_t current() { return current_; }
+
+    private:
+        static thread_local std::uint64_t current_;
     };
 
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {

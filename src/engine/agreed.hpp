@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <rankmesh/engine/call.hpp>
+
+#include "engine/traits.hpp"
+
+namespace rankmesh::detail {
+
+/// What the ranks of a group must agree on in a collective, without padding.
+struct Agreed {
+    Operation operation = Operation::barrier;
+    DType dtype = DType::i32;
+    Reduction reduction = Reduction::sum;
+    Edge edge = Edge::wrap;
+    std::int32_t argument = 0;
+    std::uint64_t length = 0;  // that is the same on all ranks, 0 with counts
+
+    static Agreed of(const Call& call) {
+        auto agreed = Agreed{.operation = call.operation, .length = common_length(call)};
+        if (call.operation == Operation::barrier) return agreed;
+        agreed.dtype = call.dtype;
+        if (reduces(call.operation)) agreed.reduction = call.reduction;
+        if (call.operation == Operation::shift) agreed.edge = call.edge;
+        if (traits(call.operation).rooted || call.operation == Operation::shift)
+            agreed.argument = call.argument;
+        return agreed;
+    }
+    std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+};
+static_assert(sizeof(Agreed) == 16);
+
+/// `all_reduce of 4 f32 by sum`; `unit` as in a Call.
+inline std::string to_string(const Agreed& agreed, std::uint64_t unit) {
+    if (traits(agreed.operation).counts)
+        return std::string(to_string(agreed.operation)) + " of " + std::string(to_string(agreed.dtype));
+    auto call = Call{.operation = agreed.operation,
+                     .dtype = agreed.dtype,
+                     .reduction = agreed.reduction,
+                     .edge = agreed.edge,
+                     .argument = agreed.argument,
+                     .unit = unit};
+    call.in_count = call.out_count = agreed.length;
+    return to_string(call);
+}
+
+}  // namespace rankmesh::detail

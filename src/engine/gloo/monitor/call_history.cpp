@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/gloo/monitor/call_history.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/hash.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// A call in a list of known calls.
+struct Listed {
+    CallHistory::Kind kind;
+    std::uint32_t zero = 0;
+    std::uint64_t number;
+    std::uint64_t fingerprint;
+};
+
+std::uint64_t mixed(std::uint64_t start, std::uint64_t number) {
+    return hash({reinterpret_cast<const char*>(&number), sizeof number}, start);
+}
+
+CallHistory::Kind flipped(CallHistory::Kind kind) {
+    using enum CallHistory::Kind;
+    return kind == send ? recv : kind == recv ? send : collective;
+}
+
+}  // namespace
+
+CallHistory::Entry& CallHistory::next() { return entries_[added_++ % entries_.size()]; }
+
+std::uint64_t CallHistory::add(const Call& call, std::uint64_t number, int size) {
+    auto& entry = next();
+    entry.kind = Kind::collective;
+    entry.peer = -1;
+    entry.number = number;
+    entry.agreed = Agreed::of(call);
+    entry.unit = call.unit;
+    const auto n = static_cast<std::size_t>(size);
+    entry.gives.clear();
+    entry.expects.clear();
+    for (std::size_t i = 0; i < n && entry.has_counts(); ++i) {
+        const auto gathers = call.operation == Operation::all_gather_v;
+        entry.gives.push_back(gathers ? call.in_count : call.in_counts[i] * call.unit);
+        entry.expects.push_back(call.out_counts[i] * call.unit);
+    }
+    return mixed(hash(entry.agreed.bytes()), number);
+}
+
+std::uint64_t CallHistory::add(Kind kind, int peer, const Call& call) {
+    const auto p = static_cast<std::size_t>(peer);
+    if (messages_.size() <= p) messages_.resize(p + 1);
+    auto& entry = next();
+    entry.kind = kind;
+    entry.peer = peer;
+    entry.number = ++messages_[p][kind == Kind::recv ? 1 : 0];
+    entry.agreed = {.operation = Operation::send,
+                    .dtype = call.dtype,
+                    .length = kind == Kind::recv ? call.out_count : call.in_count};
+    entry.unit = call.unit;
+    entry.gives.clear();
+    entry.expects.clear();
+    return mixed(hash(entry.agreed.bytes()), entry.number);
+}
+
+const CallHistory::Entry* CallHistory::find(Kind kind, int peer, std::uint64_t number) const {
+    const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
+        return entry.number == number && entry.kind == kind &&
+               (kind == Kind::collective || entry.peer == peer);
+    });
+    return found == entries_.end() || number == 0 ? nullptr : &*found;
+}
+
+/// A number of what two ranks must agree on, the same on both.
+std::uint64_t CallHistory::between(const Entry& entry, int own, int peer) {
+    auto fingerprint = hash(entry.agreed.bytes());
+    if (!entry.has_counts()) return fingerprint;
+    const auto p = static_cast<std::size_t>(peer);
+    const auto up = own < peer ? entry.gives[p] : entry.expects[p];
+    const auto down = own < peer ? entry.expects[p] : entry.gives[p];
+    return mixed(mixed(fingerprint, up), down);
+}
+
+std::string CallHistory::known_to(int peer, int own) const {
+    auto text = std::string{};
+    const auto kept = std::min(added_, entries_.size());
+    auto listed = std::size_t{0};
+    for (auto back = std::size_t{1}; back <= kept && listed < most_listed; ++back) {
+        const auto& entry = entries_[(added_ - back) % entries_.size()];
+        if (entry.kind != Kind::collective && entry.peer != peer) continue;
+        const auto each =
+            Listed{.kind = entry.kind, .number = entry.number, .fingerprint = between(entry, own, peer)};
+        text.append(reinterpret_cast<const char*>(&each), sizeof each);
+        ++listed;
+    }
+    return text;
+}
+
+const CallHistory::Entry* CallHistory::first_difference(int from, int own, const char* listed,
+                                                        std::size_t bytes) const {
+    const Entry* first = nullptr;
+    for (std::size_t at = 0; at + sizeof(Listed) <= bytes; at += sizeof(Listed)) {
+        auto each = Listed{};
+        std::memcpy(&each, listed + at, sizeof each);
+        if (each.number == 0) break;
+        const auto* entry = find(flipped(each.kind), from, each.number);
+        if (entry && between(*entry, own, from) != each.fingerprint &&
+            (!first || entry->number < first->number))
+            first = entry;
+    }
+    return first;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the monitors of a channel find out that its ranks have called different things, when a call takes long.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/gloo/monitor/message.hpp"
+#include "engine/gloo/monitor/peer_monitor.hpp"
+#include "engine/timeout.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+using Kind = CallHistory::Kind;
+
+/// `all_reduce of 4 f32 by sum`; with counts also what goes to and comes from `peer`, a world rank.
+std::string text_of(const CallHistory::Entry& entry, std::size_t peer, int rank_of_peer) {
+    if (entry.kind != Kind::collective)
+        return elements_text(entry.agreed.length, entry.agreed.dtype, entry.unit);
+    auto text = to_string(entry.agreed, entry.unit);
+    if (entry.has_counts())
+        append(text, cat(", ", elements_text(entry.gives[peer], entry.agreed.dtype, 1), " to rank ",
+                         rank_of_peer, " and ", entry.expects[peer], " from it"));
+    return text;
+}
+
+}  // namespace
+
+std::uint64_t PeerMonitor::called(const Call& call, std::uint64_t number) {
+    const auto lock = std::lock_guard(mutex_);
+    collectives_.store(number, std::memory_order_release);
+    return history_.add(call, number, size());
+}
+
+std::uint64_t PeerMonitor::called(CallHistory::Kind kind, int peer, const Call& call) {
+    const auto lock = std::lock_guard(mutex_);
+    return history_.add(kind, peer, call);
+}
+
+/// Sends what this rank has called to ranks that may have called something else, once for each call that
+/// takes long: two ranks next to each other differ if any do. True while calls are known to differ.
+bool PeerMonitor::compare_calls() {
+    if (dispute_) {
+        settle_dispute();
+        return true;
+    }
+    auto messages = std::vector<std::pair<int, std::string>>{};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (!waiting_ || std::chrono::steady_clock::now() < compare_at_) return false;
+        compare_at_ = TimePoint::max();
+        compare_after_ += Message::before_comparison;  // a long job sends few of them
+        compared_ = waiting_->label;
+        alarm_.set(until_);
+        const auto with = [&](int peer) {
+            const auto sent = std::ranges::find(messages, peer, &std::pair<int, std::string>::first);
+            if (peer != group_rank_ && sent == messages.end() && !gone_[static_cast<std::size_t>(peer)])
+                messages.emplace_back(peer, history_.known_to(peer, group_rank_));
+        };
+        if (waiting_->awaited >= 0)
+            with(waiting_->awaited);
+        else if (traits(waiting_->call->operation).counts)
+            for (int peer = 0; peer < size(); ++peer) with(peer);
+        else
+            for (auto step : {1, size() - 1}) with((group_rank_ + step) % size());
+    }
+    for (const auto& [peer, text] : messages) tell(peer, MessageKind::compare, 0, 0, text);
+    return false;
+}
+
+/// A peer has sent what it called: the answer is the first of these that differs here, or none.
+void PeerMonitor::compare_with(int from, const Message& message) {
+    auto text = std::string{};
+    auto number = std::uint64_t{};
+    auto kind = Kind::collective;
+    {
+        const auto lock = std::lock_guard(mutex_);
+        const auto* entry = history_.first_difference(from, group_rank_, message.text, sizeof message.text);
+        if (!entry) return;
+        text = text_of(*entry, static_cast<std::size_t>(from), ranks_[static_cast<std::size_t>(from)]);
+        number = entry->number;
+        kind = entry->kind;
+    }
+    tell(from, MessageKind::difference, number, static_cast<std::uint32_t>(kind), text);
+}
+
+/// A peer has called something else.
+void PeerMonitor::hear_difference(int from, const Message& message) {
+    if (dispute_ || !compared_) return;
+    const auto f = static_cast<std::size_t>(from);
+    const auto theirs = static_cast<Kind>(message.yes);
+    const auto own = theirs == Kind::send ? Kind::recv : theirs == Kind::recv ? Kind::send : theirs;
+    auto text = std::string{};
+    auto with_all = false;
+    {
+        const auto lock = std::lock_guard(mutex_);
+        const auto* entry = history_.find(own, from, message.number);
+        if (!entry) return;
+        text = text_of(*entry, f, ranks_[f]);
+        with_all = own == Kind::collective && !entry->has_counts();
+    }
+    dispute_ = Dispute{message.number, std::vector<std::optional<std::string>>(ranks_.size())};
+    dispute_->texts[f] = message.text;
+    dispute_->texts[static_cast<std::size_t>(group_rank_)] = text;
+    if (own != Kind::collective) {
+        const auto sends = own == Kind::send;
+        const auto sender = ranks_[static_cast<std::size_t>(sends ? group_rank_ : from)];
+        const auto receiver = ranks_[static_cast<std::size_t>(sends ? from : group_rank_)];
+        return fail(
+            {.kind = Failure::Kind::disagreement,
+             .why = cat("on ", compared_->text(), ", group ", to_string(compared_->ranks), ", rank ",
+                        compared_->named({sender}), " sends ", sends ? text : message.text, " to rank ",
+                        compared_->named({receiver}), ", which receives ", sends ? message.text : text,
+                        ", in message number ", message.number, " between them that way"),
+             .lost = {std::min(sender, receiver), std::max(sender, receiver)}});
+    }
+    dispute_->of_two = !with_all;
+    dispute_->until = from_now(Message::patience);
+    second_.set(dispute_->until);
+    for (int to = 0; to < size(); ++to)
+        if (with_all && to != group_rank_ && to != from && !gone_[static_cast<std::size_t>(to)])
+            tell(to, MessageKind::which, message.number, 0, {});
+        else if (!dispute_->texts[static_cast<std::size_t>(to)])
+            dispute_->texts[static_cast<std::size_t>(to)] = "";
+    settle_dispute();
+}
+
+/// A peer asks what this rank called.
+void PeerMonitor::tell_which(int from, std::uint64_t number) {
+    auto text = std::string{};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        const auto* entry = history_.find(Kind::collective, -1, number);
+        if (entry) text = to_string(entry->agreed, entry->unit);
+    }
+    tell(from, MessageKind::that, number, 0, text);
+}
+
+void PeerMonitor::hear_which(int from, const Message& message) {
+    if (!dispute_ || dispute_->number != message.number) return;
+    dispute_->texts[static_cast<std::size_t>(from)] = message.text;
+    settle_dispute();
+}
+
+/// Fails with who has called what, once all have said it or had the time to.
+void PeerMonitor::settle_dispute() {
+    const auto all = std::ranges::all_of(dispute_->texts, [](const auto& each) { return each.has_value(); });
+    if (is_broken() || (!all && std::chrono::steady_clock::now() < dispute_->until)) return;
+    auto classes = std::vector<std::pair<std::string, std::vector<int>>>{};
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+        const auto text = dispute_->texts[i].value_or("");
+        if (text.empty()) continue;  // it has not called it, or long ago
+        auto found = std::ranges::find(classes, text, &std::pair<std::string, std::vector<int>>::first);
+        if (found == classes.end()) found = classes.insert(found, {text, {}});
+        found->second.push_back(ranks_[i]);
+    }
+    std::ranges::stable_sort(classes,
+                             [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    constexpr auto most_told = std::size_t{8};
+    auto failure = Failure{.kind = Failure::Kind::disagreement,
+                           .why = cat("call number ", dispute_->number, " on ", compared_->text(), ", group ",
+                                      to_string(compared_->ranks), ", is not the same on all its ranks: ")};
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+        auto& [text, ranks] = classes[i];
+        std::ranges::sort(ranks);
+        if (i < most_told) append(failure.why, cat(i > 0 ? "; " : "", text, " on ", compared_->named(ranks)));
+        if (i > 0 || dispute_->of_two) failure.lost.insert(failure.lost.end(), ranks.begin(), ranks.end());
+    }
+    if (classes.size() > most_told) append(failure.why, cat("; and ", classes.size() - most_told, " more"));
+    std::ranges::sort(failure.lost);
+    fail(std::move(failure));
+}
+
+}  // namespace rankmesh::detail
