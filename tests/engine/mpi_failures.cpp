@@ -62,11 +62,38 @@ TEST(MpiFailures, AWellBehavedProgramEndsWell) {
     EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
 }
 
+TEST(MpiFailures, AMessageOfAnotherLengthIsAnErrorWithBothLengthsAndTheOthersGoOn) {
+    const auto outcome = job("lengths");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+    for (const std::string expected : {"99", "101"}) {
+        const auto sent = [&](const std::string& length) {
+            const auto is_known = RANKMESH_OPEN_MPI || expected == "101";
+            return ": rank 0 [dp=0] has sent " + (is_known ? length + " f32" : "more") +
+                   " to rank 1 [dp=1], which receives ";
+        };
+        const auto received = expected + " f32\n";
+        for (const std::string what : {"message", "started"})
+            EXPECT_HAS(outcome, "rank 1, " + what + ": Disagreement {0, 1}: recv of " + expected +
+                                    " f32 from 0, message number ");
+        EXPECT_EQ(count(outcome.output, sent("100") + received), 4) << outcome.output;
+        EXPECT_HAS(outcome, sent("25") + (expected == "99" ? "24 f32\n" : "26 f32\n"));
+    }
+    EXPECT_EQ(count(outcome.output, "Disagreement"), 10) << outcome.output;
+}
+
 TEST(MpiFailures, ARankThatThrowsEndsTheJobAndItsTextIsPrinted) {
     const auto outcome = job("throw");
     expect_failed(outcome);
     EXPECT_HAS(outcome, "rank 1 left by an exception; peers may wait for it, the job is ended");
     EXPECT_HAS(outcome, "main caught: boom");
+}
+
+TEST(MpiFailures, RanksThatThrowALittleLaterThanTheFirstSaySoAsWell) {
+    const auto outcome = job("throw-staggered");
+    expect_failed(outcome);
+    for (auto rank = 0; rank < 4; ++rank)
+        EXPECT_HAS(outcome, "main caught: boom of rank " + std::to_string(rank));
 }
 
 TEST(MpiFailures, AnExceptionThatNobodyCatchesEndsTheJobWithItsText) {
@@ -131,7 +158,9 @@ TEST(MpiFailures, EveryRankThatWaitsReportsAndNoneCallsARankGoneThatHasArrived) 
     for (auto round = 0; round < 5; ++round) {
         const auto outcome = job("timeout");
         expect_failed(outcome);
-        EXPECT_EQ(count(outcome.output, ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1] (rank 1 is outside any call"), 3)
+        EXPECT_EQ(
+            count(outcome.output, ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1] (rank 1 is outside any call"),
+            3)
             << outcome.output;
         EXPECT_EQ(count(outcome.output, "no answer") + count(outcome.output, "gone"), 0) << outcome.output;
     }

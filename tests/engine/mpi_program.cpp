@@ -125,7 +125,61 @@ int destroy_in_order(int order, int argc, char** argv) {
     return 0;
 }
 
+/// Rank 0 sends rank 1 messages that are shorter or longer than what it receives.
+int lengths(int argc, char** argv) {
+    auto world = World::from_environment(argc, argv);
+    auto all = world.join({{"dp", rest}}).on("dp");
+    const auto rank = world.rank();
+    const auto hear = [&](const char* what, const std::function<void()>& call) {
+        try {
+            call();
+            std::printf("rank %d, %s: went well\n", rank, what);
+        } catch (const Disagreement& error) {
+            std::printf("rank %d, %s: Disagreement %s: %s\n", rank, what,
+                        ranks_to_string(error.ranks).c_str(), error.what());
+        }
+    };
+    for (const auto more : {-1, 1}) {  // what rank 1 expects more than it gets
+        auto x = std::vector<float>(100, 1);
+        auto y = std::vector<float>(static_cast<std::size_t>(100 + more));
+        const auto one = rank == 1;
+        hear("message", [&] {
+            if (rank == 0) all.send(x, 1);
+            if (one) all.recv(y, 0);
+        });
+        hear("started", [&] {
+            if (rank == 0) all.start_send(x, 1).wait();
+            if (!one) return;
+            auto pending = all.start_recv(y, 0);
+            while (!pending.done()) {
+            }
+            pending.wait();
+        });
+        auto z = x;
+        auto& out = one ? y : z;
+        const auto next = (rank + 1) % 4;
+        const auto before = (rank + 3) % 4;
+        hear("batch", [&] {
+            all.batch([&] {
+                all.recv(out, before);
+                all.send(x, next);
+            });
+        });
+        hear("send_recv", [&] { all.send_recv(x, next, out, before); });
+        hear("counts", [&] {
+            auto counts = std::vector<std::size_t>(4, 25);
+            const auto gives = counts;
+            if (one) counts[0] = static_cast<std::size_t>(25 + more);
+            all.all_to_all_v(x, gives, out, counts);
+        });
+        all.barrier();
+    }
+    std::puts("ended well");
+    return 0;
+}
+
 int program(const std::string& mode, int argc, char** argv) {
+    if (mode == "lengths") return lengths(argc, argv);
     if (mode == "adopt") return adopt(argc, argv);
     if (mode == "hosts") return hosts(argc, argv);
     if (mode.starts_with("throw-at-")) return throw_at(std::stoi(mode.substr(9)), argc, argv);
@@ -161,6 +215,10 @@ int program(const std::string& mode, int argc, char** argv) {
     all.all_reduce(x);
     const auto odd = world.rank() == 1;
 
+    if (mode == "throw-staggered") {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100 * world.rank()));
+        throw std::runtime_error("boom of rank " + std::to_string(world.rank()));
+    }
     if (mode == "throw" && odd) throw std::runtime_error("boom");
     if (mode == "throw-pending") {
         auto pending = all.start_all_reduce(x);

@@ -2,10 +2,15 @@
 #include "engine/mpi/channel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "engine/arithmetic.hpp"
+#include "engine/failure.hpp"
 #include "engine/mpi/large_type.hpp"
 #include "engine/mpi/monitored_barrier.hpp"
 #include "engine/mpi/tags.hpp"
@@ -75,20 +80,87 @@ void in_pieces(std::size_t count, Body&& body) {
         body(done, static_cast<int>(std::min(mpi_count_limit, count - done)));
 }
 
+/// The channels of this process, by which MPI's error handler finds them.
+class Channels {
+public:
+    static Channels& of_process() {
+        static auto& channels = *new Channels;  // which MPI may outlive
+        return channels;
+    }
+    void add(MPI_Comm comm, MpiChannel& channel) {
+        const auto lock = std::lock_guard(mutex_);
+        channels_[comm] = &channel;
+    }
+    void remove(MPI_Comm comm) {
+        const auto lock = std::lock_guard(mutex_);
+        channels_.erase(comm);
+    }
+    MpiChannel* find(MPI_Comm comm) {
+        const auto lock = std::lock_guard(mutex_);
+        const auto found = channels_.find(comm);
+        return found == channels_.end() ? nullptr : found->second;
+    }
+
+private:
+    std::mutex mutex_;
+    std::map<MPI_Comm, MpiChannel*> channels_;
+};
+
+extern "C" void rankmesh_on_mpi_error(MPI_Comm* comm, int* code, ...) {
+    if (auto* channel = Channels::of_process().find(*comm))
+        channel->on_error(*code);
+    else
+        MPI_Abort(MPI_COMM_WORLD, 1);  // a channel that is no more
+}
+
+std::string text_of_error(int code) {
+    auto text = std::array<char, MPI_MAX_ERROR_STRING>{};
+    auto length = 0;
+    MPI_Error_string(code, text.data(), &length);
+    return {text.data(), static_cast<std::size_t>(length)};
+}
+
+/// True for the error of a message that is longer than what receives it.
+bool is_truncation(int code) {
+    auto kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    return kind == MPI_ERR_TRUNCATE;
+}
+
 }  // namespace
+
+/// During its lifetime errors of messages are returned to this rank's call.
+class MpiChannel::ReturnsErrors {
+public:
+    explicit ReturnsErrors(MpiChannel& channel, bool messages = true) : channel_(channel) {
+        channel_.returns_errors_ = messages;
+    }
+    ~ReturnsErrors() { channel_.returns_errors_ = false; }
+    ReturnsErrors(const ReturnsErrors&) = delete;
+    ReturnsErrors& operator=(const ReturnsErrors&) = delete;
+
+private:
+    MpiChannel& channel_;
+};
 
 MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
                        std::uint64_t key, std::shared_ptr<Recorder> recorder)
     : runtime_(std::move(runtime)), comm_(comm), flight_(key, std::move(world), std::move(recorder)) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    Channels::of_process().add(comm_, *this);
+    auto handler = MPI_ERRHANDLER_NULL;
+    MPI_Comm_create_errhandler(rankmesh_on_mpi_error, &handler);
+    MPI_Comm_set_errhandler(comm_, handler);
+    MPI_Errhandler_free(&handler);
     runtime_->watchdog().add(flight_);
 }
 
 MpiChannel::~MpiChannel() {
     runtime_->watchdog().remove(flight_);
-    if (!runtime_->is_usable() || is_littered()) return;
-    MPI_Comm_free(&comm_);
+    const auto comm = comm_;
+    if (runtime_->is_usable() && !is_littered()) MPI_Comm_free(&comm_);
+    Channels::of_process().remove(comm);
 }
 
 /// True if unreceived messages may be pending on the communicator: then it is never freed, since MPICH
@@ -132,10 +204,12 @@ const void* MpiChannel::in_of_reduce(const Call& call) {
 void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
     // An operation that is not one blocking MPI call is started and waited for.
     const auto part = part_of(call, size_);
-    if (!fits(call, part) || call.operation == Operation::monitored_barrier)
+    if (!fits(call, part) || call.operation == Operation::monitored_barrier ||
+        call.operation == Operation::all_to_all_v)
         return wait(start({&call, 1}, label), label, timeout);
     runtime_->check_thread();
-    const auto watched = InFlight(flight_, call, label, timeout, number_of(call, false));
+    const auto number = number_of(call, false);
+    const auto watched = InFlight(flight_, call, label, timeout, number);
     const auto count = static_cast<int>(part);
     const auto type = type_of(call.dtype);
     const auto op = [&] { return op_of(call.reduction, call.dtype); };
@@ -175,33 +249,41 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
         case Operation::all_to_all:
             MPI_Alltoall(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_);
             break;
-        case Operation::all_to_all_v:
-            requests_.clear();
-            post_parts(call, requests_);
-            MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+        case Operation::shift: {
+            const auto returns = ReturnsErrors(*this);
+            auto status = MPI_Status{};
+            const auto from = source_of(call);
+            const auto code = call.in == call.out
+                                  ? MPI_Sendrecv_replace(call.out, count, type, target_of(call), shift_tag,
+                                                         from, shift_tag, comm_, &status)
+                                  : MPI_Sendrecv(call.in, count, type, target_of(call), shift_tag, call.out,
+                                                 count, type, from, shift_tag, comm_, &status);
+            check_length(call, number, label, status, code, part, from);
             break;
-        case Operation::shift:
-            if (call.in == call.out)
-                MPI_Sendrecv_replace(call.out, count, type, target_of(call), shift_tag, source_of(call),
-                                     shift_tag, comm_, MPI_STATUS_IGNORE);
-            else
-                MPI_Sendrecv(call.in, count, type, target_of(call), shift_tag, call.out, count, type,
-                             source_of(call), shift_tag, comm_, MPI_STATUS_IGNORE);
-            break;
+        }
         case Operation::barrier:
             MPI_Barrier(comm_);
             break;
         case Operation::send:
             MPI_Send(call.in, count, type, call.argument, message_tag, comm_);
             break;
-        case Operation::recv:
-            MPI_Recv(call.out, count, type, call.argument, message_tag, comm_, MPI_STATUS_IGNORE);
+        case Operation::recv: {
+            const auto returns = ReturnsErrors(*this);
+            auto status = MPI_Status{};
+            const auto code = MPI_Recv(call.out, count, type, call.argument, message_tag, comm_, &status);
+            check_length(call, number, label, status, code, part, call.argument);
             break;
-        case Operation::send_recv:
-            MPI_Sendrecv(call.in, static_cast<int>(call.in_count), type, call.argument, message_tag, call.out,
-                         static_cast<int>(call.out_count), type, call.source, message_tag, comm_,
-                         MPI_STATUS_IGNORE);
+        }
+        case Operation::send_recv: {
+            const auto returns = ReturnsErrors(*this);
+            auto status = MPI_Status{};
+            const auto code = MPI_Sendrecv(call.in, static_cast<int>(call.in_count), type, call.argument,
+                                           message_tag, call.out, static_cast<int>(call.out_count), type,
+                                           call.source, message_tag, comm_, &status);
+            check_length(call, number, label, status, code, call.out_count, call.source);
             break;
+        }
+        case Operation::all_to_all_v:
         case Operation::monitored_barrier:
             break;
     }
@@ -215,6 +297,8 @@ std::size_t MpiChannel::free_slot() {
     auto& slot = *slots_[ticket];
     slot.taken = true;
     slot.requests.clear();
+    slot.receives.clear();
+    slot.complete = false;
     slot.calls = 0;
     return ticket;
 }
@@ -228,13 +312,14 @@ std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
         auto& started = slot.started[slot.calls++];
         started.call = call;
         started.number = number_of(call, true);
-        post(started, slot.requests);
+        post(started, slot);
     }
     return ticket;
 }
 
-void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
+void MpiChannel::post(Started& started, Slot& slot) {
     auto& call = started.call;
+    auto& requests = slot.requests;
     const auto next = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
     const auto element = type_of(call.dtype);
     const auto op = reduces(call.operation) ? op_of(call.reduction, call.dtype) : MPI_OP_NULL;
@@ -309,16 +394,17 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
             });
             break;
         case Operation::all_gather_v:
-            if (!fits(call, part)) return post_parts(call, requests);
+            if (!fits(call, part)) return post_parts(call, slot);
             fill(call, started.parts);
             MPI_Iallgatherv(call.in, static_cast<int>(part), element, call.out, started.parts.counts.data(),
                             started.parts.offsets.data(), element, comm_, next());
             break;
         case Operation::all_to_all_v:
-            post_parts(call, requests);
+            post_parts(call, slot);
             break;
         case Operation::shift:
             moves(part, [&](int count, MPI_Datatype type) {
+                expect(slot, part, source_of(call));
                 MPI_Irecv(call.out, count, type, source_of(call), shift_tag, comm_, next());
                 MPI_Isend(call.in, count, type, target_of(call), shift_tag, comm_, next());
             });
@@ -332,6 +418,7 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
             if (call.operation != Operation::send)
                 moves(call.out_count, [&](int count, MPI_Datatype type) {
                     const auto from = call.operation == Operation::recv ? call.argument : call.source;
+                    expect(slot, call.out_count, from);
                     MPI_Irecv(call.out, count, type, from, message_tag, comm_, next());
                 });
             if (call.operation != Operation::recv)
@@ -349,7 +436,8 @@ void MpiChannel::post(Started& started, std::vector<MPI_Request>& requests) {
 ///
 /// An all_to_all_v is always done this way: only one rank may know that its counts do not fit an int, and it
 /// cannot choose another MPI operation than the others.
-void MpiChannel::post_parts(const Call& call, std::vector<MPI_Request>& requests) {
+void MpiChannel::post_parts(const Call& call, Slot& slot) {
+    auto& requests = slot.requests;
     const auto n = static_cast<std::size_t>(size_);
     const auto own = static_cast<std::size_t>(rank_);
     const auto gathers = call.operation == Operation::all_gather_v;
@@ -363,6 +451,7 @@ void MpiChannel::post_parts(const Call& call, std::vector<MPI_Request>& requests
             own_out = out;
         else if (count > 0)
             moving(count, call.dtype, [&](int number, MPI_Datatype type) {
+                expect(slot, count, static_cast<int>(i));
                 MPI_Irecv(out, number, type, static_cast<int>(i), part_tag, comm_,
                           &requests.emplace_back(MPI_REQUEST_NULL));
             });
@@ -390,15 +479,100 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout
     const auto& first = slot.started.front();
     if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout);
     const auto watched = InFlight(flight_, first.call, label, timeout, first.number);
-    if (slot.requests.size() == 1)  // MPI_Wait is cheaper for one request
-        MPI_Wait(slot.requests.data(), MPI_STATUS_IGNORE);
-    else
-        MPI_Waitall(static_cast<int>(slot.requests.size()), slot.requests.data(), MPI_STATUSES_IGNORE);
+    complete(slot);
     for (std::size_t i = 0; i < slot.calls; ++i) {
         const auto& call = slot.started[i].call;
         if (reduces(call.operation)) finish(call);
     }
     slot.taken = false;
+    check_lengths(slot, label);
+}
+
+/// The next request receives so many elements.
+void MpiChannel::expect(Slot& slot, std::size_t count, int from) const {
+    if (from >= 0) slot.receives.push_back({slot.requests.size(), count, from, slot.calls - 1});
+}
+
+void MpiChannel::complete(Slot& slot) {
+    if (slot.complete) return;
+    const auto n = static_cast<int>(slot.requests.size());
+    auto* statuses = statuses_of(slot);
+    const auto returns = ReturnsErrors(*this, statuses != MPI_STATUSES_IGNORE);
+    if (n != 1) return settle(slot, MPI_Waitall(n, slot.requests.data(), statuses));
+    // MPI_Wait is cheaper for one request.
+    const auto receives = !slot.receives.empty();
+    const auto code = MPI_Wait(slot.requests.data(), receives ? statuses : MPI_STATUS_IGNORE);
+    if (receives) statuses->MPI_ERROR = code;
+    settle(slot, code);
+}
+
+/// Where the statuses of the requests go: only what is received has one that matters.
+MPI_Status* MpiChannel::statuses_of(Slot& slot) {
+    slot.statuses.resize(slot.receives.empty() ? 0 : slot.requests.size());
+    return slot.receives.empty() ? MPI_STATUSES_IGNORE : slot.statuses.data();
+}
+
+/// All requests have been waited for, some perhaps in vain: after an error MPI leaves others pending.
+void MpiChannel::settle(Slot& slot, int code) noexcept {
+    for (std::size_t i = 0; i < slot.statuses.size(); ++i) {
+        auto& status = slot.statuses[i];
+        if (code == MPI_SUCCESS) status.MPI_ERROR = MPI_SUCCESS;
+        if (status.MPI_ERROR == MPI_ERR_PENDING) {
+            const auto error = MPI_Wait(&slot.requests[i], &status);
+            status.MPI_ERROR = error;
+        }
+    }
+    slot.complete = true;
+}
+
+void MpiChannel::check_lengths(const Slot& slot, const Label& label) const {
+    for (const auto& receive : slot.receives) {
+        const auto& started = slot.started[receive.call];
+        const auto& status = slot.statuses[receive.request];
+        check_length(started.call, started.number, label, status, status.MPI_ERROR, receive.count,
+                     receive.from);
+    }
+}
+
+/// Throws Disagreement unless a message that was received is as long as expected; `code` is what MPI has
+/// returned for it.
+void MpiChannel::check_length(const Call& call, std::uint64_t number, const Label& label,
+                              const MPI_Status& status, int code, std::size_t expected, int from) const {
+    if (from < 0) return;
+    auto count = 0;
+    if (code == MPI_SUCCESS) {
+        if (expected > mpi_count_limit) return;
+        MPI_Get_count(&status, type_of(call.dtype), &count);
+        if (count == static_cast<int>(expected)) return;
+    } else if (is_truncation(code)) {
+        MPI_Get_count(&status, type_of(call.dtype), &count);  // MPICH does not know it here
+    } else {
+        throw EngineFailure(cat(numbered(call, number), " on ", label.text(), ", group ",
+                                to_string(label.ranks), ": MPI reports: ", text_of_error(code)));
+    }
+    const auto text = [&](std::size_t elements) {
+        return elements_text(elements, call.dtype, elements % call.unit == 0 ? call.unit : 1);
+    };
+    const auto is_known =
+        code == MPI_SUCCESS || count > static_cast<int>(std::min(expected, mpi_count_limit));
+    const auto ranks = std::pair(label.ranks[from], label.ranks[rank_]);
+    throw Disagreement(cat(numbered(call, number), " on ", label.text(), ", group ", to_string(label.ranks),
+                           ": rank ", label.named({ranks.first}), " has sent ",
+                           is_known ? text(static_cast<std::size_t>(count)) : "more", " to rank ",
+                           label.named({ranks.second}), ", which receives ", text(expected)),
+                       {std::min(ranks.first, ranks.second), std::max(ranks.first, ranks.second)});
+}
+
+void MpiChannel::on_error(int code) noexcept {
+    if (returns_errors_) return;
+    auto name = std::array<char, MPI_MAX_OBJECT_NAME>{};
+    auto length = 0;
+    MPI_Comm_get_name(comm_, name.data(), &length);
+    const auto call = flight_.described();
+    runtime_->abort(cat("MPI reports an error", call.empty() ? "" : " in ", call, " on communicator ",
+                        name.data(), ": ", text_of_error(code),
+                        "; the ranks of a group may have called different things, which checked mode "
+                        "(RANKMESH_CHECK=1) says"));
 }
 
 void MpiChannel::monitor(Slot& slot, const Label& label, Duration timeout) {
@@ -420,9 +594,14 @@ bool MpiChannel::done(std::uint64_t ticket) {
     auto& slot = *slots_[static_cast<std::size_t>(ticket)];
     if (slot.started.front().call.operation == Operation::monitored_barrier)
         return all_arrived(comm_, slot.requests);
+    if (slot.complete) return true;
+    auto* statuses = statuses_of(slot);
+    const auto returns = ReturnsErrors(*this, statuses != MPI_STATUSES_IGNORE);
     auto flag = 0;
-    MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, MPI_STATUSES_IGNORE);
-    return flag != 0;
+    const auto code =
+        MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, statuses);
+    if (flag != 0 || code != MPI_SUCCESS) settle(slot, code);
+    return slot.complete;
 }
 
 void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {

@@ -29,7 +29,18 @@ public:
 
     MPI_Comm comm() const { return comm_; }
 
+    /// MPI reports an error on this communicator: of a message that is waited for, the wait throws; any other
+    /// ends the job.
+    void on_error(int code) noexcept;
+
 private:
+    /// What one request receives.
+    struct Receive {
+        std::size_t request;
+        std::size_t count;
+        int from;
+        std::size_t call;  // of the ticket
+    };
     /// Counts and displacements of what an all_gather_v writes, as MPI takes them.
     struct Parts {
         std::vector<int> counts;
@@ -47,12 +58,23 @@ private:
         std::vector<MPI_Request> requests;
         std::deque<Started> started;  // which do not move either; the first `calls` are in use
         std::size_t calls = 0;
+        std::vector<Receive> receives;
+        std::vector<MPI_Status> statuses;  // of the requests, once they are complete
+        bool complete = false;
         bool taken = false;
     };
+    class ReturnsErrors;
 
     std::size_t free_slot();
-    void post(Started& started, std::vector<MPI_Request>& requests);
-    void post_parts(const Call& call, std::vector<MPI_Request>& requests);
+    void post(Started& started, Slot& slot);
+    void post_parts(const Call& call, Slot& slot);
+    void expect(Slot& slot, std::size_t count, int from) const;
+    void complete(Slot& slot);
+    static MPI_Status* statuses_of(Slot& slot);
+    void settle(Slot& slot, int code) noexcept;
+    void check_lengths(const Slot& slot, const Label& label) const;
+    void check_length(const Call& call, std::uint64_t number, const Label& label, const MPI_Status& status,
+                      int code, std::size_t expected, int from) const;
     void monitor(Slot& slot, const Label& label, Duration timeout);
     bool fits(const Call& call, std::size_t part) const;
     void fill(const Call& call, Parts& parts) const;
@@ -77,8 +99,8 @@ private:
     std::vector<std::unique_ptr<Slot>> slots_;  // which do not move
     Parts parts_;                               // of the blocking call
     std::vector<char> held_;                    // a copy of what it reads
-    std::vector<MPI_Request> requests_;         // and its requests
     bool abandoned_ = false;                    // a monitored barrier ended early
+    bool returns_errors_ = false;               // to a call on messages
 };
 
 }  // namespace rankmesh::detail

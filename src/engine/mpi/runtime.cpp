@@ -77,6 +77,13 @@ std::shared_ptr<PeerQuery> watchdogs_of_job(int rank, std::optional<int> size) {
     _exit(1);
 }
 
+/// The same a little later: what this rank has thrown, such as a Disagreement, others are about to throw as
+/// well, and the launcher ends them once this process has ended.
+void end_job_after_others() {
+    usleep(500'000);
+    end_job();
+}
+
 }  // namespace
 
 std::shared_ptr<Runtime> Runtime::acquire(int argc, char** argv, bool multithreaded, Duration timeout) {
@@ -184,7 +191,7 @@ void Runtime::leave(const std::string& what) noexcept {
     left_ = true;
     Recorder::write_all("terminate", what);
     std::fprintf(stderr, "rankmesh: %s; peers may wait for it, the job is ended\n", what.c_str());
-    std::atexit(end_job);
+    std::atexit(end_job_after_others);
     watchdog_->end_after(std::min<Duration>(timeout_, std::chrono::seconds(2)));
 }
 

@@ -53,6 +53,10 @@ public:
         active_.store(++begun_, std::memory_order_release);
     }
     void end() { active_.store(0, std::memory_order_release); }
+    /// The call in flight in words, "" without one, for the thread that makes it.
+    std::string described() const {
+        return active_.load(std::memory_order_relaxed) == 0 ? std::string() : text();
+    }
     /// The number of the next collective, started or blocking; from now on this rank has arrived at it.
     std::uint64_t next_collective(bool started = false) {
         const auto number = reached_.load(std::memory_order_relaxed) + 1;
