@@ -148,6 +148,7 @@ World World::sub(const std::vector<int>& ranks) {
     const auto use = detail::WorldState::Use(world, "sub");
     auto made = recording(world, [&] { return world.sub(ranks); });
     made->record_in(world.recorder(), world.roots_of(ranks));
+    made->checked_buffers = world.checked_buffers;
     auto sub = World(std::move(made));
     world.log(detail::cat("rank ", world.rank()), detail::cat("is rank ", sub.rank(), " of ", listed));
     return sub;

@@ -10,6 +10,7 @@
 
 #include "engine/device_engine.hpp"
 #include "engine/join/exchange.hpp"
+#include "engine/pending_buffers.hpp"
 #include "engine/record/recorder.hpp"
 
 namespace rankmesh::detail {
@@ -98,6 +99,8 @@ public:
 
     const WorldOptions options;
     int joins = 0;  // how many plans were joined: distinguishes their channels
+    /// The memory that this rank's calls use in checked mode, also those of worlds of some of its ranks.
+    std::shared_ptr<PendingBuffers> checked_buffers = std::make_shared<PendingBuffers>();
 
 private:
     std::atomic<bool> in_use_ = false;

@@ -49,6 +49,42 @@ TEST(Checked, StartedCallsThatDifferAreHeardInTheirOwnWait) {
     EXPECT_EQ(heard, 4);
 }
 
+TEST(Checked, MemoryThatAPendingCallUsesIsRefusedAndTheGroupsGoOn) {
+    threads::run(
+        2,
+        [](World& world) {
+            auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
+            auto on = me.on("dp");
+            auto other = me.on("other");
+            auto sub = world.sub({0, 1}).join({{"tp", rest}}).on("tp");
+            auto x = ones<float>(8);
+            auto read = ones<float>(8);
+            auto pending = on.start_all_reduce(std::span(x).first(5));
+            auto all = std::vector<float>(16);
+            auto reading = on.start_all_gather(read, all);
+            auto again = std::vector<float>(16);
+            other.all_gather(read, again);  // which only reads what the other does
+            if (world.rank() == 0) {        // the other rank makes no such call: it is none
+                for (auto* refusing : {&on, &other, &sub}) try {
+                        refusing->all_reduce(std::span(x).last(4));
+                        ADD_FAILURE();
+                    } catch (const UsageError& error) {
+                        EXPECT_NE(std::string(error.what())
+                                      .find("would write memory that a pending all_reduce of 5 f32 by sum on "
+                                            "'dp' of mesh dp=2 writes"),
+                                  std::string::npos)
+                            << error.what();
+                    }
+                EXPECT_THROW(static_cast<void>(other.start_send(all, 1)), UsageError);
+            }
+            on.all_reduce(std::span(x).last(3));
+            pending.wait();
+            reading.wait();
+            for (auto* works : {&on, &other, &sub}) works->all_reduce(std::span(x).last(4));
+        },
+        checked);
+}
+
 // Either order would hang if starting waited for the others, or if what was started did not go on in other
 // calls.
 TEST(Checked, WhatWasStartedGoesOnWhileOtherGroupsAreWaitedFor) {

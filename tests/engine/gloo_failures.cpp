@@ -335,6 +335,29 @@ TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAndTheGroupGoesOn) {
     }
 }
 
+TEST(GlooFailures, AProcessThatGlooEndsSaysWhatItWasIn) {
+    const auto outcome = job("gloo-throws");
+    EXPECT_NE(outcome.exit_codes[1], 0);
+    expect_says(outcome, 1,
+                "rankmesh: Gloo ends this process on a thread of its own: a test\n"
+                "  rank 1 [dp=0 tp=1] was in barrier, call number 2 on 'dp,tp' of mesh dp=2 tp=2, group "
+                "{0..3}, for ");
+    for (auto rank : {0U, 2U, 3U}) expect_says(outcome, rank, ", all: PeerLost {1} after ");
+}
+
+TEST(GlooFailures, InCheckedModeMemoryOfAPendingCallIsRefusedAndTheGroupGoesOn) {
+    const auto outcome = job("overlap", 4, -1, {}, {{"RANKMESH_CHECK", "1"}});
+    const auto* pending = "a pending all_reduce of 1000 f32 by sum on 'dp,tp' of mesh dp=2 tp=2 writes";
+    expect_says(outcome, 1,
+                std::string(": all_reduce of 1000 f32 by sum on 'dp,tp' of mesh dp=2 tp=2 would write memory "
+                            "that ") +
+                    pending);
+    expect_says(
+        outcome, 1,
+        std::string(": send of 1 f32 to 0 on 'tp' of mesh dp=2 tp=2 would read memory that ") + pending);
+    for (std::size_t rank = 0; rank < 4; ++rank) expect_says(outcome, rank, ", all again: went well");
+}
+
 TEST(GlooFailures, AFolderThatOthersCanWriteIsRefused) {
     const auto folder = support::Folder();
     chmod(folder.path().c_str(), 0777);

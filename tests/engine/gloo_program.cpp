@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that goes wrong in the way its argument says; gloo_failures.cpp starts its ranks and looks at
 // what each of them says.
+#include <gloo/common/error.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -159,6 +160,9 @@ int differ(const World& world, Communicator& all, const std::string& what) {
         all.all_reduce(x);
         late();
         auto out = x;
+        const auto uneven = std::vector<std::size_t>{100, 200, 300, 400};
+        all.all_gather_v(std::span(x).first(uneven[static_cast<std::size_t>(world.rank())]), out, uneven);
+        late();
         auto pending = all.start_all_to_all_v(x, counts, out, counts);
         auto other = all.start_broadcast(numbers, 3);
         late();
@@ -352,6 +356,27 @@ int program(const std::string& mode) {
         auto longer = std::vector<float>(odd ? 200000 : 100000, 1);
         hear(world, "all", [&] { all.all_reduce(longer); });
         hear(world, "all again", [&] { all.all_reduce(x); });
+        return 0;
+    }
+    if (mode == "overlap") {  // rank 1 uses what it has started to reduce
+        auto pending = all.start_all_reduce(x);
+        if (odd) {
+            hear(world, "all", [&] { all.all_reduce(x); });
+            hear(world, "message", [&] { me.on("tp").send(std::span(x).last(1), 0); });
+        }
+        pending.wait();
+        hear(world, "all again", [&] { all.all_reduce(x); });
+        return 0;
+    }
+    if (mode == "gloo-throws") {  // on rank 1, as Gloo does on a thread of its own
+        auto gloo = std::thread([&] {
+            if (!odd) return;
+            sleep(300);
+            throw ::gloo::IoException("a test");
+        });
+        if (!odd) sleep(800);
+        hear(world, "all", [&] { all.barrier(); });
+        gloo.join();
         return 0;
     }
     if (mode.starts_with("differ-")) return differ(world, all, mode.substr(7));

@@ -6,10 +6,11 @@
 namespace rankmesh::detail {
 
 CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside,
-                               const Ranks& ranks, int group_rank)
+                               const Ranks& ranks, int group_rank, std::shared_ptr<PendingBuffers> buffers)
     : engine_(std::move(engine)),
       group_rank_(group_rank),
       size_(static_cast<std::size_t>(ranks.size())),
+      buffers_(std::move(buffers)),
       matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank,
                                              [this](CheckedCall& part) { hand_over(part); })) {}
 
@@ -18,6 +19,14 @@ CheckedChannel::~CheckedChannel() {
     const auto lock = matcher_->lock();
     for (auto& [ticket, parts] : tickets_)
         for (auto& part : parts) matcher_->withdraw(part);
+    for (const auto& [ticket, number] : used_) buffers_->remove(number);
+}
+
+/// A ticket is over: its buffers are free.
+void CheckedChannel::erase(std::uint64_t ticket) {
+    tickets_.erase(ticket);
+    buffers_->remove(used_.at(ticket));
+    used_.erase(ticket);
 }
 
 void CheckedChannel::run(const Call& call, const Label& label, Duration timeout) {
@@ -26,13 +35,15 @@ void CheckedChannel::run(const Call& call, const Label& label, Duration timeout)
 
 std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& label) {
     const auto lock = matcher_->lock();
+    const auto number = buffers_->add(calls, group_rank_, label);
+    used_[next_ticket_] = number;
     auto& parts = tickets_[next_ticket_];
     try {
         for (const auto& call : calls)
             each_half(call, group_rank_, [&](const Call& half) { add(parts, half, label); });
     } catch (...) {
         for (auto& part : parts) matcher_->withdraw(part);
-        tickets_.erase(next_ticket_);
+        erase(next_ticket_);
         throw;
     }
     return next_ticket_++;
@@ -84,7 +95,7 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration tim
     auto error = std::exception_ptr{};
     for (const auto& part : parts)
         if (part.error && !error) error = part.error;
-    tickets_.erase(ticket);
+    erase(ticket);
     const auto uncompared = error && error == matcher_->broken();
     if (const auto why = failure(label)) {
         fail(why);
@@ -136,7 +147,7 @@ void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
         if (part.ticket) engine_->leave(*part.ticket, label);
     }
     if (!over) leave();  // from here on the engine touches no buffer
-    tickets_.erase(ticket);
+    erase(ticket);
 }
 
 void CheckedChannel::leave() noexcept {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "engine/checked/call_matcher.hpp"
+#include "engine/pending_buffers.hpp"
 
 namespace rankmesh::detail {
 
@@ -16,9 +17,10 @@ namespace rankmesh::detail {
 /// checked channel: collectives in their order, messages in that of their two ranks.
 class CheckedChannel final : public Channel {
 public:
-    /// `beside` is a second channel of the same ranks, used only for comparisons.
+    /// `beside` is a second channel of the same ranks, used only for comparisons; `buffers` has what all
+    /// calls of this rank use.
     CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
-                   int group_rank);
+                   int group_rank, std::shared_ptr<PendingBuffers> buffers);
     ~CheckedChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;
@@ -40,6 +42,7 @@ private:
     using CheckedCalls = std::deque<CheckedCall>;  // which do not move
 
     void add(CheckedCalls& parts, const Call& call, const Label& label);
+    void erase(std::uint64_t ticket);
     void hand_over(CheckedCall& part);
     void give_up(CheckedCall& part);
     void finish(CheckedCall& part, Duration timeout);
@@ -49,9 +52,11 @@ private:
     const std::shared_ptr<Channel> engine_;
     const int group_rank_;
     const std::size_t size_;
+    const std::shared_ptr<PendingBuffers> buffers_;
     std::uint64_t collectives_ = 0;
     std::uint64_t messages_ = 0;
     std::map<std::uint64_t, CheckedCalls> tickets_;
+    std::map<std::uint64_t, std::uint64_t> used_;  // the number in `buffers_`, by ticket
     std::uint64_t next_ticket_ = 0;
     std::exception_ptr engine_failure_;
     const std::shared_ptr<CallMatcher> matcher_;  // destroyed before the engine's channel

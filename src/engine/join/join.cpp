@@ -157,9 +157,9 @@ void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining&
         const auto request = request_of(group_entry, joining.key);
         host = joining.exchange.create(request);
         if (joining.checked)
-            host = std::make_shared<CheckedChannel>(host,
-                                                    joining.exchange.create(check_of(request, Space::host)),
-                                                    group_entry.label->ranks, group_entry.group_rank);
+            host = std::make_shared<CheckedChannel>(
+                host, joining.exchange.create(check_of(request, Space::host)), group_entry.label->ranks,
+                group_entry.group_rank, joining.world->checked_buffers);
         record(*host, request.key, "");
         joining.channels.push_back(host);
         if (device) {
