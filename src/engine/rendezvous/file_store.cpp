@@ -37,7 +37,7 @@ std::string file_name(const std::string& name) {
 }
 
 /// The folder without slashes and dots at its end, through which a link would be followed.
-std::string without_end(std::string folder) {
+std::string without_trailing_slashes(std::string folder) {
     while (folder.size() > 1 && (folder.ends_with('/') || folder.ends_with("/."))) folder.pop_back();
     return folder;
 }
@@ -70,7 +70,7 @@ int open_folder(int parent, const std::string& name, const std::string& path) {
 }  // namespace
 
 FileStore::FileStore(const std::string& folder, const std::string& job)
-    : folder_(without_end(folder)), job_(job) {
+    : folder_(without_trailing_slashes(folder)), job_(job) {
     const auto parent = open_folder(AT_FDCWD, folder_, folder_);
     try {
         directory_ = open_folder(parent, file_name(job), path_of({}));
