@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""faults.py draws the same jobs from the same seed, and tells the ends of jobs apart. Nothing is started."""
+import sys
+
+sys.dont_write_bytecode = True
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import faults
+
+SECOND = 1_000_000_000
+
+
+def job_of(kind, engine="gloo", moment="step", checked=False):
+    """Three ranks, of which 1 is the victim, at the second of three calls that all of them make."""
+    job = faults.Job(engine, checked, seed=0, number=0, timeout=2000, dp=3, kind=kind, moment=moment, victim=1, at=1)
+    job.steps = [{"axes": "dp", "operation": "all_reduce", "root": 0, "how": "blocking"} for _ in range(3)]
+    job.victim_steps = list(job.steps)
+    return job
+
+
+def error(kind, ranks, step=1, seconds=0.1, text="a text"):
+    return {"event": "error", "type": kind, "phase": "step" if step >= 0 else "join", "step": step, "ranks": ranks,
+            "began": 0, "ns": int(seconds * SECOND), "text": text}
+
+
+def judge(job, events, codes=None, text="", hung=(), left=()):
+    """The class of an end where rank 1 puts the fault into effect at the time 0."""
+    codes = codes or {rank: 1 for rank in range(job.ranks)}
+    events = {rank: [event] if event else [] for rank, event in events.items()}
+    events[1] = [{"event": "fault", "step": 1, "ns": 0}] + events.get(1, [])
+    return faults.judge(job, faults.Outcome(events, codes, text, 1.0, list(hung), left=list(left)))[0]
+
+
+class Judge(unittest.TestCase):
+    def test_a_loss_is_right_where_all_survivors_name_the_victim_at_once(self):
+        job, lost = job_of("kill"), error("PeerLost", [1])
+        self.assertEqual(judge(job, {0: lost, 2: lost}), "")
+        self.assertEqual(judge(job, {0: lost, 2: error("PeerLost", [0], seconds=0.2)}), "", "it follows from the first")
+        self.assertEqual(judge(job, {0: lost, 2: error("PeerLost", [])}), "E")
+        self.assertEqual(judge(job, {0: lost, 2: error("Disagreement", [1])}), "E")
+        self.assertEqual(judge(job, {0: lost, 2: error("EngineFailure", [1])}), "E")
+        self.assertEqual(judge(job, {0: lost, 2: error("PeerLost", [1], seconds=1.9)}), "L")
+        self.assertEqual(judge(job, {0: lost, 2: error("Timeout", [1], seconds=2)}), "L")
+        self.assertEqual(judge(job, {0: lost, 2: {"event": "ok"}}), "S")
+        self.assertEqual(judge(job, {0: lost}), "C")
+        self.assertEqual(judge(job, {0: lost, 2: lost}, codes={0: 1, 1: -9, 2: -6}), "C")
+        self.assertEqual(judge(job, {0: lost, 2: {"event": "wrong"}}), "W")
+        self.assertEqual(judge(job, {0: lost, 2: lost}, hung=[7]), "H")
+        self.assertEqual(judge(job, {0: lost, 2: lost}, left=[7]), "O")
+
+    def test_in_a_join_nobody_but_the_victim_is_named(self):
+        job, lost = job_of("kill", moment="join"), error("PeerLost", [1], step=-1)
+        self.assertEqual(judge(job, {0: lost, 2: lost}), "")
+        self.assertEqual(judge(job, {0: lost, 2: error("PeerLost", [0], step=-1, seconds=0.2)}), "E")
+        self.assertEqual(judge(job, {0: lost, 2: error("Timeout", [0, 1], step=-1, seconds=2)}), "E")
+
+    def test_a_mismatch_is_a_disagreement_on_all_members_where_it_is_noticed(self):
+        differs = error("Disagreement", [1])
+        for job in (job_of("length", checked=True), job_of("type", engine="threads")):
+            self.assertEqual(judge(job, {0: differs, 1: differs, 2: differs}), "")
+            self.assertEqual(judge(job, {0: differs, 1: differs, 2: error("PeerLost", [0], seconds=0.2)}), "E")
+            self.assertEqual(judge(job, {0: differs, 1: differs, 2: error("Disagreement", [2])}), "E")
+            self.assertEqual(judge(job, {0: differs, 1: differs, 2: {"event": "wrong"}}), "W")
+        unchecked = job_of("length")
+        self.assertEqual(judge(unchecked, {0: differs, 1: {"event": "ok"}, 2: {"event": "wrong"}}), "U")
+        self.assertEqual(judge(unchecked, {rank: {"event": "ok"} for rank in range(3)}, codes={0: 0, 1: 0, 2: 0}), "U")
+        self.assertEqual(judge(unchecked, {0: error("PeerLost", [1]), 1: error("PeerLost", [2]), 2: None}), "C")
+        self.assertEqual(judge(unchecked, {0: error("PeerLost", [1]), 1: None, 2: None}, text="rankmesh: a report"), "")
+
+    def test_a_job_without_a_fault_ends_well(self):
+        well = {rank: {"event": "ok"} for rank in range(3)}
+        self.assertEqual(judge(job_of("pause"), well, codes={0: 0, 1: 0, 2: 0}), "")
+        self.assertEqual(judge(job_of("pause"), well, codes={0: 0, 1: 0, 2: -6}), "C")
+        self.assertEqual(judge(job_of("pause"), well | {2: error("Timeout", [1])}), "E")
+
+    def test_a_job_of_mpi_ends_in_an_error_that_names_the_victim(self):
+        job, code = job_of("stop", engine="mpi"), {-1: 1}
+        said = "rankmesh: the timeout of 2 s expired on rank 0 in barrier, missing %s; the job is ended"
+        for names in ("{1}", "1 [dp=1 tp=0]", "{0..1}"):
+            self.assertEqual(judge(job, {}, code, said % names), "", names)
+        self.assertEqual(judge(job, {}, code, said % "{2}"), "E")
+        self.assertEqual(judge(job, {}, code, ""), "C")
+        self.assertEqual(judge(job, {}, {-1: 0}, said % "{1}"), "S")
+        self.assertEqual(judge(job, {2: {"event": "ok"}}, code, said % "{1}"), "S")
+
+    def test_a_seed_is_a_job(self):
+        drawn = [[faults.draw(engine, False, 7, number, 2000) for number in range(200)] for engine in faults.ENGINES]
+        self.assertEqual(drawn, [[faults.draw(engine, False, 7, number, 2000) for number in range(200)] for engine in faults.ENGINES])
+        self.assertNotEqual(drawn[1][0], faults.draw("gloo", False, 8, 0, 2000))
+        for kind in faults.RIGHT:
+            self.assertTrue(any(job.kind == kind for jobs in drawn for job in jobs), kind)
+        for job in sum(drawn, []):
+            same = job.kind in ("operation", "length", "type", "root", "reduction", "skip", "twice", "swap", "started", "early")
+            if same and job.moment in ("", "step"):
+                self.assertNotEqual(job.steps, job.victim_steps, job.command())
+            self.assertLess(job.victim, job.ranks)
+
+
+if __name__ == "__main__":
+    unittest.main()
