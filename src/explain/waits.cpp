@@ -257,8 +257,18 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
             behind.insert(rank);
     }
     auto gone = std::set<int>{};
+    // A rank that left because others did not come, or were lost, is not the first.
+    const auto is_consequence = [](const FlightRecord& record) {
+        return record.reason == "timeout" || record.reason == "peer_lost";
+    };
     for (const auto& [rank, record] : evidence.records())
-        for (const auto other : record->lost) (evidence.record(other) ? gone : absent).insert(other);
+        for (const auto other : record->lost) {
+            const auto* theirs = evidence.record(other);
+            if (!theirs)
+                absent.insert(other);
+            else if (!is_consequence(*theirs))
+                gone.insert(other);
+        }
 
     const auto first_of = [&](const std::set<int>& ranks) -> const Standing::Waiting* {
         for (const auto* one : waiting)

@@ -191,6 +191,26 @@ TEST(Explain, FindsAnOrderThatCanBlockInARunThatDidNot) {
         << said.findings.front().text;
 }
 
+TEST(Explain, BlamesARankThatLeftOnlyWhereItsOwnRecordSaysWhy) {
+    auto job = RecordedJob(Mesh{{"tp", 3}});
+    job.all({{"tp"}});
+    job.run();
+    auto records = records_of(job);
+    records[0].reason = records[2].reason = "peer_lost";
+    records[0].lost = records[2].lost = {1};
+    records[1].reason = "terminate";
+    records[1].error = "out of memory";
+    const auto said = explain(records);
+    ASSERT_EQ(said.findings.size(), 1U);
+    EXPECT_EQ(said.findings.front().kind, Kind::left);
+    EXPECT_EQ(said.findings.front().ranks, std::vector{1});
+    EXPECT_EQ(said.findings.front().text, "rank 1 (tp=1) left, reason terminate: out of memory");
+
+    // Its timeout made it leave: it is not the one that did not come.
+    records[1].reason = "timeout";
+    for (const auto& finding : explain(records).findings) EXPECT_NE(finding.kind, Kind::left);
+}
+
 TEST(Explain, NamesBothEndsOfMessagesThatDoNotFit) {
     auto job = RecordedJob(Mesh{{"pp", 3}});
     job[0] = {Step{{"pp"}, "send", 4, "f32", "", 1}};
