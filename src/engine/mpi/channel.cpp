@@ -495,15 +495,17 @@ void MpiChannel::expect(Slot& slot, std::size_t count, int from) const {
 
 void MpiChannel::complete(Slot& slot) {
     if (slot.complete) return;
-    const auto n = static_cast<int>(slot.requests.size());
+    const auto n = slot.requests.size();
     auto* statuses = statuses_of(slot);
     const auto returns = ReturnsErrors(*this, statuses != MPI_STATUSES_IGNORE);
-    if (n != 1) return settle(slot, MPI_Waitall(n, slot.requests.data(), statuses));
-    // MPI_Wait is cheaper for one request.
-    const auto receives = !slot.receives.empty();
-    const auto code = MPI_Wait(slot.requests.data(), receives ? statuses : MPI_STATUS_IGNORE);
-    if (receives) statuses->MPI_ERROR = code;
-    settle(slot, code);
+    if (statuses != MPI_STATUSES_IGNORE) {  // one by one, since each has an error of its own
+        for (std::size_t i = 0; i < n; ++i) statuses[i].MPI_ERROR = MPI_Wait(&slot.requests[i], &statuses[i]);
+    } else if (n == 1) {
+        MPI_Wait(slot.requests.data(), MPI_STATUS_IGNORE);  // is cheaper for one request
+    } else {
+        MPI_Waitall(static_cast<int>(n), slot.requests.data(), MPI_STATUSES_IGNORE);
+    }
+    slot.complete = true;
 }
 
 /// Where the statuses of the requests go: only what is received has one that matters.
@@ -512,7 +514,7 @@ MPI_Status* MpiChannel::statuses_of(Slot& slot) {
     return slot.receives.empty() ? MPI_STATUSES_IGNORE : slot.statuses.data();
 }
 
-/// All requests have been waited for, some perhaps in vain: after an error MPI leaves others pending.
+/// All requests have been tested; after an error MPI leaves others pending, which are waited for here.
 void MpiChannel::settle(Slot& slot, int code) noexcept {
     for (std::size_t i = 0; i < slot.statuses.size(); ++i) {
         auto& status = slot.statuses[i];
