@@ -140,7 +140,7 @@ def test_what_ends_or_cannot_be_imported_has_failed(originals: Any, tmp_path: Pa
     assert lines[0] == "tests/test_wrong.py: 0 passed, 1 failed, 0 skipped"
     assert "No module named 'nothing'" in lines[1]
     assert lines[2] == "tests/test_end.py: 2 passed, 1 failed, 0 skipped"
-    assert "test_end: ranks [0] ended in it" in lines[3]
+    assert "test_end: ranks [0] ended in it, exit status 3: " in lines[3]
     assert lines[-1] == "2 passed, 2 failed, 0 skipped"
 
 
