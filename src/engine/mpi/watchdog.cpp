@@ -367,6 +367,7 @@ void Watchdog::report(const Flight& flight, Duration timeout) const {
 
 /// The job ends once the others have had time to ask this rank: where its process has ended, none answers.
 void Watchdog::end(const Flight& flight, RecordReason why, const std::string& text) const {
+    ending_.store(true, std::memory_order_release);
     const auto line = cat("rankmesh: ", text, "; the job is ended");
     if (flight.recorder_) {
         why.error = line;

@@ -121,6 +121,11 @@ public:
     void rename(int rank);
     /// Ends the job after `grace` from now, unless the process has ended by then.
     void end_after(Duration grace);
+    /// Does not return once a watchdog of this process has reported that the job is ended, also where the
+    /// call that it has reported has completed since.
+    static void stay_if_ending() {
+        while (ending_.load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
 
 private:
     void watch();
@@ -137,6 +142,8 @@ private:
     /// Writes the record, prints a report and ends the job.
     [[noreturn]] void end(const Flight& flight, RecordReason why, const std::string& text) const;
     void write_records() const;
+
+    static inline std::atomic<bool> ending_ = false;
 
     static constexpr auto period = std::chrono::milliseconds(50);
     /// How long a report waits for a rank whose process is there: it may be short of processor time.
@@ -172,7 +179,10 @@ public:
         : flight_(flight) {
         flight_.begin(what, label, timeout, number);
     }
-    ~InFlight() { flight_.end(); }
+    ~InFlight() {
+        flight_.end();
+        Watchdog::stay_if_ending();
+    }
     InFlight(const InFlight&) = delete;
     InFlight& operator=(const InFlight&) = delete;
 

@@ -146,7 +146,10 @@ std::string StoreRendezvous::step(const std::string& phase, std::string text, co
         store_->put(full(entry("up", rank())), text, until);
         text = wait_in_step(phase, {down}, {}, arrival_key, until).front();
     }
-    gave_up_ = std::nullopt;
+    {
+        const auto lock = std::lock_guard(failing_);
+        gave_up_ = std::nullopt;
+    }
     // Every rank has arrived at this step, so nobody reads what was written before the last one. What was
     // written since then may still be read after this one.
     auto read = std::exchange(old_stale_keys_, std::exchange(stale_keys_, {}));
@@ -189,6 +192,8 @@ std::string StoreRendezvous::receive(int from) {
 
 void StoreRendezvous::leave(const std::string& why) noexcept {
     try {
+        const auto lock = std::lock_guard(failing_);
+        left_ = why;
         // Where it leaves because of another rank, that one is the reason.
         fail({}, gave_up_.value_or(Failure{.kind = Failure::Kind::left, .why = why, .lost = {rank()}}));
         survivor_agreement_.stay_away(from_now(grace));
@@ -199,6 +204,7 @@ void StoreRendezvous::leave(const std::string& why) noexcept {
 void StoreRendezvous::fail(const std::string& where, const Failure& failure) noexcept {
     if (size() == 1) return;
     try {
+        const auto lock = std::lock_guard(failing_);
         do read_failures();
         while (failures_.size() < most_failures &&
                !store_->put(next_failure(), text_of({rank(), where, failure}), from_now(grace)));
@@ -211,6 +217,7 @@ void StoreRendezvous::give_up(const std::string& where, const Failure& failure) 
     try {
         store_->put(full(cat("gave_up.", where, ".", rank())), text_of({rank(), where, failure}),
                     from_now(grace));
+        const auto lock = std::lock_guard(failing_);
         gave_up_ = failure;
     } catch (const std::exception&) {  // it is taken for the cause
     }
@@ -264,8 +271,14 @@ StoreRendezvous::Told StoreRendezvous::told_from(const std::string& text) {
     return told;
 }
 
+std::string StoreRendezvous::next_failure() const {
+    const auto lock = std::lock_guard(failing_);
+    return full(cat("failed.", failures_.size()));
+}
+
 /// Reads the failures that were told since; true if there were any.
 bool StoreRendezvous::read_failures() {
+    const auto lock = std::lock_guard(failing_);
     for (auto any = false;; any = true) {
         const auto text = store_->get({next_failure()}, from_now(grace)).front();
         if (!text) return any;
@@ -275,6 +288,7 @@ bool StoreRendezvous::read_failures() {
 
 void StoreRendezvous::throw_if_failed(const std::string& phase, const std::vector<int>& ranks) {
     if (size() == 1) return;
+    const auto lock = std::lock_guard(failing_);
     read_failures();
     // Where ranks wait for each other their timeouts expire together: one of them knows who is missing.
     const auto* told = told_about(ranks, false);
@@ -297,8 +311,10 @@ const StoreRendezvous::Told* StoreRendezvous::told_about(const std::vector<int>&
     return found == failures_.end() ? nullptr : &*found;
 }
 
-/// Throws such a failure, or what it is due to.
+/// Throws such a failure, or what it is due to, and PeerLost where this rank itself has left.
 void StoreRendezvous::throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this) {
+    const auto lock = std::lock_guard(failing_);
+    if (left_) throw PeerLost(cat(*left_, "; ", phase, " cannot be completed on rank ", rank()), {rank()});
     const auto* told = told_about(ranks, of_this);
     if (!told) return;
     auto failure = told->failure;

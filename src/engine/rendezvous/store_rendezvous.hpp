@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,7 +69,7 @@ private:
     static std::string text_of(const Told& told);
     static Told told_from(const std::string& text);
     /// The key of the next failure that this rank reads.
-    std::string next_failure() const { return full(cat("failed.", failures_.size())); }
+    std::string next_failure() const;
     bool read_failures();
     const Told* told_about(const std::vector<int>& ranks, bool of_this) const;
     void throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this);
@@ -82,9 +83,12 @@ private:
     std::map<int, int> received_;          // by sender
     std::vector<std::string> stale_keys_;  // own entries since the last step
     std::vector<std::string>
-        old_stale_keys_;              // and before it, which everybody has read once all take one more
-    std::vector<Told> failures_;      // read so far, in their order
-    std::optional<Failure> gave_up_;  // for which this rank has thrown, unless a later step was completed
+        old_stale_keys_;  // and before it, which everybody has read once all take one more
+    // `leave` may be called by another thread than the one that waits.
+    mutable std::recursive_mutex failing_;
+    std::vector<Told> failures_;       // read so far, in their order
+    std::optional<Failure> gave_up_;   // for which this rank has thrown, unless a later step was completed
+    std::optional<std::string> left_;  // why this rank has left
     SurvivorAgreement survivor_agreement_;
     const std::shared_ptr<Series> series_;
     int number_ = 0;  // in the series
