@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -106,11 +107,17 @@ private:
     std::map<MPI_Comm, MpiChannel*> channels_;
 };
 
+/// True while this thread is told of errors of messages by what MPI's functions return.
+thread_local auto is_told_errors = false;
+
 extern "C" void rankmesh_on_mpi_error(MPI_Comm* comm, int* code, ...) {
-    if (auto* channel = Channels::of_process().find(*comm))
-        channel->on_error(*code);
-    else
-        MPI_Abort(MPI_COMM_WORLD, 1);  // a channel that is no more
+    if (auto* channel = Channels::of_process().find(*comm)) return channel->on_error(*code);
+    if (is_told_errors) return;  // MPICH raises those of started messages on MPI_COMM_WORLD
+    auto text = std::array<char, MPI_MAX_ERROR_STRING>{};
+    auto length = 0;
+    MPI_Error_string(*code, text.data(), &length);
+    std::fprintf(stderr, "rankmesh: MPI reports an error outside its calls: %s\n", text.data());
+    MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 std::string text_of_error(int code) {
@@ -133,9 +140,9 @@ bool is_truncation(int code) {
 class MpiChannel::ReturnsErrors {
 public:
     explicit ReturnsErrors(MpiChannel& channel, bool messages = true) : channel_(channel) {
-        channel_.returns_errors_ = messages;
+        channel_.returns_errors_ = is_told_errors = messages;
     }
-    ~ReturnsErrors() { channel_.returns_errors_ = false; }
+    ~ReturnsErrors() { channel_.returns_errors_ = is_told_errors = false; }
     ReturnsErrors(const ReturnsErrors&) = delete;
     ReturnsErrors& operator=(const ReturnsErrors&) = delete;
 
@@ -152,6 +159,7 @@ MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQue
     auto handler = MPI_ERRHANDLER_NULL;
     MPI_Comm_create_errhandler(rankmesh_on_mpi_error, &handler);
     MPI_Comm_set_errhandler(comm_, handler);
+    if (runtime_->has_initialised()) MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
     MPI_Errhandler_free(&handler);
     runtime_->watchdog().add(flight_);
 }
@@ -499,7 +507,9 @@ void MpiChannel::complete(Slot& slot) {
     auto* statuses = statuses_of(slot);
     const auto returns = ReturnsErrors(*this, statuses != MPI_STATUSES_IGNORE);
     if (statuses != MPI_STATUSES_IGNORE) {  // one by one, since each has an error of its own
-        for (std::size_t i = 0; i < n; ++i) statuses[i].MPI_ERROR = MPI_Wait(&slot.requests[i], &statuses[i]);
+        for (std::size_t i = 0; i < n; ++i)
+            if (slot.requests[i] != MPI_REQUEST_NULL)
+                statuses[i].MPI_ERROR = MPI_Wait(&slot.requests[i], &statuses[i]);
     } else if (n == 1) {
         MPI_Wait(slot.requests.data(), MPI_STATUS_IGNORE);  // is cheaper for one request
     } else {
@@ -512,19 +522,6 @@ void MpiChannel::complete(Slot& slot) {
 MPI_Status* MpiChannel::statuses_of(Slot& slot) {
     slot.statuses.resize(slot.receives.empty() ? 0 : slot.requests.size());
     return slot.receives.empty() ? MPI_STATUSES_IGNORE : slot.statuses.data();
-}
-
-/// All requests have been tested; after an error MPI leaves others pending, which are waited for here.
-void MpiChannel::settle(Slot& slot, int code) noexcept {
-    for (std::size_t i = 0; i < slot.statuses.size(); ++i) {
-        auto& status = slot.statuses[i];
-        if (code == MPI_SUCCESS) status.MPI_ERROR = MPI_SUCCESS;
-        if (status.MPI_ERROR == MPI_ERR_PENDING) {
-            const auto error = MPI_Wait(&slot.requests[i], &status);
-            status.MPI_ERROR = error;
-        }
-    }
-    slot.complete = true;
 }
 
 void MpiChannel::check_lengths(const Slot& slot, const Label& label) const {
@@ -598,11 +595,21 @@ bool MpiChannel::done(std::uint64_t ticket) {
         return all_arrived(comm_, slot.requests);
     if (slot.complete) return true;
     auto* statuses = statuses_of(slot);
-    const auto returns = ReturnsErrors(*this, statuses != MPI_STATUSES_IGNORE);
-    auto flag = 0;
-    const auto code =
+    if (statuses == MPI_STATUSES_IGNORE) {
+        auto flag = 0;
         MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, statuses);
-    if (flag != 0 || code != MPI_SUCCESS) settle(slot, code);
+        slot.complete = flag != 0;
+        return slot.complete;
+    }
+    const auto returns = ReturnsErrors(*this);
+    slot.complete = true;
+    for (std::size_t i = 0; i < slot.requests.size(); ++i) {
+        if (slot.requests[i] == MPI_REQUEST_NULL) continue;  // it has completed
+        auto flag = 0;
+        const auto code = MPI_Test(&slot.requests[i], &flag, &statuses[i]);
+        statuses[i].MPI_ERROR = code;
+        if (flag == 0 && code == MPI_SUCCESS) slot.complete = false;
+    }
     return slot.complete;
 }
 

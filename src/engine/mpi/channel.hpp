@@ -71,7 +71,6 @@ private:
     void expect(Slot& slot, std::size_t count, int from) const;
     void complete(Slot& slot);
     static MPI_Status* statuses_of(Slot& slot);
-    void settle(Slot& slot, int code) noexcept;
     void check_lengths(const Slot& slot, const Label& label) const;
     void check_length(const Call& call, std::uint64_t number, const Label& label, const MPI_Status& status,
                       int code, std::size_t expected, int from) const;

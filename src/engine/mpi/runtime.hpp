@@ -35,6 +35,8 @@ public:
     /// Prints the reason and ends the job now.
     [[noreturn]] void abort(const std::string& what) noexcept;
 
+    /// True if MPI was initialised here, not by the program.
+    bool has_initialised() const { return finalises_; }
     Watchdog& watchdog() { return *watchdog_; }
 
 private:
