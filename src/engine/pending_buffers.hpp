@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/channel.hpp"
@@ -14,13 +16,29 @@ namespace rankmesh::detail {
 /// The memory that the calls of one rank use until they are complete, on all its communicators.
 class PendingBuffers {
 public:
-    /// Adds calls that a rank of a group makes as one, and returns their number for `remove`. Throws
-    /// UsageError, and adds nothing, if they write what others read or write, or read what others write.
-    /// `label` outlives them.
+    /// The buffers of calls that a rank of a group makes as one, during its lifetime.
+    class Use {
+    public:
+        /// Throws UsageError if the calls write what others read or write, or read what others write. `label`
+        /// outlives it.
+        Use(std::shared_ptr<PendingBuffers> buffers, std::span<const Call> calls, int group_rank,
+            const Label& label)
+            : buffers_(std::move(buffers)), number_(buffers_->add(calls, group_rank, label)) {}
+        Use(Use&&) noexcept = default;
+        Use& operator=(Use&&) = delete;
+        ~Use() {
+            if (buffers_) buffers_->remove(number_);
+        }
+
+    private:
+        std::shared_ptr<PendingBuffers> buffers_;  // null: moved from
+        std::uint64_t number_;
+    };
+
+private:
     std::uint64_t add(std::span<const Call> calls, int group_rank, const Label& label);
     void remove(std::uint64_t number) noexcept;
 
-private:
     struct Range {
         const char* begin;
         std::size_t bytes;

@@ -54,9 +54,7 @@ public:
     const std::string& record_name() const { return record_name_; }
     /// The numbers of these ranks in the world that the record is about.
     std::shared_ptr<const std::vector<int>> roots_of(std::vector<int> ranks) const {
-        if (roots_)
-            for (auto& rank : ranks) rank = (*roots_)[static_cast<std::size_t>(rank)];
-        return std::make_shared<const std::vector<int>>(std::move(ranks));
+        return std::make_shared<const std::vector<int>>(in_record(std::move(ranks), roots_.get()));
     }
 
     /// The engine for devices beside this one, null without one.

@@ -82,6 +82,10 @@ public:
 
     /// True where a rank's device runs calls of several communicators in order, as NCCL's.
     static bool is_device(const RecordedEntry& entry);
+    /// True if a rank wrote its record because something was wrong there.
+    static bool says_wrong(const FlightRecord& record) {
+        return !record.reason.empty() && record.reason != "request" && record.reason != "signal";
+    }
     static bool is_over(const RecordedEntry& entry) { return entry.state == RecordedState::completed; }
 
     /// `all_reduce of 4 f32 by sum, call 3 on 'tp' of mesh dp=2 tp=2 {0, 1}`.

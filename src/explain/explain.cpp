@@ -16,10 +16,6 @@ namespace {
 constexpr std::size_t most_errors = 3;
 constexpr int most_listed = 1 << 20;  // ranks that are looked at for a record
 
-bool says_wrong(const FlightRecord& record) {
-    return !record.reason.empty() && record.reason != "request" && record.reason != "signal";
-}
-
 /// The mesh of the records over the most ranks.
 Places places_of(std::span<const FlightRecord> records) {
     auto best = std::optional<std::variant<Mesh, Placement>>{};
@@ -43,7 +39,7 @@ Places places_of(std::span<const FlightRecord> records) {
 std::vector<std::string> errors_of(const Evidence& evidence) {
     auto ranks_by_reason = std::map<std::string, std::pair<std::vector<int>, std::string>>{};
     for (const auto& [rank, record] : evidence.records())
-        if (says_wrong(*record)) {
+        if (Evidence::says_wrong(*record)) {
             auto& [ranks, error] = ranks_by_reason[record->reason];
             ranks.push_back(rank);
             if (error.empty()) error = record->error;
@@ -74,8 +70,9 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
     const auto evidence = Evidence(records, unread, where ? Places(*where) : places_of(records));
     auto result = Explanation{};
     result.ranks = evidence.world();
+    const auto messages = Messages(evidence);
     result.findings = differing_calls(evidence);
-    for (auto& finding : waits(evidence)) result.findings.push_back(std::move(finding));
+    for (auto& finding : waits(evidence, messages)) result.findings.push_back(std::move(finding));
     // Calls that differ do not end.
     const auto differ = result.findings;
     std::erase_if(result.findings, [&](const Finding& finding) {
@@ -90,14 +87,14 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
         auto finding = Finding{};
         finding.kind = Finding::Kind::failed;
         for (const auto& [rank, record] : evidence.records())
-            if (says_wrong(*record)) finding.ranks.push_back(rank);
+            if (Evidence::says_wrong(*record)) finding.ranks.push_back(rank);
         finding.text = errors.front();
         finding.details.assign(errors.begin() + 1, errors.end());
         result.findings.push_back(std::move(finding));
     } else {
         result.notes = errors;
     }
-    if (result.findings.empty()) result.findings = blocking_orders(evidence);
+    if (result.findings.empty()) result.findings = blocking_orders(evidence, messages);
     std::ranges::stable_sort(result.findings, {}, &Finding::kind);
     for (auto& finding : result.findings)
         for (const auto rank : finding.ranks) {

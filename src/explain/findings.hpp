@@ -7,6 +7,7 @@
 #include <rankmesh/explain/explain.hpp>
 
 #include "explain/evidence.hpp"
+#include "explain/messages.hpp"
 
 namespace rankmesh::detail::explaining {
 
@@ -14,10 +15,10 @@ namespace rankmesh::detail::explaining {
 std::vector<Finding> differing_calls(const Evidence& evidence);
 
 /// Ranks that wait for one another, or for ranks that do not come.
-std::vector<Finding> waits(const Evidence& evidence);
+std::vector<Finding> waits(const Evidence& evidence, const Messages& messages);
 
 /// Lists that block in another order of arrival.
-std::vector<Finding> blocking_orders(const Evidence& evidence);
+std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& messages);
 
 /// Where the lists of these ranks first differ, over all communicators: a sentence, and the ranks that are
 /// fewer.

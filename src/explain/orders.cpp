@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t most_calls = 5'000'000;  // more than this takes minutes
 
 /// The lists of all ranks; nothing where records have gaps in them.
-std::optional<CallOrder> lists_of(const Evidence& evidence) {
+std::optional<CallOrder> lists_of(const Evidence& evidence, const Messages& messages) {
     auto calls = std::size_t{0};
     for (const auto& [rank, record] : evidence.records()) calls += record->entries.size();
     if (calls == 0 || calls > most_calls) return std::nullopt;
@@ -35,7 +35,6 @@ std::optional<CallOrder> lists_of(const Evidence& evidence) {
                        entries.empty() ? member.last : entries.front()->number - 1);
         }
     }
-    const auto messages = Messages(evidence);
     for (const auto rank : evidence.ranks()) {
         const auto place = evidence.place(rank);
         const auto* record = evidence.record(rank);
@@ -87,8 +86,8 @@ std::optional<CallOrder> lists_of(const Evidence& evidence) {
 
 }  // namespace
 
-std::vector<Finding> blocking_orders(const Evidence& evidence) {
-    const auto order = lists_of(evidence);
+std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& messages) {
+    const auto order = lists_of(evidence, messages);
     if (!order) return {};
     auto deadlock = order->deadlock();
     if (!deadlock || !deadlock->is_cycle) return {};  // a list that ends is a record that ends

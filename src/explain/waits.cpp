@@ -195,10 +195,8 @@ std::string doing(const Evidence& evidence, int rank) {
 std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
                              std::vector<Finding>& findings) {
     auto all = std::set<int>{};
-    const auto reports = std::ranges::any_of(evidence.records(), [](const auto& one) {
-        const auto& reason = one.second->reason;
-        return !reason.empty() && reason != "request" && reason != "signal";
-    });
+    const auto reports = std::ranges::any_of(
+        evidence.records(), [](const auto& one) { return Evidence::says_wrong(*one.second); });
     for (const auto& [call, ranks] : standing.unfinished()) {
         const auto& communicator = evidence.communicators()[at(call.first)];
         auto over = std::vector<int>{};
@@ -352,8 +350,7 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
 
 }  // namespace
 
-std::vector<Finding> waits(const Evidence& evidence) {
-    const auto messages = Messages(evidence);
+std::vector<Finding> waits(const Evidence& evidence, const Messages& messages) {
     auto findings = differing_messages(evidence, messages);
     const auto standing = Standing(evidence, messages);
     if (const auto cycle = standing.graph().cycle(); !cycle.empty())

@@ -2,6 +2,7 @@
 #include "engine/checked/channel.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rankmesh::detail {
 
@@ -17,16 +18,8 @@ CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<
 /// Another thread may still use the matcher, which from now on has no call to pass to the engine.
 CheckedChannel::~CheckedChannel() {
     const auto lock = matcher_->lock();
-    for (auto& [ticket, parts] : tickets_)
-        for (auto& part : parts) matcher_->withdraw(part);
-    for (const auto& [ticket, number] : used_) buffers_->remove(number);
-}
-
-/// A ticket is over: its buffers are free.
-void CheckedChannel::erase(std::uint64_t ticket) {
-    tickets_.erase(ticket);
-    buffers_->remove(used_.at(ticket));
-    used_.erase(ticket);
+    for (auto& [number, ticket] : tickets_)
+        for (auto& part : ticket.parts) matcher_->withdraw(part);
 }
 
 void CheckedChannel::run(const Call& call, const Label& label, Duration timeout) {
@@ -35,15 +28,14 @@ void CheckedChannel::run(const Call& call, const Label& label, Duration timeout)
 
 std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& label) {
     const auto lock = matcher_->lock();
-    const auto number = buffers_->add(calls, group_rank_, label);
-    used_[next_ticket_] = number;
-    auto& parts = tickets_[next_ticket_];
+    auto use = PendingBuffers::Use(buffers_, calls, group_rank_, label);
+    auto& parts = tickets_.try_emplace(next_ticket_, std::move(use)).first->second.parts;
     try {
         for (const auto& call : calls)
             each_half(call, group_rank_, [&](const Call& half) { add(parts, half, label); });
     } catch (...) {
         for (auto& part : parts) matcher_->withdraw(part);
-        erase(next_ticket_);
+        tickets_.erase(next_ticket_);
         throw;
     }
     return next_ticket_++;
@@ -89,13 +81,13 @@ std::exception_ptr CheckedChannel::failure(const Label& label) {
 
 void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
     const auto lock = matcher_->lock();
-    auto& parts = tickets_.at(ticket);
+    auto& parts = tickets_.at(ticket).parts;
     for (auto& part : parts) matcher_->settle(part, timeout);
     for (auto& part : parts) finish(part, timeout);
     auto error = std::exception_ptr{};
     for (const auto& part : parts)
         if (part.error && !error) error = part.error;
-    erase(ticket);
+    tickets_.erase(ticket);
     const auto uncompared = error && error == matcher_->broken();
     if (const auto why = failure(label)) {
         fail(why);
@@ -125,7 +117,7 @@ void CheckedChannel::finish(CheckedCall& part, Duration timeout) {
 bool CheckedChannel::done(std::uint64_t ticket) {
     const auto lock = matcher_->lock();
     matcher_->advance();
-    return std::ranges::all_of(tickets_.at(ticket),
+    return std::ranges::all_of(tickets_.at(ticket).parts,
                                [this](const CheckedCall& part) { return is_over(part); });
 }
 
@@ -135,7 +127,7 @@ bool CheckedChannel::is_over(const CheckedCall& part) {
 
 void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
     const auto lock = matcher_->lock();
-    auto& parts = tickets_.at(ticket);
+    auto& parts = tickets_.at(ticket).parts;
     auto over = true;
     for (auto& part : parts) {
         try {
@@ -147,7 +139,7 @@ void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
         if (part.ticket) engine_->leave(*part.ticket, label);
     }
     if (!over) leave();  // from here on the engine touches no buffer
-    erase(ticket);
+    tickets_.erase(ticket);
 }
 
 void CheckedChannel::leave() noexcept {

@@ -40,9 +40,13 @@ public:
 
 private:
     using CheckedCalls = std::deque<CheckedCall>;  // which do not move
+    struct Ticket {
+        explicit Ticket(PendingBuffers::Use buffers) : use(std::move(buffers)) {}
+        PendingBuffers::Use use;
+        CheckedCalls parts = {};
+    };
 
     void add(CheckedCalls& parts, const Call& call, const Label& label);
-    void erase(std::uint64_t ticket);
     void hand_over(CheckedCall& part);
     void give_up(CheckedCall& part);
     void finish(CheckedCall& part, Duration timeout);
@@ -55,8 +59,7 @@ private:
     const std::shared_ptr<PendingBuffers> buffers_;
     std::uint64_t collectives_ = 0;
     std::uint64_t messages_ = 0;
-    std::map<std::uint64_t, CheckedCalls> tickets_;
-    std::map<std::uint64_t, std::uint64_t> used_;  // the number in `buffers_`, by ticket
+    std::map<std::uint64_t, Ticket> tickets_;
     std::uint64_t next_ticket_ = 0;
     std::exception_ptr engine_failure_;
     const std::shared_ptr<CallMatcher> matcher_;  // destroyed before the engine's channel

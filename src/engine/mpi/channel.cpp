@@ -107,24 +107,34 @@ private:
     std::map<MPI_Comm, MpiChannel*> channels_;
 };
 
-/// True while this thread is told of errors of messages by what MPI's functions return.
-thread_local auto is_told_errors = false;
-
-extern "C" void rankmesh_on_mpi_error(MPI_Comm* comm, int* code, ...) {
-    if (auto* channel = Channels::of_process().find(*comm)) return channel->on_error(*code);
-    if (is_told_errors) return;  // MPICH raises those of started messages on MPI_COMM_WORLD
-    auto text = std::array<char, MPI_MAX_ERROR_STRING>{};
-    auto length = 0;
-    MPI_Error_string(*code, text.data(), &length);
-    std::fprintf(stderr, "rankmesh: MPI reports an error outside its calls: %s\n", text.data());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
 std::string text_of_error(int code) {
     auto text = std::array<char, MPI_MAX_ERROR_STRING>{};
     auto length = 0;
     MPI_Error_string(code, text.data(), &length);
     return {text.data(), static_cast<std::size_t>(length)};
+}
+
+/// During its lifetime errors of messages are returned to the call that this thread makes. MPICH raises those
+/// of started messages on MPI_COMM_WORLD.
+class ReturnsErrors {
+public:
+    explicit ReturnsErrors(bool messages = true) { in_effect_ = messages; }
+    ~ReturnsErrors() { in_effect_ = false; }
+    ReturnsErrors(const ReturnsErrors&) = delete;
+    ReturnsErrors& operator=(const ReturnsErrors&) = delete;
+
+    static bool in_effect() { return in_effect_; }
+
+private:
+    static inline thread_local bool in_effect_ = false;
+};
+
+extern "C" void rankmesh_on_mpi_error(MPI_Comm* comm, int* code, ...) {
+    if (ReturnsErrors::in_effect()) return;
+    if (const auto* channel = Channels::of_process().find(*comm)) return channel->on_error(*code);
+    std::fprintf(stderr, "rankmesh: MPI reports an error outside its calls: %s\n",
+                 text_of_error(*code).c_str());
+    MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 /// True for the error of a message that is longer than what receives it.
@@ -135,20 +145,6 @@ bool is_truncation(int code) {
 }
 
 }  // namespace
-
-/// During its lifetime errors of messages are returned to this rank's call.
-class MpiChannel::ReturnsErrors {
-public:
-    explicit ReturnsErrors(MpiChannel& channel, bool messages = true) : channel_(channel) {
-        channel_.returns_errors_ = is_told_errors = messages;
-    }
-    ~ReturnsErrors() { channel_.returns_errors_ = is_told_errors = false; }
-    ReturnsErrors(const ReturnsErrors&) = delete;
-    ReturnsErrors& operator=(const ReturnsErrors&) = delete;
-
-private:
-    MpiChannel& channel_;
-};
 
 MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
                        std::uint64_t key, std::shared_ptr<Recorder> recorder)
@@ -258,7 +254,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             MPI_Alltoall(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_);
             break;
         case Operation::shift: {
-            const auto returns = ReturnsErrors(*this);
+            const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
             const auto from = source_of(call);
             const auto code = call.in == call.out
@@ -276,14 +272,14 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             MPI_Send(call.in, count, type, call.argument, message_tag, comm_);
             break;
         case Operation::recv: {
-            const auto returns = ReturnsErrors(*this);
+            const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
             const auto code = MPI_Recv(call.out, count, type, call.argument, message_tag, comm_, &status);
             check_length(call, number, label, status, code, part, call.argument);
             break;
         }
         case Operation::send_recv: {
-            const auto returns = ReturnsErrors(*this);
+            const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
             const auto code = MPI_Sendrecv(call.in, static_cast<int>(call.in_count), type, call.argument,
                                            message_tag, call.out, static_cast<int>(call.out_count), type,
@@ -505,7 +501,7 @@ void MpiChannel::complete(Slot& slot) {
     if (slot.complete) return;
     const auto n = slot.requests.size();
     auto* statuses = statuses_of(slot);
-    const auto returns = ReturnsErrors(*this, statuses != MPI_STATUSES_IGNORE);
+    const auto returns = ReturnsErrors(statuses != MPI_STATUSES_IGNORE);
     if (statuses != MPI_STATUSES_IGNORE) {  // one by one, since each has an error of its own
         for (std::size_t i = 0; i < n; ++i)
             if (slot.requests[i] != MPI_REQUEST_NULL)
@@ -562,8 +558,7 @@ void MpiChannel::check_length(const Call& call, std::uint64_t number, const Labe
                        {std::min(ranks.first, ranks.second), std::max(ranks.first, ranks.second)});
 }
 
-void MpiChannel::on_error(int code) noexcept {
-    if (returns_errors_) return;
+void MpiChannel::on_error(int code) const noexcept {
     auto name = std::array<char, MPI_MAX_OBJECT_NAME>{};
     auto length = 0;
     MPI_Comm_get_name(comm_, name.data(), &length);
@@ -601,7 +596,7 @@ bool MpiChannel::done(std::uint64_t ticket) {
         slot.complete = flag != 0;
         return slot.complete;
     }
-    const auto returns = ReturnsErrors(*this);
+    const auto returns = ReturnsErrors();
     slot.complete = true;
     for (std::size_t i = 0; i < slot.requests.size(); ++i) {
         if (slot.requests[i] == MPI_REQUEST_NULL) continue;  // it has completed

@@ -29,9 +29,8 @@ public:
 
     MPI_Comm comm() const { return comm_; }
 
-    /// MPI reports an error on this communicator: of a message that is waited for, the wait throws; any other
-    /// ends the job.
-    void on_error(int code) noexcept;
+    /// Ends the job: MPI reports an error on this communicator that no call of its own hears of.
+    void on_error(int code) const noexcept;
 
 private:
     /// What one request receives.
@@ -63,7 +62,6 @@ private:
         bool complete = false;
         bool taken = false;
     };
-    class ReturnsErrors;
 
     std::size_t free_slot();
     void post(Started& started, Slot& slot);
@@ -99,7 +97,6 @@ private:
     Parts parts_;                               // of the blocking call
     std::vector<char> held_;                    // a copy of what it reads
     bool abandoned_ = false;                    // a monitored barrier ended early
-    bool returns_errors_ = false;               // to a call on messages
 };
 
 }  // namespace rankmesh::detail

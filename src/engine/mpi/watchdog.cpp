@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/thread_without_signals.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -64,13 +64,7 @@ std::string Flight::text() const {
 Watchdog::Watchdog(int rank, std::function<void()> end) : rank_(rank), end_(std::move(end)) {
     // Without a pipe a sleep just lasts its period.
     if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) wake_[0] = wake_[1] = -1;
-    // Signals are delivered to the program's own threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { watch(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = thread_without_signals([this] { watch(); });
 }
 
 Watchdog::~Watchdog() {
@@ -116,14 +110,16 @@ void Watchdog::end_after(Duration grace) {
     end_at_ = std::min(end_at_, std::chrono::steady_clock::now() + grace);
 }
 
+RankStatusOf Watchdog::own_status() const {
+    return [this](const auto& world, auto key, auto number) { return status(world, key, number); };
+}
+
 void Watchdog::answer() const {
-    for (const auto& world : ended_)
-        world->answer([this](const auto& of, auto key, auto number) { return status(of, key, number); });
+    for (const auto& world : ended_) world->answer(own_status());
     const PeerQuery* answered = nullptr;  // flights of one world are mostly adjacent
     for (const auto* flight : flights_)
         if (auto* world = flight->world_.get(); world && world != answered) {
-            if (world->answer([this](const auto& of, auto k, auto number) { return status(of, k, number); }))
-                write_records();
+            if (world->answer(own_status())) write_records();
             answered = world;
         }
 }
@@ -186,9 +182,7 @@ bool Flight::is_still(std::uint64_t active) const {
 PeerQuery::Answers Watchdog::ask(const Flight& flight, const std::vector<int>& ranks,
                                  Duration patience) const {
     const auto number = flight.is_message() ? 0 : flight.number_.load(std::memory_order_relaxed);
-    return flight.world_->ask(
-        ranks, flight.key_, number, [this](const auto& of, auto key, auto n) { return status(of, key, n); },
-        patience, patience > brief);
+    return flight.world_->ask(ranks, flight.key_, number, own_status(), patience, patience > brief);
 }
 
 /// Ends the job if this call waits for a rank that has ended its world: it cannot be interrupted.

@@ -131,6 +131,7 @@ private:
     void watch();
     void sleep(std::unique_lock<std::mutex>& lock);
     RankStatus status(const PeerQuery& world, std::uint64_t key, std::uint64_t number) const;
+    RankStatusOf own_status() const;
     void answer() const;
     std::string who_is_missing(const Flight& flight, RecordReason& why) const;
     std::string place(const Flight& flight) const;

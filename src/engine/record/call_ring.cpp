@@ -5,6 +5,14 @@
 
 namespace rankmesh::detail {
 
+std::vector<int> in_record(std::vector<int> ranks, const std::vector<int>* roots) {
+    if (roots)
+        for (auto& rank : ranks)
+            if (rank >= 0 && rank < static_cast<int>(roots->size()))
+                rank = (*roots)[static_cast<std::size_t>(rank)];
+    return ranks;
+}
+
 std::uint16_t CallRing::add(std::shared_ptr<const Label> label) {
     const auto lock = std::lock_guard(mutex_);
     const auto found = std::ranges::find(labels_, label);
@@ -80,14 +88,6 @@ std::shared_ptr<const Label> CallRing::label() const {
 std::vector<std::shared_ptr<const Label>> CallRing::labels() const {
     const auto lock = std::lock_guard(mutex_);
     return labels_;
-}
-
-std::vector<int> CallRing::in_record(std::vector<int> ranks) const {
-    if (roots_)
-        for (auto& rank : ranks)
-            if (rank >= 0 && rank < static_cast<int>(roots_->size()))
-                rank = (*roots_)[static_cast<std::size_t>(rank)];
-    return ranks;
 }
 
 }  // namespace rankmesh::detail

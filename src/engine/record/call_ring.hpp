@@ -39,6 +39,10 @@ struct RecordedCall {
     std::shared_ptr<const Label> label = nullptr;  // of the handle
 };
 
+/// The numbers of a world's ranks in the world of the record, which it is a part of; `roots` lists them, null
+/// where they are the same. What is no rank of it stays.
+std::vector<int> in_record(std::vector<int> ranks, const std::vector<int>* roots);
+
 /// The last calls on one communicator: written by the thread that calls, read by any other at any time.
 ///
 /// An entry is one cache line, stored between two values of its sequence number, by which a reader notices
@@ -104,7 +108,9 @@ public:
     std::shared_ptr<const Label> label() const;
     std::vector<std::shared_ptr<const Label>> labels() const;
     /// The numbers of these ranks in the world that the record is about.
-    std::vector<int> in_record(std::vector<int> ranks) const;
+    std::vector<int> in_record(std::vector<int> ranks) const {
+        return detail::in_record(std::move(ranks), roots_.get());
+    }
 
 private:
     struct alignas(64) Slot {

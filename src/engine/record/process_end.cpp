@@ -12,9 +12,9 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "engine/record/recorder.hpp"
+#include "engine/thread_without_signals.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -68,13 +68,7 @@ void write_records_on_signal(int number) {
         if (pipe2(ends, O_CLOEXEC) != 0) return;
         fcntl(ends[1], F_SETFL, O_NONBLOCK);  // a signal never waits
         wake = ends[1];
-        // Signals are delivered to the program's own threads.
-        sigset_t all;
-        sigset_t before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        std::thread([descriptor = ends[0]] { await_signals(descriptor); }).detach();
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        thread_without_signals([descriptor = ends[0]] { await_signals(descriptor); }).detach();
     }
     struct sigaction action {};
     action.sa_handler = on_signal;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
@@ -180,11 +181,8 @@ void Recorder::failed(const std::exception_ptr& error, const std::vector<int>* r
     try {
         auto why = reason_of(error);
         if (!why) return;
-        if (roots)
-            for (auto* list : {&why->arrived, &why->missing, &why->lost, &why->outside})
-                for (auto& rank : *list)
-                    if (rank >= 0 && rank < static_cast<int>(roots->size()))
-                        rank = (*roots)[static_cast<std::size_t>(rank)];
+        for (auto* list : {&why->arrived, &why->missing, &why->lost, &why->outside})
+            *list = in_record(std::move(*list), roots);
         failed(std::move(*why));
     } catch (...) {  // without memory there is no record
     }

@@ -276,6 +276,11 @@ std::string StoreRendezvous::next_failure() const {
     return full(cat("failed.", failures_.size()));
 }
 
+bool StoreRendezvous::has_failed() const {
+    const auto lock = std::lock_guard(failing_);
+    return left_ || !failures_.empty();
+}
+
 /// Reads the failures that were told since; true if there were any.
 bool StoreRendezvous::read_failures() {
     const auto lock = std::lock_guard(failing_);
@@ -371,7 +376,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
     using Clock = std::chrono::steady_clock;
     constexpr auto shortest_pause = std::chrono::microseconds(50);
     const auto begin = Clock::now();
-    const auto awaited = ranks.empty() ? first_ranks(size()) : ranks;
+    const auto awaited = [&] { return ranks.empty() ? first_ranks(size()) : ranks; };  // seldom asked for
     auto texts = std::vector<std::string>(names.size());
     auto absent = std::vector<std::size_t>(names.size());
     std::iota(absent.begin(), absent.end(), std::size_t{0});
@@ -394,10 +399,10 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         if (absent.empty()) break;
         // What a rank wrote before it failed is there now, though it was not when it was looked for.
         if (found.back() && read_failures()) continue;
-        throw_told(phase, awaited, true);
+        if (has_failed()) throw_told(phase, awaited(), true);
         const auto now = Clock::now();
         if (now >= until) {
-            late = missing(awaited, arrival_key);
+            late = missing(awaited(), arrival_key);
             // The last to arrive have come just before: the others pass on what they wrote.
             if (!late.empty() || std::exchange(extended, true)) break;
             until = now + grace;
@@ -407,7 +412,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
     }
     if (absent.empty()) return texts;
-    auto arrived = awaited;
+    auto arrived = awaited();
     std::erase_if(arrived, [&](int each) { return contains(late, each); });
     throw_timeout(phase, timeout_, arrived, late);
 }

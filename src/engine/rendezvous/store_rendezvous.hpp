@@ -70,6 +70,8 @@ private:
     static Told told_from(const std::string& text);
     /// The key of the next failure that this rank reads.
     std::string next_failure() const;
+    /// True if `throw_told` may have something to throw.
+    bool has_failed() const;
     bool read_failures();
     const Told* told_about(const std::vector<int>& ranks, bool of_this) const;
     void throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this);

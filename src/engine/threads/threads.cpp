@@ -35,27 +35,24 @@ public:
         wait(start({&call, 1}, label), label, timeout);
     }
     std::uint64_t start(std::span<const Call> calls, const Label& label) override {
-        const auto number = pending_->add(calls, group_rank_, label);
+        auto use = PendingBuffers::Use(pending_, calls, group_rank_, label);
         try {
             const auto ticket = group_->post(group_rank_, calls, label);
-            numbers_.emplace(ticket, number);
+            uses_.emplace(ticket, std::move(use));
             return ticket;
         } catch (...) {
-            pending_->remove(number);
             throw_as_told();
         }
     }
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
+        const auto use = uses_.extract(ticket);  // which ends with the wait
         try {
             group_->wait(ticket, label, timeout);
-            release(ticket);
         } catch (const Timeout& expired) {
-            release(ticket);
             for (const auto rank : expired.missing)
                 if (const auto recorder = job_->recorder(rank)) recorder->asked();
             throw_as_told();
         } catch (...) {
-            release(ticket);
             throw_as_told();
         }
     }
@@ -63,7 +60,7 @@ public:
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
         job_->left(rank());
         group_->withdraw(ticket, label);
-        release(ticket);
+        uses_.erase(ticket);
     }
     void leave() noexcept override {
         job_->left(rank());
@@ -83,13 +80,6 @@ public:
 
 private:
     int rank() const { return group_->ranks()[static_cast<std::size_t>(group_rank_)]; }
-    /// The group uses the buffers of a ticket no more.
-    void release(std::uint64_t ticket) noexcept {
-        const auto found = numbers_.find(ticket);
-        if (found == numbers_.end()) return;
-        pending_->remove(found->second);
-        numbers_.erase(found);
-    }
     /// Throws the error in flight again; all but a Disagreement is that of every later call as well.
     [[noreturn]] void throw_as_told() {
         try {
@@ -106,7 +96,7 @@ private:
     std::shared_ptr<PendingBuffers> pending_;
     std::shared_ptr<SharedGroup> group_;
     int group_rank_;
-    std::map<std::uint64_t, std::uint64_t> numbers_;  // in `pending_`, by ticket
+    std::map<std::uint64_t, PendingBuffers::Use> uses_;  // by ticket
 };
 
 }  // namespace

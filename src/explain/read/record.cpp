@@ -85,12 +85,12 @@ std::int64_t whole(const Json& value, std::string_view key) {
     }
     wrong(key, "whole number");
 }
-std::optional<std::int64_t> whole(const Json& object, std::string_view key, bool) {
+std::optional<std::int64_t> find_whole(const Json& object, std::string_view key) {
     const auto* value = find(object, key);
     return value ? std::optional(whole(*value, key)) : std::nullopt;
 }
 std::int64_t whole_or(const Json& object, std::string_view key, std::int64_t otherwise) {
-    return whole(object, key, true).value_or(otherwise);
+    return find_whole(object, key).value_or(otherwise);
 }
 
 int rank_of(std::int64_t number, std::string_view key) {
@@ -264,13 +264,13 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
     auto record = FlightRecord{};
     record.file = file;
     record.is_torch = !json.contains("rankmesh");
-    if (const auto rank = whole(json, "rank", true))
+    if (const auto rank = find_whole(json, "rank"))
         record.rank = rank_of(*rank, "rank");
     else if (const auto named = detail::explaining::rank_in_name(file))
         record.rank = *named;
     else
         throw UsageError("says no rank, and its name has no number; dumps are named as in nccl_trace_rank_3");
-    if (const auto size = whole(json, "world_size", true)) {
+    if (const auto size = find_whole(json, "world_size")) {
         if (*size < 1 || *size > most_world) wrong("world_size", cat("number of 1 to ", most_world));
         record.world_size = static_cast<int>(*size);
     }
@@ -335,13 +335,13 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
                 known = groups.find(names.front());
             }
             entry.group = known->second;
-            if (const auto id = whole(value, "pg_id", true)) group_of_id[std::to_string(*id)] = entry.group;
+            if (const auto id = find_whole(value, "pg_id")) group_of_id[std::to_string(*id)] = entry.group;
 
             auto call = RecordedOperation{};
             call.operation = text_or(value, "operation");
             call.reduction = text_or(value, "reduction");
-            call.argument = whole(value, "argument", true);
-            call.source = whole(value, "source", true);
+            call.argument = find_whole(value, "argument");
+            call.source = find_whole(value, "source");
             read_name(text_or(value, "profiling_name"), call);
             if (call.operation.empty()) throw UsageError("has an entry without a 'profiling_name'");
             call.input_sizes = sizes_of(value, "input_sizes");

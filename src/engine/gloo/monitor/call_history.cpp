@@ -21,11 +21,6 @@ std::uint64_t mixed(std::uint64_t start, std::uint64_t number) {
     return hash({reinterpret_cast<const char*>(&number), sizeof number}, start);
 }
 
-CallHistory::Kind flipped(CallHistory::Kind kind) {
-    using enum CallHistory::Kind;
-    return kind == send ? recv : kind == recv ? send : collective;
-}
-
 }  // namespace
 
 CallHistory::Entry& CallHistory::next() { return entries_[added_++ % entries_.size()]; }
@@ -104,7 +99,7 @@ const CallHistory::Entry* CallHistory::first_difference(int from, int own, const
         auto each = Listed{};
         std::memcpy(&each, listed + at, sizeof each);
         if (each.number == 0) break;
-        const auto* entry = find(flipped(each.kind), from, each.number);
+        const auto* entry = find(other_end(each.kind), from, each.number);
         if (entry && between(*entry, own, from) != each.fingerprint &&
             (!first || entry->number < first->number))
             first = entry;

@@ -16,6 +16,10 @@ class CallHistory {
 public:
     /// The calls that are numbered together: the collectives, and what goes to or comes from one rank.
     enum class Kind : std::uint32_t { collective, send, recv };
+    /// The kind of a call at its other end: a send is another rank's recv.
+    static Kind other_end(Kind kind) {
+        return kind == Kind::send ? Kind::recv : kind == Kind::recv ? Kind::send : kind;
+    }
     struct Entry {
         Kind kind = Kind::collective;
         int peer = -1;             // of a message

@@ -90,8 +90,7 @@ void PeerMonitor::compare_with(int from, const Message& message) {
 void PeerMonitor::hear_difference(int from, const Message& message) {
     if (dispute_ || !compared_) return;
     const auto f = static_cast<std::size_t>(from);
-    const auto theirs = static_cast<Kind>(message.yes);
-    const auto own = theirs == Kind::send ? Kind::recv : theirs == Kind::recv ? Kind::send : theirs;
+    const auto own = CallHistory::other_end(static_cast<Kind>(message.yes));
     auto text = std::string{};
     auto with_all = false;
     {

@@ -27,6 +27,7 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
       ended_(std::move(ended)),
       recorder_(std::move(recorder)),
       group_rank_(connections_->rank),
+      compare_after_(Message::before_comparison),
       inbox_(std::make_unique<Message[]>(ranks_.size())),
       heard_(ranks_.size(), 0),
       gone_(ranks_.size()),

@@ -143,7 +143,7 @@ private:
     std::uint64_t turns_ = 0;  // the number of waits so far
     TimePoint until_;          // when the timeout of the wait expires
     CallHistory history_;
-    Duration compare_after_ = std::chrono::milliseconds(500);
+    Duration compare_after_;
     TimePoint compare_at_ = TimePoint::max();  // when calls are compared with those of peers
 
     /// A collective that ranks have called differently, and what each has called, "" if it does not say.
