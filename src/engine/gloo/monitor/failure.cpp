@@ -19,7 +19,25 @@ std::string about(const std::vector<int>& ranks, const char* one, const char* se
                              : cat("the ranks ", ranks_to_string(ranks), " ", several);
 }
 
+Failure left(std::vector<int> ranks) {
+    auto why = about(ranks, "has ended this communicator", "have ended this communicator");
+    return {.kind = Failure::Kind::left, .why = std::move(why), .lost = std::move(ranks)};
+}
+
 }  // namespace
+
+/// Fails if peers have said goodbye without their part in the collective that this rank waits for: it will
+/// never complete.
+void PeerMonitor::find_who_left() {
+    auto who = std::vector<int>{};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (!waiting_ || is_point_to_point(waiting_->call->operation)) return;
+        for (std::size_t i = 0; i < ranks_.size(); ++i)
+            if (gone_[i] && calls_of_gone_[i] < waiting_->number) who.push_back(ranks_[i]);
+    }
+    if (!who.empty()) fail(left(std::move(who)));
+}
 
 /// A connection broke: peers that cannot be sent to and have not said goodbye are gone.
 void PeerMonitor::find_lost(const std::string& text) {
@@ -119,14 +137,11 @@ void PeerMonitor::explain(const std::string& text) noexcept {
     auto lock = std::unique_lock(mutex_);
     if (changed_.wait_for(lock, std::chrono::seconds(1), [this] { return is_broken(); })) return;
     auto failure = Failure{.why = cat("Gloo reports: ", text)};
-    for (int i = 0; i < size(); ++i)
-        if (gone_[static_cast<std::size_t>(i)]) failure.lost.push_back(ranks_[static_cast<std::size_t>(i)]);
+    auto who = std::vector<int>{};
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+        if (gone_[i]) who.push_back(ranks_[i]);
     lock.unlock();
-    if (!failure.lost.empty()) {
-        failure.kind = Failure::Kind::left;
-        failure.why = about(failure.lost, "has ended this communicator", "have ended this communicator");
-    }
-    fail(std::move(failure));
+    fail(who.empty() ? std::move(failure) : left(std::move(who)));
 }
 
 void PeerMonitor::throw_failure(const Label& label) const {

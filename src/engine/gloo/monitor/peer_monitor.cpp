@@ -31,6 +31,7 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
       inbox_(std::make_unique<Message[]>(ranks_.size())),
       heard_(ranks_.size(), 0),
       gone_(ranks_.size()),
+      calls_of_gone_(ranks_.size(), 0),
       answered_(ranks_.size(), 0),
       doing_(ranks_.size()),
       told_(ranks_.size(), 0),
@@ -58,7 +59,7 @@ PeerMonitor::~PeerMonitor() {
 void PeerMonitor::send_goodbye() noexcept {
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
-            tell(to, MessageKind::goodbye, 0, 0, {});
+            tell(to, MessageKind::goodbye, collectives_.load(), 0, {});
     auto goodbyes = std::vector<Sent*>{};
     {
         const auto lock = std::lock_guard(sending_);
@@ -96,6 +97,7 @@ void PeerMonitor::wait_for(const Waiting& waiting) {
         ++turns_;
     }
     alarm_.set(next);
+    if (waiting.number > fewest_calls_of_gone_) find_who_left();
 }
 
 void PeerMonitor::await(int group_rank) {
@@ -175,13 +177,16 @@ void PeerMonitor::hear(int from, const Message& message) {
             doing_[f] = message.text;
             break;
         case MessageKind::goodbye:
+            calls_of_gone_[f] = message.number;
             gone_[f] = true;
+            fewest_calls_of_gone_ = std::min(fewest_calls_of_gone_.load(), message.number);
             {
                 // Gloo does not always notice that a send to a peer that has left will never complete.
                 const auto lock = std::lock_guard(sending_);
                 for (const auto& sent : sent_)
                     if (sent->to == from) sent->buffer->abortWaitSend();
             }
+            find_who_left();
             break;
         case MessageKind::probe:
             break;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -111,6 +112,7 @@ private:
     void hear(int from, const Message& message);
     bool take_messages();
     void find_lost(const std::string& text);
+    void find_who_left();
     bool compare_calls();
     void compare_with(int from, const Message& message);
     void hear_difference(int from, const Message& message);
@@ -158,12 +160,14 @@ private:
     const Label* compared_ = nullptr;  // of the call whose wait compared calls last
     std::optional<Dispute> dispute_;
     std::unique_ptr<Message[]> inbox_;
-    std::vector<std::uint64_t> heard_;     // the number of messages, by group rank
-    std::vector<std::atomic<bool>> gone_;  // ranks that have sent a goodbye
-    std::optional<std::uint64_t> asked_;   // the wait for which peers were asked
-    std::uint64_t question_ = 0;           // the call number of the question
-    std::vector<char> answered_;           // by group rank: 0 not yet, 1 has not arrived, 2 has arrived
-    std::vector<std::string> doing_;       // by group rank: what it does, of those that have not arrived
+    std::vector<std::uint64_t> heard_;          // the number of messages, by group rank
+    std::vector<std::atomic<bool>> gone_;       // ranks that have sent a goodbye
+    std::vector<std::uint64_t> calls_of_gone_;  // how many collectives each of them has called, set before
+    std::atomic<std::uint64_t> fewest_calls_of_gone_ = std::numeric_limits<std::uint64_t>::max();
+    std::optional<std::uint64_t> asked_;  // the wait for which peers were asked
+    std::uint64_t question_ = 0;          // the call number of the question
+    std::vector<char> answered_;          // by group rank: 0 not yet, 1 has not arrived, 2 has arrived
+    std::vector<std::string> doing_;      // by group rank: what it does, of those that have not arrived
     TimePoint patience_ = TimePoint::max();
 
     struct Sent;
