@@ -16,7 +16,7 @@ struct PeerMonitor::Message {
     /// How long a rank waits before it compares its calls with those of its peers, longer each time.
     static constexpr auto before_comparison = std::chrono::milliseconds(500);
     /// The time that peers have to receive a failure.
-    static constexpr auto telling = std::chrono::milliseconds(500);
+    static constexpr auto telling = std::chrono::milliseconds(100);
 
     std::uint64_t head = 0;
     MessageKind kind = MessageKind::probe;
