@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/failure.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <rankmesh/core/ranks.hpp>
@@ -61,6 +62,26 @@ Timeout expired_in(const std::string& phase, Duration timeout, int rank, const s
     return {cat("the timeout of ", to_text(timeout), " expired in ", phase, " on rank ", rank, ": ",
                 came_text(arrived, missing, missing_text)),
             arrived, missing, seen};
+}
+
+Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
+                        bool of_two) {
+    constexpr auto most_told = std::size_t{8};
+    std::ranges::stable_sort(calls, [](const auto& a, const auto& b) { return a.count > b.count; });
+    auto failure = Failure{.kind = Failure::Kind::disagreement,
+                           .why = cat("call number ", number, " on ", label.text(), ", group ",
+                                      to_string(label.ranks), ", is not the same on all its ranks: ")};
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        auto& [text, ranks, count] = calls[i];
+        std::ranges::sort(ranks);
+        if (i < most_told) append(failure.why, cat(i > 0 ? "; " : "", text, " on ", label.named(ranks)));
+        if (i < most_told && count > ranks.size())
+            append(failure.why, cat(" and ", count - ranks.size(), " more"));
+        if (i > 0 || of_two) failure.lost.insert(failure.lost.end(), ranks.begin(), ranks.end());
+    }
+    if (calls.size() > most_told) append(failure.why, cat("; and ", calls.size() - most_told, " more"));
+    std::ranges::sort(failure.lost);
+    return failure;
 }
 
 }  // namespace rankmesh::detail

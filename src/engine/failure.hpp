@@ -50,6 +50,17 @@ Timeout expired_in(const std::string& phase, Duration timeout, int rank, const s
                    const std::vector<int>& missing, const std::string& missing_text,
                    const std::string& seen = {});
 
+/// What ranks have made as one call of a group: its text, and which of them, as world ranks; where there are
+/// too many to list, `count` says how many.
+struct DifferingCall {
+    std::string text;
+    std::vector<int> ranks;
+    std::uint64_t count;
+};
+/// Ranks that have made something else than most, all of them where `of_two` must agree and differ.
+Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
+                        bool of_two = false);
+
 /// For errors of engines whose worlds have no survivors.
 inline constexpr auto what_survives =
     "jobs go on without a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one "

@@ -82,6 +82,44 @@ TEST(MpiFailures, AMessageOfAnotherLengthIsAnErrorWithBothLengthsAndTheOthersGoO
     EXPECT_EQ(count(outcome.output, "Disagreement"), 10) << outcome.output;
 }
 
+TEST(MpiFailures, CollectivesThatDifferAreHeardByAllBeforeDataMovesAndTheGroupGoesOn) {
+    const auto outcome = job("differ-unchecked");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+    const auto others = std::string(" on 0 [dp=0], 2 [dp=2], 3 [dp=3]; ");
+    const std::pair<const char*, std::string> differ[] = {
+        {"length", "all_reduce of 100 f32 by sum" + others + "all_reduce of 99 f32 by sum on 1 [dp=1]\n"},
+        {"root", "broadcast of 100 f32 from 2" + others + "broadcast of 100 f32 from 1 on 1 [dp=1]\n"},
+        {"operation", "all_reduce of 100 f32 by sum" + others + "barrier on 1 [dp=1]\n"},
+        {"started", "all_reduce of 100 f32 by sum" + others + "all_reduce of 100 f32 by max on 1 [dp=1]\n"}};
+    for (auto rank = 0; rank < 4; ++rank) {
+        const auto who = "rank " + std::to_string(rank) + ", ";
+        for (auto number = 1; const auto& [what, text] : differ)
+            EXPECT_HAS(outcome,
+                       who + what + ": Disagreement {1}: call number " + std::to_string(number++) +
+                           " on 'dp' of mesh dp=4, group {0..3}, is not the same on all its ranks: " + text);
+        for (const auto* what : {"same", "after"}) EXPECT_HAS(outcome, who + what + ": went well\n");
+        EXPECT_MATCHES(
+            outcome,
+            who +
+                "late: Disagreement \\{1\\}: the calls up to number 256 on 'dp' of mesh dp=4, "
+                "group \\{0..3\\}, are not the same on (1 \\[dp=1\\] and 0 \\[dp=0\\]|0 \\[dp=0\\] and "
+                "1 \\[dp=1\\]); ranks are compared at the first 128 calls and every 256, and at each one in "
+                "checked mode \\(RANKMESH_CHECK=1\\)\n");
+    }
+}
+
+TEST(MpiFailures, ACallThatOneRankStartsAndOthersBlockInIsSaidOnce) {
+    const auto outcome = job("started-or-blocking");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome,
+               "call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, is not the same on all its ranks: "
+               "blocking "
+               "all_reduce of 1000 f32 by sum on 0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; started "
+               "all_reduce of 1000 "
+               "f32 by sum on 1 [dp=0 tp=1]");
+}
+
 TEST(MpiFailures, ARankThatThrowsEndsTheJobAndItsTextIsPrinted) {
     const auto outcome = job("throw");
     expect_failed(outcome);
@@ -257,7 +295,7 @@ TEST(MpiFailures, ACallThatSomeRanksStartAndOthersBlockInIsReportedBeforeTheTime
         outcome,
         "rankmesh: MPI does not match a started call with a blocking one, and {0, 2, 3} have started what "
         "{1} blocks in: rank ");
-    EXPECT_HAS(outcome, "call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, since ");
+    EXPECT_HAS(outcome, "call number 130 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, since ");
 }
 
 TEST(MpiFailures, WhatIsMessagesOnAllRanksMayBeStartedOnSomeAndBlockingOnOthers) {

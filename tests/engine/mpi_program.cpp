@@ -125,19 +125,52 @@ int destroy_in_order(int order, int argc, char** argv) {
     return 0;
 }
 
+/// Prints whether a call went well or threw Disagreement.
+void print_how(int rank, const char* what, const std::function<void()>& call) {
+    try {
+        call();
+        std::printf("rank %d, %s: went well\n", rank, what);
+    } catch (const Disagreement& error) {
+        std::printf("rank %d, %s: Disagreement %s: %s\n", rank, what, ranks_to_string(error.ranks).c_str(),
+                    error.what());
+    }
+}
+
+/// Rank 1 calls other collectives than the others.
+int differ(int argc, char** argv) {
+    auto world = World::from_environment(argc, argv);
+    auto all = world.join({{"dp", rest}}).on("dp");
+    const auto rank = world.rank();
+    const auto odd = rank == 1;
+    auto x = std::vector<float>(100, 1);
+    auto y = std::vector<float>(99, 1);
+    print_how(rank, "length", [&] { all.all_reduce(odd ? y : x); });
+    print_how(rank, "root", [&] { all.broadcast(x, odd ? 1 : 2); });
+    print_how(rank, "operation", [&] { odd ? all.barrier() : all.all_reduce(x); });
+    print_how(rank, "started", [&] {
+        auto pending = odd ? all.start_all_reduce(x, max) : all.start_all_reduce(x);
+        if (rank == 2)
+            while (!pending.done()) {
+            }
+        pending.wait();
+    });
+    print_how(rank, "same", [&] { all.all_reduce(x); });
+    for (auto i = 0; i < 200; ++i) odd&& i == 160 ? all.all_reduce(x, max) : all.all_reduce(x);
+    print_how(rank, "late", [&] {
+        for (auto i = 0; i < 100; ++i) all.all_reduce(x);
+    });
+    print_how(rank, "after", [&] { all.barrier(); });
+    std::puts("ended well");
+    return 0;
+}
+
 /// Rank 0 sends rank 1 messages that are shorter or longer than what it receives.
 int lengths(int argc, char** argv) {
     auto world = World::from_environment(argc, argv);
     auto all = world.join({{"dp", rest}}).on("dp");
     const auto rank = world.rank();
     const auto hear = [&](const char* what, const std::function<void()>& call) {
-        try {
-            call();
-            std::printf("rank %d, %s: went well\n", rank, what);
-        } catch (const Disagreement& error) {
-            std::printf("rank %d, %s: Disagreement %s: %s\n", rank, what,
-                        ranks_to_string(error.ranks).c_str(), error.what());
-        }
+        print_how(rank, what, call);
     };
     for (const auto more : {-1, 1}) {  // what rank 1 expects more than it gets
         auto x = std::vector<float>(100, 1);
@@ -180,6 +213,7 @@ int lengths(int argc, char** argv) {
 
 int program(const std::string& mode, int argc, char** argv) {
     if (mode == "lengths") return lengths(argc, argv);
+    if (mode == "differ-unchecked") return differ(argc, argv);
     if (mode == "adopt") return adopt(argc, argv);
     if (mode == "hosts") return hosts(argc, argv);
     if (mode.starts_with("throw-at-")) return throw_at(std::stoi(mode.substr(9)), argc, argv);
@@ -218,6 +252,12 @@ int program(const std::string& mode, int argc, char** argv) {
     all.all_reduce(x);
     const auto odd = world.rank() == 1;
 
+    if (mode == "started-or-blocking") {
+        if (odd)
+            all.start_all_reduce(x).wait();
+        else
+            all.all_reduce(x);
+    }
     if (mode == "throw-staggered") {
         std::this_thread::sleep_for(std::chrono::milliseconds(100 * world.rank()));
         throw std::runtime_error("boom of rank " + std::to_string(world.rank()));
@@ -273,6 +313,7 @@ int program(const std::string& mode, int argc, char** argv) {
         _exit(3);
     }
     if (mode == "mixed") {
+        for (auto i = 0; i < 128; ++i) all.barrier();  // after which calls are not compared one by one
         if (odd)
             all.all_reduce(x);
         else

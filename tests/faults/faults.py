@@ -64,7 +64,6 @@ KNOWN = {  # (engine, checked, row, moment): reason; None stands for any
     ("gloo", True, "mismatch", None): "a rank that is still comparing can throw the loss of one that has thrown its Disagreement",
     ("gloo", None, "stopped", "in-join"): "a rank that is stopped inside a join, having arrived, is not named; who waits for it can be",
     ("gloo", None, "dies", "in-join"): "a rank that is killed inside a join, having arrived, is not named",
-    ("mpi", False, "mismatch", None): "mpirun loses the words with which MPI ends a job at a truncated message",
     ("mpi", None, "absent", None): "the end of a job in which a rank never starts MPI can be without words",
     ("mpi", None, "early", "world"): "the end of a job in which a rank never starts MPI can be without words",
 }
@@ -365,7 +364,8 @@ def judge(job, outcome):
         return "H", "only the launcher is left" if outcome.only_launcher else f"after {outcome.seconds:.1f} s"
     if outcome.left:
         return "O", f"{len(outcome.left)} processes"
-    noticed = job.checked or job.engine == "threads" or job.row not in MISMATCHES
+    compared = job.engine == "mpi" and job.row == "mismatch" and is_collective(job)  # among the first calls
+    noticed = job.checked or job.engine == "threads" or job.row not in MISMATCHES or compared
     wrong = [rank for rank, events in outcome.events.items() if any(event["event"] == "wrong" for event in events)]
     if wrong:
         return "W" if noticed else "U", f"wrong data on {sorted(wrong)}"
@@ -380,8 +380,14 @@ def judge(job, outcome):
     return (judge_mpi if job.engine == "mpi" else judge_ranks)(job, outcome, ends, fault, noticed)
 
 
+def is_collective(job):
+    return not {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]} & {"send_recv", "message"}
+
+
 def harmless(job, outcome, ends):
-    if job.kind == "started" and job.engine == "mpi" and re.search("MPI does not match a started call|An error occurred in MPI", outcome.text):
+    said = outcome.text + "".join(end["text"] for end in ends.values() if end and end["event"] == "error")
+    refused = "MPI does not match a started call|An error occurred in MPI|is not the same on all its ranks: (blocking|started) "
+    if job.kind == "started" and job.engine == "mpi" and re.search(refused, said):
         return "", ""
     for rank, end in ends.items():
         if not end:

@@ -16,6 +16,7 @@
 #include "engine/mpi/monitored_barrier.hpp"
 #include "engine/mpi/tags.hpp"
 #include "engine/mpi/types.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -214,6 +215,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
     runtime_->check_thread();
     const auto number = number_of(call, false);
     const auto watched = InFlight(flight_, call, label, timeout, number);
+    if (!is_point_to_point(call.operation)) compare(call, number, label);
     const auto count = static_cast<int>(part);
     const auto type = type_of(call.dtype);
     const auto op = [&] { return op_of(call.reduction, call.dtype); };
@@ -294,6 +296,41 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
     if (reduces(call.operation)) finish(call);
 }
 
+/// Throws Disagreement before data moves if ranks have called something else, where that is looked at.
+void MpiChannel::compare(const Call& call, std::uint64_t number, const Label& label) {
+    const auto hash = comparison_.note(call, number, false);
+    if (!hash) return;
+    auto sides = Comparison::Sides();
+    auto request = MPI_REQUEST_NULL;
+    Comparison::post(*hash, call, false, rank_, comm_, sides, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    Comparison::check(sides, number, label);
+}
+
+/// Throws Disagreement if ranks have called something else than what was started. The data is under way by
+/// then, and MPI cannot cancel it: if it does not arrive, that ends the job.
+void MpiChannel::await_comparisons(Slot& slot, const Label& label) {
+    for (std::size_t i = 0; i < slot.calls; ++i) {
+        auto& started = slot.started[i];
+        if (!started.comparison) continue;
+        const auto returns = ReturnsErrors();  // of the data, of which more is said below
+        if (!slot.complete) MPI_Wait(&slot.requests[*started.comparison], MPI_STATUS_IGNORE);
+        try {
+            Comparison::check(started.sides, started.number, label);
+        } catch (const Disagreement& error) {
+            constexpr auto to_arrive = std::chrono::milliseconds(200);
+            const auto until = from_now(to_arrive);
+            auto arrived = slot.complete ? 1 : 0;
+            while (arrived == 0 && std::chrono::steady_clock::now() < until)
+                MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &arrived,
+                            MPI_STATUSES_IGNORE);
+            if (arrived == 0) runtime_->abort(cat(error.what(), "; what was started cannot end"));
+            slot.taken = false;
+            throw;
+        }
+    }
+}
+
 std::size_t MpiChannel::free_slot() {
     auto ticket = std::size_t{0};
     while (ticket < slots_.size() && slots_[ticket]->taken) ++ticket;
@@ -316,6 +353,12 @@ std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
         auto& started = slot.started[slot.calls++];
         started.call = call;
         started.number = number_of(call, true);
+        const auto hash =
+            is_point_to_point(call.operation) ? std::nullopt : comparison_.note(call, started.number, true);
+        started.comparison = hash ? std::optional(slot.requests.size()) : std::nullopt;
+        if (hash)
+            Comparison::post(*hash, call, true, rank_, comm_, started.sides,
+                             &slot.requests.emplace_back(MPI_REQUEST_NULL));
         post(started, slot);
     }
     return ticket;
@@ -483,6 +526,7 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout
     const auto& first = slot.started.front();
     if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout);
     const auto watched = InFlight(flight_, first.call, label, timeout, first.number);
+    await_comparisons(slot, label);
     complete(slot);
     for (std::size_t i = 0; i < slot.calls; ++i) {
         const auto& call = slot.started[i].call;
@@ -589,6 +633,12 @@ bool MpiChannel::done(std::uint64_t ticket) {
     if (slot.started.front().call.operation == Operation::monitored_barrier)
         return all_arrived(comm_, slot.requests);
     if (slot.complete) return true;
+    for (std::size_t i = 0; i < slot.calls; ++i) {
+        auto& started = slot.started[i];
+        auto flag = 0;
+        if (started.comparison) MPI_Test(&slot.requests[*started.comparison], &flag, MPI_STATUS_IGNORE);
+        if (flag != 0 && started.sides.differ()) return true;  // as its wait says
+    }
     auto* statuses = statuses_of(slot);
     if (statuses == MPI_STATUSES_IGNORE) {
         auto flag = 0;

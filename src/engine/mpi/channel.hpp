@@ -4,8 +4,10 @@
 #include <mpi.h>
 
 #include <deque>
+#include <optional>
 #include <vector>
 
+#include "engine/mpi/comparison.hpp"
 #include "engine/mpi/limits.hpp"
 #include "engine/mpi/runtime.hpp"
 
@@ -50,6 +52,8 @@ private:
         std::uint64_t number = 0;
         std::vector<char> held;  // a copy of the input of an operation in place
         Parts parts;
+        std::optional<std::size_t> comparison;  // its request
+        Comparison::Sides sides;
     };
     /// The state of one ticket; slots and their memory are reused, so that a steady program allocates
     /// nothing.
@@ -80,6 +84,8 @@ private:
     int source_of(const Call& call) const {
         return peer(shifted(rank_, -std::int64_t{call.argument}, size_, call.edge));
     }
+    void compare(const Call& call, std::uint64_t number, const Label& label);
+    void await_comparisons(Slot& slot, const Label& label);
     const void* in_of_reduce(const Call& call);
     bool is_littered() const;
     void finish(const Call& call) const;
@@ -93,6 +99,7 @@ private:
     int size_ = 1;
     std::uint64_t messages_ = 0;  // how many this rank has called
     Flight flight_;
+    Comparison comparison_;
     std::vector<std::unique_ptr<Slot>> slots_;  // which do not move
     Parts parts_;                               // of the blocking call
     std::vector<char> held_;                    // a copy of what it reads

@@ -18,6 +18,7 @@
 
 #include "engine/environment.hpp"
 #include "engine/hash.hpp"
+#include "engine/mpi/comparison.hpp"
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {
@@ -177,6 +178,7 @@ Runtime::~Runtime() {
     const auto watched = InFlight(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
     if (ends_together_) await_all();
     free_ops();
+    free_comparison();
     MPI_Finalize();
 }
 

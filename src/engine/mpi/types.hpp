@@ -5,6 +5,7 @@
 
 #include <iterator>
 
+#include <rankmesh/engine/call.hpp>
 #include <rankmesh/engine/dtype.hpp>
 #include <rankmesh/engine/reduction.hpp>
 
@@ -34,5 +35,18 @@ inline MPI_Op op_of(Reduction reduction, DType dtype) {
 
 /// Frees the operations of rankmesh; called before MPI is finalised.
 void free_ops();
+
+/// True for a collective that is one of MPI's, which all ranks must start or all block in; the others are
+/// messages.
+inline bool is_collective_of_mpi(Operation operation) {
+    switch (operation) {
+        case Operation::all_to_all_v:
+        case Operation::shift:
+        case Operation::monitored_barrier:
+            return false;
+        default:
+            return !is_point_to_point(operation);
+    }
+}
 
 }  // namespace rankmesh::detail

@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/mpi/types.hpp"
 #include "engine/thread_without_signals.hpp"
 #include "engine/timeout.hpp"
 
@@ -32,15 +33,7 @@ bool Flight::is_message() const {
 }
 
 bool Flight::is_collective() const {
-    if (phrase_.load(std::memory_order_relaxed)) return false;
-    switch (call().operation) {
-        case Operation::all_to_all_v:  // these are messages on all ranks, which match
-        case Operation::shift:
-        case Operation::monitored_barrier:
-            return false;
-        default:
-            return !is_message();
-    }
+    return !phrase_.load(std::memory_order_relaxed) && is_collective_of_mpi(call().operation);
 }
 
 std::optional<bool> Flight::started(std::uint64_t number) const {

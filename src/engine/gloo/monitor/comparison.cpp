@@ -147,29 +147,16 @@ void PeerMonitor::hear_which(int from, const Message& message) {
 void PeerMonitor::settle_dispute() {
     const auto all = std::ranges::all_of(dispute_->texts, [](const auto& each) { return each.has_value(); });
     if (is_broken() || (!all && std::chrono::steady_clock::now() < dispute_->until)) return;
-    auto classes = std::vector<std::pair<std::string, std::vector<int>>>{};
+    auto calls = std::vector<DifferingCall>{};
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
         const auto text = dispute_->texts[i].value_or("");
         if (text.empty()) continue;  // it has not called it, or long ago
-        auto found = std::ranges::find(classes, text, &std::pair<std::string, std::vector<int>>::first);
-        if (found == classes.end()) found = classes.insert(found, {text, {}});
-        found->second.push_back(ranks_[i]);
+        auto found = std::ranges::find(calls, text, &DifferingCall::text);
+        if (found == calls.end()) found = calls.insert(found, {text, {}, 0});
+        found->ranks.push_back(ranks_[i]);
+        ++found->count;
     }
-    std::ranges::stable_sort(classes,
-                             [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-    constexpr auto most_told = std::size_t{8};
-    auto failure = Failure{.kind = Failure::Kind::disagreement,
-                           .why = cat("call number ", dispute_->number, " on ", compared_->text(), ", group ",
-                                      to_string(compared_->ranks), ", is not the same on all its ranks: ")};
-    for (std::size_t i = 0; i < classes.size(); ++i) {
-        auto& [text, ranks] = classes[i];
-        std::ranges::sort(ranks);
-        if (i < most_told) append(failure.why, cat(i > 0 ? "; " : "", text, " on ", compared_->named(ranks)));
-        if (i > 0 || dispute_->of_two) failure.lost.insert(failure.lost.end(), ranks.begin(), ranks.end());
-    }
-    if (classes.size() > most_told) append(failure.why, cat("; and ", classes.size() - most_told, " more"));
-    std::ranges::sort(failure.lost);
-    fail(std::move(failure));
+    fail(differing_calls(dispute_->number, *compared_, std::move(calls), dispute_->of_two));
 }
 
 }  // namespace rankmesh::detail
