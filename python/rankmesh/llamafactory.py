@@ -16,7 +16,7 @@ from rankmesh import Group, Mesh
 from rankmesh._device_mesh import DeviceMesh, init_device_mesh
 from rankmesh._dialects import llamafactory
 from rankmesh._enums import StrEnum
-from rankmesh._errors import Error, UsageError
+from rankmesh._errors import UsageError
 from rankmesh._install import installer
 from rankmesh._originals import DialectError, original, raises
 from rankmesh._world import of_torch
@@ -182,7 +182,7 @@ class DistributedInterface:
         import torch.distributed as dist
 
         from rankmesh.torch._framework_mesh import device_meshes
-        from rankmesh.torch._named import compare_wrong
+        from rankmesh.torch._named import errors_reach_peers
 
         device = self.current_device
         if device.type != "cpu":
@@ -195,7 +195,7 @@ class DistributedInterface:
             dist.init_process_group(backend, timeout=timeout)
         names = ("mp_replicate_size", "mp_shard_size", "dp_size", "cp_size")
         said = "llamafactory: " + ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
-        try:
+        with errors_reach_peers(said, timeout):
             place = dist.get_rank(), dist.get_world_size()
             if place != (self._rank, self._environment.world_size):
                 raise UsageError(
@@ -203,9 +203,6 @@ class DistributedInterface:
                     f"of torch.distributed, which are {place[0]} and {place[1]}"
                 )
             self._shape(sizes)
-        except Error as error:
-            compare_wrong(said, error, timeout)
-            raise
         shape = self.strategy
         of_model: Any = zip(shape.model_mesh_dim_names, shape.model_mesh_shape, strict=True)
         of_data: Any = zip(shape.data_mesh_dim_names, shape.data_mesh_shape, strict=True)

@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 from rankmesh._device_mesh import DeviceMesh
 from rankmesh._dialects import device_mesh, torchtitan
 from rankmesh._enums import StrEnum
-from rankmesh._errors import Error
 from rankmesh._install import installer
 from rankmesh._originals import DialectError, original, raises
 from rankmesh._world import of_torch, world_of
@@ -178,14 +177,14 @@ class ParallelDims:
     def _connect(self, rank: int, size: int) -> None:
         """Builds torch's meshes of this process, whose groups are made with those of all processes."""
         from rankmesh.torch._device_mesh import device_mesh, flatten, unflatten
-        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
         from rankmesh.torch._world import default_device_type
 
         said = (
             f"torchtitan: pp={self.pp}, dp_replicate={self.dp_replicate}, dp_shard={self.dp_shard}, cp={self.cp}, "
             f"tp={self.tp}, ep={self.ep}, {self.spmd_backend}"
         )
-        try:
+        with errors_reach_peers(said):
             if self.world_size > size:
                 raise original(
                     RuntimeError,
@@ -200,9 +199,6 @@ class ParallelDims:
                     "world",
                 )
             built = torchtitan.Meshes(self._dims, rank)
-        except Error as error:
-            compare_wrong(said, error)
-            raise
         parts = [built.get_optional_mesh(name, True) for name in built.mesh_dim_names()]
         roots = {tuple(part.root.axes): part.root for part in parts if part is not None}
         ranks = {"world": built.world_mesh.root.group(rank, "world")}

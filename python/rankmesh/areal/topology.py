@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from rankmesh._core import Group
 from rankmesh._dialects import areal
-from rankmesh._errors import Error, UsageError
+from rankmesh._errors import UsageError
 from rankmesh._originals import raises
 from rankmesh._world import of_torch, world_of
 from rankmesh.deepspeed import topology as deepspeed
@@ -230,17 +230,14 @@ class ParallelGrid(areal.ModelGrid):
         if not live:
             super().__init__(topology._topology, rank, world_size, rank_mapping)
             return
-        from rankmesh.torch._named import compare_wrong
+        from rankmesh.torch._named import errors_reach_peers
 
         said = f"ParallelGrid over {_described(topology)}"
         if rank_mapping is not None:
             said += f" on ranks {dict(rank_mapping)}"
-        try:
+        with errors_reach_peers(f"areal: {said}"):
             super().__init__(topology._topology, rank, world_size, rank_mapping)
             self._check_process_group(process_group)
-        except Error as error:
-            compare_wrong(f"areal: {said}", error)
-            raise
         pure = {name: getattr(self, name) for name in _GROUPS}
         wanted = {
             name: (group, "gloo" if name.endswith("_gloo") else None)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from rankmesh import Group, Mesh
 from rankmesh._dialects import deepspeed
-from rankmesh._errors import Error, UsageError
+from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
 from rankmesh._world import of_torch, world_of
 
@@ -81,15 +81,12 @@ class Groups:
         """What `make` gives; in torch.distributed once all ranks have said the same and have made these groups."""
         if not self._is_live():
             return make()
-        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         said = f"deepspeed: {said}"
-        try:
+        with errors_reach_peers(said):
             made = make()
             wanted = groups(made)
-        except Error as error:
-            compare_wrong(said, error)
-            raise
         live = NamedGroups(said, [Named(*each) for each in wanted.items()])
         self._live.update(dict.fromkeys(wanted, live))
         return made

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from rankmesh import Group
 from rankmesh._dialects import deepspeed, topology
-from rankmesh._errors import Error, UsageError, UsageTypeError
+from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._originals import raises
 from rankmesh._world import of_torch, world_of
 
@@ -160,15 +160,12 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
         if not live:
             self._stand(topology, rank, world_size)
             return
-        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         said = f"deepspeed: PipelineParallelGrid over {_described(topology)}"
-        try:
+        with errors_reach_peers(said):
             _check_process_group(process_group, world_size)
             self._stand(topology, rank, world_size)
-        except Error as error:
-            compare_wrong(said, error)
-            raise
         self._live = NamedGroups(said, [Named(name, getattr(self, name)) for name in _GROUPS])
 
     def _stand(self, topology: ProcessTopology | None, rank: int, world_size: int) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rankmesh._core import Group
 from rankmesh._dialects import megatron as _native
-from rankmesh._errors import Error, NotBuilt, UsageError
+from rankmesh._errors import NotBuilt, UsageError
 from rankmesh._originals import DialectError, original, raises
 from rankmesh._world import of_torch, world_of
 from rankmesh.megatron.rank_generator import RankGenerator as RankGenerator
@@ -111,25 +111,18 @@ class ParallelState:
         import datetime
         import inspect
 
-        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         defaults = inspect.signature(self.initialize_model_parallel).parameters
-
-        def said() -> str:
-            words = [f"{key}={value}" for key, value in given.items() if value != defaults[key].default]
-            return "megatron: " + (", ".join(words) or "no parallelism but dp")
-
+        words = [f"{key}={value}" for key, value in given.items() if value != defaults[key].default]
+        said = "megatron: " + (", ".join(words) or "no parallelism but dp")
         timeout = datetime.timedelta(minutes=given["distributed_timeout_minutes"])
         compared = not given["rank_offset"] and given["local_world_size"] is None
-        try:
+        with errors_reach_peers(said, timeout, compared=compared):
             for option in _OF_NCCL:
                 if given[option]:
                     raise NotBuilt(f"rankmesh.megatron does not set {option} of torch's groups; leave it out")
             yield
-        except Error as error:
-            if compared:
-                compare_wrong(said(), error, timeout)
-            raise
         made, rank = self._native.process_groups, self._world[0] if self._world else 0
         wanted = [
             Named(desc, group, "gloo" if "_GLOO" in desc else None)
@@ -137,7 +130,7 @@ class ParallelState:
             if (group := made.group(desc, rank)) is not None
         ]
         try:
-            self._live = NamedGroups(said(), wanted, timeout=timeout, compared=compared)
+            self._live = NamedGroups(said, wanted, timeout=timeout, compared=compared)
         except BaseException:
             self._native.destroy_model_parallel()
             raise

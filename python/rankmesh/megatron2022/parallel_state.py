@@ -121,14 +121,11 @@ class ParallelState:
         if self._pure or of_torch() is None:
             self._initialize(given, rank, world_size)
             return
-        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         said = "megatron2022: tensor {}, pipeline {}, virtual {}, split {}".format(*given)
-        try:
+        with errors_reach_peers(said):
             self._initialize(given, rank, world_size)
-        except UsageError as error:
-            compare_wrong(said, error)
-            raise
         try:
             self._live = NamedGroups(said, [Named(kind, group) for kind, group in self._own_groups()])
         except BaseException:

@@ -18,7 +18,6 @@ from rankmesh._device_mesh import DeviceMesh, init_device_mesh
 from rankmesh._dialects import device_mesh as _native
 from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
-from rankmesh._errors import Error
 from rankmesh._install import installer
 from rankmesh._originals import raises
 from rankmesh._world import of_torch, world_of
@@ -111,13 +110,10 @@ def _flattened(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 def _connect(what: str, configs: str, build: Callable[[], _native.DeviceMesh], device_type: str | None) -> AnyMesh:
     """torch's mesh of the shape that `build` gives, after all ranks have said the same."""
     from rankmesh.torch._framework_mesh import device_meshes
-    from rankmesh.torch._named import compare_wrong
+    from rankmesh.torch._named import errors_reach_peers
 
-    try:
+    with errors_reach_peers(f"olmo: {what} of {configs}"):
         mesh = build().root
-    except Error as error:
-        compare_wrong(f"olmo: {what} of {configs}", error)
-        raise
     (made,), _ = device_meshes(
         f"olmo: {what} {mesh.text}", [mesh], device_type=device_type, flattened=_flattened(tuple(mesh.axes))
     )

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rankmesh._dialects import picotron
-from rankmesh._errors import UsageError
 from rankmesh._originals import DialectError, raises
 from rankmesh._world import of_torch, world_of
 
@@ -63,14 +62,11 @@ class ProcessGroupManager(picotron.Manager):
         if not live:
             super().__init__(tp_size, cp_size, pp_size, dp_size, rank, world_size, local_rank)
             return
-        from rankmesh.torch._named import Named, NamedGroups, compare_wrong
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         said = f"picotron: {tp_size=}, {cp_size=}, {pp_size=}, {dp_size=}"
-        try:
+        with errors_reach_peers(said):
             super().__init__(tp_size, cp_size, pp_size, dp_size, rank, world_size, local_rank)
-        except UsageError as error:
-            compare_wrong(said, error)
-            raise
         ranks: list[tuple[str, Group]] = [(name, getattr(self, name)) for name in _GROUPS]
         self._live = NamedGroups(said, [Named(*each) for each in ranks])
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch.distributed as dist
 
 from rankmesh._core import Group
+from rankmesh._errors import Error
 from rankmesh.torch._agree import agree
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
 from rankmesh.torch._world import Groups
@@ -24,9 +26,17 @@ class Named:
     apart: bool = False
 
 
-def compare_wrong(said: str, error: Exception, timeout: datetime.timedelta | None = None) -> None:
-    """Compares a call that is wrong like any other, so that no rank waits for one that raises."""
-    NamedGroups(f"{said}, which is wrong: {error}", [], timeout=timeout)
+@contextlib.contextmanager
+def errors_reach_peers(
+    said: str, timeout: datetime.timedelta | None = None, *, compared: bool = True
+) -> Iterator[None]:
+    """Compares an Error raised within like a call, before it goes on, so that no rank waits for the one that raises."""
+    try:
+        yield
+    except Error as error:
+        if compared:
+            NamedGroups(f"{said}, which is wrong: {error}", [], timeout=timeout)
+        raise
 
 
 class NamedGroups:
