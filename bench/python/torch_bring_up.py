@@ -181,10 +181,19 @@ def asked_by_rankmesh(size: int) -> int:
     return counting.requests + 1
 
 
-def counts(bring_up: BringUp, size: int, original: Any = None) -> Counts:
-    """Of rank 0 in a world of torch's fake backend, which is this process."""
+@contextlib.contextmanager
+def fake_world(size: int) -> Iterator[None]:
+    """This process as rank 0 of a world of torch's fake backend, whose groups move nothing."""
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=size)
     try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def counts(bring_up: BringUp, size: int, original: Any = None) -> Counts:
+    """Of rank 0 in a fake world."""
+    with fake_world(size):
         before = set(c10d._world.pg_map)
         with counted_calls("fake") as sizes:
             made = bring_up(size)
@@ -194,25 +203,22 @@ def counts(bring_up: BringUp, size: int, original: Any = None) -> Counts:
             requests += asked_by_rankmesh(size)
         end(before, made, original)
         return Counts(len(sizes), len(groups), sum(each - 1 for each in groups), requests)
-    finally:
-        dist.destroy_process_group()
 
 
 def seconds_alone(bring_up: BringUp, size: int, original: Any) -> float:
     """As long as rank 0 takes where nothing is communicated."""
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=size)
     original_new_group = dist.new_group
-    dist.new_group = lambda *args, **options: original_new_group(*args, **{**options, "backend": "fake"})
-    try:
-        before = set(c10d._world.pg_map)
-        begin = time.perf_counter()
-        made = bring_up(size)
-        taken = time.perf_counter() - begin
-        end(before, made, original)
-        return taken
-    finally:
-        dist.new_group = original_new_group
-        dist.destroy_process_group()
+    with fake_world(size):
+        dist.new_group = lambda *args, **options: original_new_group(*args, **{**options, "backend": "fake"})
+        try:
+            before = set(c10d._world.pg_map)
+            begin = time.perf_counter()
+            made = bring_up(size)
+            taken = time.perf_counter() - begin
+            end(before, made, original)
+            return taken
+        finally:
+            dist.new_group = original_new_group
 
 
 # --- processes

@@ -23,7 +23,7 @@ from rankmesh import Declaration, Disagreement, Mesh, Pick, Placement, Timeout, 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
-from torch_ranks import NewGroups, ranks  # noqa: E402
+from torch_ranks import NewGroups, fake_world, ranks  # noqa: E402
 
 
 def every_set(mesh: Mesh) -> list[tuple[str, ...]]:
@@ -370,10 +370,7 @@ def test_each_rank_asks_the_store_equally_often_in_every_world(size: int) -> Non
 
 @pytest.mark.parametrize(("size", "rank"), [(8, 3), (2048, 1027)])
 def test_groups_made_do_not_grow_with_the_world(size: int, rank: int) -> None:
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=size)
-    try:
+    with fake_world(rank, size):
         sets = [("dp", "cp"), ("pp", "tp"), ("cp", "tp"), ("pp", "dp", "cp", "tp")]
         with NewGroups() as calls:
             me = init("pp=2 dp=* cp=2 tp=2", over=sets)
@@ -381,8 +378,6 @@ def test_groups_made_do_not_grow_with_the_world(size: int, rank: int) -> None:
         assert sorted(map(tuple, calls)) == sorted(each for each in own if 1 < len(each) < size)
         assert len(calls) <= 7
         assert me.group("pp", "dp", "cp", "tp").size() == size
-    finally:
-        dist.destroy_process_group()
 
 
 # --- backends

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,7 @@ from rankmesh.areal import (  # noqa: E402
     new_or_get_group,
 )
 from rankmesh.deepspeed import PipelineParallelGrid, PipeModelDataParallelTopology, groups  # noqa: E402
-from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
-from torch_ranks import NewGroups, ranks  # noqa: E402
+from torch_ranks import NewGroups, fake_world, ranks  # noqa: E402
 
 GRIDS = {
     PipelineParallelGrid: ["ds_model_proc_group", "dp_proc_group", "pp_proc_group", "slice_proc_group"],
@@ -69,16 +66,6 @@ PLAIN = [
 ]
 
 
-@contextlib.contextmanager
-def fake(rank: int, size: int) -> Iterator[None]:
-    """This process as one rank of a world whose groups do nothing."""
-    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=size)
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
-
-
 def handles(grid: Any) -> dict[str, Any]:
     """Every group of a grid, by the name of its attribute or getter."""
     found = {name: getattr(grid, name) for name in GRIDS[type(grid)]}
@@ -103,7 +90,7 @@ def test_a_grid_of_deepspeed_has_torchs_groups_of_its_ranks(pipe: int, data: int
     topo = PipeModelDataParallelTopology(num_pp=pipe, num_mp=model, num_dp=data)
     size = topo.world_size()
     for rank in range(size):
-        with fake(rank, size), NewGroups() as made:
+        with fake_world(rank, size), NewGroups() as made:
             live = PipelineParallelGrid(topology=topo, process_group=dist.group.WORLD)
             check_like(live, PipelineParallelGrid(topo, rank=rank, world_size=size))
             assert made == [list(each) for each in dict.fromkeys(map(tuple, made))]  # each set of ranks once
@@ -119,7 +106,7 @@ def test_a_grid_of_areal_has_torchs_groups_of_its_ranks(axes: list[str], pipe: i
     size = 2 * topo.world_size() + 1
     mapping = {rank: 2 * rank + 1 for rank in range(topo.world_size())}
     for rank in range(size):
-        with fake(rank, size), NewGroups() as made:
+        with fake_world(rank, size), NewGroups() as made:
             model = dist.new_group(list(mapping.values()))
             made.clear()
             live = ParallelGrid(topo, model, mapping)
@@ -172,7 +159,7 @@ def test_groups_of_deepspeed_are_torchs_of_their_ranks(size: int, expert: int, t
     for rank in range(size):
         expected = made_of_groups(groups.Groups(rank=rank, world_size=size), expert, tensor)
         assert len(expected) > 40
-        with fake(rank, size):
+        with fake_world(rank, size):
             place = groups.Groups()
             found = made_of_groups(place, expert, tensor)
             kinds = {name for name, value in found.items() if isinstance(value, dist.ProcessGroup)}
@@ -195,7 +182,7 @@ def test_groups_of_deepspeed_are_torchs_of_their_ranks(size: int, expert: int, t
 
 def test_unsorted_ranks_of_experts_stand_as_torch_sorts_them() -> None:
     for rank in range(8):
-        with fake(rank, 8):
+        with fake_world(rank, 8):
             place = groups.Groups()
             place._create_expert_and_data_parallel(8, mp_size=2)
             group = place._get_expert_parallel_group("ep_size_8")
@@ -205,7 +192,7 @@ def test_unsorted_ranks_of_experts_stand_as_torch_sorts_them() -> None:
 
 
 def test_an_mpu_and_a_device_mesh_of_clients_are_asked() -> None:
-    with fake(5, 8):
+    with fake_world(5, 8):
         mpu = PipelineParallelGrid(PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=2))
         try:
             groups.mpu = mpu
@@ -231,7 +218,7 @@ def test_an_mpu_over_a_plan_has_its_groups_under_deepspeeds_names() -> None:
     from rankmesh.deepspeed import mpu
 
     for rank in range(16):
-        with fake(rank, 16):
+        with fake_world(rank, 16):
             me = rankmesh.torch.init("pp=2 dp=2 sp=2 tp=2", over=[("pp", "tp"), ("dp", "sp")])
             unit = mpu(me, pipe="pp")
             assert not hasattr(unit, "get_sequence_parallel_group")  # DeepSpeed would take it for one with sequences
@@ -259,7 +246,7 @@ def test_an_mpu_over_a_plan_has_its_groups_under_deepspeeds_names() -> None:
 
 def test_a_process_group_that_says_something_else_is_refused() -> None:
     topo = ProcessTopology(["pipe", "data", "tensor"], [2, 2, 1])
-    with fake(5, 8):
+    with fake_world(5, 8):
         half = dist.new_group([4, 5, 6, 7])
         with pytest.raises(rankmesh.UsageError, match=r"over all 8 ranks, .* of ranks \{4\.\.7\}"):
             PipelineParallelGrid(process_group=half)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import re
@@ -16,19 +15,7 @@ import rankmesh
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from torch_ranks import NewGroups, ranks  # noqa: E402
-
-
-@contextlib.contextmanager
-def fake(rank: int, size: int) -> Iterator[None]:
-    """This process as a rank of a world of which there is no other."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=size)
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
+from torch_ranks import NewGroups, fake_world, ranks  # noqa: E402
 
 
 def check(live: Any, pure: Any) -> None:
@@ -82,7 +69,7 @@ def test_torchtitans_meshes_are_those_without_a_process(degrees: tuple[int, ...]
     for rank in range(size):
         pure = ParallelDims(*degrees, size, backend)
         pure.build_mesh(rank=rank)
-        with fake(rank, size), NewGroups() as made:
+        with fake_world(rank, size), NewGroups() as made:
             live = ParallelDims(*degrees, size, backend)
             check(live.world_mesh, pure.world_mesh)
             distinct(made, size)
@@ -202,7 +189,7 @@ def test_olmos_meshes_are_those_without_a_process(monkeypatch: pytest.MonkeyPatc
 
     for size, configs in olmo_worlds():
         for rank in range(size):
-            with fake(rank, size), NewGroups() as made:
+            with fake_world(rank, size), NewGroups() as made:
                 monkeypatch.setattr(olmo, "_world", None)
                 live = olmo.build_world_mesh(**configs)
                 pure = olmo.WorldMesh(rank=rank, world_size=size).build_world_mesh(**configs)
@@ -218,7 +205,7 @@ def test_olmos_meshes_are_those_without_a_process(monkeypatch: pytest.MonkeyPatc
                     assert all(rank in group for group in made)
         experts = olmo.ExpertParallelConfig(2)
         for rank in range(size):
-            with fake(rank, size):
+            with fake_world(rank, size):
                 live = olmo.build_expert_parallel_mesh(experts)
                 check_olmo(live, olmo.build_expert_parallel_mesh(experts, rank=rank, world_size=size))
 
@@ -229,7 +216,7 @@ def test_olmos_functions_take_meshes_that_torch_has_made() -> None:
 
     cases = (((2, 2, 2), ("dp_replicate", "dp_shard", "cp")), ((2, 2, 2), ("dp", "ep", "cp")), ((8,), None))
     for shape, names in cases:
-        with fake(5, 8):
+        with fake_world(5, 8):
             live = dist.init_device_mesh("cpu", shape, mesh_dim_names=names)
             pure = olmo.init_device_mesh("cpu", shape, mesh_dim_names=names, rank=5, world_size=8)
             if names is not None:
@@ -380,7 +367,7 @@ def test_llamafactorys_meshes_are_those_without_a_process(
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setattr(DistributedInterface, "_instance", None)
         pure = DistributedInterface(sizes, rank=rank, world_size=8)
-        with fake(rank, 8), NewGroups() as made:
+        with fake_world(rank, 8), NewGroups() as made:
             live = DistributedInterface(sizes)
             assert DistributedInterface() is live
             check(live.model_device_mesh, pure.model_device_mesh)

@@ -1,11 +1,12 @@
-"""Runs functions as the ranks of a world of processes that have torch imported already."""
+"""Worlds of torch for tests: of processes that have torch imported already, and of this process alone."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,19 @@ _processes.set_forkserver_preload(_preloaded)
 def preload(*modules: str) -> None:
     """Has the processes start with these modules imported too; called before the first start."""
     _processes.set_forkserver_preload([*_preloaded, *modules])
+
+
+@contextlib.contextmanager
+def fake_world(rank: int, size: int) -> Iterator[None]:
+    """This process as one rank of a world of torch's fake backend, whose groups move nothing."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=size)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 class NewGroups:
