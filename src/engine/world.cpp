@@ -19,6 +19,10 @@ namespace rankmesh {
 
 namespace {
 
+bool can_be_caught(int signal) {
+    return signal > 0 && signal <= SIGRTMAX && signal != SIGKILL && signal != SIGSTOP;
+}
+
 /// `USR1`, `SIGUSR1` or a number; throws UsageError for anything else.
 int signal_named(std::string_view text) {
     auto name = text;
@@ -28,9 +32,7 @@ int signal_named(std::string_view text) {
         if (name == known) return number;
     auto number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error == std::errc{} && end == name.data() + name.size() && number > 0 && number <= SIGRTMAX &&
-        number != SIGKILL && number != SIGSTOP)
-        return number;
+    if (error == std::errc{} && end == name.data() + name.size() && can_be_caught(number)) return number;
     throw UsageError(
         detail::cat("RANKMESH_RECORD_SIGNAL=", detail::in_quotes(text),
                     " is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a number"));
@@ -47,6 +49,9 @@ WorldOptions detail::settled(WorldOptions options) {
     if (!options.record_signal) {
         const auto* given = std::getenv("RANKMESH_RECORD_SIGNAL");
         options.record_signal = given && *given ? signal_named(given) : 0;
+    } else if (*options.record_signal != 0 && !can_be_caught(*options.record_signal)) {
+        throw UsageError(cat("record_signal=", *options.record_signal,
+                             " is no signal that can be caught; it is one such as SIGUSR1, or 0 for none"));
     }
     if (!options.checked) {
         const auto* given = std::getenv("RANKMESH_CHECK");

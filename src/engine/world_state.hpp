@@ -16,8 +16,8 @@
 namespace rankmesh::detail {
 
 /// The options, completed from the environment where they are unset; throws UsageError for a timeout that is
-/// not positive, for a RANKMESH_CHECK that is neither 0 nor 1, and for a RANKMESH_RECORD_SIGNAL that is no
-/// signal.
+/// not positive, for a RANKMESH_CHECK that is neither 0 nor 1, and for a record_signal or
+/// RANKMESH_RECORD_SIGNAL that cannot be caught.
 WorldOptions settled(WorldOptions options);
 
 /// What an engine implements for one rank of a world.

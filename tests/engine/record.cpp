@@ -384,6 +384,8 @@ TEST(FlightRecord, TheVariablesOfTheEnvironmentAreHeardAndASignalThatIsNoneIsRef
         text_of<UsageError>([] { threads::run(1, [](World&) {}); }),
         "RANKMESH_RECORD_SIGNAL='KILL' is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a "
         "number");
+    EXPECT_EQ(text_of<UsageError>([] { threads::run(1, [](World&) {}, {.record_signal = SIGKILL}); }),
+              "record_signal=9 is no signal that can be caught; it is one such as SIGUSR1, or 0 for none");
     unsetenv("RANKMESH_RECORD");
     unsetenv("RANKMESH_RECORD_SIGNAL");
 }

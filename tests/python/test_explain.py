@@ -1,4 +1,4 @@
-"""`rankmesh explain` on dumps of PyTorch's flight recorder, beside PyTorch's own analyser where that is installed."""
+"""`rankmesh explain` on dumps of PyTorch's flight recorder, beside its own analyser, and on records of our programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import flight_records
+import numpy as np
 import pytest
+import rankmesh
 from flight_records import FAULTS, Job, dump, job, write
 
 COMMAND = os.environ.get("RANKMESH_COMMAND", "")
@@ -59,6 +61,40 @@ def test_the_first_finding_names_the_culprit(fault: str, tmp_path: Path) -> None
         assert made.culprit in first["ranks"], where
         coordinates = dict(zip(first["ranks"], first["coordinates"], strict=True))
         assert coordinates[made.culprit] == str(made.mesh.coord(made.culprit)), where
+
+
+def runs(world: rankmesh.World, made: Job) -> None:
+    """The program of one rank, called for real."""
+    axes = list(made.mesh.axes)
+    me = world.join(made.mesh, over=[axes], timeout=2)
+    for call in made.programs[world.rank]:
+        on = me.on(call.axis) if call.axis else me.on(*axes)
+        dtype = np.float32 if call.dtype == "Float" else np.float64
+        some, all_of_them = np.ones(call.size, dtype), np.ones(call.size * on.size, dtype)
+        if call.operation == "_all_gather_base":
+            on.all_gather(some, all_of_them)
+        elif call.operation == "_reduce_scatter_base":
+            on.reduce_scatter(all_of_them, some)
+        elif call.operation == "broadcast":
+            on.broadcast(some)
+        else:
+            on.all_reduce(some)
+
+
+@pytest.mark.parametrize("fault", ["skip", "twice", "swap", "operation", "size", "dtype", "stop"])
+def test_the_records_of_a_program_in_python_name_the_culprit_alone(fault: str, tmp_path: Path) -> None:
+    for seed in SEEDS[:3]:
+        made = job(seed, fault)
+        with pytest.raises((rankmesh.Timeout, rankmesh.PeerLost, rankmesh.Disagreement)):
+            rankmesh.run(made.mesh.size, runs, record=tmp_path / str(seed), args=(made,))
+        code, said = explain(tmp_path / str(seed))
+        where = f"seed {seed}, {fault} by {made.culprit} at {made.step} of {made.mesh}: {said}"
+        assert code == 1, where
+        first = said["findings"][0]
+        # Who has returned writes no record any more.
+        assert first["kind"] in (kinds("dead") if fault == "stop" else kinds(fault)), where
+        assert first["ranks"] == [made.culprit], where
+        assert first["coordinates"] == [str(made.mesh.coord(made.culprit))], where
 
 
 def torch_says(folder: Path) -> set[int]:

@@ -68,12 +68,15 @@ private:
 };
 
 WorldOptions options_of(nb::handle engine, nb::handle timeout, bool multithreaded,
-                        std::optional<bool> checked, nb::handle log) {
+                        std::optional<bool> checked, nb::handle record, nb::handle record_signal,
+                        nb::handle log) {
     auto options = WorldOptions{};
     if (!engine.is_none()) options.engine = text_of(engine, "the engine");
     if (!timeout.is_none()) options.timeout = duration_of(timeout, "the timeout");
     options.multithreaded = multithreaded;
     options.checked = checked;
+    if (!record.is_none()) options.record = path_of(record, "the record");
+    if (!record_signal.is_none()) options.record_signal = int_of(record_signal, "the record_signal");
     if (!log.is_none()) {
         if (!PyCallable_Check(log.ptr()))
             throw TypeFault(cat("the log is ", described(log), "; it must be a function of one str"));
@@ -83,8 +86,9 @@ WorldOptions options_of(nb::handle engine, nb::handle timeout, bool multithreade
 }
 
 std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle timeout, bool multithreaded,
-                                              std::optional<bool> checked, nb::handle log) {
-    const auto options = options_of(engine, timeout, multithreaded, checked, log);
+                                              std::optional<bool> checked, nb::handle record,
+                                              nb::handle record_signal, nb::handle log) {
+    const auto options = options_of(engine, timeout, multithreaded, checked, record, record_signal, log);
     // MPI belongs to the thread that starts it.
     if (detail::engine_of(options) == "mpi") {
         auto world = std::optional<World>{};
@@ -197,11 +201,11 @@ void run_rank(Program& program, World& world) {
 }
 
 nb::object run(nb::handle size, nb::handle function, nb::handle timeout, std::optional<bool> checked,
-               nb::handle log, nb::handle args) {
+               nb::handle record, nb::handle record_signal, nb::handle log, nb::handle args) {
     const auto ranks = int_of(size, "the number of ranks");
     if (!PyCallable_Check(function.ptr()))
         throw TypeFault(cat("the program is ", described(function), "; it must be a function of a World"));
-    const auto options = options_of(nb::none(), timeout, true, checked, log);
+    const auto options = options_of(nb::none(), timeout, true, checked, record, record_signal, log);
     const auto program = std::shared_ptr<Program>(
         new Program{nb::borrow(function), nb::tuple(nb::borrow(args)),
                     std::vector<nb::object>(static_cast<std::size_t>(std::clamp(ranks, 0, 1 << 20)))},
@@ -332,17 +336,22 @@ void bind_world(nb::module_& m) {
         .def_static(
             "from_environment", &from_environment, nb::kw_only(), nb::arg("engine") = nb::none(),
             nb::arg("timeout") = nb::none(), nb::arg("multithreaded") = false,
-            nb::arg("checked") = nb::none(), nb::arg("log") = nb::none(),
+            nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
+            nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
             nb::sig("def from_environment(*, engine: typing.Literal['threads', 'mpi', 'gloo'] | None "
                     "= None, timeout: "
                     "float | datetime.timedelta | None = None, multithreaded: bool = False, checked: "
                     "bool | None = "
-                    "None, log: collections.abc.Callable[[str], object] | None = None) -> World"),
+                    "None, record: str | os.PathLike[str] | None = None, record_signal: int | None = None, "
+                    "log: collections.abc.Callable[[str], object] | None = None) -> World"),
             "The world that this process was started in: MPI under mpirun, Gloo under srun and where "
             "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
             "`engine`: the one to use, else RANKMESH_ENGINE's. `timeout`: seconds, 30 minutes unless said. "
             "`multithreaded`: on MPI, any thread may call. `checked`: compares the ranks' calls before data "
-            "moves, as RANKMESH_CHECK=1 does. `log`: called with lines of text.")
+            "moves, as RANKMESH_CHECK=1 does. `record`: the folder that this rank's flight record is written "
+            "to when something goes wrong, else RANKMESH_RECORD's, '' for none. `record_signal`: a signal, "
+            "such as signal.SIGUSR1, that has it written too, else RANKMESH_RECORD_SIGNAL's, 0 for none; its "
+            "handler stays until the process ends. `log`: called with lines of text.")
         .def_prop_ro(
             "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
         .def_prop_ro(
@@ -399,6 +408,19 @@ void bind_world(nb::module_& m) {
             "A new world of the ranks that call this within `grace` seconds of each other after PeerLost, in "
             "their order; on Gloo only.")
         .def(
+            "write_record",
+            [](const WorldHandle& self, nb::handle path) {
+                const auto file = path_of(path, "the path");
+                const auto world = self.hold();
+                without_gil({}, [&] { world->write_record(file); });
+            },
+            nb::arg("path").none(), nb::sig("def write_record(self, path: str | os.PathLike[str]) -> None"),
+            "Writes this rank's flight record to a file: the last calls on each of its communicators, as "
+            "JSON, "
+            "which docs/flight-record.md describes and `rankmesh explain` reads. It waits for nobody, and "
+            "any "
+            "thread may call it.")
+        .def(
             "close", [](WorldHandle& self) { self.end(false); },
             "Ends this process's part in the world; the engine lives on as long as a member or communicator "
             "of it.")
@@ -414,19 +436,24 @@ void bind_world(nb::module_& m) {
             const auto& world = self.get();
             return cat("<World: rank ", world.rank(), " of ", world.size(), " on ", world.engine(), ">");
         });
-    m.def("run", &run, nb::arg("size"), nb::arg("program"), nb::kw_only(), nb::arg("timeout") = nb::none(),
-          nb::arg("checked") = nb::none(), nb::arg("log") = nb::none(), nb::arg("args") = nb::make_tuple(),
-          nb::sig("def run(size: int, program: collections.abc.Callable[..., typing.Any], *, timeout: float "
-                  "| datetime.timedelta | "
-                  "None = None, checked: bool | None = None, log: collections.abc.Callable[[str], object] | "
-                  "None = None, args: "
-                  "tuple[typing.Any, ...] = ()) -> list[typing.Any]"),
-          "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
-          "returns what each returned, by rank. The first exception of a rank is raised here; the other "
-          "ranks' calls raise PeerLost.\n\nWhat a handler of a signal raises meanwhile, as Ctrl-C's does, is "
-          "raised "
-          "here once every rank has ended by KeyboardInterrupt; those that have not after two seconds, or "
-          "when it raises again, are given up.");
+    m.def(
+        "run", &run, nb::arg("size"), nb::arg("program"), nb::kw_only(), nb::arg("timeout") = nb::none(),
+        nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
+        nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
+        nb::arg("args") = nb::make_tuple(),
+        nb::sig("def run(size: int, program: collections.abc.Callable[..., typing.Any], *, timeout: float "
+                "| datetime.timedelta | "
+                "None = None, checked: bool | None = None, record: str | os.PathLike[str] | None = None, "
+                "record_signal: int | None = None, log: collections.abc.Callable[[str], object] | "
+                "None = None, args: "
+                "tuple[typing.Any, ...] = ()) -> list[typing.Any]"),
+        "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
+        "returns what each returned, by rank. The first exception of a rank is raised here; the other "
+        "ranks' calls raise PeerLost. The options are as those of World.from_environment.\n\nWhat a handler "
+        "of a signal raises meanwhile, as Ctrl-C's does, is "
+        "raised "
+        "here once every rank has ended by KeyboardInterrupt; those that have not after two seconds, or "
+        "when it raises again, are given up.");
     m.def(
         "engines",
         [] {

@@ -74,6 +74,22 @@ std::string text_of(nb::handle value, std::string_view what) {
     return std::string(text, static_cast<std::size_t>(length));
 }
 
+std::string path_of(nb::handle value, std::string_view what) {
+    PyObject* encoded = nullptr;
+    if (PyUnicode_FSConverter(value.ptr(), &encoded) == 0) {
+        const auto error = nb::python_error();
+        if (error.matches(PyExc_TypeError))
+            throw TypeFault(
+                cat(what, " is ", described(value), "; it must be a path: a str, bytes or os.PathLike"));
+        if (error.matches(PyExc_ValueError))
+            throw UsageError(cat(what, " is ", described(value),
+                                 ", which is no path: ", text_with(error.value(), PyObject_Str, "")));
+        throw error;
+    }
+    const auto bytes = nb::steal(encoded);
+    return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
+}
+
 std::vector<std::string> texts_of(nb::handle values, std::string_view what) {
     if (nb::isinstance<nb::str>(values)) return {text_of(values, what)};
     if (!nb::hasattr(values, "__iter__"))

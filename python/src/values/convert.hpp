@@ -51,6 +51,9 @@ inline int int_of(nb::handle value, const char* what) {
 std::vector<int> ints_of(nb::handle values, std::string_view what);
 /// A str; throws TypeFault for others, and UsageError where it is no valid Unicode.
 std::string text_of(nb::handle value, std::string_view what);
+/// A path of the filesystem, from a str, bytes or os.PathLike; throws TypeFault for others, and UsageError
+/// where the filesystem has no such name.
+std::string path_of(nb::handle value, std::string_view what);
 /// The str of any iterable of them; one str alone is a list of one.
 std::vector<std::string> texts_of(nb::handle values, std::string_view what);
 

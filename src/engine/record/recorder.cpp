@@ -83,7 +83,10 @@ std::string replace_file(const std::filesystem::path& path, const std::string& t
     if (!(std::ofstream(temporary, std::ios::binary) << text).flush())
         return cat("'", temporary.string(), "' cannot be written");
     std::filesystem::rename(temporary, path, error);
-    return error ? cat("'", path.string(), "' cannot be replaced: ", error.message()) : std::string{};
+    if (!error) return {};
+    auto ignored = std::error_code{};
+    std::filesystem::remove(temporary, ignored);
+    return cat("'", path.string(), "' cannot be replaced: ", error.message());
 }
 
 }  // namespace
