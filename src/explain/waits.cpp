@@ -154,11 +154,19 @@ std::string waits_text(const Evidence& evidence, const Standing::Waiting& waitin
                evidence.text(*waiting.entry), ", for ", evidence.places().ranks(waiting.missing));
 }
 
-/// True if most of a group did not make the call in which the others wait.
+/// True if a rank left because others did not come, or were lost: it is not the first.
+bool is_consequence(const FlightRecord& record) {
+    return record.reason == "timeout" || record.reason == "peer_lost";
+}
+
+/// True if most of a group did not make the call in which the others wait, and did not fail before it.
 bool is_extra(const Evidence& evidence, const Standing::Waiting& waiting) {
     if (waiting.entry->is_message) return false;
-    for (const auto rank : waiting.missing)
-        if (!evidence.record(rank) || evidence.whereabouts(rank).entry) return false;
+    for (const auto rank : waiting.missing) {
+        const auto* record = evidence.record(rank);
+        if (!record || evidence.whereabouts(rank).entry) return false;
+        if (Evidence::says_wrong(*record) && !is_consequence(*record)) return false;
+    }
     const auto& communicator = evidence.communicator_of(*waiting.entry);
     auto reached = std::size_t{0};
     auto not_reached = std::size_t{0};
@@ -255,10 +263,6 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
             behind.insert(rank);
     }
     auto gone = std::set<int>{};
-    // A rank that left because others did not come, or were lost, is not the first.
-    const auto is_consequence = [](const FlightRecord& record) {
-        return record.reason == "timeout" || record.reason == "peer_lost";
-    };
     for (const auto& [rank, record] : evidence.records())
         for (const auto other : record->lost) {
             const auto* theirs = evidence.record(other);

@@ -211,6 +211,22 @@ TEST(Explain, BlamesARankThatLeftOnlyWhereItsOwnRecordSaysWhy) {
     for (const auto& finding : explain(records).findings) EXPECT_NE(finding.kind, Kind::left);
 }
 
+TEST(Explain, BlamesWhoFailedAndNotWhoWaitsForItWhereMostGotNoFurther) {
+    auto job = RecordedJob(Mesh{{"dp", 3}, {"tp", 2}});
+    job.all({{"tp"}});
+    job[4].push_back({{"tp"}});
+    job.run();
+    auto records = records_of(job);
+    EXPECT_EQ(explain(records).findings.front().kind, Kind::extra);
+    records[4].reason = "peer_lost";
+    records[4].lost = {5};
+    records[5].reason = "terminate";
+    const auto said = explain(records);
+    ASSERT_EQ(said.findings.size(), 1U);
+    EXPECT_EQ(said.findings.front().kind, Kind::left);
+    EXPECT_EQ(said.findings.front().ranks, std::vector{5});
+}
+
 TEST(Explain, NamesBothEndsOfMessagesThatDoNotFit) {
     auto job = RecordedJob(Mesh{{"pp", 3}});
     job[0] = {Step{{"pp"}, "send", 4, "f32", "", 1}};
