@@ -79,20 +79,22 @@ def runs(world: rankmesh.World, made: Job) -> None:
             on.broadcast(some)
         else:
             on.all_reduce(some)
+    if (made.fault, made.culprit) == ("dead", world.rank):
+        raise KeyError("dead")
 
 
-@pytest.mark.parametrize("fault", ["skip", "twice", "swap", "operation", "size", "dtype", "stop"])
+@pytest.mark.parametrize("fault", ["skip", "twice", "swap", "operation", "size", "dtype", "stop", "dead"])
 def test_the_records_of_a_program_in_python_name_the_culprit_alone(fault: str, tmp_path: Path) -> None:
     for seed in SEEDS[:3]:
         made = job(seed, fault)
-        with pytest.raises((rankmesh.Timeout, rankmesh.PeerLost, rankmesh.Disagreement)):
+        with pytest.raises((rankmesh.Timeout, rankmesh.PeerLost, rankmesh.Disagreement, KeyError)):
             rankmesh.run(made.mesh.size, runs, record=tmp_path / str(seed), args=(made,))
         code, said = explain(tmp_path / str(seed))
         where = f"seed {seed}, {fault} by {made.culprit} at {made.step} of {made.mesh}: {said}"
         assert code == 1, where
         first = said["findings"][0]
-        # Who has returned writes no record any more.
-        assert first["kind"] in (kinds("dead") if fault == "stop" else kinds(fault)), where
+        # Who has returned writes no record, and who raises says so.
+        assert first["kind"] in {"stop": {"absent"}, "dead": {"left"}}.get(fault, kinds(fault)), where
         assert first["ranks"] == [made.culprit], where
         assert first["coordinates"] == [str(made.mesh.coord(made.culprit))], where
 

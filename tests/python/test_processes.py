@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -202,6 +203,44 @@ def test_a_rank_that_raises_is_lost_to_the_others(tmp_path: Path) -> None:
     assert [out for _, out, _ in results] == ["[1]\n", "", "[1]\n"]
     assert [status for status, _, _ in results] == [0, 1, 0]
     assert "KeyError: 'of rank 1'" in results[1][2]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("raise KeyError('mine')", "exception"),
+        ("world.close(); raise KeyError('mine')", None),
+        ("sys.exit(3)", None),
+        ("if os.fork() == 0: raise KeyError('mine')\n        os.wait()", None),
+    ],
+)
+def test_what_ends_the_interpreter_is_in_the_flight_record(end: str, reason: str | None, tmp_path: Path) -> None:
+    alone(
+        f"""
+        world = World.from_environment(engine="threads", record={str(tmp_path)!r})
+        {end}
+        """
+    )
+    records = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
+    assert [(each["reason"], each["error"]) for each in records] == ([(reason, "KeyError: 'mine'")] if reason else [])
+
+
+@needs_gloo
+def test_the_records_of_processes_say_who_failed(tmp_path: Path) -> None:
+    program = f"""
+        world = World.from_environment(timeout=30, record={str(tmp_path / "records")!r})
+        on = world.join("dp=*").on("dp")
+        on.all_reduce(np.ones(3))
+        if world.rank == 1:
+            raise KeyError("of rank 1")
+        on.barrier()
+    """
+    together(program, 3, tmp_path / "store")
+    records = [json.loads((tmp_path / f"records/rank-{rank}.json").read_text()) for rank in range(3)]
+    assert [each["reason"] for each in records] == ["peer_lost", "exception", "peer_lost"]
+    assert [each.get("lost") for each in records] == [[1], None, [1]]
+    assert records[1]["error"] == "KeyError: 'of rank 1'"
+    assert [call["state"] for call in records[1]["entries"]] == ["completed"]
 
 
 @needs_gloo

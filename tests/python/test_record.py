@@ -134,6 +134,47 @@ def test_the_world_of_this_process_has_the_same_options(tmp_path: Path) -> None:
     assert read(tmp_path / "rank-0.json")["world_size"] == 1
 
 
+def test_a_rank_that_an_exception_ends_writes_why(tmp_path: Path) -> None:
+    def program(world: World) -> None:
+        on = world.join("dp=*").on("dp")
+        on.all_reduce(np.ones(3))
+        if world.rank == 1:
+            raise KeyError("mine")
+        on.barrier()
+
+    with pytest.raises(KeyError):
+        run(2, program, record=tmp_path)
+    records = [read(tmp_path / f"rank-{rank}.json") for rank in range(2)]
+    assert [each["reason"] for each in records] == ["peer_lost", "exception"]
+    assert records[0]["lost"] == [1]
+    assert records[1]["error"] == "KeyError: 'mine'"
+    assert [call["operation"] for call in records[1]["entries"]] == ["all_reduce"]
+
+
+def test_an_exception_that_leaves_a_with_block_is_written_and_one_that_is_caught_is_not(tmp_path: Path) -> None:
+    with World.from_environment(engine="threads", record=tmp_path), pytest.raises(ZeroDivisionError):
+        1 / 0  # noqa: B018
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(ZeroDivisionError), World.from_environment(engine="threads", record=tmp_path):
+        1 / 0  # noqa: B018
+    record = read(tmp_path / "rank-0.json")
+    assert (record["reason"], record["error"]) == ("exception", "ZeroDivisionError: division by zero")
+
+
+def test_the_first_error_stands(tmp_path: Path) -> None:
+    late = one_is_late()
+
+    def program(world: World) -> None:
+        try:
+            late(world)
+        except rankmesh.Timeout:
+            raise KeyError("later") from None
+
+    with pytest.raises(KeyError):
+        run(2, program, record=tmp_path)
+    assert read(tmp_path / "rank-0.json")["reason"] == "timeout"
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [

@@ -6,7 +6,8 @@
 
 namespace rankmesh::detail {
 class WorldState;
-}
+struct RecordReason;
+}  // namespace rankmesh::detail
 
 namespace rankmesh::python {
 
@@ -14,6 +15,8 @@ namespace rankmesh::python {
 std::chrono::nanoseconds duration_of(nb::handle seconds, std::string_view what);
 /// Leaves a world, whose peers hear why; it does not keep the world.
 Leave leaving(const std::shared_ptr<detail::WorldState>& world);
+/// Why a flight record is written that an exception of Python ends: `KeyError: 'x'`.
+detail::RecordReason reason_of(nb::handle exception);
 
 void bind_world(nb::module_& m);
 void bind_member(nb::module_& m);

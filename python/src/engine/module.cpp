@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
+#include "engine/record/recorder.hpp"
 
 namespace rankmesh::python {
 namespace {
@@ -51,6 +52,10 @@ NB_MODULE(_engine, m) {
         // At a prompt the interpreter goes on after an exception, and ends in order.
         const auto by_exception =
             !nanobind::hasattr(sys, "ps1") && (uncaught || (replaced && nanobind::hasattr(sys, "last_type")));
+        if (by_exception) {
+            const nanobind::object value = nanobind::getattr(sys, "last_value", nanobind::none());
+            rankmesh::detail::Recorder::all_failed(reason_of(value));
+        }
         end_interpreter(by_exception);
     });
     nanobind::module_::import_("atexit").attr("register")(at_exit);

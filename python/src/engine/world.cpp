@@ -41,6 +41,14 @@ Leave leaving(const std::shared_ptr<detail::WorldState>& world) {
     };
 }
 
+detail::RecordReason reason_of(nb::handle exception) {
+    const nb::object name = exception.type().attr("__name__");
+    auto text = text_with(name, PyObject_Str, "an exception");
+    if (const auto said = text_with(exception, PyObject_Str, ""); !said.empty())
+        detail::append(text, cat(": ", said));
+    return {.reason = "exception", .error = std::move(text)};
+}
+
 namespace {
 
 Leave leaving(const World& world) { return python::leaving(detail::Access::checked_state(world)); }
@@ -98,6 +106,16 @@ std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle time
     const auto world = std::make_shared<std::optional<World>>();
     without_gil_or_given_up({}, [=] { world->emplace(World::from_environment(options)); });
     return std::make_unique<WorldHandle>(std::move(**world));
+}
+
+/// Ends a world that a `with` block leaves.
+void exit_block(WorldHandle& self, nb::handle type, nb::handle value, nb::handle) {
+    const auto by_exception = !type.is_none();
+    try {
+        if (by_exception) detail::Access::checked_state(self.get())->recorder()->failed(reason_of(value));
+    } catch (const UsageError&) {  // it has ended, or is the parent's
+    }
+    self.end(by_exception);
 }
 
 // --- threads
@@ -184,6 +202,7 @@ void run_rank(Program& program, World& world) {
     };
     const auto end = End{program.run, thread};
     auto& result = program.results[static_cast<std::size_t>(world.rank())];
+    const auto recorder = std::weak_ptr(detail::Access::checked_state(world)->recorder());
     const auto handle = nb::cast(std::make_unique<WorldHandle>(std::move(world)));
     const auto args =
         nb::steal<nb::tuple>(PySequence_Concat(nb::make_tuple(handle).ptr(), program.args.ptr()));
@@ -196,6 +215,8 @@ void run_rank(Program& program, World& world) {
         error.emplace(raised);
     }
     if (forks() != before) end_child(error);
+    if (error)
+        if (const auto own = recorder.lock()) own->failed(reason_of(error->value()));
     nb::cast<WorldHandle&>(handle).end(false);
     if (error) throw nb::python_error(std::move(*error));
 }
@@ -427,9 +448,8 @@ void bind_world(nb::module_& m) {
         .def(
             "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> World"))
         .def(
-            "__exit__",
-            [](WorldHandle& self, nb::handle type, nb::handle, nb::handle) { self.end(!type.is_none()); },
-            nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
+            "__exit__", &exit_block, nb::arg("type").none(), nb::arg("value").none(),
+            nb::arg("traceback").none(),
             nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
         .def("__repr__", [](const WorldHandle& self) {
             if (self.ended()) return std::string("<World, closed>");

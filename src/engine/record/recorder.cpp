@@ -91,6 +91,9 @@ std::string replace_file(const std::filesystem::path& path, const std::string& t
 
 }  // namespace
 
+Recorder::Recorder(Owner owner, std::string folder)
+    : owner_(std::move(owner)), folder_(std::move(folder)), process_(getpid()) {}
+
 std::shared_ptr<Recorder> Recorder::make(Owner owner, const std::string& folder, int signal) {
     auto recorder = std::shared_ptr<Recorder>(new Recorder(std::move(owner), folder));
     auto& known = recorders();
@@ -226,6 +229,7 @@ void Recorder::renew() noexcept {
 }
 
 void Recorder::write_locked() noexcept {
+    if (process_ != getpid()) return;  // forked off: the file is the parent's
     try {
         const auto name = cat("rank-", owner_.rank, number_ > 1 ? cat(".", number_) : std::string{}, ".json");
         const auto wrong = replace_file(std::filesystem::path(folder_) / name, json(why_));
@@ -245,18 +249,31 @@ std::string Recorder::json(const RecordReason& why) const {
     return record_json({.owner = owner_, .why = why, .rings = rings()});
 }
 
-void Recorder::write_all(const std::string& reason, const std::string& error) noexcept {
+std::vector<std::shared_ptr<Recorder>> Recorder::all() noexcept {
     auto& known = recorders();
     auto all = std::vector<std::shared_ptr<Recorder>>{};
     try {
         const auto lock = lock_soon(known.mutex);
-        if (!lock) return;
+        if (!lock) return {};
         for (const auto& weak : known.all)
             if (auto recorder = weak.lock()) all.push_back(std::move(recorder));
     } catch (...) {
-        return;
+        return {};
     }
-    for (const auto& recorder : all) recorder->write(reason, error);
+    return all;
+}
+
+void Recorder::write_all(const std::string& reason, const std::string& error) noexcept {
+    for (const auto& recorder : all()) recorder->write(reason, error);
+}
+
+void Recorder::all_failed(const RecordReason& reason) noexcept {
+    for (const auto& recorder : all()) {
+        try {
+            recorder->failed(RecordReason(reason));
+        } catch (...) {  // without memory there is no record
+        }
+    }
 }
 
 std::string last_seen(const std::vector<int>& missing, const Label& label,

@@ -81,15 +81,20 @@ public:
 
     /// Writes the records of all ranks of this process as `write` does.
     static void write_all(const std::string& reason, const std::string& error) noexcept;
+    /// Writes the records of all ranks of this process as `failed` does.
+    static void all_failed(const RecordReason& reason) noexcept;
 
 private:
-    Recorder(Owner owner, std::string folder) : owner_(std::move(owner)), folder_(std::move(folder)) {}
+    Recorder(Owner owner, std::string folder);
     std::vector<std::shared_ptr<CallRing>> rings() const;
     std::string json(const RecordReason& why) const;
     void write_locked() noexcept;
+    /// Those of this process; none if memory or the lock cannot be had.
+    static std::vector<std::shared_ptr<Recorder>> all() noexcept;
 
     const Owner owner_;
     const std::string folder_;
+    const int process_;
     int number_ = 1;  // among the worlds of this process that write a file of this rank there
     const std::shared_ptr<std::atomic<std::uint64_t>> ids_ = std::make_shared<std::atomic<std::uint64_t>>(0);
     std::atomic<const char*> phase_ = nullptr;
