@@ -7,8 +7,10 @@
 #include <complex>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -293,6 +295,30 @@ TEST(FlightRecord, TheFirstErrorIsWrittenByEveryRankThatHasItAndByThoseThatItMis
         {.timeout = 20s, .record = folder.path()});
     const auto record = json_of(folder.path() + "/rank-1.json");
     EXPECT_EQ(record["reason"], "timeout") << "an error is more than a request";
+}
+
+TEST(FlightRecord, WhatStandsOfAnErrorIsNotAskedForAgainWhenTheCommunicatorsAreGone) {
+    const auto folder = support::Folder();
+    const auto own = folder.path() + "/rank-0.json";
+    auto thrown = std::latch(1);
+    auto asked = std::latch(1);
+    run(2,
+        [&](World& world) {
+            auto me = std::optional(world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}}));
+            if (world.rank() == 0) {
+                EXPECT_THROW(me->on("dp").within(50ms).barrier(), Timeout);
+                me.reset();
+                thrown.count_down();
+                return asked.wait();
+            }
+            thrown.wait();
+            const auto before = read(own);
+            EXPECT_THROW(me->on("other").within(50ms).barrier(), Timeout);
+            EXPECT_EQ(read(own), before);
+            asked.count_down();
+        },
+        {.timeout = 20s, .record = folder.path()});
+    EXPECT_EQ(json_of(own)["entries"].size(), 1U);
 }
 
 TEST(FlightRecord, EveryErrorButAUsageErrorIsWrittenWithItsRanks) {

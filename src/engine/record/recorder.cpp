@@ -214,7 +214,8 @@ void Recorder::asked() noexcept {
 void Recorder::write(const std::string& reason, const std::string& error) noexcept {
     if (folder_.empty()) return;
     const auto lock = lock_soon(writing_);
-    if (!lock) return;
+    // What stands from an error is not asked for again: the communicators may be gone by now.
+    if (!lock || (has_error_ && reason == "request")) return;
     try {
         if (!has_error_) why_ = {.reason = reason, .error = error};
     } catch (...) {
