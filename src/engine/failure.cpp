@@ -56,6 +56,17 @@ Failure expired(Duration timeout, int rank, const std::string& what, const Label
             .seen = std::move(seen)};
 }
 
+Failure expired_elsewhere(const Label& label, std::vector<int> arrived, std::vector<int> missing,
+                          std::string seen) {
+    auto why = cat("a timeout expired on ", ranks_to_string(arrived), ", on ", label.text(), ", group ",
+                   to_string(label.ranks), ": ", came_text(arrived, missing, label.named(missing)));
+    return {.kind = Failure::Kind::timeout,
+            .why = std::move(why),
+            .arrived = std::move(arrived),
+            .missing = std::move(missing),
+            .seen = std::move(seen)};
+}
+
 Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
                    const std::vector<int>& missing, const std::string& missing_text,
                    const std::string& seen) {

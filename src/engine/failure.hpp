@@ -45,6 +45,10 @@ std::string numbered(const Call& call, std::uint64_t number);
 Failure expired(Duration timeout, int rank, const std::string& what, const Label& label,
                 std::vector<int> arrived, std::vector<int> missing, std::string seen = {});
 
+/// The same as other ranks of a group hear it, in another call.
+Failure expired_elsewhere(const Label& label, std::vector<int> arrived, std::vector<int> missing,
+                          std::string seen);
+
 /// The same for a step that is not a call of a group, such as `join`; `missing_text` names the missing ranks.
 Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
                    const std::vector<int>& missing, const std::string& missing_text,

@@ -3,9 +3,11 @@
 // whose calls match do not.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <complex>
 #include <functional>
+#include <latch>
 
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/threads.hpp>
@@ -367,4 +369,31 @@ TEST(Checked, AMessageThatDoesNotFitIsHeardAtBothEndsAndTheOthersArrive) {
         },
         checked);
     EXPECT_EQ(heard, 8);
+}
+
+TEST(Checked, ATimeoutNamesItsOwnCallOnTheRankThatWaitedAndNoneOfOthers) {
+    auto texts = std::array<std::string, 3>{};
+    auto done = std::latch(2);
+    const auto late = [&](World& world) {
+        auto on = world.join({{"pp", rest}}).on("pp");
+        auto x = ones<float>(4);
+        if (world.rank() == 1) return done.wait();
+        try {
+            if (world.rank() == 0) on.within(300ms).recv(x, 1);
+            if (world.rank() == 2) on.within(10s).barrier();
+        } catch (const Timeout& error) {
+            EXPECT_EQ(error.missing, std::vector{1});
+            texts[static_cast<std::size_t>(world.rank())] = error.what();
+        }
+        done.count_down();
+    };
+    threads::run(3, late, {.timeout = 20s, .checked = true});
+    for (const auto& [rank, begin] :
+         {std::pair(0U,
+                    "the timeout of 300 ms expired on rank 0 in recv of 4 f32 from 1, message number 1 on "
+                    "'pp' of mesh pp=3, group {0..2}: arrived {0}, missing 1 [pp=1]; "),
+          std::pair(2U,
+                    "a timeout expired on {0}, on 'pp' of mesh pp=3, group {0..2}: arrived {0}, missing 1 "
+                    "[pp=1]; ")})
+        EXPECT_TRUE(texts[rank].starts_with(begin)) << texts[rank];
 }

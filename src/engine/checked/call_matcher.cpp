@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <tuple>
 
 #include "engine/failure.hpp"
 #include "engine/timeout.hpp"
@@ -77,6 +78,12 @@ void CallMatcher::settled(CheckedCall& part) {
 
 void CallMatcher::break_with(std::exception_ptr error) {
     broken_ = error;
+    try {
+        std::rethrow_exception(error);
+    } catch (const Timeout&) {
+        has_expired_ = true;
+    } catch (...) {
+    }
     collectives_.clear();
     messages_.clear();
     while (!open_.empty()) {
@@ -91,6 +98,10 @@ void CallMatcher::advance_own() {
         messages_.advance();
     } catch (const UsageError&) {
         throw;
+    } catch (const Timeout& passed) {  // on another rank: this one only looks
+        if (open_.empty()) return break_with(std::current_exception());
+        const auto& label = *open_.front()->label;
+        break_with(expired_elsewhere(label, passed.arrived, passed.missing, passed.seen).error(label));
     } catch (...) {
         break_with(std::current_exception());
     }
@@ -134,9 +145,12 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
             throw;
         } catch (const Timeout& passed) {
             // The error names the call that is compared, not the comparison.
-            break_with(
-                expired(timeout, rank_, part.text(), *part.label, passed.arrived, passed.missing, passed.seen)
-                    .error(*part.label));
+            const auto& [arrived, missing, seen] = std::tie(passed.arrived, passed.missing, passed.seen);
+            const auto is_own = arrived.empty() || std::ranges::find(arrived, rank_) != arrived.end();
+            const auto failure =
+                is_own ? expired(timeout, rank_, part.text(), *part.label, arrived, missing, seen)
+                       : expired_elsewhere(*part.label, arrived, missing, seen);
+            break_with(failure.error(*part.label));
         } catch (...) {
             break_with(std::current_exception());
         }

@@ -42,6 +42,8 @@ public:
     void leave() noexcept { channel_->leave(); }
     /// The error that ended all comparisons, null while there is none.
     const std::exception_ptr& broken() const { return broken_; }
+    /// True if that is an expired timeout.
+    bool has_expired() const { return has_expired_; }
 
 private:
     void advance_own();
@@ -55,6 +57,7 @@ private:
     std::vector<CheckedCall*> open_;  // not settled
     std::atomic<int> count_ = 0;      // of those
     std::exception_ptr broken_;
+    bool has_expired_ = false;
     // Operations in flight use these, so the channel is destroyed first.
     Collectives collectives_;
     Messages messages_;

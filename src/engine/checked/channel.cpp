@@ -71,6 +71,8 @@ void CheckedChannel::give_up(CheckedCall& part) {
 /// The error that made the channel unusable, null while there is none: the engine's own, if it has one.
 std::exception_ptr CheckedChannel::failure(const Label& label) {
     try {
+        if (!engine_failure_ && matcher_->has_expired())
+            engine_failure_ = matcher_->broken();  // the engine may only have heard of those that left since
         if (!engine_failure_ && matcher_->broken())
             engine_->start({}, label);  // only to get the engine's error
     } catch (...) {
