@@ -86,7 +86,8 @@ Agreement agreement_of(const RecordedOperation& call) {
                             .dtype = {},
                             .count = {},
                             .reduction = call.reduction,
-                            .argument = rule.has_root && call.argument ? std::to_string(*call.argument) : ""};
+                            .argument = rule.has_root && call.argument ? std::to_string(*call.argument) : "",
+                            .has_open_edges = call.has_open_edges};
     const auto in = listed_elements(call.input_sizes);
     const auto out = listed_elements(call.output_sizes);
     const auto has_in = elements(call.input_sizes) != 0;
@@ -119,6 +120,7 @@ std::vector<std::string> differences(const Agreement& a, const Agreement& b) {
     if (a.count != b.count) all.emplace_back("the number of elements");
     if (a.reduction != b.reduction) all.emplace_back("the reduction");
     if (a.argument != b.argument) all.emplace_back(a.operation == "shift" ? "the distance" : "the root");
+    if (a.has_open_edges != b.has_open_edges) all.emplace_back("the edge");
     return all;
 }
 
@@ -138,7 +140,7 @@ std::string words_of(const RecordedOperation& call) {
     if (!call.reduction.empty()) text += " by " + call.reduction;
     if (call.argument) {
         if (operation == "shift")
-            text += cat(" by ", *call.argument);
+            text += cat(" by ", *call.argument, call.has_open_edges ? " with open edges" : "");
         else if (operation == "broadcast" || operation == "scatter" || operation == "recv")
             text += cat(" from ", *call.argument);
         else if (operation == "reduce" || operation == "gather" || operation == "send" ||

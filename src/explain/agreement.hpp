@@ -17,6 +17,7 @@ struct Agreement {
     std::string count;  ///< elements of each buffer that must match, in and out
     std::string reduction;
     std::string argument;  ///< the root, or the distance of a shift
+    bool has_open_edges = false;
     friend auto operator<=>(const Agreement&, const Agreement&) = default;
 };
 

@@ -212,6 +212,16 @@ Finding finding_of(const Evidence& evidence, Difference difference) {
     return finding;
 }
 
+/// Which neighbours a send_recv has, as a number that is the same at the same distances; 0: another message.
+std::int64_t neighbours(const RecordedEntry& entry, int rank) {
+    const auto& group = entry.group->ranks;
+    const auto me = std::ranges::find(group, rank) - group.begin();
+    const auto size = std::ssize(group);
+    if (!entry.call->argument || !entry.call->source || me == size) return 0;
+    const auto distance = [&](std::int64_t peer) { return ((peer - me) % size + size) % size; };
+    return 1 + distance(*entry.call->argument) * size + distance(*entry.call->source);
+}
+
 }  // namespace
 
 std::vector<Finding> differing_calls(const Evidence& evidence) {
@@ -224,7 +234,8 @@ std::vector<Finding> differing_calls(const Evidence& evidence) {
     return findings;
 }
 
-std::optional<ListDifference> first_difference(const Evidence& evidence, const std::vector<int>& ranks) {
+std::optional<ListDifference> first_difference(const Evidence& evidence, const std::vector<int>& ranks,
+                                               bool peers) {
     // A ring keeps the last calls on each communicator: before `from` some are lost.
     auto from = std::int64_t{0};
     auto records = std::vector<const FlightRecord*>{};
@@ -244,7 +255,7 @@ std::optional<ListDifference> first_difference(const Evidence& evidence, const s
         at.push_back(
             static_cast<std::size_t>(std::ranges::lower_bound(record->entries, from, {}, &RecordedEntry::id) -
                                      record->entries.begin()));
-    using Called = std::tuple<std::string, bool, int>;
+    using Called = std::tuple<std::string, bool, std::int64_t>;
     while (true) {
         auto classes = std::map<Called, std::vector<std::size_t>>{};
         for (std::size_t i = 0; i < records.size(); ++i) {
@@ -252,8 +263,10 @@ std::optional<ListDifference> first_difference(const Evidence& evidence, const s
             const auto& entry = records[i]->entries[at[i]];
             const auto& communicator = evidence.communicator_of(entry);
             if (communicator.kind.empty()) return std::nullopt;
-            classes[{communicator.kind, entry.is_message, entry.is_message ? 0 : evidence.agreement(entry)}]
-                .push_back(i);
+            const auto what = !entry.is_message ? evidence.agreement(entry)
+                              : peers           ? neighbours(entry, records[i]->rank)
+                                                : 0;
+            classes[{communicator.kind, entry.is_message, what}].push_back(i);
         }
         if (classes.empty()) return std::nullopt;
         if (classes.size() == 1) {

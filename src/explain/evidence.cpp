@@ -48,6 +48,10 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
     }
     for (const auto& file : unread)
         if (file.rank && !by_rank_.contains(*file.rank)) unread_.try_emplace(*file.rank, &file);
+    for (const auto& [rank, record] : by_rank_)
+        if (record->reason == "timeout")
+            for (const auto other : record->missing)
+                if (other != rank) missed_.insert(other);
     for (const auto& [rank, record] : by_rank_) add(*record);
     for (auto& communicator : communicators_) {
         for (auto& member : communicator.members)
@@ -128,6 +132,10 @@ void Evidence::add(const FlightRecord& record) {
         }
         auto* of = member(entry.group);
         if (!of) continue;
+        if (is_late(record, entry)) {
+            if (!entry.is_message) of->last = std::min(of->last, entry.number - 1);
+            continue;
+        }
         if (entry.is_message) {
             of->messages.push_back(&entry);
             continue;
@@ -162,6 +170,26 @@ bool Evidence::is_device(const RecordedEntry& entry) {
            backend == "rcclx" || backend == "hccl" || backend == "mccl";
 }
 
+/// True of a call that failed at once because others had given up, at a timeout that was not this rank's: it
+/// says nothing of where the rank was until then.
+bool Evidence::is_late(const FlightRecord& record, const RecordedEntry& entry) const {
+    constexpr auto at_once_ns = 50'000'000;  // a few ticks of the clock of records
+    if (entry.state != RecordedState::failed || entry.completed_ns == 0 ||
+        entry.completed_ns - entry.created_ns > at_once_ns)
+        return false;
+    const auto is_anothers = [&](const std::vector<int>& arrived) {
+        return !arrived.empty() && std::ranges::find(arrived, record.rank) == arrived.end();
+    };
+    return missed_.contains(record.rank) || (record.reason == "timeout" && is_anothers(record.arrived)) ||
+           (record.reason == "peer_lost" && !missed_.empty() &&
+            std::ranges::all_of(record.lost, [&](int rank) { return left_by_consequence(rank); }));
+}
+
+bool Evidence::left_by_consequence(int rank) const {
+    const auto* of = record(rank);
+    return of && (of->reason == "timeout" || of->reason == "peer_lost");
+}
+
 Whereabouts Evidence::find_whereabouts(const FlightRecord& record) const {
     auto result = Whereabouts{};
     const RecordedEntry* failed = nullptr;
@@ -169,6 +197,8 @@ Whereabouts Evidence::find_whereabouts(const FlightRecord& record) const {
         if (is_over(entry)) {
             result.last = &entry;
             failed = nullptr;
+        } else if (is_late(record, entry)) {
+            if (!result.late) result.late = &entry;
         } else if (entry.state == RecordedState::failed) {
             if (!failed) failed = &entry;
         } else if (!result.entry && (record.is_torch || entry.state == RecordedState::started)) {

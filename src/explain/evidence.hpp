@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -51,6 +52,7 @@ struct Communicator {
 struct Whereabouts {
     const RecordedEntry* entry = nullptr;  ///< the call that it was in; null: outside any
     const RecordedEntry* last = nullptr;   ///< the last call that it completed
+    const RecordedEntry* late = nullptr;   ///< the first to which it came when others had given up
 };
 
 class Evidence {
@@ -73,6 +75,8 @@ public:
     const UnreadFile* unread(int rank) const;
     const std::vector<std::string>& notes() const { return notes_; }
 
+    /// True if a rank left because others did not come, or were lost: it is not the first.
+    bool left_by_consequence(int rank) const;
     const Whereabouts& whereabouts(int rank) const { return whereabouts_.at(rank); }
     /// What members must agree on, as a number that is the same for calls that agree.
     int agreement(const RecordedEntry& entry) const { return agreements_.at(entry.call.get()); }
@@ -96,9 +100,11 @@ private:
     int add(const std::shared_ptr<const RecordedGroup>& group);
     void name(Communicator& communicator, const std::string& axes, bool is_torch);
     Whereabouts find_whereabouts(const FlightRecord& record) const;
+    bool is_late(const FlightRecord& record, const RecordedEntry& entry) const;
 
     Places places_;
     std::map<int, const FlightRecord*> by_rank_;
+    std::set<int> missed_;  // those that others missed when their timeouts expired
     std::vector<int> ranks_;
     int world_ = 0;
     std::vector<Communicator> communicators_;

@@ -71,17 +71,9 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
     auto result = Explanation{};
     result.ranks = evidence.world();
     const auto messages = Messages(evidence);
-    result.findings = differing_calls(evidence);
-    for (auto& finding : waits(evidence, messages)) result.findings.push_back(std::move(finding));
-    // Calls that differ do not end.
-    const auto differ = result.findings;
-    std::erase_if(result.findings, [&](const Finding& finding) {
-        return finding.kind == Finding::Kind::unfinished &&
-               std::ranges::any_of(differ, [&](const Finding& other) {
-                   return other.kind == Finding::Kind::calls_differ && other.group == finding.group &&
-                          other.communicator == finding.communicator && other.call == finding.call;
-               });
-    });
+    const auto differing = differing_calls(evidence);
+    result.findings = differing;
+    for (auto& finding : waits(evidence, messages, differing)) result.findings.push_back(std::move(finding));
     const auto errors = errors_of(evidence);
     if (result.findings.empty() && !errors.empty()) {
         auto finding = Finding{};

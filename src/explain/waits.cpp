@@ -140,7 +140,10 @@ Finding cycle_finding(const Evidence& evidence, const Standing& standing, const 
     auto finding = finding_on(Finding::Kind::cycle, evidence.communicator_of(entry), entry.number, ranks);
     std::ranges::sort(finding.ranks);
     finding.text = cat(ranks.size(), " ranks wait for one another: ", text_of(deadlock, evidence.places()));
-    if (auto difference = first_difference(evidence, concerned(evidence, standing, ranks))) {
+    const auto all = concerned(evidence, standing, ranks);
+    auto difference = first_difference(evidence, all);
+    if (!difference) difference = first_difference(evidence, all, true);
+    if (difference) {
         finding.ranks = difference->ranks;
         finding.details.push_back(difference->text);
     }
@@ -194,19 +197,29 @@ Finding extra_finding(const Evidence& evidence, const Standing& standing, const 
 
 /// What a rank that holds others up is doing.
 std::string doing(const Evidence& evidence, int rank) {
-    const auto& [entry, last] = evidence.whereabouts(rank);
+    const auto& [entry, last, late] = evidence.whereabouts(rank);
     if (entry) return cat("is in ", evidence.text(*entry));
-    return cat("is outside any call", last ? cat(", after ", evidence.text(*last)) : ", and has made none");
+    return cat(late ? "was" : "is", " outside any call",
+               last ? cat(", after ", evidence.text(*last)) : ", and had made none",
+               late ? cat(", and came to ", evidence.text(*late), " when others had given up") : "");
 }
 
 /// Collectives to which all have come, that are over on some or started on some; the ranks that are in them.
 std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
-                             std::vector<Finding>& findings) {
+                             const std::vector<Finding>& differing, std::vector<Finding>& findings) {
     auto all = std::set<int>{};
     const auto reports = std::ranges::any_of(
         evidence.records(), [](const auto& one) { return Evidence::says_wrong(*one.second); });
     for (const auto& [call, ranks] : standing.unfinished()) {
         const auto& communicator = evidence.communicators()[at(call.first)];
+        const auto differs = std::ranges::any_of(differing, [&, number = call.second](const Finding& other) {
+            return other.group == communicator.ranks && other.communicator == communicator.label &&
+                   other.call == number;
+        });
+        if (differs) {  // calls that differ do not end
+            all.insert(ranks.begin(), ranks.end());
+            continue;
+        }
         auto over = std::vector<int>{};
         auto started = std::vector<int>{};
         auto not_started = std::vector<int>{};
@@ -226,7 +239,15 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
                         : !started.empty() && !not_started.empty() ? not_started
                                                                    : std::vector<int>{};
         auto finding = finding_on(Finding::Kind::unfinished, communicator, call.second, culprits);
-        if (culprits.empty())
+        const auto told = std::ranges::find_if(
+            ranks, [&](int rank) { return evidence.record(rank)->reason == "disagreement"; });
+        if (told != ranks.end()) {
+            finding.kind = Finding::Kind::calls_differ;
+            finding.ranks = evidence.record(*told)->differ;
+            finding.text =
+                cat(evidence.text(entry), " differs in what records do not have; ",
+                    evidence.places().rank(*told), " reports: ", excerpt(evidence.record(*told)->error, 400));
+        } else if (culprits.empty())
             finding.text = cat("all members are in ", evidence.text(entry),
                                ", and it does not end: look at the network and the devices between them");
         else
@@ -265,10 +286,9 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
     auto gone = std::set<int>{};
     for (const auto& [rank, record] : evidence.records())
         for (const auto other : record->lost) {
-            const auto* theirs = evidence.record(other);
-            if (!theirs)
+            if (!evidence.record(other))
                 absent.insert(other);
-            else if (!is_consequence(*theirs))
+            else if (!evidence.left_by_consequence(other))
                 gone.insert(other);
         }
 
@@ -354,12 +374,13 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
 
 }  // namespace
 
-std::vector<Finding> waits(const Evidence& evidence, const Messages& messages) {
+std::vector<Finding> waits(const Evidence& evidence, const Messages& messages,
+                           const std::vector<Finding>& differing) {
     auto findings = differing_messages(evidence, messages);
     const auto standing = Standing(evidence, messages);
     if (const auto cycle = standing.graph().cycle(); !cycle.empty())
         findings.push_back(cycle_finding(evidence, standing, standing.world_ranks(cycle)));
-    const auto unfinished = add_unfinished(evidence, standing, findings);
+    const auto unfinished = add_unfinished(evidence, standing, differing, findings);
     add_roots(evidence, standing, unfinished, findings);
     return findings;
 }

@@ -26,6 +26,7 @@ struct RecordedOperation {
     std::string reduction;                 ///< empty: none, or not recorded
     std::optional<std::int64_t> argument;  ///< the root, the distance, or the peer as a group rank
     std::optional<std::int64_t> source;    ///< of a send_recv: the peer that it receives from
+    bool has_open_edges = false;           ///< of a shift
     std::vector<std::vector<std::int64_t>> input_sizes;
     std::vector<std::vector<std::int64_t>> output_sizes;
     std::vector<std::string> input_dtypes;
@@ -73,7 +74,8 @@ struct FlightRecord {
     std::string engine;
     std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded
     std::string error;
-    std::vector<int> missing;  ///< the ranks that the error names, of each kind
+    std::vector<int> arrived;  ///< the ranks that the error names, of each kind
+    std::vector<int> missing;
     std::vector<int> lost;
     std::vector<int> differ;  ///< those outside the largest class of a disagreement
     std::vector<RecordedMesh> meshes;

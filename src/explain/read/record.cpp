@@ -277,6 +277,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
     record.engine = text_or(json, "engine");
     record.reason = text_or(json, "reason");
     record.error = text_or(json, "error");
+    record.arrived = ranks_or_none(json, "arrived");
     record.missing = ranks_or_none(json, "missing");
     record.lost = ranks_or_none(json, "lost");
     record.differ = ranks_or_none(json, "outside");
@@ -342,6 +343,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
             call.reduction = text_or(value, "reduction");
             call.argument = find_whole(value, "argument");
             call.source = find_whole(value, "source");
+            call.has_open_edges = text_or(value, "edge") == "open";
             read_name(text_or(value, "profiling_name"), call);
             if (call.operation.empty()) throw UsageError("has an entry without a 'profiling_name'");
             call.input_sizes = sizes_of(value, "input_sizes");
