@@ -167,6 +167,20 @@ TEST(GlooFailures, AMessageThatNobodySendsNamesItsSender) {
     for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Timeout {1} after ");
 }
 
+TEST(GlooFailures, RanksThatWaitForEachOtherInOtherCallsNameEachOtherInCheckedMode) {
+    for (auto turn = 0; turn < 3; ++turn) {
+        const auto outcome = job("timeout-crossed", 4, -1, {}, {{"RANKMESH_CHECK", "1"}});
+        expect_says(outcome, 0, ", all: Timeout {1} after ");
+        expect_says(outcome, 0, " expired on rank 0 in recv of 1000 f32 from 1, message number 1 on ");
+        expect_says(outcome, 1, ", all: Timeout {0} after ");
+        expect_says(outcome, 1, " in barrier, call number 2 on ");
+        for (std::size_t rank = 2; rank < 4; ++rank)  // by either timeout
+            EXPECT_TRUE(
+                std::regex_search(outcome.outputs[rank], std::regex(", all: Timeout \\{[01]\\} after ")))
+                << outcome.outputs[rank];
+    }
+}
+
 TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheTimeout) {
     const auto outcome = job("timeout-join");
     for (auto rank : {0U, 2U, 3U}) {
@@ -332,6 +346,16 @@ TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAndTheGroupGoesOn) {
             "  ranks {0, 2, 3} [dp=0 tp=0, dp=1 tp=0, dp=1 tp=1]: all_reduce of 100000 f32 by sum\n"
             "  rank {1} [dp=0 tp=1]: all_reduce of 200000 f32 by sum\n");
         expect_says(outcome, rank, ", all again: went well");
+    }
+}
+
+TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAlsoIfTheFirstToHearLeaves) {
+    for (auto turn = 0; turn < 20; ++turn) {
+        const auto outcome = job("differ-and-leave", 6, -1, {}, {{"RANKMESH_CHECK", "1"}});
+        for (std::size_t rank = 0; rank < 6; ++rank) {
+            expect_says(outcome, rank, ", program: Disagreement {1} after ");
+            expect_says(outcome, rank, "]: all_reduce of 1 i32 by max\n");
+        }
     }
 }
 

@@ -97,6 +97,7 @@ void program_of_one_try(const std::string& mode, const WorldOptions& options) {
     auto me = mode == "differ" && world.rank() == 1 ? world.join({{"dp", 2}, {"tp", rest}})
                                                     : world.join({{"dp", rest}});
     auto x = 1;
+    if (mode == "differ-and-leave" && world.rank() == 1) me.on("dp").broadcast(x, 0);
     for (auto turn = 0; turn < 1000; ++turn) me.on("dp").all_reduce(x, max);
 }
 
@@ -189,8 +190,8 @@ int program(const std::string& mode) {
                                                                                                   : 20)};
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
-    if (mode == "timeout-absent" || mode == "differ" || mode == "kill-in-join" ||
-        mode == "timeout-stop-in-join") {
+    if (mode == "timeout-absent" || mode == "differ" || mode == "differ-and-leave" ||
+        mode == "kill-in-join" || mode.starts_with("timeout-stop-in-") || mode.ends_with("in-step")) {
         const auto rank = std::atoi(std::getenv("RANK"));
         return hear(rank, "program", [&] { program_of_one_try(mode, options); }) ? 0 : 1;
     }
@@ -331,6 +332,10 @@ int program(const std::string& mode) {
         if (world.rank() == 0) hear(world, "recv", [&] { all.recv(x, 1); });
         sleep(1500);
         hear(world, "barrier", [&] { all.barrier(); });
+        return 0;
+    }
+    if (mode == "timeout-crossed") {
+        hear(world, "all", [&] { world.rank() == 0 ? all.recv(x, 1) : all.barrier(); });
         return 0;
     }
     if (mode == "throw") {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <thread>
-#include <tuple>
 
 #include "engine/failure.hpp"
+#include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -144,17 +144,33 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
         } catch (const UsageError&) {
             throw;
         } catch (const Timeout& passed) {
-            // The error names the call that is compared, not the comparison.
-            const auto& [arrived, missing, seen] = std::tie(passed.arrived, passed.missing, passed.seen);
-            const auto is_own = arrived.empty() || std::ranges::find(arrived, rank_) != arrived.end();
-            const auto failure =
-                is_own ? expired(timeout, rank_, part.text(), *part.label, arrived, missing, seen)
-                       : expired_elsewhere(*part.label, arrived, missing, seen);
-            break_with(failure.error(*part.label));
+            break_with(expired_in_comparison(part, timeout, passed));
         } catch (...) {
             break_with(std::current_exception());
         }
     }
+}
+
+/// The error names the call that is compared, not the comparison.
+std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, Duration timeout,
+                                                      const Timeout& passed) const {
+    const auto& label = *part.label;
+    const auto has = [](const std::vector<int>& ranks, int rank) {
+        return std::ranges::find(ranks, rank) != ranks.end();
+    };
+    if (passed.arrived.empty() || has(passed.arrived, rank_))
+        return expired(timeout, rank_, part.text(), label, passed.arrived, passed.missing, passed.seen)
+            .error(label);
+    // Others have waited for it in another call.
+    if (!has(passed.missing, rank_))
+        return expired_elsewhere(label, passed.arrived, passed.missing, passed.seen).error(label);
+    // They miss this rank, which misses them, or the other end of its message.
+    const auto missing = is_point_to_point(part.call.operation) ? std::vector{label.ranks[part.call.argument]}
+                                                                : passed.arrived;
+    const auto seen = last_seen(missing, label, [&](int each) {
+        return has(passed.arrived, each) ? "waits in another call of this communicator" : "has not called it";
+    });
+    return expired(timeout, rank_, part.text(), label, {rank_}, missing, seen).error(label);
 }
 
 void CallMatcher::meanwhile(const std::function<bool()>& is_over, Duration timeout) {

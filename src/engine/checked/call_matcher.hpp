@@ -48,6 +48,8 @@ public:
 private:
     void advance_own();
     void break_with(std::exception_ptr error);
+    std::exception_ptr expired_in_comparison(const CheckedCall& part, Duration timeout,
+                                             const Timeout& passed) const;
     bool is_last(int own) const;
     void settled(CheckedCall& part);
 

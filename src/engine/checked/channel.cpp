@@ -87,8 +87,9 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration tim
     for (auto& part : parts) matcher_->settle(part, timeout);
     for (auto& part : parts) finish(part, timeout);
     auto error = std::exception_ptr{};
+    // A part that was compared says more than one that the end of all comparisons has kept from it.
     for (const auto& part : parts)
-        if (part.error && !error) error = part.error;
+        if (part.error && (!error || error == matcher_->broken())) error = part.error;
     tickets_.erase(ticket);
     const auto uncompared = error && error == matcher_->broken();
     if (const auto why = failure(label)) {

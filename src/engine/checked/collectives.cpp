@@ -81,7 +81,13 @@ void Collectives::advance() {
 void Collectives::wait(Duration timeout) {
     if (!ticket_) begin();
     if (!ticket_) return;  // there was nothing to compare
-    channel_.wait(*ticket_, *queue_.front()->label, timeout);
+    try {
+        channel_.wait(*ticket_, *queue_.front()->label, timeout);
+    } catch (const UsageError&) {
+        throw;
+    } catch (...) {
+        if (step_ != Step::told) throw;  // else a rank is lost meanwhile: this one has the details
+    }
     ticket_ = std::nullopt;
     conclude();
 }
@@ -153,6 +159,17 @@ void Collectives::gather_details() {
                           .out_count = sizeof fingerprints_ * all_.size()});
 }
 
+/// No rank throws, and then perhaps leaves, before all have the details.
+void Collectives::wait_for_all() {
+    try {
+        start(Step::told, {.operation = Operation::barrier});
+    } catch (const UsageError&) {
+        throw;
+    } catch (...) {  // a rank is lost meanwhile
+        settle(disagreement());
+    }
+}
+
 void Collectives::conclude() {
     const auto equal = extremes_[0] == ~extremes_[1];
     switch (step_) {
@@ -165,6 +182,8 @@ void Collectives::conclude() {
         case Step::complaints:
             return equal ? settle(nullptr) : gather_details();
         case Step::details:
+            return wait_for_all();
+        case Step::told:
             return settle(disagreement());
     }
 }

@@ -41,7 +41,7 @@ public:
     void clear();
 
 private:
-    enum class Step : std::uint8_t { calls, counts, complaints, details };
+    enum class Step : std::uint8_t { calls, counts, complaints, details, told };
 
     void begin();
     void conclude();
@@ -49,6 +49,7 @@ private:
     void exchange_counts();
     void complain();
     void gather_details();
+    void wait_for_all();
     void settle(std::exception_ptr error);
     void start(Step step, const Call& call);
     std::exception_ptr disagreement() const;
