@@ -90,6 +90,15 @@ void program_of_one_try(const std::string& mode, const WorldOptions& options) {
             else
                 raise(SIGKILL);
         }).detach();
+    if (mode.ends_with("in-step")) {  // the other ranks wait for what rank 0 makes of what they tell
+        if (world.rank() > 0) sleep(500);
+        if (world.rank() == 0)
+            std::thread([kills = mode == "timeout-kill-in-step"] {
+                sleep(200);
+                if (kills) raise(SIGKILL);
+                stop_for_a_while();
+            }).detach();
+    }
     if (stops) {  // ranks 2 and 4 have no group with rank 1
         world.join({{"dp", rest}, {"tp", 2}});
         return;

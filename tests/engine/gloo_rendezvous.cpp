@@ -5,11 +5,14 @@
 #include <cmath>
 #include <condition_variable>
 #include <functional>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "engine/fields.hpp"
+#include "engine/gloo/world.hpp"
+#include "engine/join/join.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
 
@@ -87,6 +90,43 @@ std::vector<std::shared_ptr<CountingStore>> on_ranks(int size, bool patient,
     }
     threads.clear();
     return stores;
+}
+
+/// Takes part in a join, and makes no channel: its `create` waits for `end`.
+class Arriving final : public Exchange {
+public:
+    Arriving(Exchange& exchange, std::latch& end) : exchange_(exchange), end_(end) {}
+    int rank() const override { return exchange_.rank(); }
+    int size() const override { return exchange_.size(); }
+    const std::vector<int>& local_ranks() const override { return exchange_.local_ranks(); }
+    bool announces() const override { return exchange_.announces(); }
+    void announce(const std::string& key, std::span<const ChannelRequest> requests) override {
+        exchange_.announce(key, requests);
+    }
+    void max(std::array<std::int64_t, 4>& values) override { exchange_.max(values); }
+    void send(int to, const std::string& bytes) override { exchange_.send(to, bytes); }
+    std::string receive(int from) override { return exchange_.receive(from); }
+    std::shared_ptr<Channel> create(const ChannelRequest&) override {
+        end_.wait();
+        throw EngineFailure("it ends");
+    }
+
+private:
+    Exchange& exchange_;
+    std::latch& end_;
+};
+
+/// Runs a program on the ranks of a Gloo world, which are threads.
+void on_worlds(int size, Duration timeout, const std::function<void(GlooWorld&, int rank)>& program) {
+    const auto entries = std::make_shared<Entries>();
+    auto threads = std::vector<std::jthread>{};
+    for (int rank = 0; rank < size; ++rank)
+        threads.emplace_back([&program, &entries, size, rank, timeout] {
+            auto store = std::make_shared<CountingStore>(entries, false);
+            auto world = GlooWorld(std::make_unique<StoreRendezvous>(std::move(store), rank, size, timeout),
+                                   "", {.timeout = timeout});
+            program(world, rank);
+        });
 }
 
 std::string concatenation(const std::string& a, const std::string& b) { return a + b; }
@@ -187,6 +227,78 @@ TEST(StoreRendezvous, AStepThatExpiresNamesTheAbsentOnAllRanksThoughTheFirstToNo
             },
             std::chrono::milliseconds(500));
     }
+}
+
+TEST(StoreRendezvous, ARankThatArrivesAtAStepAndDoesNotGoOnIsNamed) {
+    for (auto stuck : {0, 1, 2})  // which have children
+        on_ranks(
+            20, false,
+            [&](StoreRendezvous& world) {
+                const auto combine = [&, first = true](const std::string& a, const std::string& b) mutable {
+                    if (world.rank() == stuck && std::exchange(first, false))
+                        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+                    return a + b;
+                };
+                try {
+                    world.all("a test", "", combine);
+                    EXPECT_EQ(world.rank(), stuck);
+                } catch (const Timeout& error) {
+                    EXPECT_EQ(error.missing, std::vector{stuck}) << error.what();
+                    EXPECT_EQ(error.arrived.size(), 19U) << error.what();
+                }
+            },
+            std::chrono::milliseconds(400));
+}
+
+TEST(GlooWorld, ARankThatWaitsForTheMissingOneIsNotNamedThoughItsOwnTimeoutExpiresLater) {
+    const auto mesh = Mesh{{"dp", 2}, {"tp", 2}};
+    auto waiting = std::latch(3);
+    on_worlds(4, std::chrono::milliseconds(800), [&](GlooWorld& world, int rank) {
+        auto requests = std::vector<ChannelRequest>{};
+        for (const auto* axis : {"dp", "tp"}) {
+            const auto group = mesh.group(rank, axis);
+            auto label = Label{};
+            label.axes = axis;
+            label.ranks = {group};
+            requests.push_back({.label = std::make_shared<const Label>(std::move(label)),
+                                .group_rank = *group.group_rank(rank),
+                                .key = axis,
+                                .item = static_cast<int>(requests.size())});
+        }
+        auto& exchange = world.exchange();
+        exchange.announce("join", requests);
+        auto values = std::array<std::int64_t, 4>{};
+        exchange.max(values);
+        if (rank == 3) return waiting.wait();  // it has arrived, and connects to nobody
+        if (rank == 2) requests.pop_back();    // rank 1 alone waits for rank 3
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        auto channels = std::vector<std::shared_ptr<Channel>>{};
+        try {
+            for (const auto& request : requests) channels.push_back(exchange.create(request));
+            EXPECT_EQ(rank, 2);
+        } catch (const Timeout& error) {
+            EXPECT_EQ(error.missing, std::vector{3}) << rank << ": " << error.what();
+        }
+        waiting.count_down();
+    });
+}
+
+TEST(GlooWorld, ARankThatHearsOfALossAndLeavesIsNotNamedByOneThatWaitsForItAlone) {
+    auto at_once = std::latch(0);
+    on_worlds(6, std::chrono::seconds(20), [&](GlooWorld& world, int rank) {
+        auto arriving = Arriving(world.exchange(), at_once);
+        // Rank 3 ends after it has arrived. Rank 5 notices, rank 1 hears it, and rank 0 waits for rank 1.
+        auto joining = Joining{rank == 3 ? arriving : world.exchange(), "join", std::chrono::seconds(1)};
+        try {
+            join(std::vector{Declaration{.mesh = {{"dp", 3}, {"tp", 2}}}}, std::nullopt, joining);
+            ADD_FAILURE() << rank;
+        } catch (const PeerLost& error) {
+            EXPECT_EQ(error.ranks, std::vector{3}) << rank << ": " << error.what();
+            world.leave(cat("rank ", rank, " left"));
+        } catch (const EngineFailure&) {
+            EXPECT_EQ(rank, 3);
+        }
+    });
 }
 
 TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherIsNotTheCauseWhereThatOneIsAwaited) {

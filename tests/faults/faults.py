@@ -61,8 +61,6 @@ CLASSES = {
 }
 # What is known to fail today, and why: drawn, counted, and not run without --known.
 KNOWN = {  # (engine, checked, row, moment): reason; None stands for any
-    ("gloo", None, "stopped", "in-join"): "a rank that is stopped inside a join, having arrived, is not named; who waits for it can be",
-    ("gloo", None, "dies", "in-join"): "a rank that is killed inside a join, having arrived, is not named",
     ("mpi", None, "absent", None): "the end of a job in which a rank never starts MPI can be without words",
     ("mpi", None, "early", "world"): "the end of a job in which a rank never starts MPI can be without words",
 }

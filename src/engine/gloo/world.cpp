@@ -191,17 +191,16 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     };
     // The other ranks are told before the connections go: they would take this rank for the cause.
     const auto fail = [&](Failure failure) {
-        const auto tell = [&] {
-            if (!lazy) rendezvous_->fail(entry_, failure);
-        };
-        // A peer that waits for another one as long as this rank for it says so at about the same time.
-        const auto timeout = failure.kind == Failure::Kind::timeout;
+        const auto waits = failure.kind == Failure::Kind::timeout;
+        const auto until = from_now(waits ? Rendezvous::patience : Duration{});
         rendezvous_->give_up(entry_, failure);
-        if (timeout) tell();
-        if (timeout) std::this_thread::sleep_for(Rendezvous::moment);
-        if (const auto cause = rendezvous_->cause(entry_, failure))
-            Heard::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
-        if (!timeout) tell();
+        auto cause = rendezvous_->cause(entry_, failure);
+        while (!cause && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(Rendezvous::moment);
+            cause = rendezvous_->cause(entry_, failure);
+        }
+        if (!lazy) rendezvous_->fail(entry_, cause.value_or(failure));
+        if (cause) Heard::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
     };
     try {
         try {
@@ -215,6 +214,7 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
         }
     } catch (const Heard& heard) {
         rendezvous_->give_up(entry_, heard.failure);
+        if (!lazy) rendezvous_->fail(entry_, heard.failure);  // to those that wait for this rank alone
         throw;
     } catch (const Timeout& timeout) {
         fail(Failure::of(timeout));

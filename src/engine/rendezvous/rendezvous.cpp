@@ -25,8 +25,9 @@ void Heard::raise(const Failure& failure, const std::string& step) {
 }
 
 void Rendezvous::throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,
-                               const std::vector<int>& arrived, const std::vector<int>& missing) const {
-    throw expired_in(phase, timeout, rank(), arrived, missing, ranks_to_string(missing));
+                               const std::vector<int>& arrived, const std::vector<int>& missing,
+                               const std::string& seen) const {
+    throw expired_in(phase, timeout, rank(), arrived, missing, ranks_to_string(missing), seen);
 }
 
 std::string Rendezvous::scope_of_next(const std::vector<int>& ranks) {

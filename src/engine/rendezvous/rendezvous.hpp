@@ -32,6 +32,9 @@ public:
 
     /// The time that ranks whose timeouts expire together have to tell each other why.
     static constexpr auto moment = std::chrono::milliseconds(50);
+    /// The time that a rank which is missing has to say whom it waits for itself: its timeout may have begun
+    /// a little later.
+    static constexpr auto patience = std::chrono::milliseconds(500);
 
     Rendezvous(int rank, int size) : rank_(rank), size_(size) {}
     virtual ~Rendezvous() = default;
@@ -83,7 +86,8 @@ public:
 
 protected:
     [[noreturn]] void throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,
-                                    const std::vector<int>& arrived, const std::vector<int>& missing) const;
+                                    const std::vector<int>& arrived, const std::vector<int>& missing,
+                                    const std::string& seen = {}) const;
     /// A prefix of keys for the next world of these ranks, which no other world has.
     std::string scope_of_next(const std::vector<int>& ranks);
 

@@ -133,18 +133,34 @@ std::string StoreRendezvous::step(const std::string& phase, std::string text, co
     const auto arrival_key = [&](int rank) {
         return entry(std::int64_t{rank} * children + 1 < size() ? "here" : "up", rank);
     };
+    const auto down = cat(prefix, "down");
+    // Those that have the texts of all their children, and have not passed them on.
+    const auto stuck = [&] {
+        auto keys = std::vector<std::string>{full(down)};
+        for (int each = 1; each < size(); ++each) keys.push_back(full(entry("up", each)));
+        const auto passed_on = store_->get(keys, from_now(grace));
+        auto holding = std::vector<int>{};
+        auto lacks_a_child = std::vector<bool>(keys.size());
+        for (auto each = size() - 1; each >= 0; --each) {
+            const auto i = static_cast<std::size_t>(each);
+            if (passed_on[i]) continue;
+            if (each > 0) lacks_a_child[static_cast<std::size_t>((each - 1) / children)] = true;
+            if (!lacks_a_child[i] && each != rank()) holding.push_back(each);
+        }
+        std::ranges::reverse(holding);
+        return holding;
+    };
     auto from_children = std::vector<std::string>{};
     for (auto child = first; child < std::min<std::int64_t>(first + children, size()); ++child)
         from_children.push_back(entry("up", static_cast<int>(child)));
     if (inner)
-        for (const auto& each : wait_in_step(phase, from_children, {}, arrival_key, until))
+        for (const auto& each : wait_in_step(phase, from_children, {}, arrival_key, stuck, until))
             text = combine(text, each);
-    const auto down = cat(prefix, "down");
     if (rank() == 0) {
         store_->put(full(down), text, until);
     } else {
         store_->put(full(entry("up", rank())), text, until);
-        text = wait_in_step(phase, {down}, {}, arrival_key, until).front();
+        text = wait_in_step(phase, {down}, {}, arrival_key, stuck, until).front();
     }
     {
         const auto lock = std::lock_guard(failing_);
@@ -174,7 +190,7 @@ std::vector<std::string> StoreRendezvous::fetch(const std::string& phase, std::s
     const auto entry = [&](int rank) { return cat(name, ".", rank); };
     auto entries = std::vector<std::string>{};
     for (auto each : from) entries.push_back(entry(each));
-    return wait(phase, entries, {ranks.begin(), ranks.end()}, entry, until);
+    return wait(phase, entries, {ranks.begin(), ranks.end()}, entry, {}, until);
 }
 
 void StoreRendezvous::send(int to, const std::string& text) {
@@ -185,7 +201,7 @@ std::string StoreRendezvous::receive(int from) {
     const auto until = from_now(timeout_);
     const auto message = cat("message.", from, ".", rank(), ".", received_[from]++);
     auto text = wait_in_step(
-        "join", {message}, {from}, [&](int) { return message; }, until);
+        "join", {message}, {from}, [&](int) { return message; }, {}, until);
     store_->remove({full(message)}, until);
     return std::move(text.front());
 }
@@ -356,9 +372,10 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
 std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
                                                        const std::vector<std::string>& names,
                                                        const std::vector<int>& ranks,
-                                                       const Entries& arrival_key, Instant until) {
+                                                       const Entries& arrival_key, const Stuck& stuck,
+                                                       Instant until) {
     try {
-        return wait(phase, names, ranks, arrival_key, until);
+        return wait(phase, names, ranks, arrival_key, stuck, until);
     } catch (const Heard&) {
         throw;
     } catch (const Timeout& timeout) {
@@ -368,11 +385,11 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
 }
 
 /// The texts of entries, once all of them exist. `ranks`: the ranks that are waited for, all if empty;
-/// `arrival_key` is the key that each of them has written if it arrived.
+/// `arrival_key` is the key that each of them has written if it arrived; `stuck` may be empty.
 std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
                                                const std::vector<std::string>& names,
                                                const std::vector<int>& ranks, const Entries& arrival_key,
-                                               Instant until) {
+                                               const Stuck& stuck, Instant until) {
     using Clock = std::chrono::steady_clock;
     constexpr auto shortest_pause = std::chrono::microseconds(50);
     const auto begin = Clock::now();
@@ -412,9 +429,16 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
     }
     if (absent.empty()) return texts;
+    auto seen = std::string{};
+    if (late.empty() && stuck) {
+        late = stuck();
+        if (!late.empty())
+            seen = cat(late.size() == 1 ? cat("rank ", late.front()) : cat("ranks ", ranks_to_string(late)),
+                       " arrived and then did not go on: stopped, cut off or gone");
+    }
     auto arrived = awaited();
     std::erase_if(arrived, [&](int each) { return contains(late, each); });
-    throw_timeout(phase, timeout_, arrived, late);
+    throw_timeout(phase, timeout_, arrived, late, seen);
 }
 
 /// The ranks among these that have not written the key that they write when they arrive.

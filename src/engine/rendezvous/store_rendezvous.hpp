@@ -54,11 +54,14 @@ private:
 
     std::string step(const std::string& phase, std::string text, const Combine& combine);
     using Entries = std::function<std::string(int rank)>;
+    /// The ranks that hold a step up, once all have arrived at it.
+    using Stuck = std::function<std::vector<int>()>;
     std::vector<std::string> wait(const std::string& phase, const std::vector<std::string>& names,
-                                  const std::vector<int>& ranks, const Entries& arrival_key, Instant until);
+                                  const std::vector<int>& ranks, const Entries& arrival_key,
+                                  const Stuck& stuck, Instant until);
     std::vector<std::string> wait_in_step(const std::string& phase, const std::vector<std::string>& names,
                                           const std::vector<int>& ranks, const Entries& arrival_key,
-                                          Instant until);
+                                          const Stuck& stuck, Instant until);
     std::vector<int> missing(std::vector<int> ranks, const Entries& arrival_key);
     /// A failure, the rank that told it, and the connections that it was making.
     struct Told {
