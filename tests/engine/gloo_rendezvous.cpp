@@ -283,6 +283,26 @@ TEST(GlooWorld, ARankThatWaitsForTheMissingOneIsNotNamedThoughItsOwnTimeoutExpir
     });
 }
 
+TEST(GlooWorld, ARankThatCannotJoinEndsSoonAlsoWhereOneThatItHasConnectedToDoesNotAnswer) {
+    auto waiting = std::latch(1);
+    on_worlds(4, std::chrono::milliseconds(500), [&](GlooWorld& world, int rank) {
+        auto arriving = Arriving(world.exchange(), waiting);
+        const auto begin = std::chrono::steady_clock::now();
+        try {
+            // Rank 2 connects to rank 0, whose connections accept by themselves, and then waits for rank 3.
+            auto joining = Joining{rank == 2 ? world.exchange() : arriving, "join", std::chrono::seconds(1)};
+            join(std::vector{Declaration{.mesh = {{"dp", 2}, {"tp", 2}}}}, std::nullopt, joining);
+            ADD_FAILURE() << rank;
+        } catch (const Timeout& error) {
+            EXPECT_EQ(error.missing, std::vector{3}) << rank << ": " << error.what();
+            EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+            waiting.count_down();
+        } catch (const EngineFailure&) {
+            EXPECT_NE(rank, 2);
+        }
+    });
+}
+
 TEST(GlooWorld, ARankThatHearsOfALossAndLeavesIsNotNamedByOneThatWaitsForItAlone) {
     auto at_once = std::latch(0);
     on_worlds(6, std::chrono::seconds(20), [&](GlooWorld& world, int rank) {

@@ -278,10 +278,23 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
     }
     if (wrong) throw *wrong;
 
-    for (auto* mesh_entry : order)
-        for (auto& group_entry : mesh_entry->group_entries)
-            if (!mesh_entry->mesh.lazy || (group_entry.label && group_entry.label->ranks.size() == 1))
-                connect(*mesh_entry, group_entry, joining, mesh_entries, !mesh_entry->mesh.lazy);
+    // Channels that just end would wait until all peers know it, also for one that is stopped.
+    const auto leave = [&] {
+        for (const auto* channels : {&joining.channels, &joining.on_device})
+            for (const auto& channel : *channels) channel->leave();
+    };
+    try {
+        for (auto* mesh_entry : order)
+            for (auto& group_entry : mesh_entry->group_entries)
+                if (!mesh_entry->mesh.lazy || (group_entry.label && group_entry.label->ranks.size() == 1))
+                    connect(*mesh_entry, group_entry, joining, mesh_entries, !mesh_entry->mesh.lazy);
+    } catch (const PeerLost&) {
+        leave();
+        throw;
+    } catch (const Timeout&) {
+        leave();
+        throw;
+    }
     return mesh_entries;
 }
 
