@@ -370,7 +370,7 @@ def judge(job, outcome):
             for rank, events in outcome.events.items()}
     ends = {rank: ends.get(rank) for rank in range(job.ranks)}
     fault = next((event for event in outcome.events.get(job.victim, []) if event["event"] == "fault"), None)
-    if job.row == "harmless" or job.row == "dies" and not fault:
+    if job.row == "harmless" or job.row in ("dies", "stopped") and not fault:
         return harmless(job, outcome, ends)
     if job.kind == "swap" and all(end and end["event"] == "ok" for end in ends.values()):
         return harmless(job, outcome, ends)

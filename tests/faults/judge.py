@@ -74,6 +74,9 @@ class Judge(unittest.TestCase):
         self.assertEqual(judge(job_of("pause"), well, codes={0: 0, 1: 0, 2: 0}), "")
         self.assertEqual(judge(job_of("pause"), well, codes={0: 0, 1: 0, 2: -6}), "C")
         self.assertEqual(judge(job_of("pause"), well | {2: error("Timeout", [1])}), "E")
+        late = faults.Outcome({rank: [event] for rank, event in well.items()}, {0: 0, 1: 0, 2: 0}, "", 1.0, [])
+        for kind in ("kill", "stop"):  # the moment never came
+            self.assertEqual(faults.judge(job_of(kind, moment="in-join"), late)[0], "")
 
     def test_a_job_of_mpi_ends_in_an_error_that_names_the_victim(self):
         job, code = job_of("stop", engine="mpi"), {-1: 1}

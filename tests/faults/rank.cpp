@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -104,7 +105,7 @@ public:
     /// Puts the fault into effect if this is its moment: before the world, before the join, before or inside
     /// a call, or at the end. A timed one happens a while later, on another thread.
     void at(const std::string& moment, int step = -1) {
-        step_ = step;
+        if (step >= 0) step_ = step;  // after the last one it stays
         if (kind_.empty() || (step >= 0 && step != job_.number("at"))) return;
         if (when_ == moment) happen();
         const auto timed =
@@ -286,11 +287,12 @@ void run_steps(World& world, const Job& job, Fault& fault) {
                 "\", \"step\": " + std::to_string(fault.step()) + ", \"began\": " + std::to_string(began) +
                 ranks + ", \"text\": " + quoted(error.what()));
     };
+    auto member = std::optional<Member>{};  // leaves after the error is printed
     try {
         fault.at("join");
         if (fault.returns_at("join")) return;
         began = now_ns();
-        auto member = world.join({plan_of(job, is_victim && job.text("fault") == "plan")});
+        member = world.join({plan_of(job, is_victim && job.text("fault") == "plan")});
         phase = "step";
         const auto steps = steps_of(job.text(is_victim ? "victim-steps" : "steps"));
         for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -299,7 +301,7 @@ void run_steps(World& world, const Job& job, Fault& fault) {
             if (is_victim && job.text("fault") == "slow" && i % 4 == 0)
                 std::this_thread::sleep_for(std::chrono::milliseconds(job.number("timeout")) / 20);
             began = now_ns();
-            auto on = step.axes == "all" ? member.on("dp", "tp") : member.on(step.axes);
+            auto on = step.axes == "all" ? member->on("dp", "tp") : member->on(step.axes);
             if (!perform(std::move(on), step, [&] { fault.at("pending", static_cast<int>(i)); }))
                 say(world.rank(), "wrong", ", \"step\": " + std::to_string(i));
         }
