@@ -301,6 +301,11 @@ TEST(UsageError, OfTextSaysWhereAndWhatWasExpected) {
     EXPECT_EQ(ranks("{0..1000000000}"), "the group '{0..1000000000}' lists more than 1048576 ranks");
     EXPECT_EQ(ranks("{0..600000, 1000000..2000000}"),
               "the group '{0..600000, 1000000..2000000}' lists more than 1048576 ranks");
+    EXPECT_EQ(refusal([] { (void)parse_ranks("{0, 1, 2}", 2); }),
+              "the group '{0, 1, 2}' lists more than 2 ranks");
+    EXPECT_EQ(parse_ranks("{0..2, 4, 8, ..., 20}", 8).size(), 8U);
+    EXPECT_EQ(refusal([] { (void)parse_ranks("{0..2, 4, 8, ..., 20}", 7); }),
+              "the group '{0..2, 4, 8, ..., 20}' lists more than 7 ranks");
 }
 
 }  // namespace

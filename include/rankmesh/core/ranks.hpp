@@ -56,14 +56,17 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
                                          "; ranks are 0 or more"));
         return number;
     };
+    const auto check_room = [&](std::int64_t more) {
+        if (ranks.size() + static_cast<std::size_t>(more) > most)
+            throw UsageError(
+                detail::cat("the group ", detail::in_quotes(text), " lists more than ", most, " ranks"));
+    };
     const auto fill = [&](std::int64_t from, std::int64_t to, std::int64_t step) {
         const auto steps = step == 0 ? 0 : (to - from) / step;
         if (steps < 1 || from + steps * step != to)
             throw UsageError(detail::cat("the group ", detail::in_quotes(text), " has a range from ", from,
                                          " to ", to, " that steps of ", step, " do not reach"));
-        if (ranks.size() + static_cast<std::size_t>(steps) >= most)
-            throw UsageError(
-                detail::cat("the group ", detail::in_quotes(text), " lists more than ", most, " ranks"));
+        check_room(steps + 1);
         for (auto next = from; next != to + step; next += step) ranks.push_back(static_cast<int>(next));
         fresh = 0;
     };
@@ -89,7 +92,7 @@ inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = ma
                 if (reader.accept(".."))
                     fill(first, rank(), 1);
                 else
-                    ranks.push_back(first), ++fresh;
+                    check_room(1), ranks.push_back(first), ++fresh;
             }
             reader.blanks();
         } while (reader.accept(","));
