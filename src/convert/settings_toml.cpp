@@ -1,4 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+// toml++ assumes what some texts break. Here that is an error, or, in its tables of characters, no character
+// of the kind that is asked for.
+namespace rankmesh::conversion {
+struct BrokenAssumption {};
+[[noreturn]] inline void break_assumption() { throw BrokenAssumption{}; }
+}  // namespace rankmesh::conversion
+#define TOML_ASSERT(holds) ((holds) ? void() : ::rankmesh::conversion::break_assumption())
+#include <toml++/impl/forward_declarations.h>
+#undef TOML_ASSERT_ASSUME
+#define TOML_ASSERT_ASSUME(holds) TOML_ASSERT(holds)
+#pragma push_macro("TOML_UNREACHABLE")
+#undef TOML_UNREACHABLE
+#define TOML_UNREACHABLE return false
+#include <toml++/impl/unicode.h>
+#pragma pop_macro("TOML_UNREACHABLE")
+
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -88,6 +104,8 @@ Json parse_toml(const std::string& text, std::string_view source) {
     try {
         auto read = Limits(source);
         return json_of(toml::parse(text), read);
+    } catch (const BrokenAssumption&) {
+        throw UsageError(cat(source, " are no TOML: something is wrong in a key or a value"));
     } catch (const toml::parse_error& error) {
         const auto number = error.source().begin.line;
         auto line = std::string_view(text);

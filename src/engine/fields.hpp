@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/core/ranks.hpp>
 
 namespace rankmesh::detail {
 
@@ -33,13 +35,22 @@ public:
         text_.remove_prefix(bytes);
         return std::string(part);
     }
-    /// What comes before the next end of a line.
-    std::string line() {
-        const auto end = text_.find('\n');
-        if (end == text_.npos) throw_unreadable();
-        auto line = part(end);
+    /// What comes before the next `end`, which is left out.
+    std::string until(char end) {
+        const auto at = text_.find(end);
+        if (at == text_.npos) throw_unreadable();
+        auto text = part(at);
         text_.remove_prefix(1);
-        return line;
+        return text;
+    }
+    std::string line() { return until('\n'); }
+    /// The ranks that a part of the text lists, at most `most`: a short text can stand for 2^31 of them.
+    std::vector<int> ranks(std::string_view part, std::size_t most) const {
+        try {
+            return parse_ranks(part, most);
+        } catch (const UsageError&) {
+            throw_unreadable();
+        }
     }
     std::string rest() { return part(text_.size()); }
     [[noreturn]] void throw_unreadable() const {

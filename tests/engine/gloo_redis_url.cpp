@@ -78,6 +78,8 @@ TEST(RedisUrl, SaysWhatIsWrongAndWhatIsRight) {
               std::string("the store 'redis://[::1' has a '[' without a ']'") + form);
     EXPECT_EQ(error_of("redis://[::1]x"),
               std::string("the store 'redis://[::1]x' has 'x' behind the address") + form);
+    EXPECT_EQ(error_of("redis://[[]"),
+              std::string("the store 'redis://[[]' has a '[' or ']' inside its host '['") + form);
 }
 
 TEST(RedisUrl, APasswordInItIsRefusedAndNotRepeated) {

@@ -12,6 +12,7 @@
 #include "engine/failure.hpp"
 #include "engine/fields.hpp"
 #include "engine/gloo/descriptors.hpp"
+#include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
 #include "engine/rendezvous/hosts.hpp"
@@ -35,23 +36,8 @@ void check_descriptors(std::span<const ChannelRequest> requests) {
 void add_endpoints(std::string& entry, int item, const Connections& connections) {
     for (int i = 0; i < connections.size; ++i) {
         if (i == connections.rank) continue;
-        const auto endpoint = connections.endpoint_for(i);
-        append(entry, cat(item, " ", i, " ", endpoint.size(), " "));
-        entry += endpoint;
+        add_endpoint(entry, item, i, connections.endpoint_for(i));
     }
-}
-
-/// The endpoint by which `group_rank` reaches the rank that wrote `entry`, in the group of that item; "" if
-/// it has none.
-std::string endpoint_in(const std::string& entry, int item, int group_rank) {
-    for (auto fields = Fields(entry, "the endpoints that another rank announces"); !fields.at_end();) {
-        const auto own_item = fields.number();
-        const auto own_group_rank = fields.number();
-        const auto length = fields.number();
-        auto endpoint = fields.part(length);
-        if (std::cmp_equal(own_item, item) && std::cmp_equal(own_group_rank, group_rank)) return endpoint;
-    }
-    return {};
 }
 
 }  // namespace
@@ -105,7 +91,9 @@ void GlooWorld::max(std::array<std::int64_t, 4>& values) {
     };
     const auto unpack = [](const std::string& text) {
         auto numbers = std::array<std::int64_t, 4>{};
-        std::memcpy(numbers.data(), text.data(), std::min(text.size(), sizeof numbers));
+        if (text.size() != sizeof numbers)
+            Fields({}, "what another rank's plan is compared by").throw_unreadable();
+        std::memcpy(numbers.data(), text.data(), sizeof numbers);
         return numbers;
     };
     values = unpack(rendezvous_->all("join", pack(values), [&](const std::string& a, const std::string& b) {

@@ -15,19 +15,12 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/mpi/peer_message.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
-enum class Kind : std::uint32_t { question = 0x726d7132, answer = 0x726d6132, end = 0x726d6532 };
-
-/// A datagram; an answer is followed by its text.
-struct Message {
-    Kind kind;
-    std::int32_t rank;
-    std::uint64_t key = 0;
-    std::uint64_t number = 0;
-    std::uint64_t flags = 0;  // of an answer; of a question: 1 for a report
-};
+using Kind = PeerMessage::Kind;
 
 constexpr std::uint64_t has_arrived = 1;
 constexpr std::uint64_t has_ended = 2;
@@ -38,8 +31,6 @@ std::uint64_t flags_of(const RankStatus& status) {
     return (status.arrived ? has_arrived : 0) | (status.ended ? has_ended : 0) |
            (status.started ? knows_how : 0) | (status.started.value_or(false) ? has_started : 0);
 }
-
-constexpr std::size_t longest_text = 400;
 
 struct Address {
     sockaddr_un name{};
@@ -82,9 +73,9 @@ PeerQuery::~PeerQuery() {
 bool PeerQuery::is_local(int rank) const { return std::ranges::find(local_, rank) != local_.end(); }
 
 /// False if no process has that rank's address: it is on another host, or has ended.
-bool PeerQuery::send(const void* message, std::size_t size, int to) const {
+bool PeerQuery::send(const std::string& message, int to) const {
     const auto address = address_of(world_, to);
-    return sendto(socket_, message, size, 0, generic(address), address.length) >= 0 ||
+    return sendto(socket_, message.data(), message.size(), 0, generic(address), address.length) >= 0 ||
            (errno != ECONNREFUSED && errno != ENOENT);
 }
 
@@ -94,13 +85,13 @@ std::uint64_t PeerQuery::reached(std::uint64_t key) const {
 }
 
 bool PeerQuery::announce_end() const {
-    const auto end = Message{Kind::end, rank_};
+    const auto end = PeerMessage{{Kind::end, rank_}}.bytes();
     auto settled = true;
     for (auto rank : local_)
         if (rank != rank_ && std::ranges::find(ended_, rank, &Ended::rank) == ended_.end())
-            settled = !send(&end, sizeof end, rank) && settled;
+            settled = !send(end, rank) && settled;
         else if (rank != rank_)  // it may still wait for this one to hear of it
-            send(&end, sizeof end, rank);
+            send(end, rank);
     return settled;
 }
 
@@ -109,7 +100,7 @@ bool PeerQuery::announce_end() const {
 bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answers) {
     if (socket_ < 0) return false;
     auto asked = false;
-    auto buffer = std::array<char, sizeof(Message) + longest_text>{};
+    auto buffer = std::array<char, PeerMessage::longest>{};
     for (;;) {
         alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
         auto part = iovec{buffer.data(), buffer.size()};
@@ -124,31 +115,24 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
         const auto* credentials = CMSG_FIRSTHDR(&header);
         if (!credentials || credentials->cmsg_type != SCM_CREDENTIALS) continue;
         std::memcpy(&sender, CMSG_DATA(credentials), sizeof sender);
-        auto message = Message{};
-        if (sender.uid != geteuid() || static_cast<std::size_t>(size) < sizeof message) continue;
-        std::memcpy(&message, buffer.data(), sizeof message);
-        if (message.kind == Kind::answer && answers) {
-            auto& status = (*answers)[message.rank];
-            status.arrived = (message.flags & has_arrived) != 0;
-            status.ended = (message.flags & has_ended) != 0;
-            if ((message.flags & knows_how) != 0) status.started = (message.flags & has_started) != 0;
-            status.text.assign(buffer.data() + sizeof message,
-                               static_cast<std::size_t>(size) - sizeof message);
+        if (sender.uid != geteuid()) continue;
+        const auto message = PeerMessage::from({buffer.data(), static_cast<std::size_t>(size)});
+        if (!message) continue;
+        const auto& head = message->head;
+        if (head.kind == Kind::answer && answers) {
+            auto& status = (*answers)[head.rank];
+            status.arrived = (head.flags & has_arrived) != 0;
+            status.ended = (head.flags & has_ended) != 0;
+            if ((head.flags & knows_how) != 0) status.started = (head.flags & has_started) != 0;
+            status.text = message->text;
         }
-        if (message.kind == Kind::end &&
-            std::ranges::find(ended_, message.rank, &Ended::rank) == ended_.end())
-            ended_.push_back({message.rank, std::chrono::steady_clock::now()});
-        if (message.kind != Kind::question) continue;
-        asked = asked || message.flags != 0;
-        const auto status = self(*this, message.key, message.number);
-        const auto asker = message.rank;
-        message.kind = Kind::answer;
-        message.rank = rank_;
-        message.flags = flags_of(status);
-        const auto length = std::min(status.text.size(), longest_text);
-        std::memcpy(buffer.data(), &message, sizeof message);
-        std::memcpy(buffer.data() + sizeof message, status.text.data(), length);
-        send(buffer.data(), sizeof message + length, asker);
+        if (head.kind == Kind::end && std::ranges::find(ended_, head.rank, &Ended::rank) == ended_.end())
+            ended_.push_back({head.rank, std::chrono::steady_clock::now()});
+        if (head.kind != Kind::question) continue;
+        asked = asked || head.flags != 0;
+        const auto status = self(*this, head.key, head.number);
+        send(PeerMessage{{Kind::answer, rank_, head.key, head.number, flags_of(status)}, status.text}.bytes(),
+             head.rank);
     }
 }
 
@@ -158,12 +142,12 @@ PeerQuery::Answers PeerQuery::ask(std::span<const int> ranks, std::uint64_t key,
     if (socket_ < 0) return answers;
     auto& waiting = answers.mute;
     std::ranges::copy_if(ranks, std::back_inserter(waiting), [&](int rank) { return rank != rank_; });
-    const auto question = Message{Kind::question, rank_, key, number, for_report ? 1U : 0U};
+    const auto question = PeerMessage{{Kind::question, rank_, key, number, for_report ? 1U : 0U}}.bytes();
     const auto begin = std::chrono::steady_clock::now();
     for (auto again = begin;;) {
         const auto now = std::chrono::steady_clock::now();
         if (now >= again) {  // a queue that was full has lost the question, or its answer
-            std::erase_if(waiting, [&](int rank) { return !send(&question, sizeof question, rank); });
+            std::erase_if(waiting, [&](int rank) { return !send(question, rank); });
             again = now + std::chrono::milliseconds(100);
         }
         auto readable = pollfd{socket_, POLLIN, 0};

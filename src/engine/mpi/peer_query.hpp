@@ -75,7 +75,7 @@ public:
 
 private:
     bool take(const RankStatusOf& self, std::map<int, RankStatus>* answers);
-    bool send(const void* message, std::size_t size, int to) const;
+    bool send(const std::string& message, int to) const;
 
     const std::uint64_t world_;
     const int rank_;

@@ -10,6 +10,7 @@
 
 #include "engine/join/gather.hpp"
 #include "engine/join/settings.hpp"
+#include "engine/join/texts.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -19,23 +20,6 @@ std::string bytes_of(const ncclUniqueId& id) { return {id.internal, sizeof id.in
 void check(ncclResult_t result, const char* what) {
     if (result != ncclSuccess)
         throw EngineFailure(cat("NCCL reports '", Libraries::get().nccl.error_string(result), "' in ", what));
-}
-
-std::string pack(const std::vector<std::string>& said) {
-    auto bytes = std::string{};
-    for (const auto& each : said) append(bytes, cat(each.size(), " ", each));
-    return bytes;
-}
-
-std::vector<std::string> unpack(const std::string& bytes) {
-    auto said = std::vector<std::string>{};
-    for (std::size_t at = 0; at < bytes.size();) {
-        const auto space = bytes.find(' ', at);
-        const auto length = std::stoul(bytes.substr(at, space - at));
-        said.push_back(bytes.substr(space + 1, length));
-        at = space + 1 + length;
-    }
-    return said;
 }
 
 /// The settings of a group, with its label as the name if none is set.
@@ -49,12 +33,12 @@ DeviceSettings settings_of(const ChannelRequest& request) {
 
 std::vector<std::string> all_say(Exchange& exchange, const std::string& own) {
     auto said = std::vector{own};
-    return unpack(gather(
+    return unpack_texts(gather(
         exchange,
         [&](const std::string& bytes) {
-            for (auto& each : unpack(bytes)) said.push_back(std::move(each));
+            for (auto& each : unpack_texts(bytes)) said.push_back(std::move(each));
         },
-        [&] { return pack(said); }));
+        [&] { return pack_texts(said); }));
 }
 
 NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
@@ -156,8 +140,8 @@ std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
     // Communicators that share resources with it would be aborted together with it.
     const auto can = root_ && !share_ && root_->can_shrink();
     auto left = std::vector<int>{};  // by their numbers here
-    for (const auto& said : all_say(survivors, can ? cat(exchange_.rank()) : std::string{}))
-        left.push_back(said.empty() ? -1 : std::stoi(said));
+    for (const auto& said : all_say(survivors, can ? cat(exchange_.rank(), " ") : std::string{}))
+        left.push_back(said.empty() ? -1 : static_cast<int>(Fields(said, "what another rank says").number()));
     // ncclCommShrink leaves at least one rank out, and keeps the order of the others.
     const auto before = first_ranks(exchange_.size());
     if (left.size() < 2 || left.size() == before.size() || left.front() < 0 ||

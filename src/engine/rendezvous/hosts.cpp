@@ -8,10 +8,11 @@
 #include <fstream>
 #include <functional>
 #include <set>
-#include <sstream>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/text.hpp>
+
+#include "engine/rendezvous/host_lines.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -28,26 +29,7 @@ std::string network_of_this_process(const std::string& host) {
     return cat(std::hash<std::string>{}(known ? cat(boot, space) : host));
 }
 
-struct Line {
-    int rank = 0;
-    std::string network;
-    std::string families;
-    std::string host;
-};
-
-std::vector<Line> parse(const std::string& lines) {
-    auto parsed = std::vector<Line>{};
-    auto stream = std::istringstream(lines);
-    for (auto line = Line{}; stream >> line.rank >> line.network >> line.families;) {
-        stream.get();
-        std::getline(stream, line.host);
-        parsed.push_back(line);
-    }
-    std::ranges::sort(parsed, {}, &Line::rank);
-    return parsed;
-}
-
-std::string ranks_text(const std::vector<Line>& lines, const std::string& families) {
+std::string ranks_text(const std::vector<HostLine>& lines, const std::string& families) {
     auto ranks = std::vector<int>{};
     for (const auto& each : lines)
         if (each.families == families) ranks.push_back(each.rank);
@@ -64,19 +46,18 @@ Hosts::Hosts(int rank, std::string host, std::string interface)
                 return each.outward && each.family == family;
             }))
             families += sign;
-    line_ = cat(rank, " ", network_of_this_process(host_), " ", families.empty() ? "-" : families, " ", host_,
-                "\n");
+    line_ = HostLine{rank, network_of_this_process(host_), families.empty() ? "-" : families, host_}.text();
 }
 
 std::vector<int> Hosts::local_ranks(const std::string& lines) const {
     auto ranks = std::vector<int>{};
-    for (const auto& each : parse(lines))
+    for (const auto& each : read_host_lines(lines))
         if (each.host == host_) ranks.push_back(each.rank);
     return ranks;
 }
 
 std::string Hosts::address(const std::string& lines) const {
-    const auto all = parse(lines);
+    const auto all = read_host_lines(lines);
     auto networks = std::set<std::string>{};
     for (const auto& each : all) networks.insert(each.network);
     const auto together = networks.size() == 1;

@@ -55,7 +55,9 @@ std::string source_towards(int family, const std::string& text) {
     return name;
 }
 
-bool is_meant(const Interface& interface, const std::string& wanted) {
+}  // namespace
+
+bool is_selected(const Interface& interface, const std::string& wanted) {
     if (wanted.empty() || interface.name == wanted) return true;
     const auto slash = wanted.find('/');
     const auto net = bytes_of(interface.family, wanted.substr(0, slash));
@@ -75,8 +77,6 @@ bool is_meant(const Interface& interface, const std::string& wanted) {
     }
     return true;
 }
-
-}  // namespace
 
 std::vector<Interface> interfaces(const std::string& wanted) {
     struct Found {
@@ -109,7 +109,7 @@ std::vector<Interface> interfaces(const std::string& wanted) {
             }
             interface.address = text;
             interface.outward = !interface.loopback && !of_link;
-            if (!is_meant(interface, wanted)) continue;
+            if (!is_selected(interface, wanted)) continue;
             auto worth = (each->ifa_flags & IFF_RUNNING) != 0 ? 1 : 0;
             if (interface.address == by_default) worth = 2;
             if (interface.address == towards_master) worth = 3;

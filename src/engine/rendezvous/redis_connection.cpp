@@ -69,16 +69,6 @@ std::vector<std::string> addresses_of(const std::string& host, Clock::time_point
 /// More bytes than the entries of a world of a million ranks have.
 constexpr auto longest_reply = std::size_t{1} << 29;
 
-/// No command here is answered by a list, for which hiredis would take as much memory as its length says.
-void refuse_lists(redisReader& reader) {
-    static auto functions = [&] {
-        auto made = *reader.fn;
-        made.createArray = [](const redisReadTask*, auto) -> void* { return nullptr; };
-        return made;
-    }();
-    reader.fn = &functions;
-}
-
 std::string since(Clock::time_point begin) {
     return cat(std::chrono::round<milliseconds>(Clock::now() - begin).count(), " ms");
 }
@@ -116,8 +106,7 @@ void RedisConnection::throw_no_server(const std::string& why) const {
     throw EngineFailure(cat("what answers at the store '", server_, "' is no Redis server: ", why));
 }
 
-std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Command>& commands,
-                                                         Instant until) {
+std::vector<RedisReply> RedisConnection::ask(const std::vector<Command>& commands, Instant until) {
     const auto begin = Clock::now();
     auto out = std::string{};
     for (const auto& command : commands) {
@@ -134,7 +123,7 @@ std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Comma
         out.append(text, static_cast<std::size_t>(length));
         redisFreeCommand(text);
     }
-    auto replies = std::vector<Reply>{};
+    auto replies = std::vector<RedisReply>{};
     const auto throw_late = [&] {
         throw Timeout(cat("the timeout expired: the store '", server_, "' has not answered ",
                           commands[replies.size()].front(), " for ", since(begin)),
@@ -150,12 +139,7 @@ std::vector<RedisConnection::Reply> RedisConnection::ask(const std::vector<Comma
                 throw_no_server(context_->err == REDIS_ERR_OOM ? "it answers with a list" : context_->errstr);
             if (!given) break;
             auto* reply = static_cast<redisReply*>(given);
-            auto& kept = replies.emplace_back();
-            kept.is_error = reply->type == REDIS_REPLY_ERROR;
-            if (reply->type == REDIS_REPLY_INTEGER)
-                kept.text = std::to_string(reply->integer);
-            else if (reply->str)
-                kept.text = std::string(reply->str, reply->len);
+            replies.push_back(RedisReply::from(*reply));
             freeReplyObject(reply);
         }
         // One that sends without end is always ready.

@@ -3,11 +3,11 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "engine/rendezvous/redis_reply.hpp"
 #include "engine/rendezvous/redis_url.hpp"
 
 struct redisContext;
@@ -26,10 +26,7 @@ public:
     struct Broken : std::runtime_error {
         using std::runtime_error::runtime_error;
     };
-    struct Reply {
-        bool is_error = false;
-        std::optional<std::string> text = {};  // nothing for nil
-    };
+    using Reply = RedisReply;
 
     RedisConnection(const RedisUrl& server, Instant until);
     ~RedisConnection();
@@ -37,7 +34,7 @@ public:
     RedisConnection& operator=(const RedisConnection&) = delete;
 
     /// The replies to commands that go out together, in their order. Throws Broken, or Timeout at `until`.
-    std::vector<Reply> ask(const std::vector<Command>& commands, Instant until);
+    std::vector<RedisReply> ask(const std::vector<Command>& commands, Instant until);
 
 private:
     [[noreturn]] void throw_no_server(const std::string& why) const;

@@ -68,6 +68,9 @@ RedisUrl RedisUrl::parse(std::string_view url) {
                                  "'; an IPv6 address stands in brackets, such as redis://[::1]:6379"));
         parsed.host = rest.substr(0, end);
     }
+    if (parsed.host.find_first_of("[]") != parsed.host.npos)
+        throw UsageError(
+            cat("the store '", url, "' has a '[' or ']' inside its host '", parsed.host, "'; ", form));
     if (parsed.host.empty()) throw UsageError(cat("the store '", url, "' names no host; ", form));
     if (end < rest.size()) parsed.port = number(url, "port", rest.substr(end + 1), 1, 65535);
     return parsed;

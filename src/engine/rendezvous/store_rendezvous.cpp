@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -223,7 +222,7 @@ void StoreRendezvous::fail(const std::string& where, const Failure& failure) noe
         const auto lock = std::lock_guard(failing_);
         do read_failures();
         while (failures_.size() < most_failures &&
-               !store_->put(next_failure(), text_of({rank(), where, failure}), from_now(grace)));
+               !store_->put(next_failure(), FailureNote{rank(), where, failure}.text(), from_now(grace)));
         gave_up_ = failure;
     } catch (const std::exception&) {  // the others wait until their timeout
     }
@@ -231,7 +230,7 @@ void StoreRendezvous::fail(const std::string& where, const Failure& failure) noe
 
 void StoreRendezvous::give_up(const std::string& where, const Failure& failure) noexcept {
     try {
-        store_->put(full(cat("gave_up.", where, ".", rank())), text_of({rank(), where, failure}),
+        store_->put(full(cat("gave_up.", where, ".", rank())), FailureNote{rank(), where, failure}.text(),
                     from_now(grace));
         const auto lock = std::lock_guard(failing_);
         gave_up_ = failure;
@@ -249,7 +248,7 @@ std::optional<Failure> StoreRendezvous::cause(const std::string& where,
             asked.pop_back();
             const auto text = store_->get({full(cat("gave_up.", where, ".", each))}, from_now(grace)).front();
             if (!text) continue;
-            auto told = told_from(*text).failure;
+            auto told = FailureNote::from(*text, size()).failure;
             // Two that wait for each other are no cause of each other's.
             if (contains(blamed(told), each) || contains(blamed(told), rank())) continue;
             asked = blamed(told);
@@ -259,32 +258,6 @@ std::optional<Failure> StoreRendezvous::cause(const std::string& where,
     } catch (const std::exception&) {  // then it is the failure that is known
         return std::nullopt;
     }
-}
-
-/// `3 2 connections.join 1\n{}\n{0..3}\n{4}\nthe timeout of ...`: the rank that tells, the kind, where, its
-/// lists and its reason.
-std::string StoreRendezvous::text_of(const Told& told) {
-    const auto& failure = told.failure;
-    return cat(told.rank, " ", static_cast<std::uint32_t>(failure.kind), " ", told.where, "\n",
-               ranks_to_string(failure.lost), "\n", ranks_to_string(failure.arrived), "\n",
-               ranks_to_string(failure.missing), "\n", failure.why);
-}
-
-StoreRendezvous::Told StoreRendezvous::told_from(const std::string& text) {
-    auto fields = Fields(text, "what another rank tells of a failure");
-    auto told = Told{};
-    told.rank = static_cast<int>(fields.number());
-    const auto kind = fields.number();
-    if (kind > static_cast<std::size_t>(Failure::Kind::engine)) fields.throw_unreadable();
-    told.failure.kind = static_cast<Failure::Kind>(kind);
-    told.where = fields.line();
-    for (auto* list : {&told.failure.lost, &told.failure.arrived, &told.failure.missing}) try {
-            *list = parse_ranks(fields.line(), std::numeric_limits<int>::max());
-        } catch (const UsageError&) {
-            fields.throw_unreadable();
-        }
-    told.failure.why = fields.rest();
-    return told;
 }
 
 std::string StoreRendezvous::next_failure() const {
@@ -303,7 +276,7 @@ bool StoreRendezvous::read_failures() {
     for (auto any = false;; any = true) {
         const auto text = store_->get({next_failure()}, from_now(grace)).front();
         if (!text) return any;
-        failures_.push_back(told_from(*text));
+        failures_.push_back(FailureNote::from(*text, size()));
     }
 }
 
@@ -322,8 +295,8 @@ void StoreRendezvous::throw_if_failed(const std::string& phase, const std::vecto
 
 /// The first failure that was told by, or is due to, one of `ranks`, null if there is none. `of_this`: also
 /// one that is due to this rank.
-const StoreRendezvous::Told* StoreRendezvous::told_about(const std::vector<int>& ranks, bool of_this) const {
-    const auto concerns = [&](const Told& told) {
+const FailureNote* StoreRendezvous::told_about(const std::vector<int>& ranks, bool of_this) const {
+    const auto concerns = [&](const FailureNote& told) {
         if (told.rank == rank() || (!of_this && contains(blamed(told.failure), rank()))) return false;
         return std::ranges::any_of(
             ranks, [&](int each) { return each == told.rank || contains(blamed(told.failure), each); });

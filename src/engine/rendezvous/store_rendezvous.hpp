@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/channel.hpp"
+#include "engine/rendezvous/failure_note.hpp"
 #include "engine/rendezvous/rendezvous.hpp"
 #include "engine/rendezvous/store.hpp"
 #include "engine/rendezvous/survivor_agreement.hpp"
@@ -63,20 +64,12 @@ private:
                                           const std::vector<int>& ranks, const Entries& arrival_key,
                                           const Stuck& stuck, Instant until);
     std::vector<int> missing(std::vector<int> ranks, const Entries& arrival_key);
-    /// A failure, the rank that told it, and the connections that it was making.
-    struct Told {
-        int rank = -1;
-        std::string where;
-        Failure failure;
-    };
-    static std::string text_of(const Told& told);
-    static Told told_from(const std::string& text);
     /// The key of the next failure that this rank reads.
     std::string next_failure() const;
     /// True if `throw_told` may have something to throw.
     bool has_failed() const;
     bool read_failures();
-    const Told* told_about(const std::vector<int>& ranks, bool of_this) const;
+    const FailureNote* told_about(const std::vector<int>& ranks, bool of_this) const;
     void throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this);
     std::string full(const std::string& name) const { return scope_ + name; }
 
@@ -91,9 +84,9 @@ private:
         old_stale_keys_;  // and before it, which everybody has read once all take one more
     // `leave` may be called by another thread than the one that waits.
     mutable std::recursive_mutex failing_;
-    std::vector<Told> failures_;       // read so far, in their order
-    std::optional<Failure> gave_up_;   // for which this rank has thrown, unless a later step was completed
-    std::optional<std::string> left_;  // why this rank has left
+    std::vector<FailureNote> failures_;  // read so far, in their order
+    std::optional<Failure> gave_up_;     // for which this rank has thrown, unless a later step was completed
+    std::optional<std::string> left_;    // why this rank has left
     SurvivorAgreement survivor_agreement_;
     const std::shared_ptr<Series> series_;
     int number_ = 0;  // in the series

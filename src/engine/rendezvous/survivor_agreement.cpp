@@ -2,13 +2,13 @@
 #include "engine/rendezvous/survivor_agreement.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <thread>
 #include <utility>
 
 #include <rankmesh/core/ranks.hpp>
 
 #include "engine/channel.hpp"
+#include "engine/fields.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -80,7 +80,7 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
         if (found[0]) {
             // A rank that polls for it later finds the list first.
             store_->remove({here(rank_)}, from_now(timeout_));
-            return parse_ranks(*found[0], std::numeric_limits<int>::max());
+            return Fields({}, "the list of the survivors").ranks(*found[0], ranks_.size());
         }
         auto all_gone = true;  // all that have not arrived
         if (gathers) open.clear();

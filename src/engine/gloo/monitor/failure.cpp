@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <exception>
 
-#include <rankmesh/core/quote.hpp>
 #include <rankmesh/core/text.hpp>
 
+#include "engine/gloo/monitor/failure_text.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"
@@ -106,17 +106,7 @@ void PeerMonitor::fail(Failure failure) noexcept {
 
 /// Sends the failure to all peers and waits briefly until they have it, before the connections are cut.
 void PeerMonitor::send_failure() noexcept {
-    auto text = std::string{};
-    for (const auto* list : {&failure_->lost, &failure_->arrived, &failure_->missing}) {
-        const auto ranks = ranks_to_string(*list);
-        append(text, ranks.size() < 256 ? ranks : "{}");  // the reason names them as well
-        text += '\0';
-    }
-    text += failure_->why;
-    constexpr auto worth_sending = std::size_t{60};
-    if (const auto used = text.size() + 2;
-        !failure_->seen.empty() && used + worth_sending < sizeof Message::text)
-        text += cat('\0', shortened(failure_->seen, sizeof Message::text - used));
+    const auto text = text_of(*failure_, sizeof Message::text);
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
             tell(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <limits>
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/gloo/monitor/failure_text.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/terminate_handler.hpp"
 #include "engine/timeout.hpp"
@@ -143,10 +143,11 @@ bool PeerMonitor::take_messages() {
     auto trouble = std::exception_ptr{};
     for (int from = 0; from < size(); ++from) {
         const auto f = static_cast<std::size_t>(from);
-        const auto& message = inbox(from);
+        auto& message = inbox(from);
         if (from == group_rank_ || gone_[f] || message.tail != heard_[f] + 1 || message.head != message.tail)
             continue;
         ++heard_[f];
+        message.text[sizeof message.text - 1] = '\0';
         hear(from, message);
         if (is_broken()) return false;
         if (gone_[f]) continue;
@@ -202,20 +203,13 @@ void PeerMonitor::hear(int from, const Message& message) {
         case MessageKind::that:
             hear_which(from, message);
             break;
-        case MessageKind::failure: {
-            auto failure = Failure{.kind = static_cast<Failure::Kind>(message.yes), .why = {}};
-            const auto any = std::numeric_limits<int>::max();
-            const auto* text = message.text;
-            for (auto* list : {&failure.lost, &failure.arrived, &failure.missing}) {
-                *list = parse_ranks(text, any);
-                text += std::strlen(text) + 1;
+        case MessageKind::failure:
+            try {
+                fail(failure_from(message.yes, {message.text, sizeof message.text}, max_parsed_ranks));
+            } catch (const EngineFailure& error) {
+                fail({.why = error.what()});
             }
-            failure.why = text;
-            text += failure.why.size() + 1;
-            if (text < message.text + sizeof message.text) failure.seen = text;
-            fail(std::move(failure));
             break;
-        }
     }
 }
 

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <exception>
 #include <thread>
 
@@ -30,33 +29,7 @@ Endpoint::Word random_word() {
     return word;
 }
 
-/// Compares in constant time.
-bool same(const Endpoint::Word& a, const Endpoint::Word& b) {
-    auto difference = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-    return difference == 0;
-}
-
 }  // namespace
-
-std::string Endpoint::bytes() const {
-    auto text = std::string(reinterpret_cast<const char*>(&address), address_size());
-    text.append(password.data(), password.size());
-    return text.append(answer.data(), answer.size());
-}
-
-Endpoint Endpoint::from(const std::string& bytes) {
-    auto endpoint = Endpoint{};
-    const auto words = endpoint.password.size() + endpoint.answer.size();
-    if (bytes.size() != words + sizeof(sockaddr_in) && bytes.size() != words + sizeof(sockaddr_in6))
-        throw EngineFailure(cat("an endpoint of ", bytes.size(), " bytes"));
-    const auto size = bytes.size() - words;
-    std::memcpy(&endpoint.address, bytes.data(), size);
-    std::memcpy(endpoint.password.data(), bytes.data() + size, endpoint.password.size());
-    std::memcpy(endpoint.answer.data(), bytes.data() + size + endpoint.password.size(),
-                endpoint.answer.size());
-    return endpoint;
-}
 
 Connection::Connection(::gloo::transport::tcp::Context* context, ::gloo::transport::tcp::Device* device,
                        int group_rank, std::chrono::milliseconds timeout)
@@ -140,17 +113,17 @@ void Connection::accept_pending() {
 
 void Connection::read_pending() {
     for (auto pending = pending_.begin(); pending != pending_.end();) {
-        const auto count = ::recv(pending->descriptor, pending->said.data() + pending->heard,
-                                  pending->said.size() - pending->heard, MSG_DONTWAIT);
-        if (count > 0) pending->heard += static_cast<std::size_t>(count);
+        const auto room = pending->said.room();
+        const auto count = ::recv(pending->descriptor, room.data(), room.size(), MSG_DONTWAIT);
+        if (count > 0) pending->said.take(static_cast<std::size_t>(count));
         const auto waits = count < 0 && (errno == EAGAIN || errno == EINTR);
-        if (waits || (count > 0 && pending->heard < pending->said.size())) {
+        if (waits || (count > 0 && !pending->said.is_complete())) {
             ++pending;
             continue;
         }
         const auto descriptor = pending->descriptor;
         const auto& answer = endpoint_.answer;
-        const auto knows = count > 0 && same(pending->said, endpoint_.password) &&
+        const auto knows = count > 0 && pending->said.is(endpoint_.password) &&
                            ::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL) ==
                                static_cast<ssize_t>(answer.size());
         pending = pending_.erase(pending);

@@ -4,35 +4,18 @@
 #include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/tcp/pair.h>
-#include <netinet/in.h>
 
-#include <array>
 #include <chrono>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "engine/gloo/transport/children.hpp"
+#include "engine/gloo/transport/endpoint.hpp"
+#include "engine/gloo/transport/word_reader.hpp"
 
 namespace rankmesh::detail {
 
 class Connector;
-
-/// The address of a peer, and the passwords by which both ends authenticate: they are read from the store, to
-/// which other users have no access.
-struct Endpoint {
-    using Word = std::array<char, 16>;
-    sockaddr_storage address = {};
-    Word password = {};  // what the connecting end sends
-    Word answer = {};    // what the listening end answers
-
-    std::string bytes() const;
-    /// Reads what `bytes` has written; throws EngineFailure for anything else.
-    static Endpoint from(const std::string& bytes);
-    socklen_t address_size() const {
-        return address.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    }
-};
 
 /// One end of a connection between two ranks, with authentication.
 ///
@@ -59,8 +42,7 @@ public:
 private:
     struct PendingConnection {
         int descriptor;
-        std::size_t heard = 0;
-        Endpoint::Word said = {};
+        WordReader said = {};
     };
     void changeState(state next) noexcept override;
     void accept_pending();

@@ -72,7 +72,7 @@ void Connector::speak() {
     if (count < 0) return fail("send", errno);
     if (static_cast<std::size_t>(count) < password.size()) return fail("send", EAGAIN);
     stage_ = Stage::listening;
-    heard_ = 0;
+    answer_ = {};
     // Without a timeout of its own: what was sent is not lost, however long the peer takes.
     next_ = Clock::time_point::max();
 }
@@ -90,15 +90,16 @@ bool Connector::advance() {
             fail("connect", ETIMEDOUT);
     }
     if (stage_ != Stage::listening) return false;
-    const auto count = ::recv(descriptor_, answer_.data() + heard_, answer_.size() - heard_, 0);
+    const auto room = answer_.room();
+    const auto count = ::recv(descriptor_, room.data(), room.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (count <= 0) {
         fail("no answer", count < 0 ? errno : ECONNRESET);
         return false;
     }
-    heard_ += static_cast<std::size_t>(count);
-    if (heard_ < answer_.size()) return false;
-    if (answer_ != endpoint_.answer)
+    answer_.take(static_cast<std::size_t>(count));
+    if (!answer_.is_complete()) return false;
+    if (!answer_.is(endpoint_.answer))
         throw EngineFailure(
             "peer authentication failed: the process that listens there does not give the answer that the "
             "peer has announced");

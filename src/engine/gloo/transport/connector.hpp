@@ -42,8 +42,7 @@ private:
     const Endpoint endpoint_;
     Stage stage_ = Stage::idle;
     int descriptor_ = -1;
-    std::size_t heard_ = 0;
-    Endpoint::Word answer_ = {};
+    WordReader answer_ = {};
     Clock::time_point next_ = {};
     std::chrono::milliseconds pause_{1};
     std::string trouble_;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <netinet/in.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace rankmesh::detail {
+
+/// The address of a peer, and the passwords by which both ends authenticate: they are read from the store, to
+/// which other users have no access.
+struct Endpoint {
+    using Word = std::array<char, 16>;
+    sockaddr_storage address = {};
+    Word password = {};  // what the connecting end sends
+    Word answer = {};    // what the listening end answers
+
+    std::string bytes() const;
+    /// Reads what `bytes` has written; throws EngineFailure for anything else.
+    static Endpoint from(std::string_view bytes);
+    socklen_t address_size() const {
+        return address.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    }
+};
+
+/// Appends an endpoint to what a rank announces: the one for `group_rank` in the group of an item.
+void add_endpoint(std::string& entry, int item, int group_rank, std::string_view endpoint);
+/// The endpoint by which `group_rank` reaches the rank that wrote `entry`, in the group of that item; "" if
+/// it has none.
+std::string endpoint_in(std::string_view entry, int item, int group_rank);
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "engine/gloo/transport/endpoint.hpp"
+
+namespace rankmesh::detail {
+
+/// Reads the word that the other end of a connection must know, however many pieces it comes in.
+class WordReader {
+public:
+    /// Where the next bytes go.
+    std::span<char> room() { return std::span(said_).subspan(heard_); }
+    /// Takes the bytes that were put there.
+    void take(std::size_t bytes) { heard_ += bytes; }
+    bool is_complete() const { return heard_ == said_.size(); }
+    /// True for a complete word that is equal; compares in constant time.
+    bool is(const Endpoint::Word& word) const {
+        auto difference = 0;
+        for (std::size_t i = 0; i < word.size(); ++i) difference |= said_[i] ^ word[i];
+        return is_complete() && difference == 0;
+    }
+
+private:
+    std::size_t heard_ = 0;
+    Endpoint::Word said_ = {};
+};
+
+}  // namespace rankmesh::detail
