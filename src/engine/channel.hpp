@@ -99,6 +99,8 @@ public:
     struct PeerStatus {
         bool arrived = false;  // it has called the collective of that number there
         std::string doing;     // `is in barrier, ...`
+        bool answers = true;
+        bool ended = false;  // it has that channel no more
     };
     /// Asks the other ranks of the group, over the engine, for the device's channel; by group rank, empty
     /// where the engine cannot ask. Any thread may call it.

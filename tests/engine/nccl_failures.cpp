@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <fstream>
+#include <latch>
+#include <optional>
 #include <thread>
 
 #include "nccl_ranks.hpp"
@@ -124,6 +126,57 @@ TEST(NcclFailures, InCheckedModeTheCallItselfThrowsWhoIsMissing) {
                 "the timeout of 100 ms expired on rank 0 in all_reduce of 1 f32 by sum, call number 1 on "
                 "'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of mesh dp=2 "
                 "cannot be used any more");
+        }
+        on.host().barrier();
+    };
+    on_devices(2, program, {.timeout = 20s, .checked = true});
+}
+
+TEST(NcclFailures, WhoDropsACommunicatorAfterATimeoutIsNamedByThoseThatStillWait) {
+    const auto program = [](nccl::World& world) {
+        auto me = std::make_optional(world.join({{"dp", rest}}));
+        auto on = std::make_optional(me->on("dp"));
+        auto host = on->host();
+        const auto x = DeviceArray<float>(1, 1.0f);
+        on->start_all_reduce(*x).synchronize();
+        host.barrier();
+        if (world.rank() == 0) {
+            EXPECT_THROW(on->within(200ms).start_all_reduce(*x).synchronize(), Timeout);
+            on.reset();
+            me.reset();
+        }
+        if (world.rank() == 1) {
+            try {
+                on->start_all_reduce(*x).synchronize();
+                ADD_FAILURE();
+            } catch (const PeerLost& error) {
+                EXPECT_EQ(error.ranks, std::vector{0});
+                const auto text =
+                    std::string("; ended by 0 [dp=0]; 'dp' of mesh dp=3, group {0..2}, has lost");
+                EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+            }
+        }
+        host.barrier();
+    };
+    on_devices(3, program, unchecked);
+}
+
+TEST(NcclFailures, InCheckedModeAnExpiredTimeoutKnowsWhoHasCalled) {
+    auto gate = std::latch(1);
+    const auto program = [&](nccl::World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto x = DeviceArray<float>(1, 1.0f);
+        const auto stream = DeviceStream();
+        on.start_all_reduce(*x).synchronize();
+        if (world.rank() == 1) {  // it calls, but its device does not come to it
+            stream.wait(gate);
+            on.on(stream.stream()).all_reduce(*x);
+        } else {
+            const auto said = text_of<Timeout>([&] { on.within(200ms).start_all_reduce(*x).synchronize(); });
+            EXPECT_NE(said.find("all its ranks have called it, but the device has not completed it"),
+                      std::string::npos)
+                << said;
+            gate.count_down();
         }
         on.host().barrier();
     };

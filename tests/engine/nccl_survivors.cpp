@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a job on devices go on without one that was killed while its device reduced.
+// How the ranks of a job on devices go on without one that was killed while its device reduced, and whom they
+// blame when a rank does not come. Their host's engine is Gloo.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,6 +73,28 @@ TEST(NcclSurvivors, LeaveACommunicatorOfTheProgramsToIt) {
     const auto outcome = job("adopted 1", 3);
     expect_go_on(outcome, {0, 2}, "{0, 2}", anew);
     for (auto rank : {0U, 2U}) expect_says(outcome, rank, "still has its own");
+}
+
+TEST(NcclBlame, AnExpiredTimeoutSaysWhoIsMissingAndWhatItDoes) {
+    const auto outcome = job("missing 1", 3);
+    for (auto rank : {0U, 2U}) {
+        expect_says(outcome, rank, "arrived {0, 2}, missing 1 [dp=1]");
+        expect_says(outcome, rank, "rank 1 [dp=1] is in barrier, call number 2 on 'dp' of mesh dp=3, for 0.");
+    }
+    for (auto code : outcome.exit_codes) EXPECT_EQ(code, 0) << outcome.all();
+}
+
+TEST(NcclBlame, ARankThatMakesNoWorldOnDevicesIsTheOnlyOneMissing) {
+    const auto outcome = job("absent 1", 5);
+    for (auto rank : {0U, 2U, 3U, 4U}) expect_says(outcome, rank, "blames {1}\n");
+}
+
+TEST(NcclBlame, ARankOnWhichNcclFailsInAJoinIsNamedByAll) {
+    const auto before = [](int rank) { return std::string(rank == 1 ? "env FAKE_FAIL=ncclCommSplit" : ""); };
+    const auto outcome =
+        support::Job({.command = RANKMESH_NCCL_SURVIVORS_PROGRAM " join", .size = 3, .before = before}).end();
+    expect_says(outcome, 1, "fails");
+    for (auto rank : {0U, 2U}) expect_says(outcome, rank, "blames {1}\n");
 }
 
 TEST(NcclSurvivors, OneRankMayBeLeft) { expect_go_on(job("one 0", 2), {1}, "{1}", anew); }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that trains on devices until a rank is killed, and goes on without it; nccl_survivors.cpp starts
-// its ranks and looks at what each of them says.
+// A program that trains on devices until a rank is killed, and goes on without it, or that a rank makes fail;
+// nccl_survivors.cpp starts its ranks and looks at what each of them says.
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -70,12 +71,48 @@ ncclComm_t make(World& host) {
     return made;
 }
 
+/// All but `absent` make a call that it does not make.
+void miss(World& world, int absent) {
+    const auto x = support::DeviceArray<float>(1, 1);
+    auto on = world.join({{"dp", rest}}).on("dp");
+    on.start_all_reduce(*x).synchronize();
+    on.host().barrier();
+    try {
+        if (number != absent) on.within(500ms).start_all_reduce(*x).synchronize();
+    } catch (const Timeout& error) {
+        say("waits in vain: ", error.what());
+    }
+    on.host().barrier();
+}
+
+/// Says who is to blame that `step` fails.
+template <class Step>
+void blame(Step&& step) {
+    try {
+        step();
+    } catch (const PeerLost& error) {
+        say("blames ", ranks_to_string(error.ranks));
+    } catch (const Timeout& error) {
+        say("blames ", ranks_to_string(error.missing));
+    } catch (const EngineFailure& error) {
+        say("fails");
+    }
+}
+
 void program(const std::string& mode, int dying) {
-    auto host = World::from_environment(
-        {.timeout = mode == "refused" ? 6s : 20s, .log = [](std::string_view line) { say("logs ", line); }});
+    auto host = World::from_environment({.timeout = mode == "absent"    ? 2s
+                                                    : mode == "refused" ? 6s
+                                                                        : 20s,
+                                         .log = [](std::string_view line) { say("logs ", line); }});
     number = host.rank();
+    if (mode == "absent") {
+        if (number == dying) _exit(0);
+        return blame([&] { static_cast<void>(nccl::World(host)); });
+    }
     const auto own = mode == "adopted" ? make(host) : nullptr;
     auto world = World(own ? nccl::adopt(host, own) : nccl::World(host, {.split_share = mode == "share"}));
+    if (mode == "missing") return miss(world, dying);
+    if (mode == "join") return blame([&] { world.join({{"dp", rest}}); });
     const auto mesh = world.size() == 4 ? MeshSpec{{"dp", 2}, {"tp", 2}} : MeshSpec{{"dp", rest}};
     try {
         if (mode == "early") lose(host, dying);

@@ -35,6 +35,9 @@ public:
     void throw_if_broken(const Label& label) override {
         if (monitor_.is_broken()) monitor_.throw_failure(label);
     }
+    std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
+        return monitor_.ask(key, number);
+    }
 
 private:
     using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;

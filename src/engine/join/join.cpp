@@ -163,13 +163,15 @@ void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining&
         record(*host, request.key, "");
         joining.channels.push_back(host);
         if (device) {
-            beside = device->create(&request, host, everyone);
+            const auto unchecked = device->create(&request, host, everyone);
+            beside = unchecked;
             if (joining.checked)
                 beside = std::make_shared<CheckedDeviceChannel>(
                     beside, joining.exchange.create(check_of(request, Space::device)),
                     group_entry.label->ranks, group_entry.group_rank,
                     group_entry.item.timeout.value_or(mesh_entry.mesh.timeout));
             record(*beside, request.key, " on devices");
+            if (joining.checked) unchecked->record_in(beside->ring());  // by which its peers know it
             joining.on_device.push_back(beside);
         }
     }

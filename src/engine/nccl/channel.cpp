@@ -94,7 +94,7 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
         if (const auto result = enqueue(calls, group_, stream, scratch); result != ncclSuccess)
             parts_.comm->settle(result, {cat(to_string(calls.front()), " on ", label.text(), " on rank ",
                                              parts_.device->rank),
-                                         parts_.timeout});
+                                         parts_.timeout, [&] { parts_.host->throw_if_broken(label); }});
         cuda_.check(cuda_.event_record(work.over, stream), "cudaEventRecord");
     } catch (...) {
         const auto error = in_other_words(std::current_exception());

@@ -77,6 +77,7 @@ private:
     void break_with(std::exception_ptr error) noexcept;
     void let_go(const Work& work) const noexcept;
     std::exception_ptr in_other_words(std::exception_ptr error) const;
+    std::exception_ptr with_names(std::exception_ptr error) const;
     void watch() noexcept override;
     std::string text(const Work& work) const;
     std::exception_ptr timeout_of(const Work& work) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The completion and failure of a channel's works in flight. All but `watch`, `let_go` and `in_other_words`
-// is called under the lock.
+// The completion and failure of a channel's works in flight. All but `watch`, `let_go`, `in_other_words` and
+// `with_names` is called under the lock.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -16,9 +16,7 @@
 namespace rankmesh::detail {
 
 /// The time to wait for buffers that a broken communicator may still use.
-constexpr auto grace = std::chrono::seconds(2);
-/// The time after which the host's engine, which knows the rank, notices a peer's end later than NCCL does.
-constexpr auto host_lag = std::chrono::milliseconds(250);
+constexpr auto buffers_in_use = std::chrono::seconds(2);
 
 bool NcclChannel::is_over(const Work& work) const {
     if (!work.flying) return true;
@@ -53,9 +51,19 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
     const auto statuses = ring() && parts_.host
                               ? parts_.host->ask(ring()->key(), is_message ? 0 : work.number)
                               : std::vector<PeerStatus>{};
+    try {
+        if (parts_.host) parts_.host->throw_if_broken(*work.label);
+    } catch (...) {  // a rank has ended meanwhile
+        return std::current_exception();
+    }
     auto why = std::string("NCCL does not say who is missing");
     if (!statuses.empty()) {
         const auto& ranks = work.label->ranks;
+        const auto status = [&](int rank) {
+            for (int i = 0; i < ranks.size(); ++i)
+                if (ranks[i] == rank) return statuses[static_cast<std::size_t>(i)];
+            return PeerStatus{};
+        };
         auto arrived = std::vector<int>{};
         auto missing = std::vector<int>{};
         for (int i = 0; i < ranks.size(); ++i) {
@@ -68,12 +76,11 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
             else if (!is_message || i == peer || i == work.call.argument)
                 missing.push_back(ranks[i]);
         }
+        // Of the two ends of a message one may be there.
+        const auto answers = [&](int rank) { return status(rank).answers; };
+        if (is_message && !std::ranges::all_of(missing, answers)) std::erase_if(missing, answers);
         if (missing.empty()) why = "all its ranks have called it, but the device has not completed it";
-        auto seen = last_seen(missing, *work.label, [&](int rank) {
-            for (int i = 0; i < ranks.size(); ++i)
-                if (ranks[i] == rank) return statuses[static_cast<std::size_t>(i)].doing;
-            return std::string{};
-        });
+        auto seen = last_seen(missing, *work.label, [&](int rank) { return status(rank).doing; });
         if (!missing.empty())
             return expired(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
                            std::move(arrived), std::move(missing), std::move(seen))
@@ -114,7 +121,8 @@ void NcclChannel::watch() noexcept {
             alone_since_ = std::min(alone_since_, now);
             if (now - alone_since_ < host_lag) return;
         }
-        if (result != ncclSuccess) break_with(parts_.comm->failure(result, text(*flying_.front())));
+        if (result != ncclSuccess)
+            break_with(with_names(parts_.comm->failure(result, text(*flying_.front()))));
     } catch (...) {
         break_with(std::current_exception());
     }
@@ -139,12 +147,33 @@ std::exception_ptr NcclChannel::in_other_words(std::exception_ptr error) const {
     } catch (...) {
         return std::current_exception();
     }
-    return error;
+    return with_names(error);
+}
+
+/// A loss that names nobody as that of the peers that have this channel no more, or do not answer.
+std::exception_ptr NcclChannel::with_names(std::exception_ptr error) const {
+    try {
+        std::rethrow_exception(error);
+    } catch (const PeerLost& lost) {
+        if (!lost.ranks.empty() || !ring() || !parts_.host) return error;
+        auto ranks = std::vector<int>{};
+        const auto statuses = parts_.host->ask(ring()->key(), 0);
+        for (std::size_t i = 0; i < statuses.size(); ++i)
+            if (!statuses[i].answers || statuses[i].ended)
+                ranks.push_back(parts_.label->ranks[static_cast<int>(i)]);
+        if (ranks.empty()) return error;
+        return Failure{.kind = Failure::Kind::gone,
+                       .why = cat(lost.what(), "; ended by ", parts_.label->named(ranks)),
+                       .lost = ranks}
+            .error(*parts_.label);
+    } catch (...) {
+        return error;
+    }
 }
 
 /// Waits until the device no longer uses the buffers of a work that has failed.
 void NcclChannel::let_go(const Work& work) const noexcept {
-    const auto until = std::chrono::steady_clock::now() + grace;
+    const auto until = std::chrono::steady_clock::now() + buffers_in_use;
     while (cuda_.event_query(work.over) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::microseconds(100));
 }

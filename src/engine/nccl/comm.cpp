@@ -99,7 +99,11 @@ std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSetti
 /// after the parent is done.
 void NcclComm::arrive(const Phase& phase) {
     const auto child = std::atomic_ref(comm_);
-    if (!wait_until(from_now(phase.timeout), [&] { return child.load() != nullptr; })) throw_timeout(phase);
+    const auto is_there = [&] {
+        if (phase.look) phase.look();
+        return child.load() != nullptr;
+    };
+    if (!wait_until(from_now(phase.timeout), is_there)) throw_timeout(phase);
     settle(ncclInProgress, phase);
     complete_ = true;
 }
@@ -127,10 +131,19 @@ bool NcclComm::end() noexcept {
 }
 
 void NcclComm::settle(ncclResult_t result, const Phase& phase) {
-    const auto known = wait_until(from_now(phase.timeout), [&] {
-        return result != ncclInProgress || nccl_.async_error(comm_, &result) != ncclSuccess ||
-               result != ncclInProgress;
-    });
+    auto known = false;
+    try {
+        known = wait_until(from_now(phase.timeout), [&] {
+            if (result != ncclInProgress || nccl_.async_error(comm_, &result) != ncclSuccess ||
+                result != ncclInProgress)
+                return true;
+            if (phase.look) phase.look();
+            return false;
+        });
+    } catch (...) {
+        stop();
+        throw;
+    }
     if (known && result == ncclSuccess) return;
     const auto error = known ? failure(result, phase.what) : nullptr;
     stop();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +14,9 @@
 
 namespace rankmesh::detail {
 
+/// The time after which the host's engine, which knows the rank, notices a peer's end later than NCCL does.
+constexpr auto host_lag = std::chrono::milliseconds(250);
+
 /// One NCCL communicator, a non-blocking one, so that every wait inside NCCL can end at a timeout.
 class NcclComm {
 public:
@@ -20,6 +24,7 @@ public:
     struct Phase {
         std::string what;
         Duration timeout;
+        std::function<void()> look = {};  // called again and again; throws if a peer is gone
     };
 
     /// Of `size` ranks that have the same ids; all of them call it. `share` lets those that are split from it

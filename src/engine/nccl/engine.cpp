@@ -2,15 +2,22 @@
 #include "engine/nccl/engine.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <map>
+#include <thread>
 
 #include <rankmesh/core/error.hpp>
 
 #include "engine/join/gather.hpp"
 #include "engine/join/settings.hpp"
 #include "engine/join/texts.hpp"
+#include "engine/record/recorder.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -95,20 +102,81 @@ std::unique_ptr<NcclComm> NcclEngine::init_group(const ChannelRequest& request, 
                           phase);
 }
 
+/// Throws if the host's engine has lost a rank of the groups that this rank is in.
+void NcclEngine::look_at_hosts() const {
+    for (const auto& each : hosts_)
+        if (const auto channel = each.channel.lock()) channel->throw_if_broken(*each.label);
+}
+
+/// Throws the error in flight; where it is a loss or a timeout that names nobody, with the ranks that have
+/// ended or do not answer, as far as the host's engine knows.
+void NcclEngine::throw_with_names(const NcclComm::Phase& phase, bool everyone) {
+    auto expired = false;
+    auto text = std::string{};
+    auto until = std::chrono::steady_clock::now();
+    try {
+        throw;
+    } catch (const PeerLost& lost) {
+        if (!lost.ranks.empty()) throw;
+        text = lost.what();
+        until += host_lag;
+    } catch (const Timeout& timeout) {
+        if (!timeout.missing.empty()) throw;
+        text = cat("the timeout of ", to_text(phase.timeout), " expired in ", phase.what);
+        expired = true;
+    }
+    const auto error = std::current_exception();
+    for (look_at_hosts(); std::chrono::steady_clock::now() < until; look_at_hosts())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    auto arrived = std::vector<int>{};
+    auto missing = std::vector<int>{};
+    auto seen = std::map<int, std::string>{};
+    const auto largest = std::ranges::max_element(
+        hosts_, {}, [](const Host& each) { return each.channel.expired() ? 0 : each.label->ranks.size(); });
+    if (const auto channel = largest == hosts_.end() ? nullptr : largest->channel.lock()) {
+        const auto statuses = channel->ask({}, 0);
+        for (std::size_t i = 0; i < statuses.size(); ++i) {
+            const auto rank = largest->label->ranks[static_cast<int>(i)];
+            (statuses[i].answers ? arrived : missing).push_back(rank);
+            seen[rank] = statuses[i].doing;
+        }
+        look_at_hosts();
+    }
+    if (missing.empty()) {
+        auto nothing = std::array<std::int64_t, 4>{};
+        // All ranks of the world have failed, and meet there but for the missing ones.
+        if (everyone) exchange_.max(nothing);
+        std::rethrow_exception(error);
+    }
+    append(text, cat(": missing ", largest->label->named(missing)));
+    if (!expired) throw PeerLost(text, missing);
+    throw Timeout(text, arrived, missing,
+                  last_seen(missing, *largest->label, [&](int rank) { return seen[rank]; }));
+}
+
 std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
                                             const std::shared_ptr<Channel>& host, bool everyone) {
     device_->use();
     const auto phase = NcclComm::Phase{cat(everyone ? "join, making " : "prepare, making ",
                                            request ? request->label->text() : "a communicator of other ranks",
                                            " on rank ", exchange_.rank()),
-                                       timeout_};
+                                       timeout_, [this] { look_at_hosts(); }};
     auto comm = std::unique_ptr<NcclComm>{};
-    if (!everyone)
-        comm = init_group(*request, *host, phase);
-    else if (request)
-        comm = root().split(request->label->ranks[0], request->group_rank, settings_of(*request), phase);
-    else
-        root().split(NCCL_SPLIT_NOCOLOR, 0, {}, phase);
+    std::erase_if(hosts_, [](const auto& each) { return each.channel.expired(); });
+    if (request) hosts_.push_back({host, request->label});
+    try {
+        if (!everyone)
+            comm = init_group(*request, *host, phase);
+        else if (request)
+            comm = root().split(request->label->ranks[0], request->group_rank, settings_of(*request), phase);
+        else
+            root().split(NCCL_SPLIT_NOCOLOR, 0, {}, phase);
+    } catch (const EngineFailure&) {
+        if (host) host->leave();  // which names this rank to those that wait for it
+        throw;
+    } catch (const Error&) {
+        throw_with_names(phase, everyone);
+    }
     if (!request) return nullptr;
     auto channel =
         std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_,

@@ -44,6 +44,8 @@ private:
     NcclComm& root();
     std::unique_ptr<NcclComm> init_group(const ChannelRequest& request, Channel& host,
                                          const NcclComm::Phase& phase);
+    void look_at_hosts() const;
+    [[noreturn]] void throw_with_names(const NcclComm::Phase& phase, bool everyone);
     std::size_t free_memory() const;
 
     Exchange& exchange_;
@@ -53,6 +55,11 @@ private:
     const std::size_t free_before_;
     std::unique_ptr<NcclComm> root_;
     std::vector<std::weak_ptr<NcclChannel>> channels_;  // of several ranks
+    struct Host {
+        std::weak_ptr<Channel> channel;
+        std::shared_ptr<const Label> label;
+    };
+    std::vector<Host> hosts_;  // of those
 };
 
 }  // namespace rankmesh::detail

@@ -2,6 +2,8 @@
 #include "engine/nccl/world.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 #include <rankmesh/core/text.hpp>
 
@@ -24,6 +26,9 @@ int choose(WorldState& host, std::optional<int> asked) {
 }  // namespace
 
 void throw_what_is_wrong(Exchange& exchange, const std::string& wrong) {
+    auto is_wrong = std::array<std::int64_t, 4>{wrong.empty() ? 0 : 1};
+    exchange.max(is_wrong);  // whose errors name the ranks that do not come
+    if (is_wrong[0] == 0) return;
     auto texts = std::vector<std::pair<std::string, std::vector<int>>>{};
     auto rank = 0;
     for (const auto& said : all_say(exchange, wrong)) {

@@ -72,7 +72,10 @@ public:
         for (const auto rank : group_->ranks()) {
             const auto recorder = job_->recorder(rank);
             const auto called = recorder ? recorder->collectives(key) : std::nullopt;
-            statuses.push_back({called && *called >= number, job_->doing(rank)});
+            statuses.push_back({.arrived = called && *called >= number,
+                                .doing = job_->doing(rank),
+                                .answers = recorder != nullptr,
+                                .ended = !called});
             if (recorder && rank != this->rank()) recorder->asked();
         }
         return statuses;

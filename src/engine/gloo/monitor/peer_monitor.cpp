@@ -203,6 +203,12 @@ void PeerMonitor::hear(int from, const Message& message) {
         case MessageKind::that:
             hear_which(from, message);
             break;
+        case MessageKind::inquiry:
+            hear_inquiry(from, message);
+            break;
+        case MessageKind::reply:
+            hear_reply(from, message);
+            break;
         case MessageKind::failure:
             try {
                 fail(failure_from(message.yes, {message.text, sizeof message.text}, max_parsed_ranks));

@@ -70,6 +70,10 @@ public:
     /// The same for a message to or from a group rank.
     std::uint64_t called(CallHistory::Kind kind, int peer, const Call& call);
 
+    /// What the other ranks say of another channel of theirs, recorded as `key`, by group rank: whether they
+    /// have called its collective of that number, and what they do. Waits a while for their answers.
+    std::vector<Channel::PeerStatus> ask(const std::string& key, std::uint64_t number);
+
     bool is_broken() const { return broken_.load(std::memory_order_acquire); }
     /// Makes the channel unusable on all its ranks, unless it is already.
     void fail(Failure failure) noexcept;
@@ -105,7 +109,9 @@ private:
         compare,     // the text lists what the sender has called
         difference,  // the receiver has called something else
         which,       // what was called as that number
-        that
+        that,
+        inquiry,  // about a channel of devices
+        reply
     };
 
     void listen();
@@ -119,6 +125,8 @@ private:
     void tell_which(int from, std::uint64_t number);
     void hear_which(int from, const Message& message);
     void settle_dispute();
+    void hear_inquiry(int from, const Message& message);
+    void hear_reply(int from, const Message& message);
     void look_at_timeout();
     void conclude();
     void expect(int from);
@@ -145,6 +153,8 @@ private:
     std::uint64_t turns_ = 0;  // the number of waits so far
     TimePoint until_;          // when the timeout of the wait expires
     CallHistory history_;
+    std::uint64_t inquiry_ = 0;                                // the number of the last
+    std::vector<std::optional<Channel::PeerStatus>> replies_;  // to it, by group rank
     Duration compare_after_;
     TimePoint compare_at_ = TimePoint::max();  // when calls are compared with those of peers
 
@@ -169,6 +179,8 @@ private:
     std::vector<char> answered_;          // by group rank: 0 not yet, 1 has not arrived, 2 has arrived
     std::vector<std::string> doing_;      // by group rank: what it does, of those that have not arrived
     TimePoint patience_ = TimePoint::max();
+
+    std::mutex asking_;  // held during an inquiry
 
     struct Sent;
     std::mutex sending_;

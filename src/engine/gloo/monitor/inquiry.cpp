@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank asks its peers about a channel of devices that the same ranks have, at its timeout.
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/gloo/monitor/message.hpp"
+#include "engine/gloo/monitor/peer_monitor.hpp"
+
+namespace rankmesh::detail {
+
+namespace {
+
+// In a reply.
+constexpr auto reply_arrived = std::uint32_t{1};
+constexpr auto reply_ended = std::uint32_t{2};
+
+}  // namespace
+
+std::vector<Channel::PeerStatus> PeerMonitor::ask(const std::string& key, std::uint64_t number) {
+    const auto one = std::lock_guard(asking_);
+    const auto inquiry = change([&] {
+        replies_.assign(ranks_.size(), std::nullopt);
+        replies_[static_cast<std::size_t>(group_rank_)] = Channel::PeerStatus{.arrived = true, .doing = {}};
+        return ++inquiry_;
+    });
+    for (int to = 0; to < size(); ++to)
+        if (to != group_rank_) tell(to, MessageKind::inquiry, inquiry, 0, cat(number, " ", key));
+    auto statuses = std::vector<Channel::PeerStatus>{};
+    auto lock = std::unique_lock(mutex_);
+    changed_.wait_for(lock, Message::patience, [&] {
+        if (is_broken()) return true;
+        for (std::size_t i = 0; i < ranks_.size(); ++i)
+            if (!replies_[i] && !gone_[i]) return false;
+        return true;
+    });
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+        statuses.push_back(
+            replies_[i]
+                ? *replies_[i]
+                : Channel::PeerStatus{.doing = gone_[i] ? "is gone: it has ended this communicator"
+                                                        : "does not answer: it is stopped, cut off or gone",
+                                      .answers = false});
+    return statuses;
+}
+
+void PeerMonitor::hear_inquiry(int from, const Message& message) {
+    auto number = std::uint64_t{};
+    const auto* key = std::from_chars(message.text, message.text + std::strlen(message.text), number).ptr;
+    const auto called = recorder_ && *key == ' ' ? recorder_->collectives(key + 1) : std::nullopt;
+    tell(from, MessageKind::reply, message.number,
+         (called && *called >= number ? reply_arrived : 0) | (called ? 0 : reply_ended),
+         recorder_ ? recorder_->doing() : std::string{});
+    if (recorder_) recorder_->asked();
+}
+
+void PeerMonitor::hear_reply(int from, const Message& message) {
+    change([&] {
+        if (message.number == inquiry_)
+            replies_[static_cast<std::size_t>(from)] =
+                Channel::PeerStatus{.arrived = (message.yes & reply_arrived) != 0,
+                                    .doing = cat("is ", message.text),
+                                    .ended = (message.yes & reply_ended) != 0};
+    });
+}
+
+}  // namespace rankmesh::detail
