@@ -11,7 +11,7 @@ import argparse, collections, concurrent.futures, dataclasses, json, os, random,
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ENGINES = ("threads", "gloo", "mpi")
+ENGINES = ("threads", "gloo", "mpi", "nccl")  # the last: the fake NCCL and CUDA runtime, with Gloo for the host
 
 # What is right for each kind of fault. `survivors` are all ranks but the victim; a rank that shares no group with the victim may
 # instead name ranks that have failed before it. On MPI, where a failure ends the job, "throws" is: the job ends in an error, and
@@ -59,8 +59,11 @@ CLASSES = {
     "H": "hang", "O": "processes left", "W": "wrong data reported as right", "C": "aborted without words", "S": "silent",
     "E": "wrong or nameless error", "L": "late", "U": "not noticed, as documented",
 }
+# Where calls differ the real NCCL may do anything; the fake one ends the process with these words.
+VIOLATION = "fake nccl: violation: "
 # What is known to fail today, and why: drawn, counted, and not run without --known.
 KNOWN = {  # (engine, checked, row, moment): reason; None stands for any
+    ("nccl", False, "early", "step"): "NCCL says nothing of a call that meets the end of its communicator on a peer: the fake one ends the process",
     ("mpi", None, "absent", None): "the end of a job in which a rank never starts MPI can be without words",
     ("mpi", None, "early", "world"): "the end of a job in which a rank never starts MPI can be without words",
 }
@@ -78,6 +81,7 @@ MOMENTS = {
     "pause": ("world", "join", "in-join", "step", "pending", "during"),
     "slow": ("step", "pending"),
 }
+BEFORE = ("world", "device", "join", "in-join")  # the first call
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
 REDUCING = ("all_reduce", "reduce", "scan", "reduce_scatter")
 OPERATIONS = REDUCING + ("broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift", "send_recv", "message")
@@ -156,6 +160,9 @@ def draw(engine, checked, seed, number, timeout):
             "length": (chance.choice([1, 20, 20, 20, 20000]) + i) * 2, "type": chance.choice(["i32", "f32", "i64"]),
             "reduction": chance.choice(["sum", "max"]), "root": chance.randrange(job.ranks),
             "how": chance.choice(["blocking", "blocking", "started"])})
+    if engine == "nccl":  # which has no other scan
+        for step in job.steps:
+            step["reduction"] = "sum" if step["operation"] == "scan" else step["reduction"]
     job.victim = chance.randrange(job.ranks)
     row = chance.choice(["dies"] * 6 + ["early", "absent", "stopped", "plans"] + ["mismatch", "sequence"] * 3 + ["harmless"] * 2)
     kinds = [kind for kind, right in RIGHT.items() if right[0] == row]
@@ -165,6 +172,8 @@ def draw(engine, checked, seed, number, timeout):
     moments = MOMENTS.get(job.kind, ("",))
     if engine == "threads":
         moments = [moment for moment in moments if moment not in ("world", "in-join", "during")] or ["join"]
+    if engine == "nccl" and job.kind != "absent" and "world" in moments:
+        moments = ("device", *moments)  # between the world of hosts and that of devices
     job.moment = chance.choice(moments)
     job.delay = chance.choice([100, 1000, 10000, 50000]) if job.moment == "in-join" else chance.choice([10, 100, 1000])
     job.plan = chance.choice(["order", "name", "axis", "sizes", "over", "separate"])
@@ -172,7 +181,7 @@ def draw(engine, checked, seed, number, timeout):
         job.plan = "name"
     change_calls(job, chance)
     barrier = {"id": 99, "axes": "all", "operation": "barrier", "length": 1, "type": "i32", "reduction": "sum", "root": 0,
-               "how": "blocking"}
+               "how": "started" if engine == "nccl" else "blocking"}  # a device is waited for
     if job.kind != "early" or job.moment != "step":
         job.victim_steps.append(barrier)
     job.steps.append(barrier)
@@ -185,7 +194,8 @@ def change_calls(job, chance):
     if job.kind == "root":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in ROOTED]
     if job.kind == "reduction":
-        takes_part = [i for i in takes_part if job.steps[i]["operation"] in REDUCING]
+        takes_part = [i for i in takes_part if job.steps[i]["operation"] in REDUCING and
+                      (job.engine != "nccl" or job.steps[i]["operation"] != "scan")]
     if job.kind == "operation":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] != "message"]
     if job.kind == "swap":
@@ -203,6 +213,8 @@ def change_calls(job, chance):
     own = job.victim_steps[at]
     if job.kind == "operation":
         own["operation"] = chance.choice([name for name in OPERATIONS if name not in ("message", own["operation"])])
+        if job.engine == "nccl" and own["operation"] == "scan":
+            own["reduction"] = "sum"
     if job.kind == "length":
         own["length"] += chance.choice([-1, 1, 7, 5000])
     if job.kind == "type":
@@ -329,7 +341,7 @@ def run(job, program, launcher):
         if job.engine != "threads" and goes_on and time.monotonic() > goes_on and job.kind == "pause":
             send_signal(stopped, signal.SIGCONT)
             goes_on = None
-        if job.engine == "gloo" and job.kind == "stop" and running == [job.victim] and stopped and state_of(stopped) == "T":
+        if job.engine in ("gloo", "nccl") and job.kind == "stop" and running == [job.victim] and stopped and state_of(stopped) == "T":
             send_signal(stopped, signal.SIGKILL)  # it has done its part
         if not running or time.monotonic() > limit:
             break
@@ -409,7 +421,7 @@ def judge_ranks(job, outcome, ends, fault, noticed):
     problems = []
     for rank in survivors:
         end, code = ends[rank], outcome.codes.get(rank, outcome.codes.get(-1))
-        reported = re.search("rankmesh: ", outcome.text) and not noticed
+        reported = re.search("rankmesh: |" + VIOLATION, outcome.text) and not noticed
         if code is not None and code < 0 and not reported:
             problems.append(("C", f"rank {rank} ended by signal {-code}"
                              + (f" after {end['type']}" if end and end["event"] == "error" else "")))
@@ -427,6 +439,8 @@ def judge_ranks(job, outcome, ends, fault, noticed):
         said = "\n".join(end["text"] for end in ends.values() if end and end["event"] == "error")
         if not re.search(rf"(rank |\{{[^}}]*|from |to )\b{job.victim}\b", said):
             problems.append(("E", f"no rank names {job.victim}: {said}"))
+    if not noticed and not problems and re.search(VIOLATION, outcome.text):
+        return "U", "the fake NCCL ended a process"
     if not noticed and not failed and not problems and not re.search("rankmesh: ", outcome.text):
         return "U", "no rank failed"
     return min(problems, key=lambda problem: "CSEL".index(problem[0])) if problems else ("", "")
@@ -435,9 +449,9 @@ def judge_ranks(job, outcome, ends, fault, noticed):
 def allowed_types(job):
     """What a rank of the same call may throw."""
     if job.row == "dies":
-        return {"PeerLost"} | ({"Timeout"} if job.moment in ("world", "join", "in-join") else set())
+        return {"PeerLost"} | ({"Timeout"} if job.moment in BEFORE else set())
     if job.row == "early":
-        return {"PeerLost"} | ({"Timeout"} if job.moment in ("world", "join") and job.engine != "threads" else set())
+        return {"PeerLost"} | ({"Timeout"} if job.moment in BEFORE and job.engine != "threads" else set())
     if job.row == "absent":
         return {"PeerLost"} if job.engine == "threads" else {"Timeout"}
     if job.row == "stopped":
@@ -453,7 +467,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
     # The call in which it failed: does the victim take part in it, and had the fault happened by then?
     step = job.steps[end["step"]] if end["phase"] == "step" and rank != job.victim else None
     together = set(range(job.ranks)) if step is None else set(job.members(step, rank))
-    direct = job.victim in together and (step is None or end["step"] >= job.at or job.moment in ("world", "join", "in-join"))
+    direct = job.victim in together and (step is None or end["step"] >= job.at or job.moment in BEFORE)
     if end["type"] not in ("PeerLost", "Timeout", "Disagreement"):
         return [("E", said)]
     if not named(end):
@@ -582,7 +596,7 @@ def program_in(build):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=ENGINES + ("all",), default="threads", help="all: each engine, Gloo and MPI also checked")
+    parser.add_argument("--engine", choices=ENGINES + ("all",), default="threads", help="all: each engine, all but threads also checked")
     parser.add_argument("--jobs", type=int, default=100, help="how many, of each engine")
     parser.add_argument("--seed", type=int, help="else RANKMESH_FAULT_SEED, else a fresh one, which is printed")
     parser.add_argument("--checked", action="store_true", help="in checked mode")
@@ -597,8 +611,8 @@ def main():
     if given.seed is None:
         given.seed = int(os.environ.get("RANKMESH_FAULT_SEED") or int.from_bytes(os.urandom(3), "little"))
     program = (given.program or program_in(ROOT / "build")).resolve()
-    columns = [("threads", False), ("gloo", False), ("gloo", True), ("mpi", False), ("mpi", True)] if given.engine == "all" \
-        else [(given.engine, given.checked)]
+    columns = [("threads", False)] + [(engine, checked) for engine in ENGINES[1:] for checked in (False, True)] \
+        if given.engine == "all" else [(given.engine, given.checked)]
     numbers = [given.job] if given.job is not None else range(given.jobs)
     jobs = [draw(engine, checked, given.seed, number, given.timeout) for engine, checked in columns for number in numbers]
     print(f"seed {given.seed}: {len(jobs)} jobs", file=sys.stderr if given.json else sys.stdout, flush=True)

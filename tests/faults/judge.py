@@ -69,6 +69,20 @@ class Judge(unittest.TestCase):
         self.assertEqual(judge(unchecked, {0: error("PeerLost", [1]), 1: error("PeerLost", [2]), 2: None}), "C")
         self.assertEqual(judge(unchecked, {0: error("PeerLost", [1]), 1: None, 2: None}, text="rankmesh: a report"), "")
 
+    def test_a_process_that_the_fake_nccl_ends_is_not_noticed_where_calls_differ_and_wrong_elsewhere(self):
+        violation, lost = "fake nccl: violation: ncclAllReduce", error("PeerLost", [1])
+        codes = {0: -6, 1: -6, 2: 1}
+        self.assertEqual(judge(job_of("type", engine="nccl"), {0: None, 2: lost}, codes, violation), "U")
+        self.assertEqual(judge(job_of("type", engine="nccl"), {0: None, 2: lost}, codes), "C")
+        self.assertEqual(judge(job_of("type", engine="nccl", checked=True), {0: None, 2: lost}, codes, violation), "C")
+        self.assertEqual(judge(job_of("kill", engine="nccl"), {0: None, 2: lost}, codes, violation), "C")
+
+    def test_nccl_gets_no_scan_that_it_has_not_and_waits_for_its_last_call(self):
+        for job in (faults.draw("nccl", False, 7, number, 2000) for number in range(300)):
+            for step in job.steps + job.victim_steps:
+                self.assertFalse(step["operation"] == "scan" and step["reduction"] == "max", job.command())
+            self.assertEqual(job.steps[-1]["how"], "started")
+
     def test_a_job_without_a_fault_ends_well(self):
         well = {rank: {"event": "ok"} for rank in range(3)}
         self.assertEqual(judge(job_of("pause"), well, codes={0: 0, 1: 0, 2: 0}), "")

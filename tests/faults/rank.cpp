@@ -23,6 +23,11 @@
 
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/engine/world.hpp>
+#ifdef RANKMESH_FAULTS_ON_DEVICES
+#include <rankmesh/engine/nccl.hpp>
+
+#include "support/device_array.hpp"
+#endif
 
 using namespace rankmesh;
 
@@ -190,7 +195,7 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         if (step.how == "started") {
             auto pending = starting();
             between();
-            pending.wait();
+            on.space() == Space::device ? pending.synchronize() : pending.wait();
         } else {
             blocking();
         }
@@ -198,39 +203,51 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
     const auto r = static_cast<int>(root);
     const auto next = static_cast<int>((me + 1) % size), before = static_cast<int>((me + size - 1) % size);
     const auto receiver = (root + 1) % size;
-    if (operation == "all_reduce")
-        call([&] { on.all_reduce(in, out, reduction); },
-             [&] { return on.start_all_reduce(in, out, reduction); });
-    else if (operation == "reduce")
-        call([&] { on.reduce(in, out, reduction, r); },
-             [&] { return on.start_reduce(in, out, reduction, r); });
-    else if (operation == "scan")
-        call([&] { on.scan(in, out, reduction); }, [&] { return on.start_scan(in, out, reduction); });
-    else if (operation == "reduce_scatter")
-        call([&] { on.reduce_scatter(in, out, reduction); },
-             [&] { return on.start_reduce_scatter(in, out, reduction); });
-    else if (operation == "broadcast")
-        call([&] { on.broadcast(out, r); }, [&] { return on.start_broadcast(out, r); });
-    else if (operation == "all_gather")
-        call([&] { on.all_gather(in, out); }, [&] { return on.start_all_gather(in, out); });
-    else if (operation == "gather")
-        call([&] { on.gather(in, out, r); }, [&] { return on.start_gather(in, out, r); });
-    else if (operation == "scatter")
-        call([&] { on.scatter(in, out, r); }, [&] { return on.start_scatter(in, out, r); });
-    else if (operation == "all_to_all")
-        call([&] { on.all_to_all(in, out); }, [&] { return on.start_all_to_all(in, out); });
-    else if (operation == "shift")
-        call([&] { on.shift(in, out, 1); }, [&] { return on.start_shift(in, out, 1); });
-    else if (operation == "send_recv")
-        call([&] { on.send_recv(in, next, out, before); },
-             [&] { return on.start_send_recv(in, next, out, before); });
-    else if (operation == "message" && me == root)
-        call([&] { on.send(in, static_cast<int>(receiver)); },
-             [&] { return on.start_send(in, static_cast<int>(receiver)); });
-    else if (operation == "message" && me == receiver)
-        call([&] { on.recv(out, r); }, [&] { return on.start_recv(out, r); });
-    else if (operation == "barrier")
-        call([&] { on.barrier(); }, [&] { return on.start_barrier(); });
+    const auto make = [&](const auto& in, auto& out) {
+        if (operation == "all_reduce")
+            call([&] { on.all_reduce(in, out, reduction); },
+                 [&] { return on.start_all_reduce(in, out, reduction); });
+        else if (operation == "reduce")
+            call([&] { on.reduce(in, out, reduction, r); },
+                 [&] { return on.start_reduce(in, out, reduction, r); });
+        else if (operation == "scan")
+            call([&] { on.scan(in, out, reduction); }, [&] { return on.start_scan(in, out, reduction); });
+        else if (operation == "reduce_scatter")
+            call([&] { on.reduce_scatter(in, out, reduction); },
+                 [&] { return on.start_reduce_scatter(in, out, reduction); });
+        else if (operation == "broadcast")
+            call([&] { on.broadcast(out, r); }, [&] { return on.start_broadcast(out, r); });
+        else if (operation == "all_gather")
+            call([&] { on.all_gather(in, out); }, [&] { return on.start_all_gather(in, out); });
+        else if (operation == "gather")
+            call([&] { on.gather(in, out, r); }, [&] { return on.start_gather(in, out, r); });
+        else if (operation == "scatter")
+            call([&] { on.scatter(in, out, r); }, [&] { return on.start_scatter(in, out, r); });
+        else if (operation == "all_to_all")
+            call([&] { on.all_to_all(in, out); }, [&] { return on.start_all_to_all(in, out); });
+        else if (operation == "shift")
+            call([&] { on.shift(in, out, 1); }, [&] { return on.start_shift(in, out, 1); });
+        else if (operation == "send_recv")
+            call([&] { on.send_recv(in, next, out, before); },
+                 [&] { return on.start_send_recv(in, next, out, before); });
+        else if (operation == "message" && me == root)
+            call([&] { on.send(in, static_cast<int>(receiver)); },
+                 [&] { return on.start_send(in, static_cast<int>(receiver)); });
+        else if (operation == "message" && me == receiver)
+            call([&] { on.recv(out, r); }, [&] { return on.start_recv(out, r); });
+        else if (operation == "barrier")
+            call([&] { on.barrier(); }, [&] { return on.start_barrier(); });
+    };
+#ifdef RANKMESH_FAULTS_ON_DEVICES
+    if (on.space() == Space::device) {
+        const auto device_in = support::DeviceArray<T>(in), device_out = support::DeviceArray<T>(out);
+        const auto from = *device_in;
+        auto to = *device_out;
+        make(from, to);
+        out = device_out.values();  // once the stream is done with the call
+    } else
+#endif
+        make(in, out);
 
     for (std::size_t i = 0; i < out.size(); ++i) {
         auto right = untouched;
@@ -245,7 +262,10 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         if (operation == "shift" || operation == "send_recv") right = given((me + size - 1) % size, i);
         if (operation == "message" && me == receiver) right = given(root, i);
         const auto ignored = (operation == "reduce" || operation == "gather") && me != root;
-        if (!ignored && out[i] != right) return false;
+        if (ignored || out[i] == right) continue;
+        // The error of a call on a stream is thrown by the next one.
+        if (on.space() == Space::device && step.how != "started") on.start_barrier().synchronize();
+        return false;
     }
     return true;
 }
@@ -342,7 +362,8 @@ int main(int argc, char** argv) {
         const auto word = std::string(argv[i]);
         job.given[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
     }
-    const auto options = WorldOptions{.engine = job.text("engine"),
+    const auto on_devices = job.text("engine") == "nccl";
+    const auto options = WorldOptions{.engine = on_devices ? "gloo" : job.text("engine"),
                                       .timeout = std::chrono::milliseconds(job.number("timeout")),
                                       .checked = job.number("checked") != 0};
     const auto rank = number_in("OMPI_COMM_WORLD_RANK", number_in("RANK", -1));
@@ -370,6 +391,17 @@ int main(int argc, char** argv) {
         fault.at("world");
         if (fault.returns_at("world")) return 0;
         auto world = World::from_environment(argc, argv, options);
+#ifdef RANKMESH_FAULTS_ON_DEVICES
+        if (on_devices) {
+            fault.at("device");
+            if (fault.returns_at("device")) return 0;
+            auto devices = nccl::World(world);
+            made = true;
+            run_steps(devices, job, fault);
+            return 0;
+        }
+#endif
+        if (on_devices) throw std::runtime_error("faults_rank is built without NCCL's and CUDA's headers");
         made = true;
         run_steps(world, job, fault);
         return 0;
