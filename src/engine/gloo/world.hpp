@@ -42,6 +42,8 @@ private:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override { rendezvous_->send(to, bytes); }
     std::string receive(int from) override { return rendezvous_->receive(from); }
+    void fail(const Failure& failure) noexcept override { rendezvous_->fail({}, failure); }
+    void throw_if_failed() override { rendezvous_->throw_if_failed("join", first_ranks(size())); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
     void connect(Connections& connections, const ChannelRequest& request, const std::string& entry);

@@ -14,6 +14,8 @@
 
 namespace rankmesh::detail {
 
+struct Failure;
+
 /// A request for the channel of one group: all its ranks make it, in the same order among their common
 /// groups.
 struct ChannelRequest {
@@ -48,6 +50,11 @@ public:
     /// Sends a message from this rank to another; messages arrive in order.
     virtual void send(int to, const std::string& bytes) = 0;
     virtual std::string receive(int from) = 0;
+    /// Throws the reason that another rank has given for the failure of its join; it never waits for one.
+    virtual void throw_if_failed() {}
+    /// Gives others the reason for which this rank's join fails, before it leaves its channels: so it is not
+    /// taken for the cause.
+    virtual void fail(const Failure&) noexcept {}
     /// Makes a channel over two or more ranks; called by its members only.
     virtual std::shared_ptr<Channel> create(const ChannelRequest& request) = 0;
 };

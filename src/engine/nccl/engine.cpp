@@ -13,6 +13,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/failure.hpp"
 #include "engine/join/gather.hpp"
 #include "engine/join/settings.hpp"
 #include "engine/join/texts.hpp"
@@ -104,8 +105,13 @@ std::unique_ptr<NcclComm> NcclEngine::init_group(const ChannelRequest& request, 
 
 /// Throws if the host's engine has lost a rank of the groups that this rank is in.
 void NcclEngine::look_at_hosts() const {
-    for (const auto& each : hosts_)
-        if (const auto channel = each.channel.lock()) channel->throw_if_broken(*each.label);
+    try {
+        for (const auto& each : hosts_)
+            if (const auto channel = each.channel.lock()) channel->throw_if_broken(*each.label);
+    } catch (const PeerLost&) {
+        exchange_.throw_if_failed();  // that rank may have failed because of another
+        throw;
+    }
 }
 
 /// Throws the error in flight; where it is a loss or a timeout that names nobody, with the ranks that have
@@ -128,6 +134,7 @@ void NcclEngine::throw_with_names(const NcclComm::Phase& phase, bool everyone) {
     const auto error = std::current_exception();
     for (look_at_hosts(); std::chrono::steady_clock::now() < until; look_at_hosts())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    exchange_.throw_if_failed();
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
     auto seen = std::map<int, std::string>{};
@@ -175,7 +182,15 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
         if (host) host->leave();  // which names this rank to those that wait for it
         throw;
     } catch (const Error&) {
-        throw_with_names(phase, everyone);
+        try {
+            throw_with_names(phase, everyone);
+        } catch (const PeerLost& lost) {
+            if (everyone) exchange_.fail(Failure::of(lost));
+            throw;
+        } catch (const Timeout& timeout) {
+            if (everyone) exchange_.fail(Failure::of(timeout));
+            throw;
+        }
     }
     if (!request) return nullptr;
     auto channel =
