@@ -63,6 +63,8 @@ CLASSES = {
 VIOLATION = "fake nccl: violation: "
 # What is known to fail today, and why: drawn, counted, and not run without --known.
 KNOWN = {  # (engine, checked, row, moment): reason; None stands for any
+    ("nccl", None, "dies", "in-join"): "of a rank that ends while communicators on devices are made, one that failed of it can be named",
+    ("nccl", None, "stopped", "in-join"): "of a rank that stops while communicators on devices are made, one that failed of it can be named",
     ("nccl", False, "early", "step"): "NCCL says nothing of a call that meets the end of its communicator on a peer: the fake one ends the process",
     ("mpi", None, "absent", None): "the end of a job in which a rank never starts MPI can be without words",
     ("mpi", None, "early", "world"): "the end of a job in which a rank never starts MPI can be without words",
