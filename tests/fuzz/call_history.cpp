@@ -14,11 +14,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (size < 2 * calls) return 0;
     // Each of two ranks makes eight calls; a byte says which.
     auto histories = std::array<detail::CallHistory, 2>{};
-    const auto made = [&](std::size_t rank, std::size_t i) { return data[rank * calls + i] % 16; };
+    const auto made = [&](std::size_t rank, std::size_t i) {
+        return std::size_t{data[rank * calls + i]} % 16;
+    };
     for (std::size_t rank = 0; rank < 2; ++rank)
         for (std::size_t i = 0; i < calls; ++i) {
             auto call = detail::Call{.operation = detail::Operation::all_reduce, .dtype = DType::f32};
-            call.in_count = call.out_count = made(rank, i) + 1U;
+            call.in_count = call.out_count = made(rank, i) + 1;
             histories[rank].add(call, i + 1, 2);
         }
     auto first = std::size_t{0};
