@@ -13,7 +13,7 @@ namespace rankmesh::detail {
 namespace {
 
 /// The time that servers have to say which ranks arrived, after something went wrong.
-constexpr auto patience = std::chrono::milliseconds(100);
+constexpr auto to_say = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -106,14 +106,14 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
                                               std::span<const int> from, std::span<const int> ranks,
                                               bool all_came, Instant until) {
     auto texts = std::vector<std::string>{};
-    for (auto& entry : client_->read(names(from, key), std::max(until, from_now(patience))))
+    for (auto& entry : client_->read(names(from, key), std::max(until, from_now(to_say))))
         if (entry) texts.push_back(std::move(*entry));
     if (texts.size() == from.size()) return texts;
 
     auto questions = names(ranks, key);
     for (auto& name : names(ranks, full("left"))) questions.push_back(std::move(name));
     const auto entries =
-        all_came ? client_->read(questions, from_now(patience)) : client_->ask(questions, from_now(patience));
+        all_came ? client_->read(questions, from_now(to_say)) : client_->ask(questions, from_now(to_say));
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
     for (std::size_t i = 0; i < ranks.size(); ++i) {
