@@ -303,24 +303,6 @@ TEST(GlooWorld, ARankThatCannotJoinEndsSoonAlsoWhereOneThatItHasConnectedToDoesN
     });
 }
 
-TEST(GlooWorld, ARankThatHearsOfALossAndLeavesIsNotNamedByOneThatWaitsForItAlone) {
-    auto at_once = std::latch(0);
-    on_worlds(6, std::chrono::seconds(20), [&](GlooWorld& world, int rank) {
-        auto arriving = Arriving(world.exchange(), at_once);
-        // Rank 3 ends after it has arrived. Rank 5 notices, rank 1 hears it, and rank 0 waits for rank 1.
-        auto joining = Joining{rank == 3 ? arriving : world.exchange(), "join", std::chrono::seconds(1)};
-        try {
-            join(std::vector{Declaration{.mesh = {{"dp", 3}, {"tp", 2}}}}, std::nullopt, joining);
-            ADD_FAILURE() << rank;
-        } catch (const PeerLost& error) {
-            EXPECT_EQ(error.ranks, std::vector{3}) << rank << ": " << error.what();
-            world.leave(cat("rank ", rank, " left"));
-        } catch (const EngineFailure&) {
-            EXPECT_EQ(rank, 3);
-        }
-    });
-}
-
 TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherIsNotTheCauseWhereThatOneIsAwaited) {
     on_ranks(
         4, false,
