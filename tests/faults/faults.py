@@ -63,10 +63,11 @@ CLASSES = {
 # Where calls differ the real NCCL may do anything; the fake one ends the process with these words.
 VIOLATION = "fake nccl: violation: "
 # What is known to fail today, and why: drawn, counted, and not run without --known.
-KNOWN = {  # (engine, checked, row, moment): reason; None stands for any
+KNOWN = {  # (engine, checked, row, moment, or of a mismatch how it is called): reason; None stands for any
     ("nccl", None, "dies", "in-join"): "of a rank that ends while communicators on devices are made, one that failed of it can be named",
     ("nccl", None, "stopped", "in-join"): "of a rank that stops while communicators on devices are made, one that failed of it can be named",
     ("nccl", False, "early", "step"): "NCCL says nothing of a call that meets the end of its communicator on a peer: the fake one ends the process",
+    ("mpi", False, "mismatch", "started"): "Open MPI can crash in a started call whose data does not fit, before ranks have compared it",
     ("mpi", None, "stopped", None): "the first report ends the job, and may be of one that waits for a rank that itself waits for the stopped one",
     ("mpi", None, "absent", None): "the end of a job in which a rank never starts MPI can be without words",
     ("mpi", None, "early", "world"): "the end of a job in which a rank never starts MPI can be without words",
@@ -579,10 +580,11 @@ def judge_mpi(job, outcome, ends, fault, noticed):
 # --- all jobs ---
 
 def is_known(job):
-    if job.engine == "mpi" and not job.checked and job.row == "mismatch" and "started" in (job.steps[job.at]["how"], job.victim_steps[job.at]["how"]):
-        return "Open MPI can crash in a started call whose data does not fit, before ranks have compared it"
+    when = job.moment
+    if job.row == "mismatch" and "started" in (job.steps[job.at]["how"], job.victim_steps[job.at]["how"]):
+        when = "started"
     for (engine, checked, row, moment), reason in KNOWN.items():
-        if engine == job.engine and checked in (None, job.checked) and row == job.row and moment in (None, job.moment):
+        if engine == job.engine and checked in (None, job.checked) and row == job.row and moment in (None, when):
             return reason
     return None
 

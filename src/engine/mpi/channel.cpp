@@ -298,11 +298,11 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
 
 /// Throws Disagreement before data moves if ranks have called something else, where that is looked at.
 void MpiChannel::compare(const Call& call, std::uint64_t number, const Label& label) {
-    const auto hash = comparison_.note(call, number, false);
-    if (!hash) return;
+    const auto own = comparison_.note(call, number, false, rank_);
+    if (!own) return;
     auto sides = Comparison::Sides();
     auto request = MPI_REQUEST_NULL;
-    Comparison::post(*hash, call, false, rank_, comm_, sides, &request);
+    Comparison::post(*own, comm_, sides, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     Comparison::check(sides, number, label);
 }
@@ -353,12 +353,11 @@ std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
         auto& started = slot.started[slot.calls++];
         started.call = call;
         started.number = number_of(call, true);
-        const auto hash =
-            is_point_to_point(call.operation) ? std::nullopt : comparison_.note(call, started.number, true);
-        started.comparison = hash ? std::optional(slot.requests.size()) : std::nullopt;
-        if (hash)
-            Comparison::post(*hash, call, true, rank_, comm_, started.sides,
-                             &slot.requests.emplace_back(MPI_REQUEST_NULL));
+        const auto own = is_point_to_point(call.operation)
+                             ? std::nullopt
+                             : comparison_.note(call, started.number, true, rank_);
+        started.comparison = own ? std::optional(slot.requests.size()) : std::nullopt;
+        if (own) Comparison::post(*own, comm_, started.sides, &slot.requests.emplace_back(MPI_REQUEST_NULL));
         post(started, slot);
     }
     return ticket;

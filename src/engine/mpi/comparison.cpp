@@ -77,27 +77,27 @@ std::vector<int> world_ranks(const Side& side, const Label& label) {
 
 }  // namespace
 
-std::optional<std::uint64_t> Comparison::note(const Call& call, std::uint64_t number, bool started) {
-    const auto hash =
-        hash_of(Agreed::of(call), hash_, number, started && is_collective_of_mpi(call.operation));
+std::optional<Side> Comparison::note(const Call& call, std::uint64_t number, bool started, int group_rank) {
+    const auto agreed = Agreed::of(call);
+    started = started && is_collective_of_mpi(call.operation);
+    const auto hash = hash_of(agreed, hash_, number, started);
     // A monitored barrier says itself who has not come.
     const auto is_due =
         (number <= first_calls || number % interval == 0) && call.operation != Operation::monitored_barrier;
     hash_ = is_due ? 0 : hash;
-    return is_due ? std::optional(hash) : std::nullopt;
+    if (!is_due) return std::nullopt;
+    return Side{.hash = hash,
+                .ranks = group_rank < 64 ? std::uint64_t{1} << group_rank : 0,
+                .rank = group_rank,
+                .started = started ? 1U : 0U,
+                .call = agreed,
+                .unit = call.unit};
 }
 
-void Comparison::post(std::uint64_t hash, const Call& call, bool started, int group_rank, MPI_Comm comm,
-                      Sides& sides, MPI_Request* request) {
+void Comparison::post(const Side& own, MPI_Comm comm, Sides& sides, MPI_Request* request) {
     auto& reducer = Reducer::of_process();
     reducer.make();
-    sides.own = {.hash = hash,
-                 .ranks = group_rank < 64 ? std::uint64_t{1} << group_rank : 0,
-                 .rank = group_rank,
-                 .started = started && is_collective_of_mpi(call.operation) ? 1U : 0U,
-                 .call = Agreed::of(call),
-                 .unit = call.unit};
-    sides.extremes = {sides.own, sides.own};
+    sides = {.own = own, .extremes = {own, own}};
     MPI_Iallreduce(MPI_IN_PLACE, sides.extremes.data(), 1, reducer.type, reducer.op, comm, request);
 }
 

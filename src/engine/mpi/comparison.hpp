@@ -41,10 +41,9 @@ public:
     };
 
     /// Notes a collective, the `number`-th, as one that starts or blocks; what is to be compared, or nothing.
-    std::optional<std::uint64_t> note(const Call& call, std::uint64_t number, bool started);
+    std::optional<Side> note(const Call& call, std::uint64_t number, bool started, int group_rank);
     /// Posts the comparison of what `note` has returned; `sides` is in use until it is complete.
-    static void post(std::uint64_t hash, const Call& call, bool started, int group_rank, MPI_Comm comm,
-                     Sides& sides, MPI_Request* request);
+    static void post(const Side& own, MPI_Comm comm, Sides& sides, MPI_Request* request);
     /// Throws Disagreement if a comparison that is complete has found a difference.
     static void check(const Sides& sides, std::uint64_t number, const Label& label);
 
