@@ -2,6 +2,7 @@
 // How the rendezvous works by entries, and what that costs: ranks are threads here, and their store counts.
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cmath>
 #include <condition_variable>
 #include <functional>
@@ -353,6 +354,8 @@ TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
 TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere) {
     const auto entries = std::make_shared<Entries>();
     auto counts = std::vector<std::size_t>{};
+    // A rank removes what it wrote after others may have gone on: it is counted when all are at the same place.
+    auto all_there = std::barrier(4);
     const auto program = [&](int rank) {
         auto world = StoreRendezvous(std::make_shared<CountingStore>(entries, false), rank, 4,
                                      std::chrono::minutes(1));
@@ -370,11 +373,9 @@ TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere
                 kept = nullptr;
             }
             world.all("a test", "", concatenation);
-            if (rank == 0) {
-                const auto lock = std::lock_guard(entries->mutex);
-                counts.push_back(entries->by_name.size());
-            }
-            world.all("a test", "", concatenation);
+            all_there.arrive_and_wait();
+            if (rank == 0) counts.push_back(entries->by_name.size());
+            all_there.arrive_and_wait();
         }
     };
     auto threads = std::vector<std::jthread>{};
