@@ -213,6 +213,17 @@ TEST(MpiFailures, ARankThatIsStoppedIsThereAndDoesNotAnswer) {
         "job is ended");
 }
 
+TEST(MpiFailures, OfARankThatItselfWaitsIsSaidForWhom) {
+    const auto outcome = job("timeout-chain");
+    expect_failed(outcome);
+    EXPECT_MATCHES(
+        outcome,
+        "rank 2 \\[dp=1 tp=0\\] in all_reduce of 1000 f32 by sum [^\n]*: arrived \\{2\\}, missing 3 \\[dp=1 "
+        "tp=1\\] "
+        "\\(rank 3 is in all_reduce of 1000 f32 by sum, [^\n]* on 'dp' of mesh dp=2 tp=2[^\n]* and waits for "
+        "1 \\[dp=0 tp=1\\]; rank 1 is stopped, or has no time to answer\\); the job is ended");
+}
+
 TEST(MpiFailures, AStartedOperationHasTheSameTimeoutInWait) {
     const auto outcome = job("timeout-wait");
     expect_failed(outcome);

@@ -335,6 +335,12 @@ int program(const std::string& mode, int argc, char** argv) {
         }
     }
     if (mode == "timeout-stopped" && odd) raise(SIGSTOP);
+    if (mode == "timeout-chain") {  // rank 2 waits for rank 3, which waits for rank 1
+        if (odd) raise(SIGSTOP);
+        if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::minutes(1));
+        if (world.rank() == 3) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        me.on(world.rank() == 3 ? "dp" : "tp").all_reduce(x);
+    }
     if (mode == "timeout-join" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (mode == "timeout-join") world.join({{"dp", rest}});
     if (mode == "timeout-recv") {

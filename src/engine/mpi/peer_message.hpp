@@ -12,13 +12,16 @@ namespace rankmesh::detail {
 
 /// A datagram between the watchdogs of one host; an answer is followed by its text.
 struct PeerMessage {
-    enum class Kind : std::uint32_t { question = 0x726d7132, answer = 0x726d6132, end = 0x726d6532 };
+    enum class Kind : std::uint32_t { question = 0x726d7133, answer = 0x726d6133, end = 0x726d6533 };
     struct Head {
         Kind kind;
         std::int32_t rank;
         std::uint64_t key = 0;
         std::uint64_t number = 0;
         std::uint64_t flags = 0;  // of an answer; of a question: 1 for a report
+        // Of an answer: the channel and the number of the call that the rank waits in, if it is in one.
+        std::uint64_t in_key = 0;
+        std::uint64_t in_number = 0;
     };
     static constexpr std::size_t longest_text = 400;
     static constexpr std::size_t longest = sizeof(Head) + longest_text;

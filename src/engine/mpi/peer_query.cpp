@@ -15,12 +15,18 @@
 #include <iterator>
 #include <utility>
 
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/ranks.hpp>
+
 #include "engine/mpi/peer_message.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
 using Kind = PeerMessage::Kind;
+
+/// The most ranks of a call that an answer tells.
+constexpr std::size_t most_awaited = 4096;
 
 constexpr std::uint64_t has_arrived = 1;
 constexpr std::uint64_t has_ended = 2;
@@ -46,6 +52,28 @@ Address address_of(std::uint64_t world, int rank) {
     address.length =
         static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(written));
     return address;
+}
+
+/// `in all_reduce of ..., since 10:46:40`, and behind a zero byte the ranks that it waits for.
+std::string text_of(const RankStatus& status) {
+    if (!status.waits) return status.text;
+    const auto ranks = ranks_to_string(status.waits->ranks);
+    if (ranks.size() >= PeerMessage::longest_text / 2) return status.text;
+    return status.text.substr(0, PeerMessage::longest_text - ranks.size() - 1) + '\0' + ranks;
+}
+
+void read_text(const PeerMessage& message, RankStatus& status) {
+    const auto end = message.text.find('\0');
+    status.text = message.text.substr(0, end);
+    status.waits = std::nullopt;
+    if (end == std::string::npos) return;
+    try {
+        status.waits =
+            AwaitedCall{.key = message.head.in_key,
+                        .number = message.head.in_number,
+                        .ranks = parse_ranks(std::string_view(message.text).substr(end + 1), most_awaited)};
+    } catch (const UsageError&) {  // then it is not known whom it waits for
+    }
 }
 
 const sockaddr* generic(const Address& address) { return reinterpret_cast<const sockaddr*>(&address.name); }
@@ -124,14 +152,18 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
             status.arrived = (head.flags & has_arrived) != 0;
             status.ended = (head.flags & has_ended) != 0;
             if ((head.flags & knows_how) != 0) status.started = (head.flags & has_started) != 0;
-            status.text = message->text;
+            read_text(*message, status);
         }
         if (head.kind == Kind::end && std::ranges::find(ended_, head.rank, &Ended::rank) == ended_.end())
             ended_.push_back({head.rank, std::chrono::steady_clock::now()});
         if (head.kind != Kind::question) continue;
         asked = asked || head.flags != 0;
         const auto status = self(*this, head.key, head.number);
-        send(PeerMessage{{Kind::answer, rank_, head.key, head.number, flags_of(status)}, status.text}.bytes(),
+        const auto waits = status.waits.value_or(AwaitedCall{});
+        send(PeerMessage{{Kind::answer, rank_, head.key, head.number, flags_of(status), waits.key,
+                          waits.number},
+                         text_of(status)}
+                 .bytes(),
              head.rank);
     }
 }

@@ -15,12 +15,20 @@
 
 namespace rankmesh::detail {
 
+/// The call that a rank waits in.
+struct AwaitedCall {
+    std::uint64_t key = 0;     // of the channel
+    std::uint64_t number = 0;  // of a collective, 0 for a message
+    std::vector<int> ranks;    // whose call it needs
+};
+
 /// A rank's answer to a watchdog that waits for it.
 struct RankStatus {
     bool arrived = false;
-    bool ended = false;                          // its world has: it makes no more calls
-    std::optional<bool> started = std::nullopt;  // how it made that call: started, or blocking
-    std::string text = {};                       // `in all_reduce of ...`
+    bool ended = false;                               // its world has: it makes no more calls
+    std::optional<bool> started = std::nullopt;       // how it made that call: started, or blocking
+    std::string text = {};                            // `in all_reduce of ...`
+    std::optional<AwaitedCall> waits = std::nullopt;  // where the ranks of the call fit into an answer
 };
 
 class PeerQuery;

@@ -17,6 +17,12 @@
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
+namespace {
+
+/// What a rank is whose process is there.
+constexpr auto stopped_in_words = " is stopped, or has no time to answer";
+
+}  // namespace
 
 Call Flight::call() const {
     const auto what = what_.load(std::memory_order_relaxed);
@@ -42,6 +48,25 @@ std::optional<bool> Flight::started(std::uint64_t number) const {
     // The bit may have been replaced since by that of a call 64 later.
     if (number > reached || reached_.load(std::memory_order_relaxed) - number >= 63) return std::nullopt;
     return (started >> (number % 64) & 1) != 0;
+}
+
+std::optional<AwaitedCall> Flight::awaited() const {
+    const auto active = active_.load(std::memory_order_acquire);
+    if (active == 0 || active != seen_) return std::nullopt;
+    auto awaited = AwaitedCall{.key = key_, .number = number_.load(std::memory_order_relaxed), .ranks = {}};
+    const auto* label = label_.load(std::memory_order_relaxed);
+    const auto message = is_message();
+    const auto peer = call().argument;
+    if (!is_still(active)) return std::nullopt;
+    if (message) {
+        awaited.number = 0;
+        awaited.ranks = {label->ranks[peer]};
+    } else if (awaited.number == 0) {
+        return std::nullopt;
+    } else {
+        awaited.ranks = label->ranks.list();
+    }
+    return awaited;
 }
 
 std::string Flight::text() const {
@@ -259,6 +284,7 @@ RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint
             if (number > 0) status.started = flight->started(number);
         }
         if (flight->recorder_) recorder = flight->recorder_.get();
+        if (flight->world_.get() == &world && !status.waits) status.waits = flight->awaited();
     }
     if (recorder) status.text = recorder->doing();
     // A step that is not an operation, which the record does not have.
@@ -313,10 +339,12 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
             missing.push_back(rank);
             constexpr auto most_told = 8;
             if (missing.size() > most_told) continue;
-            append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank,
-                              mute                           ? " is stopped, or has no time to answer"
-                              : answer == answers.told.end() ? unborn
-                                                             : cat(" is ", answer->second.text)));
+            append(texts,
+                   cat(texts.empty() ? " (rank " : "; rank ", rank,
+                       mute ? stopped_in_words
+                       : answer == answers.told.end()
+                           ? unborn
+                           : cat(" is ", answer->second.text, who_is_awaited(flight, rank, answer->second))));
         }
     }
     why.arrived = arrived;
@@ -329,6 +357,45 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
     if (!remote.empty())
         append(text, cat(text.empty() ? ": " : ", ", "no answer from ", label.named(remote),
                          ", which are on other hosts"));
+    return text;
+}
+
+/// ` and waits for 5 [dp=2 tp=1]; rank 5 is stopped, or has no time to answer`, from rank to rank while each
+/// waits for another one; "" for a rank that waits for none.
+std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus status) const {
+    constexpr auto most_followed = 4;
+    const auto& label = *flight.label_.load(std::memory_order_relaxed);
+    auto text = std::string{};
+    auto followed = std::vector<int>{flight.world_->rank(), rank};
+    for (auto hop = 0; hop < most_followed && status.waits; ++hop) {
+        const auto call = *status.waits;
+        if (call.ranks.size() > most_asked) break;
+        auto ranks = call.ranks;
+        std::erase(ranks, followed.back());
+        auto answers = flight.world_->ask(ranks, call.key, call.number, own_status(), patience, true);
+        // One that does not answer says more than one that waits as well.
+        const auto is_silent = [&](int each) {
+            return !answers.told.contains(each) && flight.world_->is_local(each) &&
+                   each != flight.world_->rank();
+        };
+        auto found = std::ranges::find_if(ranks, is_silent);
+        if (found == ranks.end())
+            found = std::ranges::find_if(ranks, [&](int each) {
+                const auto answer = answers.told.find(each);
+                return answer != answers.told.end() && !answer->second.arrived;
+            });
+        if (found == ranks.end()) break;
+        append(text, cat(" and waits for ", label.named({*found})));
+        if (std::ranges::find(followed, *found) != followed.end()) break;
+        followed.push_back(*found);
+        if (is_silent(*found)) {
+            const auto mute = std::ranges::find(answers.mute, *found) != answers.mute.end();
+            append(text, cat("; rank ", *found, mute ? stopped_in_words : " is gone"));
+            break;
+        }
+        status = std::move(answers.told[*found]);
+        append(text, cat("; rank ", *found, " is ", status.text));
+    }
     return text;
 }
 

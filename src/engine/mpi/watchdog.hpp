@@ -77,6 +77,8 @@ private:
     bool is_collective() const;
     /// How this rank made that call: started or blocking; nothing before it, and for one long past.
     std::optional<bool> started(std::uint64_t number) const;
+    /// The call in flight, for another rank's report, if this one has waited in it for long.
+    std::optional<AwaitedCall> awaited() const;
 
     const std::uint64_t key_;
     const std::shared_ptr<PeerQuery> world_;
@@ -134,6 +136,7 @@ private:
     RankStatusOf own_status() const;
     void answer() const;
     std::string who_is_missing(const Flight& flight, RecordReason& why) const;
+    std::string who_is_awaited(const Flight& flight, int rank, RankStatus status) const;
     std::string place(const Flight& flight) const;
     bool have_all_come(const Flight& flight) const;
     void look_for_ended(Flight& flight, std::uint64_t active, Duration waited);
