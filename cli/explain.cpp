@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
-#include <iostream>
 #include <memory>
 #include <set>
 
@@ -8,6 +6,7 @@
 #include <rankmesh/explain/read.hpp>
 
 #include "output.hpp"
+#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 
@@ -22,16 +21,6 @@ struct Arguments {
     std::optional<std::string> mesh;
     bool json = false;
 };
-
-/// Says on standard error every two seconds how many files are read.
-auto progress() {
-    using Clock = std::chrono::steady_clock;
-    return [next = Clock::now() + std::chrono::seconds(2)](std::size_t done, std::size_t all) mutable {
-        if (Clock::now() < next) return;
-        next = Clock::now() + std::chrono::seconds(2);
-        std::cerr << fmt::format("rankmesh: {} of {} files read\n", done, all);
-    };
-}
 
 std::optional<Topology> topology_of(const Arguments& arguments) {
     if (!arguments.mesh) return std::nullopt;
@@ -102,7 +91,13 @@ void print_json(const std::vector<FlightRecord>& records, const Explanation& exp
 
 int run(const Arguments& arguments, Output& output) {
     const auto where = topology_of(arguments);
-    const auto folder = read_records(arguments.folder, progress());
+    auto folder = RecordFolder{};
+    {
+        auto progress = Progress();
+        folder = read_records(arguments.folder, [&](std::size_t done, std::size_t all) {
+            progress.at([&] { return fmt::format("{} of {} files read", done, all); });
+        });
+    }
     if (folder.records.empty())
         throw UsageError(fmt::format("the folder {} holds no flight record: {}",
                                      detail::in_quotes(arguments.folder),

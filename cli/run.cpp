@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +13,7 @@
 
 #include <rankmesh/engine/launcher.hpp>
 #include "output.hpp"
+#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 #include "verification.hpp"
@@ -44,31 +43,6 @@ struct Row {
     int groups = 0;
     int group_size = 0;
     Verified verified;
-};
-
-/// Prints progress every two seconds; on a terminal in one line that is overwritten.
-class Progress {
-public:
-    Progress(bool speaks, std::size_t total) : speaks_(speaks), total_(total) {}
-    ~Progress() {
-        if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
-    }
-    void at(std::size_t done, std::string_view operation, std::string_view axes) {
-        const auto now = Clock::now();
-        if (!speaks_ || now - last_ < std::chrono::milliseconds(terminal_ ? 100 : 2000)) return;
-        last_ = now;
-        shown_ = true;
-        fmt::print(stderr, "{}{} of {} verified, now {} on {}{}", terminal_ ? "\r\033[K" : "", done, total_,
-                   operation, axes, terminal_ ? "" : "\n");
-        std::fflush(stderr);
-    }
-
-private:
-    bool speaks_;
-    std::size_t total_;
-    bool terminal_ = isatty(STDERR_FILENO) != 0;
-    bool shown_ = false;
-    Clock::time_point last_ = Clock::now();
 };
 
 std::string bytes_text(std::size_t bytes) {
@@ -130,7 +104,7 @@ std::vector<Row> verify_all(World& world, const nccl::World* devices, const Argu
                         -bytes_range[1], bytes_range[0]));
     const auto place = member["mesh"];
     const auto operations = operation_names().size();
-    auto progress = Progress(world.rank() == 0, sets.size() * operations);
+    auto progress = Progress(world.rank() == 0);
     auto rows = std::vector<Row>{};
     for (const auto& set : sets) {
         const auto names = std::vector<std::string_view>(set.begin(), set.end());
@@ -140,7 +114,10 @@ std::vector<Row> verify_all(World& world, const nccl::World* devices, const Argu
         const auto partition = mesh.partition(axes);
         for (std::size_t which = 0; which < operations; ++which) {
             const auto label = joined(set, ",");
-            progress.at(rows.size(), operation_names()[which], label);
+            progress.at([&] {
+                return fmt::format("{} of {} verified, now {} on {}", rows.size(), sets.size() * operations,
+                                   operation_names()[which], label);
+            });
             auto verified = Verified{.operation = operation_names()[which]};
             try {
                 if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes, devices);

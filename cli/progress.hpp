@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+namespace rankmesh::cli {
+
+/// Says on standard error every two seconds how far a command is; on a terminal in one line that is
+/// overwritten, and is gone in the end.
+class Progress {
+public:
+    /// Says nothing where `speaks` is false.
+    explicit Progress(bool speaks = true) : speaks_(speaks) {}
+    ~Progress() {
+        if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
+    }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    /// `text()` is what is to be said, which is only asked for when it is time.
+    template <class Text>
+    void at(const Text& text) {
+        const auto now = std::chrono::steady_clock::now();
+        if (!speaks_ || now - last_ < std::chrono::milliseconds(terminal_ && shown_ ? 100 : 2000)) return;
+        last_ = now;
+        shown_ = true;
+        const auto line = (terminal_ ? "\r\033[K" : "") + std::string(text()) + (terminal_ ? "" : "\n");
+        std::fputs(line.c_str(), stderr);
+        std::fflush(stderr);
+    }
+
+private:
+    const bool speaks_;
+    const bool terminal_ = isatty(STDERR_FILENO) != 0;
+    bool shown_ = false;
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace rankmesh::cli
