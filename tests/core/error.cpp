@@ -25,7 +25,7 @@ std::string refusal_of(std::string_view mesh) {
     return refusal([&] { (void)Mesh::parse(mesh); });
 }
 
-const auto mesh = Mesh{{"pp", 4}, {"dp", 8}, {"tp", 8}};
+const auto example = Mesh{{"pp", 4}, {"dp", 8}, {"tp", 8}};
 
 TEST(Error, HasAKindThatProgramsCanCatch) {
     EXPECT_THROW(throw UsageError("x"), Error);
@@ -139,52 +139,52 @@ TEST(UsageError, OfStridesSaysWhatTheyMustKeep) {
 }
 
 TEST(UsageError, OfQuestionsNamesWhatWouldWork) {
-    EXPECT_EQ(refusal([] { (void)mesh.coord(256); }),
+    EXPECT_EQ(refusal([] { (void)example.coord(256); }),
               "rank 256 is outside mesh pp=4 dp=8 tp=8, which covers ranks 0..255");
-    EXPECT_EQ(refusal([] { (void)mesh.index(-1, "tp"); }),
+    EXPECT_EQ(refusal([] { (void)example.index(-1, "tp"); }),
               "rank -1 is outside mesh pp=4 dp=8 tp=8, which covers ranks 0..255");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.slice({{"tp", 0}}).group(65, "pp");
+                  (void)example.slice({{"tp", 0}}).group(65, "pp");
               }),
               "rank 65 is outside mesh pp=4:64 dp=8:8, which covers 32 of ranks 0..248");
-    EXPECT_EQ(refusal([] { (void)mesh.group(2, "tpp"); }),
+    EXPECT_EQ(refusal([] { (void)example.group(2, "tpp"); }),
               "mesh pp=4 dp=8 tp=8 has no axis 'tpp'; did you mean 'tp'?");
-    EXPECT_EQ(refusal([] { (void)mesh.axis("model"); }), "mesh pp=4 dp=8 tp=8 has no axis 'model'");
-    EXPECT_EQ(refusal([] { (void)mesh.size(AxisId{3}); }),
+    EXPECT_EQ(refusal([] { (void)example.axis("model"); }), "mesh pp=4 dp=8 tp=8 has no axis 'model'");
+    EXPECT_EQ(refusal([] { (void)example.size(AxisId{3}); }),
               "axis number 3 was asked of mesh pp=4 dp=8 tp=8; it has axes 0..2");
-    EXPECT_EQ(refusal([] { (void)mesh.name({-1}); }),
+    EXPECT_EQ(refusal([] { (void)example.name({-1}); }),
               "axis number -1 was asked of mesh pp=4 dp=8 tp=8; it has axes 0..2");
     EXPECT_EQ(refusal([] {
-                  (void)Mesh{{"a", 2}}.group(0, mesh.axes("pp", "tp"));
+                  (void)Mesh{{"a", 2}}.group(0, example.axes("pp", "tp"));
               }),
               "axis number 2 was asked of mesh a=2; it has axes 0..0");
     EXPECT_EQ(refusal([] { AxisSet{}.insert({16}); }),
               "axis number 16 was put into a set; a mesh has axes 0..15 at most");
-    EXPECT_EQ(refusal([] { (void)mesh.partition_in_order("tp", "pp", "tp"); }),
+    EXPECT_EQ(refusal([] { (void)example.partition_in_order("tp", "pp", "tp"); }),
               "axis 'tp' is named twice in one list of axes");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.rank({{"pp", 4}, {"dp", 0}, {"tp", 0}});
+                  (void)example.rank({{"pp", 4}, {"dp", 0}, {"tp", 0}});
               }),
               "index 4 is outside axis 'pp' of mesh pp=4 dp=8 tp=8; it has 0..3");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.rank({{"pp", 1}, {"tp", 0}});
+                  (void)example.rank({{"pp", 1}, {"tp", 0}});
               }),
               "the coordinate 'pp=1 tp=0' says nothing of axis 'dp'; a rank of mesh pp=4 dp=8 tp=8 needs "
               "every axis");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.rank({{"pp", 1}, {"dq", 0}});
+                  (void)example.rank({{"pp", 1}, {"dq", 0}});
               }),
               "mesh pp=4 dp=8 tp=8 has no axis 'dq'; did you mean 'dp'?");
-    EXPECT_EQ(refusal([] { (void)mesh.coord(0)["pt"]; }),
+    EXPECT_EQ(refusal([] { (void)example.coord(0)["pt"]; }),
               "the coordinate has no axis 'pt'; did you mean 'pp'?");
     auto two = std::vector<int>(2);
-    EXPECT_EQ(refusal([&] { mesh.indices(0, two); }), "the indices of 3 axes were asked for in 2 places");
-    EXPECT_EQ(refusal([&] { (void)mesh.rank_at(two); }), "a position on 3 axes was given as 2 indices");
-    EXPECT_EQ(refusal([&] { mesh.partition("tp").copy_to(two); }),
+    EXPECT_EQ(refusal([&] { example.indices(0, two); }), "the indices of 3 axes were asked for in 2 places");
+    EXPECT_EQ(refusal([&] { (void)example.rank_at(two); }), "a position on 3 axes was given as 2 indices");
+    EXPECT_EQ(refusal([&] { example.partition("tp").copy_to(two); }),
               "the ranks of 32 groups of 8 were asked for in a buffer of 2; it must hold 256");
-    EXPECT_EQ(refusal([] { (void)mesh.group(0, "pp").pick({4}); }),
+    EXPECT_EQ(refusal([] { (void)example.group(0, "pp").pick({4}); }),
               "pick 4 of a group of 4; positions are -4..3");
-    EXPECT_EQ(refusal([] { (void)mesh.group(0, "pp").pick({}); }),
+    EXPECT_EQ(refusal([] { (void)example.group(0, "pp").pick({}); }),
               "a pick lists no position; name at least one");
     EXPECT_EQ(refusal([] {
                   auto all = std::vector<int>(17);
@@ -196,32 +196,32 @@ TEST(UsageError, OfQuestionsNamesWhatWouldWork) {
 
 TEST(UsageError, OfRearrangementsNamesWhatWouldWork) {
     EXPECT_EQ(refusal([] {
-                  (void)mesh.slice({{"pp", 0}, {"dp", 0}, {"tp", 0}});
+                  (void)example.slice({{"pp", 0}, {"dp", 0}, {"tp", 0}});
               }),
               "a slice fixes every axis of mesh pp=4 dp=8 tp=8; leave one, or ask for the rank");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.slice({{"dp", 8}});
+                  (void)example.slice({{"dp", 8}});
               }),
               "index 8 is outside axis 'dp' of mesh pp=4 dp=8 tp=8; it has 0..7");
-    EXPECT_EQ(refusal([] { (void)mesh.flatten({}, "m"); }), "flatten names no axis; name at least one");
+    EXPECT_EQ(refusal([] { (void)example.flatten({}, "m"); }), "flatten names no axis; name at least one");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.flatten({"pp", "dp"}, "tp");
+                  (void)example.flatten({"pp", "dp"}, "tp");
               }),
               "the axis 'tp' is listed twice; every name stands once");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.split("dp", {{"a", 3}, {"b", rest}});
+                  (void)example.split("dp", {{"a", 3}, {"b", rest}});
               }),
               "axis 'dp' of size 8 does not split into parts of 3 ranks times '*'");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.split("dp", {{"a", 2}, {"b", 3}});
+                  (void)example.split("dp", {{"a", 2}, {"b", 3}});
               }),
               "axis 'dp' of size 8 does not split into parts of 6 ranks");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.split("dp", {{"a", rest}, {"b", rest}});
+                  (void)example.split("dp", {{"a", rest}, {"b", rest}});
               }),
               "split of 'dp' has 2 sizes '*'; at most one can be inferred");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.split("dp", {{"a", 2, 4}, {"b", 4}});
+                  (void)example.split("dp", {{"a", 2, 4}, {"b", 4}});
               }),
               "split of 'dp' gives 'a' a stride; strides follow from the split");
     EXPECT_EQ(refusal([] {
@@ -229,7 +229,7 @@ TEST(UsageError, OfRearrangementsNamesWhatWouldWork) {
               }),
               "axis 'm' is laid out as (4,3):(6,1); a part of 6 does not end between its digits");
     EXPECT_EQ(refusal([] {
-                  (void)mesh.permuted({"pp", "tp"});
+                  (void)example.permuted({"pp", "tp"});
               }),
               "a permutation lists 2 axes; mesh pp=4 dp=8 tp=8 has 3, list each once");
     EXPECT_EQ(
@@ -240,7 +240,7 @@ TEST(UsageError, OfRearrangementsNamesWhatWouldWork) {
         refusal([] { (void)Mesh::parse("pp=2:2").concatenate(Mesh::parse("tp=4")); }),
         "the strides of (2,4):(2,1) overlap: a stride must be larger than all that smaller strides reach "
         "together; use a Placement for other orders");
-    EXPECT_EQ(refusal([] { (void)mesh.shifted(-1); }),
+    EXPECT_EQ(refusal([] { (void)example.shifted(-1); }),
               "the mesh would cover ranks -1..254; ranks are 0..2147483646");
 }
 

@@ -37,7 +37,7 @@ std::vector<T> marks(int rank, std::size_t count) {
     return values;
 }
 
-constexpr auto ranks = 3;
+constexpr auto world_size = 3;
 constexpr auto count = std::size_t{12};
 
 /// What all_reduce makes of two vectors, and of the same by a type of run time: results, or a refusal.
@@ -68,7 +68,7 @@ void check_reduction(Communicator& on, R reduction) {
 template <class T>
 void check_moves(Communicator& on) {
     const auto in = marks<T>(on.rank(), count);
-    const auto counts = std::vector<std::size_t>(ranks, count / ranks);
+    const auto counts = std::vector<std::size_t>(world_size, count / world_size);
     const auto both = [&](auto&& operation) {
         auto expected = std::vector<T>(count);
         auto out = expected;
@@ -83,9 +83,9 @@ void check_moves(Communicator& on) {
     both([&](const auto& from, auto&& to) { on.all_to_all_v(from, counts, to, counts); });
     both([&](const auto& from, auto&& to) { on.start_shift(from, to).wait(); });
     both([&](const auto& from, auto&& to) {
-        on.send_recv(from, (on.rank() + 1) % ranks, to, (on.rank() + 2) % ranks);
+        on.send_recv(from, (on.rank() + 1) % world_size, to, (on.rank() + 2) % world_size);
     });
-    auto everything = std::vector<T>(count * ranks);
+    auto everything = std::vector<T>(count * world_size);
     auto listed = everything;
     on.all_gather(untyped(in), everything);
     on.all_gather(ConstBuffers(untyped(in)), Buffers(untyped(listed)));
@@ -97,7 +97,7 @@ void check_moves(Communicator& on) {
 }  // namespace
 
 TEST(Memory, OfATypeThatIsKnownAtRunTimeGivesWhatThatTypeGives) {
-    threads::run(ranks, [](World& world) {
+    threads::run(world_size, [](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto check = [&]<class T>(T) {
             SCOPED_TRACE(to_string(dtype_of<T>::value));

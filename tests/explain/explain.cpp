@@ -138,7 +138,7 @@ TEST(Explain, NamesWhoStoppedAndWhoDied) {
     }
 }
 
-RecordedJob crossed() {
+RecordedJob crossed_barriers() {
     auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
     for (int rank = 0; rank < 4; ++rank) {
         job[rank] = {Step{{"tp"}}, Step{{"dp", "tp"}, "barrier", 0, "i32", ""}};
@@ -149,7 +149,7 @@ RecordedJob crossed() {
 }
 
 TEST(Explain, SaysTheCycleOfCrossedOrdersInWords) {
-    const auto said = explain(records_of(crossed()));
+    const auto said = explain(records_of(crossed_barriers()));
     ASSERT_EQ(said.findings.size(), 1U);
     const auto& finding = said.findings.front();
     EXPECT_EQ(finding.kind, Kind::cycle);
@@ -171,7 +171,7 @@ TEST(Explain, SaysTheCycleOfCrossedOrdersInWords) {
 
 TEST(Explain, FindsAnOrderThatCanBlockInARunThatDidNot) {
     // An engine that buffers let them all return.
-    auto records = records_of(crossed());
+    auto records = records_of(crossed_barriers());
     for (auto& record : records) {
         record.reason = "request";
         for (auto& entry : record.entries) entry.state = RecordedState::completed;

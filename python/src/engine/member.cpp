@@ -9,8 +9,6 @@ namespace rankmesh::python {
 
 namespace {
 
-using Self = MemberHandle;
-
 /// What `ask` returns; throws UnknownName instead of UsageError where the mesh has no axis of one of these
 /// names.
 template <class Ask>
@@ -33,49 +31,52 @@ std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
 }  // namespace
 
 void bind_member(nb::module_& m) {
-    nb::class_<Self>(
+    nb::class_<MemberHandle>(
         m, "Member",
         "This process in a plan, or in one of its meshes, with its communicators.\n\nOf a plan of one mesh "
         "everything can be asked at once; of several, member['expert'] is this process in that mesh.")
         .def(
             "__getitem__",
-            [](const Self& self, nb::handle mesh) {
+            [](const MemberHandle& self, nb::handle mesh) {
                 const auto name = text_of(mesh, "the name of a mesh");
                 const auto& member = self.get();
                 try {
-                    return std::make_unique<Self>(member[name], self.leave());
+                    return std::make_unique<MemberHandle>(member[name], self.leave());
                 } catch (const UsageError& error) {
                     throw UnknownName(error.what());
                 }
             },
             nb::arg("mesh").none(), nb::sig("def __getitem__(self, mesh: str, /) -> Member"))
         .def_prop_ro(
-            "meshes", [](const Self& self) { return self.get().meshes(); },
+            "meshes", [](const MemberHandle& self) { return self.get().meshes(); },
             "The names of the plan's meshes, in the order of the plan.")
         .def_prop_ro(
-            "rank", [](const Self& self) { return self.get().rank(); }, "This process's rank in the world.")
+            "rank", [](const MemberHandle& self) { return self.get().rank(); },
+            "This process's rank in the world.")
         .def_prop_ro(
-            "host", [](const Self& self) { return self.get().host(); }, "The name of this process's host.")
+            "host", [](const MemberHandle& self) { return self.get().host(); },
+            "The name of this process's host.")
         .def_prop_ro(
-            "local_rank", [](const Self& self) { return self.get().local_rank(); },
+            "local_rank", [](const MemberHandle& self) { return self.get().local_rank(); },
             "This rank's index among the world's ranks on its host.")
         .def_prop_ro(
-            "local_size", [](const Self& self) { return self.get().local_size(); },
+            "local_size", [](const MemberHandle& self) { return self.get().local_size(); },
             "The number of the world's ranks on this host.")
         .def_prop_ro(
-            "mesh", [](const Self& self) { return self.get().mesh(); }, nb::rv_policy::move,
+            "mesh", [](const MemberHandle& self) { return self.get().mesh(); }, nb::rv_policy::move,
             "The mesh, every '*' resolved.")
         .def_prop_ro(
-            "inside", [](const Self& self) { return self.get().inside(); },
+            "inside", [](const MemberHandle& self) { return self.get().inside(); },
             "True if this rank is in the mesh; what asks for its coordinate raises UsageError if it is not.")
         .def_prop_ro(
-            "coord", [](const Self& self) { return self.get().coord(); }, "This rank's index on every axis.")
+            "coord", [](const MemberHandle& self) { return self.get().coord(); },
+            "This rank's index on every axis.")
         .def_prop_ro(
-            "prefix", [](const Self& self) { return self.get().prefix(); },
+            "prefix", [](const MemberHandle& self) { return self.get().prefix(); },
             "The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]', or '[rank 5]' outside the mesh.")
         .def(
             "at",
-            [](const Self& self, nb::handle axis) {
+            [](const MemberHandle& self, nb::handle axis) {
                 const auto name = text_of(axis, "an axis");
                 return asked(self.get(), {name}, [&] { return self.get().at(name); });
             },
@@ -83,17 +84,21 @@ void bind_member(nb::module_& m) {
             "This rank's index on an axis, or among the declared local ranks.")
         .def(
             "is_first",
-            [](const Self& self, nb::handle axis) { return self.get().is_first(text_of(axis, "an axis")); },
+            [](const MemberHandle& self, nb::handle axis) {
+                return self.get().is_first(text_of(axis, "an axis"));
+            },
             nb::arg("axis").none(), nb::sig("def is_first(self, axis: str) -> bool"),
             "True if at(axis) is 0.")
         .def(
             "is_last",
-            [](const Self& self, nb::handle axis) { return self.get().is_last(text_of(axis, "an axis")); },
+            [](const MemberHandle& self, nb::handle axis) {
+                return self.get().is_last(text_of(axis, "an axis"));
+            },
             nb::arg("axis").none(), nb::sig("def is_last(self, axis: str) -> bool"),
             "True if at(axis) is the highest index of the axis, or of the declared local ranks.")
         .def(
             "neighbor",
-            [](const Self& self, nb::handle axis, nb::handle by, nb::handle edge) {
+            [](const MemberHandle& self, nb::handle axis, nb::handle by, nb::handle edge) {
                 return self.get().neighbor(text_of(axis, "an axis"), int_of(by, "the distance"),
                                            edge_of(edge));
             },
@@ -104,7 +109,7 @@ void bind_member(nb::module_& m) {
             "edge='wrap' on from the other end.")
         .def(
             "rank_at",
-            [](const Self& self, nb::args args, nb::kwargs kwargs) {
+            [](const MemberHandle& self, nb::args args, nb::kwargs kwargs) {
                 return self.get().rank_at(coordinate_of(args, kwargs));
             },
             nb::sig("def rank_at(self, coordinate: rankmesh._core.Coordinate | collections.abc.Mapping[str, "
@@ -113,7 +118,7 @@ void bind_member(nb::module_& m) {
             "The world rank at a coordinate of the mesh, also for ranks outside it.")
         .def(
             "on",
-            [](const Self& self, nb::args axes) {
+            [](const MemberHandle& self, nb::args axes) {
                 const auto names = names_of(axes);
                 const auto& member = self.get();
                 return asked(member, names, [&] {
@@ -126,7 +131,7 @@ void bind_member(nb::module_& m) {
             "declared or this rank is not in it.")
         .def(
             "find",
-            [](const Self& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
+            [](const MemberHandle& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
                 const auto names = names_of(axes);
                 auto found = self.get().find(views_of(names));
                 return found ? std::make_unique<CommunicatorHandle>(std::move(*found)) : nullptr;
@@ -135,7 +140,7 @@ void bind_member(nb::module_& m) {
             "Like on(), but None where this rank is not in what was declared.")
         .def(
             "prepare",
-            [](const Self& self, nb::args axes) {
+            [](const MemberHandle& self, nb::args axes) {
                 const auto names = names_of(axes);
                 auto& member = self.get();
                 without_gil(self.leave(), [&] { member.prepare(views_of(names)); });
@@ -144,9 +149,9 @@ void bind_member(nb::module_& m) {
             "Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it "
             "with the same names.")
         .def_prop_ro(
-            "communicator_count", [](const Self& self) { return self.get().channel_count(); },
+            "communicator_count", [](const MemberHandle& self) { return self.get().channel_count(); },
             "How many communicators of two or more ranks this process holds.")
-        .def("__repr__", [](const Self& self) {
+        .def("__repr__", [](const MemberHandle& self) {
             if (self.ended()) return std::string("<Member, ended>");
             return detail::cat("<Member ", self.get().meshes().size() == 1 ? self.get().prefix() : "", ">");
         });

@@ -17,7 +17,7 @@ void finalize(Communicator& communicator) {
     communicator.leave(Kind::left);
 }
 
-void end(ncclComm_t handle, const Communicator& communicator) {
+void end_rank_of(ncclComm_t handle, const Communicator& communicator) {
     count_no_more(communicator);
     if (setting("FAKE_LEAKS", 0) != 0) {
         if (!communicator.registered.empty())
@@ -81,7 +81,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
                            end_of_it = failure;
                            communicator->leave(Kind::aborted);
                        }
-                       end(handle, *communicator);
+                       end_rank_of(handle, *communicator);
                        if (end_of_it.result != ncclSuccess) throw end_of_it;
                    }});
     });
@@ -100,7 +100,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
             if (!communicator->finalized) communicator->leave(Kind::aborted);
             communicator->wait_for_work();
         }
-        end(handle, *communicator);
+        end_rank_of(handle, *communicator);
     });
 }
 
