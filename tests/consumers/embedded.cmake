@@ -2,7 +2,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 file(REMOVE_RECURSE ${WORK}/embedded)
 run("configuration" ${CMAKE_COMMAND} -S ${SOURCE}/tests/consumers/embedded -B ${WORK}/embedded ${compilers}
     -DRANKMESH_SOURCE=${SOURCE} -DRANKMESH_GLOO=OFF -DRANKMESH_NCCL=OFF -DRANKMESH_REDIS=OFF -DRANKMESH_PMIX=OFF)
-run("build" ${CMAKE_COMMAND} --build ${WORK}/embedded)
+run("build" ${CMAKE_COMMAND} --build ${WORK}/embedded --target core threads)
 run("program on the core" ${WORK}/embedded/core)
 run("program on threads" ${WORK}/embedded/threads)
 run("ldd" ldd ${WORK}/embedded/core)
