@@ -569,6 +569,9 @@ def judge_mpi(job, outcome, ends, fault, noticed):
             return problems[0]
     if job.row in ("plans", "mismatch") and survivors:
         return "", ""
+    if job.row == "mismatch" and len(job.members(job.steps[job.at], job.victim)) == 2 \
+            and "is not the same on all its ranks" in outcome.text:
+        return "", ""  # both calls are told, and neither rank is outnumbered
     blamed = blamed_in(outcome.text, job.ranks) | {rank for end in survivors.values() for rank in named(end)}
     if job.moment == "world" and re.search("1 process returned", outcome.text):
         return "", ""

@@ -102,6 +102,13 @@ class Judge(unittest.TestCase):
         self.assertEqual(judge(job, {}, {-1: 0}, said % "{1}"), "S")
         self.assertEqual(judge(job, {2: {"event": "ok"}}, code, said % "{1}"), "S")
 
+    def test_two_ranks_whose_calls_differ_on_mpi_are_both_told(self):
+        job = job_of("root", engine="mpi")
+        said = "rankmesh: call number 2 on 'dp' of mesh dp=2, group {0, 1}, is not the same on all its ranks: ..."
+        self.assertEqual(judge(job, {}, {-1: 1}, said), "E")
+        job.dp = 2
+        self.assertEqual(judge(job, {}, {-1: 1}, said), "")
+
     def test_a_seed_is_a_job(self):
         drawn = [[faults.draw(engine, False, 7, number, 2000) for number in range(200)] for engine in faults.ENGINES]
         self.assertEqual(drawn, [[faults.draw(engine, False, 7, number, 2000) for number in range(200)] for engine in faults.ENGINES])
