@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <rankmesh/core/rank_set.hpp>
+#include <rankmesh/core/sharding.hpp>
+
+namespace rankmesh {
+
+/// One message of a reshard, as one of its two ranks sees it.
+struct Transfer {
+    int stage = 0;     ///< 0: from a rank that held it; 1: passed on inside a host, after stage 0
+    int peer = 0;      ///< the other rank
+    int part = 0;      ///< which of the partial sums it is; the receiver adds them up
+    Slice slice = {};  ///< of the whole array
+    friend bool operator==(const Transfer&, const Transfer&) = default;
+    friend auto operator<=>(const Transfer&, const Transfer&) = default;
+};
+
+/// A slice that a rank has before and after, of one of the partial sums.
+struct Kept {
+    int part = 0;
+    Slice slice = {};
+    friend bool operator==(const Kept&, const Kept&) = default;
+    friend auto operator<=>(const Kept&, const Kept&) = default;
+};
+
+/// What each rank sends and receives when an array goes over from one sharding to another, of the same world.
+///
+/// Each question is about one rank, and answered from its own slices and those that overlap them: no other
+/// rank is asked, and nothing is as long as the world. Ranks are those of the world, and `host` of them in a
+/// row share a host.
+///
+/// A rank gets each element that it had not, once: of each partial sum where there are some, and it adds them
+/// up. It comes from a rank of its own host if one holds it; else one rank of the host gets it from outside
+/// and passes it on to the others that want it. Of Q partial sums afterwards, q is the sum of those before
+/// whose number is q modulo Q; one that has none is zeros.
+///
+/// What a rank finds out costs as much as its own slices and those that overlap them, and a look at each rank
+/// of its host.
+///
+/// Law: the sends of all ranks are the receives of all ranks, in the same order between any two.
+/// Law: the elements that are received are those of each destination slice that were not there before.
+/// Law: an element comes to a host that has it nowhere once, and to one that has it never.
+/// Law: where no host has ranks of both meshes, and hosts and strides divide one another, each of the ranks
+/// that hold the same sends to other hosts their mean, give or take less than the largest slice that is sent.
+///
+///     Reshard(Sharding(Mesh{{"tp", 2}}, {8}, Split::parse("0=tp")),  // rank 0 holds 0 to 4
+///             Sharding(Mesh{{"tp", 4}}, {8}, Split::parse("0=tp")))  // rank 1 shall hold 2 to 4
+///         .receives(1) == std::vector{Transfer{0, 0, 0, {{{2, 4}}}}}
+class Reshard {
+public:
+    /// Throws UsageError for two shapes, or a host of no ranks.
+    Reshard(const Sharding& from, const Sharding& to, int host = 1);
+
+    /// The reshards that, one after the other, bring an array from one sharding to the other with the fewest
+    /// bytes between hosts: two where partial sums lie on one host and there shall be none, which are added
+    /// there first as a reduce-scatter does, numbered so that these are next to one another; else one. Throws
+    /// UsageError as the constructor does.
+    ///
+    /// Law: each begins with the sharding that the one before ends with.
+    /// Law: of n partial sums on a host the first step makes one and brings nothing to another host; what the
+    /// second brings to others is the nth part of what one step would bring.
+    static std::vector<Reshard> steps(const Sharding& from, const Sharding& to, int host = 1);
+
+    const Sharding& from() const { return from_; }
+    const Sharding& to() const { return to_; }
+    int host() const { return host_; }
+    /// One more than the highest rank of both meshes.
+    int extent() const { return std::max(from_.mesh().extent(), to_.mesh().extent()); }
+
+    /// What `rank` receives, by stage, then by peer; nothing where it is in no mesh.
+    std::vector<Transfer> receives(int rank) const;
+    /// What `rank` sends, in the same order.
+    std::vector<Transfer> sends(int rank) const;
+    /// What `rank` has of its new slice without a message.
+    std::vector<Kept> keeps(int rank) const;
+
+private:
+    __extension__ using Wide = __int128;
+
+    /// A slice inside another: its elements, the number of those before it, and all of the other.
+    struct Place {
+        std::int64_t before = 0;
+        std::int64_t size = 0;
+        std::int64_t all = 0;
+    };
+    /// What a host or rank still wants: the ranks of `all` that are not in `but`, numbered in rising order.
+    struct Wanting {
+        detail::RankSet all;
+        detail::RankSet but;
+        int size() const { return all.size() - but.size(); }
+        int below(std::int64_t rank) const { return all.below(rank) - but.below(rank); }
+        int at(int number) const;
+    };
+    /// A slice of one holder that overlaps one of another sharding.
+    struct Piece {
+        std::vector<std::int64_t> at;  // its first element
+        Slice slice;
+    };
+
+    static bool on_one_host(const Mesh& mesh, AxisId axis, int host);
+    static std::optional<Reshard> adding_on_hosts(const Sharding& given, int host);
+    static Place place_in(const Slice& inner, const Slice& outer);
+    static int chosen(int count, int choices, int number, const Place& place);
+    template <class Visit>
+    static void for_each_chosen(int count, int choices, int choice, const Place& place, const Visit& visit);
+    template <class Visit>
+    static void for_each_piece(const Sharding& sharding, const Slice& outer, std::int64_t from, Wide until,
+                               const Visit& visit);
+    template <class Visit>
+    static void for_each_piece(const Sharding& sharding, const Slice& outer, const Visit& visit) {
+        for_each_piece(sharding, outer, 0, outer.elements(), visit);
+    }
+
+    std::int64_t first_of_host(int rank) const { return rank - rank % host_; }
+    int on_host(const detail::RankSet& ranks, int rank) const {
+        return ranks.below(first_of_host(rank) + host_) - ranks.below(first_of_host(rank));
+    }
+    Wanting hosts_that_want(const detail::RankSet& wanters, const detail::RankSet& holders) const;
+    int sender_on_host(int rank, const detail::RankSet& wanters, const detail::RankSet& holders,
+                       const Place& place) const;
+    int gateway(int rank, const detail::RankSet& wanters, const Place& place) const;
+    template <class Visit>
+    void for_each_need(int rank, const Visit& visit) const;
+    void add_sends_to_host(int rank, std::vector<Transfer>& out) const;
+    void add_sends_to_others(int rank, std::vector<Transfer>& out) const;
+
+    Sharding from_;
+    Sharding to_;
+    int host_;
+};
+
+inline Reshard::Reshard(const Sharding& from, const Sharding& to, int host)
+    : from_(from), to_(to), host_(host) {
+    if (!std::ranges::equal(from_.shape(), to_.shape()))
+        throw UsageError(detail::cat("an array of shape ", detail::text_of_shape(from_.shape()),
+                                     " cannot become one of shape ", detail::text_of_shape(to_.shape()),
+                                     "; give both shardings the same shape"));
+    if (host_ < 1) throw UsageError(detail::cat("a host has ", host_, " ranks; give 1 or more"));
+}
+
+/// True if the ranks that differ only along `axis` share a host, as strides that divide one another say.
+inline bool Reshard::on_one_host(const Mesh& mesh, AxisId axis, int host) {
+    const auto along = mesh.layout(axis);
+    for (int k = 0; k < along.digit_count(); ++k) {
+        const auto digit = along.digit(k);
+        const auto end = std::int64_t{digit.size} * digit.stride;
+        if (host % end != 0 || mesh.offset() % end != 0) return false;
+        for (int a = 0; a < mesh.axis_count(); ++a) {
+            const auto other = mesh.layout(AxisId{a});
+            for (int j = 0; j < other.digit_count(); ++j)
+                if (other.digit(j).stride > digit.stride && other.digit(j).stride % end != 0) return false;
+        }
+    }
+    return true;
+}
+
+/// Adds the partial sums of each host, if there are some: the axes that held them split the longest dimension
+/// that is not padded further instead. They are the first of the sums, so that those of one host make one.
+inline std::optional<Reshard> Reshard::adding_on_hosts(const Sharding& given, int host) {
+    const auto& mesh = given.mesh();
+    auto split = given.split();
+    split.dimensions.resize(given.shape().size());
+    const auto ranges = given.slice(mesh.offset()).ranges;
+    auto longest = std::optional<std::size_t>{};
+    for (std::size_t d = 0; d < ranges.size(); ++d)
+        if ((split.dimensions[d].axes.empty() || split.dimensions[d].padded == 0) &&
+            (!longest || ranges[d].size() > ranges[*longest].size()))
+            longest = d;
+    if (!longest) return std::nullopt;
+    const auto far = std::ranges::stable_partition(
+        split.sums, [&](const std::string& axis) { return on_one_host(mesh, mesh.axis(axis), host); });
+    const auto shape = std::vector(given.shape().begin(), given.shape().end());
+    const auto from = Sharding(mesh, shape, split);
+    auto& further = split.dimensions[*longest];
+    further.padded = 0;
+    further.axes.insert(further.axes.end(), split.sums.begin(), far.begin());
+    split.sums.erase(split.sums.begin(), far.begin());
+    const auto to = Sharding(mesh, shape, split);
+    if (to.parts() == from.parts()) return std::nullopt;
+    return Reshard(from, to, host);
+}
+
+inline std::vector<Reshard> Reshard::steps(const Sharding& from, const Sharding& to, int host) {
+    if (to.parts() == 1)
+        if (const auto first = adding_on_hosts(from, host)) return {*first, Reshard(first->to(), to, host)};
+    return {Reshard(from, to, host)};
+}
+
+inline int Reshard::Wanting::at(int number) const {
+    auto low = 0;
+    auto high = all.size() - 1;
+    while (low < high) {
+        const auto middle = low + (high - low) / 2;
+        if (below(std::int64_t{all.at(middle)} + 1) > number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return all.at(low);
+}
+
+inline Reshard::Place Reshard::place_in(const Slice& inner, const Slice& outer) {
+    auto place = Place{0, inner.elements(), outer.elements()};
+    auto rows = std::int64_t{1};  // of the dimensions further out, in the inner slice
+    auto inner_size = place.all;
+    for (std::size_t d = 0; d < inner.ranges.size(); ++d) {
+        inner_size /= outer.ranges[d].size();
+        place.before += rows * (inner.ranges[d].begin - outer.ranges[d].begin) * inner_size;
+        rows *= inner.ranges[d].size();
+    }
+    return place;
+}
+
+/// Which of `choices` equal senders serves number `number` of `count` requests for the slice at `place`:
+/// whole rounds in turn, and the others in proportion to the elements before them, counted over the sender's
+/// slice.
+inline int Reshard::chosen(int count, int choices, int number, const Place& place) {
+    const auto left = count % choices;
+    if (number < count - left) return number % choices;
+    const auto before = Wide{place.before} * left + Wide{number - (count - left)} * place.size;
+    return static_cast<int>(before * choices / (Wide{place.all} * left));
+}
+
+/// The inverse: visits the requests that `choice` serves.
+template <class Visit>
+void Reshard::for_each_chosen(int count, int choices, int choice, const Place& place, const Visit& visit) {
+    const auto left = count % choices;
+    for (std::int64_t number = choice; number < count - left; number += choices)
+        visit(static_cast<int>(number));
+    if (left == 0) return;
+    const auto first = [&](int of) {  // the first of those left over that is served by `of` or a later one
+        const auto from = (Wide{place.all} * left * of + choices - 1) / choices - Wide{place.before} * left;
+        return from <= 0 ? 0 : static_cast<int>(std::min<Wide>((from + place.size - 1) / place.size, left));
+    };
+    for (auto number = first(choice); number < first(choice + 1); ++number) visit(count - left + number);
+}
+
+/// Visits the slices of `sharding` that overlap `outer`, cut to it, row by row, those with elements that are
+/// number `from` to `until` of `outer` in that order.
+template <class Visit>
+void Reshard::for_each_piece(const Sharding& sharding, const Slice& outer, std::int64_t from, Wide until,
+                             const Visit& visit) {
+    if (outer.elements() == 0) return;
+    const auto dimensions = outer.ranges.size();
+    auto piece = Piece{std::vector<std::int64_t>(dimensions), {}};
+    for (std::size_t d = 0; d < dimensions; ++d) piece.at[d] = outer.ranges[d].begin;
+    auto rows = std::int64_t{1};
+    auto inner_size = outer.elements();
+    for (std::size_t d = 0; d < dimensions; ++d) {
+        inner_size /= outer.ranges[d].size();
+        piece.at[d] += std::min(from / (rows * inner_size), outer.ranges[d].size() - 1);
+        const auto range = common(sharding.slice_at(piece.at), outer).ranges[d];
+        piece.at[d] = range.begin;
+        from -= (range.begin - outer.ranges[d].begin) * rows * inner_size;
+        rows *= range.size();
+    }
+    while (true) {
+        piece.slice = common(sharding.slice_at(piece.at), outer);
+        const auto place = place_in(piece.slice, outer);
+        if (place.before >= until) return;
+        visit(piece, place);
+        auto d = dimensions;
+        for (; d > 0; --d) {
+            piece.at[d - 1] = piece.slice.ranges[d - 1].end;
+            if (piece.at[d - 1] < outer.ranges[d - 1].end) break;
+            piece.at[d - 1] = outer.ranges[d - 1].begin;
+        }
+        if (d == 0) return;
+    }
+}
+
+/// The hosts of `wanters` that have none of `holders`. Where strides do not divide one another it is the
+/// wanters themselves, a host being that of the first of them on it.
+inline Reshard::Wanting Reshard::hosts_that_want(const detail::RankSet& wanters,
+                                                 const detail::RankSet& holders) const {
+    const auto hosts = hosts_of(wanters, host_);
+    if (!hosts) return {wanters, {}};
+    const auto others = hosts_of(holders, host_);
+    const auto both = others ? common(*hosts, *others) : std::nullopt;
+    return {*hosts, both.value_or(detail::RankSet())};
+}
+
+/// The holder on the host of `rank`, which has some, that sends to it.
+inline int Reshard::sender_on_host(int rank, const detail::RankSet& wanters, const detail::RankSet& holders,
+                                   const Place& place) const {
+    const auto begin = first_of_host(rank);
+    const auto wanting = Wanting{wanters, common(wanters, holders).value_or(detail::RankSet())};
+    const auto before = wanting.below(begin);
+    return holders.at(holders.below(begin) + chosen(wanting.below(begin + host_) - before,
+                                                    on_host(holders, rank), wanting.below(rank) - before,
+                                                    place));
+}
+
+/// The wanter on the host of `rank` that gets the slice from outside.
+inline int Reshard::gateway(int rank, const detail::RankSet& wanters, const Place& place_in_wanted) const {
+    return wanters.at(wanters.below(first_of_host(rank)) +
+                      chosen(1, on_host(wanters, rank), 0, place_in_wanted));
+}
+
+/// Visits each slice and part of the new slice of `rank`: the piece, its part, the place of the piece in the
+/// slice of its holders and in the new one, and those holders.
+template <class Visit>
+void Reshard::for_each_need(int rank, const Visit& visit) const {
+    if (!to_.mesh().contains(rank)) return;
+    const auto wanted = to_.slice(rank);
+    for_each_piece(from_, wanted, [&](const Piece& piece, const Place& in_wanted) {
+        const auto in_held = place_in(piece.slice, from_.slice_at(piece.at));
+        for (auto part = to_.part(rank); part < from_.parts(); part += to_.parts())
+            visit(piece, part, in_held, in_wanted, from_.holders(piece.at, part));
+    });
+}
+
+inline std::vector<Kept> Reshard::keeps(int rank) const {
+    auto out = std::vector<Kept>{};
+    for_each_need(
+        rank, [&](const Piece& piece, int part, const Place&, const Place&, const detail::RankSet& holders) {
+            if (holders.contains(rank)) out.push_back({part, piece.slice});
+        });
+    std::ranges::sort(out);
+    return out;
+}
+
+inline std::vector<Transfer> Reshard::receives(int rank) const {
+    auto out = std::vector<Transfer>{};
+    for_each_need(rank, [&](const Piece& piece, int part, const Place& in_held, const Place& in_wanted,
+                            const detail::RankSet& holders) {
+        if (holders.contains(rank)) return;
+        const auto wanters = to_.holders(piece.at, to_.part(rank));
+        if (on_host(holders, rank) > 0) {
+            out.push_back({0, sender_on_host(rank, wanters, holders, in_held), part, piece.slice});
+        } else if (const auto first = gateway(rank, wanters, in_wanted); first != rank) {
+            out.push_back({1, first, part, piece.slice});
+        } else {
+            const auto hosts = hosts_that_want(wanters, holders);
+            const auto sender =
+                chosen(hosts.size(), holders.size(), hosts.below(first_of_host(rank)), in_held);
+            out.push_back({0, holders.at(sender), part, piece.slice});
+        }
+    });
+    std::ranges::sort(out);
+    return out;
+}
+
+inline std::vector<Transfer> Reshard::sends(int rank) const {
+    auto out = std::vector<Transfer>{};
+    if (from_.mesh().contains(rank) && from_.slice(rank).elements() > 0) {
+        add_sends_to_host(rank, out);
+        add_sends_to_others(rank, out);
+    }
+    for_each_need(rank, [&](const Piece& piece, int part, const Place&, const Place& in_wanted,
+                            const detail::RankSet& holders) {
+        if (on_host(holders, rank) > 0) return;
+        const auto wanters = to_.holders(piece.at, to_.part(rank));
+        if (gateway(rank, wanters, in_wanted) != rank) return;
+        const auto begin = wanters.below(first_of_host(rank));
+        for (int i = 0; i < on_host(wanters, rank); ++i)
+            if (const auto peer = wanters.at(begin + i); peer != rank)
+                out.push_back({1, peer, part, piece.slice});
+    });
+    std::ranges::sort(out);
+    return out;
+}
+
+/// What a holder sends to the ranks of its own host.
+inline void Reshard::add_sends_to_host(int rank, std::vector<Transfer>& out) const {
+    const auto held = from_.slice(rank);
+    const auto part = from_.part(rank);
+    const auto begin = first_of_host(rank);
+    for (auto r = begin; r < begin + host_ && r < to_.mesh().extent(); ++r) {
+        const auto peer = static_cast<int>(r);
+        if (peer == rank || !to_.mesh().contains(peer) || part % to_.parts() != to_.part(peer)) continue;
+        const auto slice = common(held, to_.slice(peer));
+        if (slice.elements() == 0) continue;
+        auto at = std::vector<std::int64_t>{};
+        for (const auto& range : slice.ranges) at.push_back(range.begin);
+        const auto holders = from_.holders(at, part);
+        if (holders.contains(peer)) continue;
+        const auto wanters = to_.holders(at, to_.part(peer));
+        if (sender_on_host(peer, wanters, holders, place_in(slice, held)) == rank)
+            out.push_back({0, peer, part, slice});
+    }
+}
+
+/// What a holder sends to the hosts that have nothing of it.
+inline void Reshard::add_sends_to_others(int rank, std::vector<Transfer>& out) const {
+    const auto held = from_.slice(rank);
+    const auto part = from_.part(rank);
+    const auto wanted_part = part % to_.parts();
+    auto first = std::vector<std::int64_t>{};
+    for (const auto& range : held.ranges) first.push_back(range.begin);
+    const auto holders = from_.holders(first, part);
+    const auto choices = holders.size();
+    const auto choice = holders.below(rank);
+    // With fewer requests than holders a holder serves those of some of the pieces only, and looks at no
+    // others.
+    const auto all = held.elements();
+    const auto some = to_.holders(first, wanted_part).size() < choices;
+    const auto from = some ? static_cast<std::int64_t>(Wide{all} * choice / choices) : 0;
+    const auto until = some ? (Wide{all} * (choice + 1) + choices - 1) / choices : Wide{all};
+    for_each_piece(to_, held, from, until, [&](const Piece& piece, const Place& place) {
+        const auto wanters = to_.holders(piece.at, wanted_part);
+        const auto hosts = hosts_that_want(wanters, holders);
+        for_each_chosen(hosts.size(), choices, choice, place, [&](int number) {
+            const auto there = hosts.at(number);
+            if (hosts.below(first_of_host(there)) != number || on_host(holders, there) > 0) return;
+            const auto wanted = to_.slice_at(piece.at);
+            out.push_back({0, gateway(there, wanters, place_in(piece.slice, wanted)), part, piece.slice});
+        });
+    });
+}
+
+}  // namespace rankmesh
