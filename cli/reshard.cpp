@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include <rankmesh/core/reshard.hpp>
+
+#include "output.hpp"
+#include "subcommand.hpp"
+#include "topology.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_reshard {
+
+constexpr auto most_rows = 64;
+
+struct Arguments {
+    std::string from;
+    std::string to;
+    std::optional<int> world;
+    std::string shape;
+    std::string split = "replicated";
+    std::string into = "replicated";
+    std::size_t bytes = 2;
+    std::optional<std::string> on;
+    std::string rank;
+    bool json = false;
+};
+
+/// Reads `4096x4096`; throws UsageError.
+std::vector<std::int64_t> shape_of(std::string_view text) {
+    auto shape = std::vector<std::int64_t>{};
+    for (auto left = text;;) {
+        const auto cross = left.find('x');
+        const auto word = left.substr(0, cross);
+        auto size = std::int64_t{0};
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+        if (error != std::errc{} || end != word.data() + word.size())
+            throw UsageError(
+                fmt::format("--shape {} cannot be read: {} is no size; give sizes such as 4096x4096",
+                            detail::in_quotes(text), detail::in_quotes(word)));
+        shape.push_back(size);
+        if (cross == std::string_view::npos) return shape;
+        left.remove_prefix(cross + 1);
+    }
+}
+
+Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {
+    return arguments.world ? Mesh::parse(text, *arguments.world) : Mesh::parse(text);
+}
+
+/// The devices of one unit of the level outside the innermost, 1 without machines; throws UsageError where a
+/// rank has no device.
+int ranks_of_a_host(const std::optional<Cluster>& cluster, int extent) {
+    if (!cluster) return 1;
+    if (extent > cluster->size())
+        throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", extent - 1,
+                                     to_string(*cluster), cluster->size(), cluster->size() - 1));
+    const auto levels = cluster->level_count();
+    return levels < 2 ? cluster->size() : cluster->size() / cluster->unit_count(levels - 2);
+}
+
+/// A reshard whose elements have a size.
+struct Job {
+    Sharding from;
+    Sharding to;
+    std::vector<Reshard> steps;
+    std::int64_t bytes = 1;
+
+    int host() const { return steps.front().host(); }
+    int extent() const { return std::max(steps.front().extent(), steps.back().extent()); }
+    std::int64_t bytes_of(const Slice& slice) const { return slice.elements() * bytes; }
+    bool inside(int rank) const { return from.mesh().contains(rank) || to.mesh().contains(rank); }
+
+    /// The messages of one rank in all steps: two stages each.
+    std::vector<Transfer> transfers(int rank, std::vector<Transfer> (Reshard::*of)(int) const) const {
+        auto all = std::vector<Transfer>{};
+        for (std::size_t i = 0; i < steps.size(); ++i)
+            for (auto transfer : (steps[i].*of)(rank)) {
+                transfer.stage += 2 * static_cast<int>(i);
+                all.push_back(std::move(transfer));
+            }
+        return all;
+    }
+    std::vector<Transfer> receives(int rank) const { return transfers(rank, &Reshard::receives); }
+    std::vector<Transfer> sends(int rank) const { return transfers(rank, &Reshard::sends); }
+    std::vector<Kept> keeps(int rank) const { return steps.back().keeps(rank); }
+};
+
+/// What one rank moves, in bytes.
+struct Traffic {
+    std::int64_t keeps = 0;
+    std::int64_t receives = 0;
+    std::int64_t between = 0;  // received from other hosts
+    std::int64_t sends = 0;
+    std::int64_t bound = 0;  // what no way to do it could leave out of what it receives
+
+    void add(const Traffic& other) {
+        keeps += other.keeps;
+        receives += other.receives;
+        between += other.between;
+        sends += other.sends;
+        bound += other.bound;
+    }
+};
+
+Traffic traffic_of(const Job& job, int rank) {
+    auto traffic = Traffic{};
+    for (const auto& [part, slice] : job.keeps(rank)) traffic.keeps += job.bytes_of(slice);
+    for (const auto& transfer : job.receives(rank)) {
+        traffic.receives += job.bytes_of(transfer.slice);
+        if (transfer.peer / job.host() != rank / job.host()) traffic.between += job.bytes_of(transfer.slice);
+    }
+    for (const auto& transfer : job.sends(rank)) traffic.sends += job.bytes_of(transfer.slice);
+    if (const auto& to = job.to; to.mesh().contains(rank)) {
+        const auto parts = (job.from.parts() - to.part(rank) + to.parts() - 1) / to.parts();
+        const auto all = job.bytes_of(to.slice(rank));
+        traffic.bound = parts > 1 ? all : parts == 1 ? all - traffic.keeps : 0;
+    }
+    return traffic;
+}
+
+std::optional<Slice> held(const Sharding& sharding, int rank) {
+    return sharding.mesh().contains(rank) ? std::optional(sharding.slice(rank)) : std::nullopt;
+}
+std::string text_of(const std::optional<Slice>& slice) { return slice ? to_string(*slice) : "-"; }
+
+/// Rows of right-aligned columns; the last `left` are left-aligned.
+void print_rows(const std::vector<std::vector<std::string>>& rows, std::size_t left, Output& output) {
+    auto widths = std::vector<std::size_t>(rows.front().size());
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (const auto& row : rows) {
+        auto line = std::string{};
+        for (std::size_t i = 0; i < row.size(); ++i)
+            line += i + left < row.size() ? fmt::format("{}{:>{}}", i > 0 ? "  " : "", row[i], widths[i])
+                                          : fmt::format("  {:<{}}", row[i], widths[i]);
+        line.resize(line.find_last_not_of(' ') + 1);
+        output.print("{}\n", line);
+    }
+}
+
+void print_heading(const Job& job, const std::optional<Cluster>& cluster, const Arguments& arguments,
+                   Output& output) {
+    const auto& from = job.from;
+    const auto& to = job.to;
+    output.print(
+        "{} of {} each, {}\n  from {}, {}\n  to   {}, {}\n\n", arguments.shape,
+        detail::counted(job.bytes, "byte"),
+        cluster ? fmt::format("on {}, {} a host", to_string(*cluster), detail::counted(job.host(), "rank"))
+                : std::string("without machines"),
+        to_string(from.mesh()), to_string(from.split()), to_string(to.mesh()), to_string(to.split()));
+}
+
+void print_text(const Job& job, bool machines, Output& output) {
+    auto rows = std::vector<std::vector<std::string>>{};
+    const auto add = [&](std::vector<std::string> row) {
+        if (!machines) row.erase(row.begin() + 3);
+        rows.push_back(std::move(row));
+    };
+    add({"rank", "keeps", "receives", "from other hosts", "sends", "had", "shall have"});
+    auto all = Traffic{};
+    auto ranks = 0;
+    for (int rank = 0; rank < job.extent(); ++rank) {
+        if (!job.inside(rank)) continue;
+        const auto traffic = traffic_of(job, rank);
+        all.add(traffic);
+        if (++ranks <= most_rows)
+            add({std::to_string(rank), std::to_string(traffic.keeps), std::to_string(traffic.receives),
+                 std::to_string(traffic.between), std::to_string(traffic.sends),
+                 text_of(held(job.from, rank)), text_of(held(job.to, rank))});
+    }
+    print_rows(rows, 2, output);
+    if (ranks > most_rows) output.print("... {} more; --rank R shows one\n", ranks - most_rows);
+    output.print("\n{} bytes are received{}; the lower bound is {}\n", all.receives,
+                 machines ? fmt::format(", {} of them from other hosts", all.between) : "", all.bound);
+}
+
+void print_text_of_rank(const Job& job, int rank, Output& output) {
+    output.print("rank {}: {} becomes {}\n\n", rank, text_of(held(job.from, rank)),
+                 text_of(held(job.to, rank)));
+    auto rows = std::vector<std::vector<std::string>>{{"stage", "", "peer", "part", "bytes", "slice"}};
+    for (const auto& [part, slice] : job.keeps(rank))
+        rows.push_back(
+            {"-", "keeps", "-", std::to_string(part), std::to_string(job.bytes_of(slice)), to_string(slice)});
+    const auto add = [&](const std::vector<Transfer>& transfers, const std::string& what) {
+        for (const auto& [stage, peer, part, slice] : transfers)
+            rows.push_back({std::to_string(stage), what, std::to_string(peer), std::to_string(part),
+                            std::to_string(job.bytes_of(slice)), to_string(slice)});
+    };
+    add(job.receives(rank), "receives from");
+    add(job.sends(rank), "sends to");
+    print_rows(rows, 1, output);
+}
+
+// --- JSON
+
+Json json_of(const Slice& slice) {
+    auto ranges = std::vector<std::vector<std::int64_t>>{};
+    for (const auto& range : slice.ranges) ranges.push_back({range.begin, range.end});
+    return ranges;
+}
+std::string json_of(const std::optional<Slice>& slice) { return slice ? json_of(*slice).dump() : "null"; }
+
+void print_json_heading(const Job& job, const std::optional<Cluster>& cluster, Output& output) {
+    const auto print = [&](std::string_view key, const Sharding& sharding) {
+        output.print(",\"{}\":{{\"mesh\":{},\"split\":{}}}", key, Json(to_string(sharding.mesh())).dump(),
+                     Json(to_string(sharding.split())).dump());
+    };
+    const auto shape = job.from.shape();
+    output.print("{{\"shape\":{},\"bytes\":{}", Json(std::vector(shape.begin(), shape.end())).dump(),
+                 job.bytes);
+    print("from", job.from);
+    print("to", job.to);
+    output.print(",\"on\":{},\"host\":{}", cluster ? Json(to_string(*cluster)).dump() : "null", job.host());
+}
+
+void print_json(const Job& job, Output& output) {
+    const auto print = [&](const Traffic& traffic) {
+        output.print("\"keeps\":{},\"receives\":{},\"from_other_hosts\":{},\"sends\":{},\"not_there\":{}}}",
+                     traffic.keeps, traffic.receives, traffic.between, traffic.sends, traffic.bound);
+    };
+    output.write(",\"ranks\":[");
+    auto all = Traffic{};
+    auto separator = "";
+    for (int rank = 0; rank < job.extent(); ++rank) {
+        if (!job.inside(rank)) continue;
+        const auto traffic = traffic_of(job, rank);
+        all.add(traffic);
+        output.print("{}{{\"rank\":{},\"had\":{},\"shall_have\":{},", separator, rank,
+                     json_of(held(job.from, rank)), json_of(held(job.to, rank)));
+        print(traffic);
+        separator = ",\n";
+    }
+    output.write("],\"total\":{");
+    print(all);
+    output.write("}\n");
+}
+
+void print_json_of_rank(const Job& job, int rank, Output& output) {
+    output.print(",\"rank\":{},\"had\":{},\"shall_have\":{},\"keeps\":[", rank, json_of(held(job.from, rank)),
+                 json_of(held(job.to, rank)));
+    auto separator = "";
+    for (const auto& [part, slice] : job.keeps(rank)) {
+        output.print("{}{{\"part\":{},\"slice\":{}}}", separator, part, json_of(slice).dump());
+        separator = ",";
+    }
+    const auto print = [&](std::string_view key, const std::vector<Transfer>& transfers) {
+        output.print("],\"{}\":[", key);
+        separator = "";
+        for (const auto& [stage, peer, part, slice] : transfers) {
+            output.print("{}{{\"stage\":{},\"peer\":{},\"part\":{},\"slice\":{}}}", separator, stage, peer,
+                         part, json_of(slice).dump());
+            separator = ",";
+        }
+    };
+    print("receives", job.receives(rank));
+    print("sends", job.sends(rank));
+    output.write("]}\n");
+}
+
+int run(const Arguments& arguments, Output& output) {
+    if (arguments.shape.empty())
+        throw UsageError("reshard needs the shape of the array; add --shape 4096x4096");
+    const auto shape = shape_of(arguments.shape);
+    const auto from = Sharding(mesh_of_text(arguments, arguments.from), shape, Split::parse(arguments.split));
+    const auto to = Sharding(mesh_of_text(arguments, arguments.to), shape, Split::parse(arguments.into));
+    const auto cluster = cluster_of(arguments.on);
+    const auto host = ranks_of_a_host(cluster, std::max(from.mesh().extent(), to.mesh().extent()));
+    const auto job =
+        Job{from, to, Reshard::steps(from, to, host), static_cast<std::int64_t>(arguments.bytes)};
+    if (arguments.json)
+        print_json_heading(job, cluster, output);
+    else
+        print_heading(job, cluster, arguments, output);
+    if (arguments.rank.empty()) {
+        arguments.json ? print_json(job, output) : print_text(job, cluster.has_value(), output);
+        return 0;
+    }
+    const auto rank = number_or_coordinate(Topology(from.mesh()), arguments.rank);
+    if (!job.inside(rank))
+        throw UsageError(fmt::format("rank {} is in neither mesh: {} covers {}, and {} {}", rank,
+                                     to_string(from.mesh()), to_string(from.mesh().ranks()),
+                                     to_string(to.mesh()), to_string(to.mesh().ranks())));
+    arguments.json ? print_json_of_rank(job, rank, output) : print_text_of_rank(job, rank, output);
+    return 0;
+}
+
+}  // namespace of_reshard
+
+Subcommand reshard() {
+    const auto arguments = std::make_shared<of_reshard::Arguments>();
+    return {
+        .name = "reshard",
+        .help = "Say what each rank sends and receives when an array goes over to another split.",
+        .options = {{"FROM", "the mesh before, such as 'dp=4 tp=2'", &arguments->from},
+                    {"TO", "the mesh after, of the same world, such as 'tp=4 @8'", &arguments->to},
+                    world_option(arguments->world, "ranks in the world, for a size '*'"),
+                    {"--json", "print JSON, as docs/json.md says", &arguments->json},
+                    {"--shape", "of the array, such as 4096x4096", &arguments->shape, "SIZES"},
+                    {"--split", "how it is split over FROM: '0=dp,tp 1=cp:megatron sum=pp'; else replicated",
+                     &arguments->split, "SPLIT"},
+                    {"--into", "the same over TO", &arguments->into, "SPLIT"},
+                    {"--bytes", "of one element; 2 if left out", &arguments->bytes, "N",
+                     Option::Range{1, 4096, false}},
+                    {"--on", "the machines, such as 'node:32 gpu:8'; the innermost level but one is a host",
+                     &arguments->on, "CLUSTER"},
+                    {"--rank", "list the messages of this rank: a number, or a coordinate in FROM",
+                     &arguments->rank, "R"}},
+        .run = [arguments](Output& output) { return of_reshard::run(*arguments, output); },
+        .footer =
+            "Examples:\n  rankmesh reshard 'dp=2 tp=2' 'tp=4' --shape 4096x4096 --split 0=tp --into 1=tp\n"
+            "  rankmesh reshard 'dp=2 tp=2' 'dp=2 tp=2 @4' --shape 100x64 --split 0=tp --on 'node:2 gpu:4' "
+            "--rank 5"};
+}
+
+}  // namespace rankmesh::cli
