@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rankmesh
-from rankmesh import Coordinate, Group, Mesh, Placement
+from rankmesh import Coordinate, Group, Mesh, Placement, Reshard, Sharding
 
 SHAPES = [
     {"dp": 1},
@@ -248,6 +248,11 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: MESH.neighbor(0, "tp", 1, None), TypeError, "edge is None, which is NoneType; it must be a str"),
     (lambda: rankmesh.show(None), TypeError, "a mesh is None, which is NoneType; it must be a str"),
     (lambda: Group("{0..4}").index(9), ValueError, "rank 9 is not in the group {0..4}"),
+    (lambda: Sharding("tp=2", 8), TypeError, "the shape must be a sequence of ints, not 8, which is int"),
+    (lambda: Sharding("tp=2", [8.0]), TypeError, "a size of the shape is 8.0, which is float; it must be an int"),
+    (lambda: Sharding("tp=2", [1 << 70]), ValueError, "2^62 elements or more"),
+    (lambda: Sharding("tp=2", [8], "1=tp"), ValueError, "splits dimension 1 of an array of 1 dimension"),
+    (lambda: Sharding("tp=2", [8], "sum=tp").part(2), ValueError, "rank 2 is outside mesh tp=2"),
     (lambda: Placement(Mesh(a=4), [1, 2]), ValueError, "a placement lists 2 ranks; mesh a=4 has 4 positions"),
     (
         lambda: np.asarray(Group("{0..4}"), copy=False),
@@ -310,3 +315,58 @@ def test_check_counts_what_a_join_makes() -> None:
     assert report.connections == 15 + 8191 + 7 + 65535
     assert rankmesh.check(Placement("a=2 b=2 @[3,1,2,0]")).fits
     assert rankmesh.check("tp=4", world=6).outside == 2
+
+
+def moved(steps: list[Reshard], had: dict[int, np.ndarray[Any, Any]]) -> dict[int, np.ndarray[Any, Any]]:
+    """What every rank has after the steps, each message taken from what its sender had."""
+    for step in steps:
+        to = step.to
+        has = {rank: np.zeros([part.stop - part.start for part in to.slices(rank)]) for rank in to.mesh.ranks}
+        come = {rank: {} for rank in to.mesh.ranks}  # type: dict[int, dict[Any, Any]]
+        for stage in (0, 1):
+            for rank, values in has.items():
+                pieces = step.receives(rank) + (step.keeps(rank) if stage == 0 else [])
+                for piece in pieces:
+                    if piece.stage != stage:
+                        continue
+                    key = (piece.part, str(piece.slices))
+                    if stage == 0:
+                        come[rank][key] = had[piece.peer][piece.within(step.from_, piece.peer)]
+                    else:
+                        come[rank][key] = come[piece.peer][key]
+                    values[piece.within(to, rank)] += come[rank][key]
+        had = has
+    return had
+
+
+@pytest.mark.parametrize("host", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    ("mesh", "split", "other", "into"),
+    [
+        ("dp=2 tp=2", "0=tp", "tp=4 @4", "1=tp"),
+        ("dp=2 tp=4", "0=dp sum=tp", "dp=2 tp=3", "1=tp,dp"),
+        ("pp=3", "sum=pp", "a=2 b=2 @8", "replicated"),
+        ("tp=3", "0=tp:megatron2", "tp=2 @1", "0=tp"),
+    ],
+)
+def test_reshard_brings_each_rank_its_slice(mesh: str, split: str, other: str, into: str, host: int) -> None:
+    shape = (7, 5)
+    whole = np.arange(35.0).reshape(shape)
+    before, after = Sharding(mesh, shape, split), Sharding(Mesh(other), shape, into)
+    had = {rank: whole[before.slices(rank)] * (before.part(rank) + 1) for rank in before.mesh.ranks}
+    total = sum(range(1, before.parts + 1))
+    for steps in ([Reshard(before, after, host)], Reshard.steps(before, after, host)):
+        for rank, values in moved(pickle.loads(pickle.dumps(steps)), had).items():
+            assert np.array_equal(values, total * whole[after.slices(rank)])
+    plan = Reshard(before, after, host)
+    ranks = range(max(*before.mesh.ranks, *after.mesh.ranks) + 1)
+    sent = {(rank, each.peer, each.part, str(each.slices)) for rank in ranks for each in plan.sends(rank)}
+    assert sent == {(each.peer, rank, each.part, str(each.slices)) for rank in ranks for each in plan.receives(rank)}
+
+
+def test_a_message_is_an_index_only_of_what_holds_it() -> None:
+    quarters = Sharding("a=4", (4,), "0=a")
+    piece = Reshard(quarters, Sharding("a=1", (4,))).receives(0)[0]
+    assert piece.within(quarters, 1) == (slice(0, 1),)
+    with pytest.raises(rankmesh.UsageError, match=r"^rank 0 holds \[0:1\], which does not contain \[1:2\]$"):
+        piece.within(quarters, 0)

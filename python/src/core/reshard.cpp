@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/core/reshard.hpp>
+
+#include <nanobind/stl/vector.h>
+
+#include "core/core.hpp"
+
+namespace rankmesh::python {
+
+using detail::cat;
+
+namespace {
+
+std::vector<std::int64_t> shape_of(nb::handle given) {
+    if (!nb::hasattr(given, "__iter__") || nb::isinstance<nb::str>(given))
+        throw TypeFault(cat("the shape must be a sequence of ints, not ", described(given)));
+    auto shape = std::vector<std::int64_t>{};
+    for (auto size : given) {
+        if (!PyIndex_Check(size.ptr()))
+            throw TypeFault(cat("a size of the shape is ", described(size), "; it must be an int"));
+        shape.push_back(PyNumber_AsSsize_t(size.ptr(), nullptr));  // a Sharding refuses the largest
+        if (PyErr_Occurred()) throw nb::python_error();
+    }
+    return shape;
+}
+
+nb::object slices_of(const Slice& slice) {
+    auto slices = nb::list();
+    for (const auto& range : slice.ranges)
+        slices.append(
+            nb::steal(PySlice_New(nb::cast(range.begin).ptr(), nb::cast(range.end).ptr(), nullptr)));
+    return nb::tuple(slices);
+}
+
+Slice inside(const Slice& slice, const Slice& outer) {
+    auto moved = slice;
+    for (std::size_t d = 0; d < moved.ranges.size(); ++d) {
+        moved.ranges[d].begin -= outer.ranges[d].begin;
+        moved.ranges[d].end -= outer.ranges[d].begin;
+    }
+    return moved;
+}
+
+}  // namespace
+
+void bind_reshard(nb::module_& m) {
+    nb::class_<Sharding>(m, "Sharding",
+                         "An array of one shape, split over a mesh: which slice each rank holds.\n\n"
+                         ">>> Sharding('dp=2 tp=4', (1000, 64), '0=tp').slices(7)\n"
+                         "(slice(750, 1000, None), slice(0, 64, None))")
+        .def(
+            "__init__",
+            [](Sharding* self, nb::handle mesh, nb::handle shape, nb::handle split) {
+                new (self) Sharding(
+                    nb::isinstance<Mesh>(mesh) ? nb::cast<Mesh>(mesh) : Mesh::parse(text_of(mesh, "a mesh")),
+                    shape_of(shape), Split::parse(text_of(split, "a split")));
+            },
+            nb::arg("mesh").none(), nb::arg("shape").none(), nb::arg("split").none() = "replicated",
+            nb::sig("def __init__(self, mesh: str | Mesh, shape: collections.abc.Iterable[int], split: str = "
+                    "'replicated') -> None"),
+            "`split` says which axes split which dimension, the first named first, and which hold partial "
+            "sums: '0=dp,tp 1=cp sum=pp'; along all others the array is replicated. Sizes that do not divide "
+            "are split as torch's DTensor does, with '0=tp:megatron' as Megatron pads its vocabulary.")
+        .def_prop_ro("mesh", &Sharding::mesh, nb::rv_policy::copy, "The mesh.")
+        .def_prop_ro(
+            "shape",
+            [](const Sharding& self) {
+                auto sizes = nb::list();
+                for (auto size : self.shape()) sizes.append(size);
+                return nb::tuple(sizes);
+            },
+            nb::sig("def shape(self) -> tuple[int, ...]"), "The sizes of the array.")
+        .def_prop_ro(
+            "split", [](const Sharding& self) { return to_string(self.split()); },
+            "The split in its notation.")
+        .def_prop_ro("parts", &Sharding::parts, "The number of partial sums, 1 where there are none.")
+        .def(
+            "slices",
+            [](const Sharding& self, nb::handle rank) {
+                return slices_of(self.slice(int_of(rank, "a rank")));
+            },
+            nb::arg("rank").none(), nb::sig("def slices(self, rank: int) -> tuple[slice, ...]"),
+            "What a rank holds of the array; UsageError for a rank outside the mesh.")
+        .def(
+            "part",
+            [](const Sharding& self, nb::handle rank) {
+                const auto number = int_of(rank, "a rank");
+                static_cast<void>(self.mesh().coord(number));  // throws for one outside
+                return self.part(number);
+            },
+            nb::arg("rank").none(), nb::sig("def part(self, rank: int) -> int"),
+            "Which of the partial sums a rank holds; UsageError for a rank outside the mesh.")
+        .def("__repr__",
+             [](const Sharding& self) {
+                 return cat("<Sharding of ", detail::text_of_shape(self.shape()), " over ",
+                            to_string(self.mesh()), ", ", to_string(self.split()), ">");
+             })
+        .def(
+            "__reduce__",
+            [](nb::object self) {
+                return nb::make_tuple(
+                    self.type(), nb::make_tuple(self.attr("mesh"), self.attr("shape"), self.attr("split")));
+            },
+            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+
+    nb::class_<Transfer>(m, "Transfer", "One message of a reshard, as one of its two ranks sees it.")
+        .def_ro("stage", &Transfer::stage,
+                "0: from a rank that held it; 1: passed on inside a host, after stage 0.")
+        .def_ro("peer", &Transfer::peer, "The other rank.")
+        .def_ro("part", &Transfer::part, "Which of the partial sums it is; the receiver adds them up.")
+        .def_prop_ro(
+            "slices", [](const Transfer& self) { return slices_of(self.slice); },
+            nb::sig("def slices(self) -> tuple[slice, ...]"), "The slice of the whole array.")
+        .def(
+            "within",
+            [](const Transfer& self, const Sharding& sharding, nb::handle rank) {
+                const auto outer = sharding.slice(int_of(rank, "a rank"));
+                if (outer.ranges.size() != self.slice.ranges.size() ||
+                    common(self.slice, outer) != self.slice)
+                    throw UsageError(cat("rank ", int_of(rank, "a rank"), " holds ", to_string(outer),
+                                         ", which does not contain ", to_string(self.slice)));
+                return slices_of(inside(self.slice, outer));
+            },
+            nb::arg("sharding").none(), nb::arg("rank").none(),
+            nb::sig("def within(self, sharding: Sharding, rank: int) -> tuple[slice, ...]"),
+            "The slice of what a rank holds: an index of its NumPy array; UsageError where it holds less.")
+        .def("__repr__", [](const Transfer& self) {
+            return cat("<Transfer: stage ", self.stage, ", peer ", self.peer, ", part ", self.part, ", ",
+                       to_string(self.slice), ">");
+        });
+
+    nb::class_<Reshard>(m, "Reshard",
+                        "What each rank sends and receives when an array goes over from one sharding to "
+                        "another: each answer from the slices of that rank alone.\n\n"
+                        ">>> plan = Reshard(Sharding('tp=2', (8,), '0=tp'), Sharding('tp=4', (8,), '0=tp'))\n"
+                        ">>> plan.receives(1)\n[<Transfer: stage 0, peer 0, part 0, [2:4]>]")
+        .def(
+            "__init__",
+            [](Reshard* self, const Sharding& from, const Sharding& to, nb::handle host) {
+                new (self) Reshard(from, to, int_of(host, "the ranks of a host"));
+            },
+            nb::arg("from_").none(), nb::arg("to").none(), nb::arg("host").none() = 1,
+            nb::sig("def __init__(self, from_: Sharding, to: Sharding, host: int = 1) -> None"),
+            "`host`: so many ranks in a row share a host, to which each slice comes once. Both have the same "
+            "shape, and ranks of one world.")
+        .def_static(
+            "steps",
+            [](const Sharding& from, const Sharding& to, nb::handle host) {
+                return Reshard::steps(from, to, int_of(host, "the ranks of a host"));
+            },
+            nb::arg("from_").none(), nb::arg("to").none(), nb::arg("host").none() = 1,
+            nb::sig("def steps(from_: Sharding, to: Sharding, host: int = 1) -> list[Reshard]"),
+            "The reshards to do one after the other for the fewest bytes between hosts: two where partial "
+            "sums of one host are added there first, else one.")
+        .def_prop_ro("from_", &Reshard::from, nb::rv_policy::copy, "The sharding before.")
+        .def_prop_ro("to", &Reshard::to, nb::rv_policy::copy, "The sharding after.")
+        .def_prop_ro("host", &Reshard::host, "The number of ranks of a host.")
+        .def(
+            "receives",
+            [](const Reshard& self, nb::handle rank) { return self.receives(int_of(rank, "a rank")); },
+            nb::arg("rank").none(), nb::sig("def receives(self, rank: int) -> list[Transfer]"),
+            "What a rank receives, by stage, then by peer.")
+        .def(
+            "sends", [](const Reshard& self, nb::handle rank) { return self.sends(int_of(rank, "a rank")); },
+            nb::arg("rank").none(), nb::sig("def sends(self, rank: int) -> list[Transfer]"),
+            "What a rank sends, in the same order.")
+        .def(
+            "keeps",
+            [](const Reshard& self, nb::handle given) {
+                const auto rank = int_of(given, "a rank");
+                auto kept = std::vector<Transfer>{};
+                for (auto& [part, slice] : self.keeps(rank)) kept.push_back({0, rank, part, slice});
+                return kept;
+            },
+            nb::arg("rank").none(), nb::sig("def keeps(self, rank: int) -> list[Transfer]"),
+            "What a rank has of its new slice without a message, as one to itself.")
+        .def("__repr__",
+             [](const Reshard& self) {
+                 return cat("<Reshard of ", detail::text_of_shape(self.from().shape()), ": ",
+                            to_string(self.from().mesh()), ", ", to_string(self.from().split()), " to ",
+                            to_string(self.to().mesh()), ", ", to_string(self.to().split()), ">");
+             })
+        .def(
+            "__reduce__",
+            [](nb::object self) {
+                return nb::make_tuple(self.type(),
+                                      nb::make_tuple(self.attr("from_"), self.attr("to"), self.attr("host")));
+            },
+            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
+
+}  // namespace rankmesh::python
