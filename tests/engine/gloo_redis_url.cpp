@@ -4,6 +4,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/rendezvous/redis_url.hpp"
+#include "engine/rendezvous/url.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -40,21 +41,20 @@ TEST(RedisUrl, IsAHostAPortAndADatabase) {
 }
 
 TEST(RedisUrl, IsToldFromAFolder) {
-    for (const auto* url : {"redis://head", "redis:head", "rediss://head", "tcp://head", "redis:/head"})
+    for (const auto* url :
+         {"redis://head", "redis:head", "rediss://head", "tcp://head:1", "tcp:head", "redis:/head"})
         EXPECT_TRUE(is_url(url)) << url;
     for (const auto* folder : {"/shared/run", "run", "redis", "/data/redis:1", "a:b", "me@home/run"})
         EXPECT_FALSE(is_url(folder)) << folder;
 }
 
 TEST(RedisUrl, SaysWhatIsWrongAndWhatIsRight) {
-    EXPECT_EQ(error_of("tcp://head:1"),
-              std::string("the store 'tcp://head:1' is neither a folder nor a Redis server") + form);
+    const auto none = std::string("' is neither a folder, a Redis server nor a port of rank 0");
+    const auto or_tcp = std::string(", or tcp://HOST:PORT for a store that rank 0 serves there");
+    EXPECT_EQ(error_of("http://head:1"), "the store 'http://head:1" + none + form + or_tcp);
     EXPECT_EQ(error_of("reddis://head"),
-              std::string(
-                  "the store 'reddis://head' is neither a folder nor a Redis server; did you mean 'redis'?") +
-                  form);
-    EXPECT_EQ(error_of("redis:head:1"),
-              std::string("the store 'redis:head:1' is neither a folder nor a Redis server") + form);
+              "the store 'reddis://head" + none + "; did you mean 'redis'?" + form + or_tcp);
+    EXPECT_EQ(error_of("redis:head:1"), "the store 'redis:head:1" + none + form + or_tcp);
     EXPECT_EQ(
         error_of("rediss://head"),
         std::string("the store 'rediss://head' is to be reached by TLS, which rankmesh does not speak") +

@@ -11,6 +11,7 @@
 #include "engine/rendezvous/redis_store.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
+#include "engine/rendezvous/url.hpp"
 
 namespace rankmesh::detail {
 

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,13 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/rendezvous/host_addresses.hpp"
 #include "engine/rendezvous/redis_store.hpp"
 
 namespace rankmesh::detail {
@@ -40,34 +38,17 @@ bool ready(int socket, short events, Clock::time_point until) {
     }
 }
 
-/// The numeric addresses of a host. The system's name lookup cannot be interrupted, so a thread waits for it.
-std::vector<std::string> addresses_of(const std::string& host, Clock::time_point until) {
-    auto search = std::packaged_task<std::vector<std::string>()>([host] {
-        auto wanted = addrinfo{};
-        wanted.ai_socktype = SOCK_STREAM;
-        addrinfo* list = nullptr;
-        if (const auto error = getaddrinfo(host.c_str(), nullptr, &wanted, &list); error != 0)
-            throw RedisConnection::Broken(cat("its address cannot be found: ", gai_strerror(error)));
-        auto found = std::vector<std::string>{};
-        char text[NI_MAXHOST] = {};
-        for (const auto* each = list; each; each = each->ai_next)
-            if (getnameinfo(each->ai_addr, each->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) ==
-                0)
-                found.emplace_back(text);
-        freeaddrinfo(list);
-        return found;
-    });
-    auto found = search.get_future();
-    std::thread(std::move(search)).detach();
-    if (found.wait_until(until) == std::future_status::timeout)
-        throw Timeout(
-            cat("the timeout expired: the address of the store's host '", host, "' is not found yet"), {},
-            {});
-    return found.get();
-}
-
 /// More bytes than the entries of a world of a million ranks have.
 constexpr auto longest_reply = std::size_t{1} << 29;
+
+/// The addresses of the server's host.
+std::vector<std::string> addresses(const std::string& host, Clock::time_point until) {
+    try {
+        return host_addresses(host, until);
+    } catch (const HostNotFound& error) {
+        throw RedisConnection::Broken(error.what());
+    }
+}
 
 std::string since(Clock::time_point begin) {
     return cat(std::chrono::round<milliseconds>(Clock::now() - begin).count(), " ms");
@@ -80,7 +61,7 @@ void RedisConnection::Free::operator()(redisContext* context) const { redisFree(
 RedisConnection::RedisConnection(const RedisUrl& server, Instant until) : server_(server.text()) {
     const auto begin = Clock::now();
     auto failure = std::string("it has no address");
-    for (const auto& address : addresses_of(server.host, until)) {
+    for (const auto& address : addresses(server.host, until)) {
         context_.reset(redisConnectNonBlock(address.c_str(), server.port));
         if (!context_) throw std::bad_alloc();
         refuse_lists(*context_->reader);

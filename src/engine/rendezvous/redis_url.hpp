@@ -18,7 +18,4 @@ struct RedisUrl {
     std::string text() const;
 };
 
-/// True if the name of a store is a URL; otherwise it is a folder.
-bool is_url(std::string_view store);
-
 }  // namespace rankmesh::detail

@@ -11,6 +11,7 @@
 
 #include "engine/rendezvous/pmix_client.hpp"
 #include "engine/rendezvous/redis_url.hpp"
+#include "engine/rendezvous/url.hpp"
 
 namespace rankmesh::detail {
 namespace {
