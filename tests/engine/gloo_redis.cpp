@@ -14,6 +14,7 @@
 #include "engine/rendezvous/redis_connection.hpp"
 #include "engine/rendezvous/redis_store.hpp"
 #include "support/redis_server.hpp"
+#include "support/store_law.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -24,7 +25,7 @@ using Names = std::vector<std::string>;
 using Texts = std::vector<std::optional<std::string>>;
 
 Clock::time_point in(int milliseconds) { return Clock::now() + std::chrono::milliseconds(milliseconds); }
-Clock::time_point soon() { return in(20'000); }
+using support::soon;
 
 std::unique_ptr<Store> store(const std::string& url, const std::string& job = "a job") {
     return redis_store(RedisUrl::parse(url), job);
@@ -100,32 +101,15 @@ protected:
     }
 };
 
-void expect_to_keep_entries(Store& store) {
-    EXPECT_EQ(store.get({"a", "b"}, soon()), (Texts{std::nullopt, std::nullopt}));
-    EXPECT_TRUE(store.put("a", "first", soon()));
-    EXPECT_FALSE(store.put("a", "second", soon())) << "an entry is written once";
-    EXPECT_EQ(store.get({"b", "a"}, soon()), (Texts{std::nullopt, "first"}));
-    const auto binary = std::string("\0\r\n$-1\r\n\xff", 9);
-    EXPECT_TRUE(store.put("b c/d", binary, soon()));
-    EXPECT_TRUE(store.put("empty", "", soon()));
-    const auto long_text = std::string(3'000'000, 'x');
-    EXPECT_TRUE(store.put("long", long_text, soon()));
-    EXPECT_EQ(store.get({"b c/d", "empty", "long", "a"}, soon()), (Texts{binary, "", long_text, "first"}));
-    store.remove({"a", "was never there"}, soon());
-    EXPECT_EQ(store.get({"a", "empty"}, soon()), (Texts{std::nullopt, ""}));
-    EXPECT_TRUE(store.put("a", "again", soon()));
-    EXPECT_EQ(store.get({}, soon()), Texts{});
-}
-
 }  // namespace
 
 TEST_F(RedisStore, KeepsEntriesAsAFolderDoes) {
     const auto folder = support::Folder();
     auto files = FileStore(folder.path() + "/store", "a job");
-    expect_to_keep_entries(files);
+    support::expect_to_keep_entries(files);
     const auto server = support::RedisServer();
     const auto keys = store(server.url());
-    expect_to_keep_entries(*keys);
+    support::expect_to_keep_entries(*keys);
     EXPECT_EQ(keys->text(), "the store '" + server.url() + "'");
 }
 

@@ -11,7 +11,7 @@ endif()
 rankmesh_decide(REDIS ${rankmesh_hiredis} "hiredis" "install libhiredis-dev")
 
 if(RANKMESH_HAS_REDIS)
-    target_sources(rankmesh_engines PRIVATE ../rendezvous/redis_connection.cpp ../rendezvous/redis_reply.cpp ../rendezvous/redis_store.cpp ../rendezvous/secret.cpp)
+    target_sources(rankmesh_engines PRIVATE ../rendezvous/redis_connection.cpp ../rendezvous/redis_reply.cpp ../rendezvous/redis_store.cpp)
     target_include_directories(rankmesh_engines SYSTEM PRIVATE ${RANKMESH_HIREDIS_INCLUDE})
     # An installed package goes to machines on which it lies elsewhere.
     rankmesh_link_engines(-lhiredis $<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:-lhiredis>)

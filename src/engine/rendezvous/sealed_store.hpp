@@ -28,7 +28,23 @@ public:
     }
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override {
-        auto entries = store_->get(names, until);
+        return opened(names, store_->get(names, until));
+    }
+    std::vector<std::optional<std::string>> await(const std::vector<std::string>& names, Instant longest,
+                                                  Instant until) override {
+        return opened(names, store_->await(names, longest, until));
+    }
+    bool waits() const override { return store_->waits(); }
+    void remove(const std::vector<std::string>& names, Instant until) noexcept override {
+        store_->remove(names, until);
+    }
+    std::chrono::microseconds longest_pause() const override { return store_->longest_pause(); }
+    std::string text() const override { return store_->text(); }
+    const std::string& job() const override { return store_->job(); }
+
+private:
+    std::vector<std::optional<std::string>> opened(const std::vector<std::string>& names,
+                                                   std::vector<std::optional<std::string>> entries) const {
         for (std::size_t i = 0; i < names.size(); ++i) {
             if (!entries[i]) continue;
             const auto end = std::min(entries[i]->find('\n'), entries[i]->size() - 1) + 1;
@@ -42,14 +58,6 @@ public:
         }
         return entries;
     }
-    void remove(const std::vector<std::string>& names, Instant until) noexcept override {
-        store_->remove(names, until);
-    }
-    std::chrono::microseconds longest_pause() const override { return store_->longest_pause(); }
-    std::string text() const override { return store_->text(); }
-    const std::string& job() const override { return store_->job(); }
-
-private:
     static std::string seal(const std::string& name, const std::string& text) {
         return cat("rankmesh 1 ", hash(text, hash(name)), "\n");
     }

@@ -21,6 +21,15 @@ public:
     /// The entries of these names in one request, nothing for those that do not exist yet.
     virtual std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                         Instant until) = 0;
+    /// The same, once all but the last of these exist, or the last one, or `longest` passes; at once where
+    /// the store does not wait.
+    virtual std::vector<std::optional<std::string>> await(const std::vector<std::string>& names,
+                                                          Instant longest, Instant until) {
+        static_cast<void>(longest);
+        return get(names, until);
+    }
+    /// True if `await` waits, so that nobody has to ask again.
+    virtual bool waits() const { return false; }
     virtual void remove(const std::vector<std::string>& names, Instant until) noexcept = 0;
     /// The longest pause between two polls of a rank that waits for an entry.
     virtual std::chrono::microseconds longest_pause() const = 0;

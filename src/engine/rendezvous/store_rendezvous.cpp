@@ -377,7 +377,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         for (auto each : absent) wanted.push_back(full(names[each]));
         wanted.push_back(next_failure());
         // A request that begins just before the timeout may complete.
-        auto found = store_->get(wanted, std::max(until, from_now(grace)));
+        auto found = store_->await(wanted, until, std::max(until, Clock::now()) + grace);
         auto still = std::vector<std::size_t>{};
         for (std::size_t i = 0; i < absent.size(); ++i) {
             if (found[i])
@@ -397,6 +397,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
             if (!late.empty() || std::exchange(extended, true)) break;
             until = now + grace;
         }
+        if (store_->waits()) continue;
         const auto pause =
             std::clamp<std::chrono::nanoseconds>((now - begin) / 4, shortest_pause, store_->longest_pause());
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/gloo/transport/children.hpp"
+#include "engine/children.hpp"
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/word_reader.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/gloo/transport/children.hpp"
+#include "engine/children.hpp"
 
 #include <fcntl.h>
 #include <pthread.h>
