@@ -91,6 +91,8 @@ int run(const Arguments& arguments, Output& output) {
     for (const auto* name :
          {"RANKMESH_REDIS_USER", "RANKMESH_REDIS_PASSWORD", "RANKMESH_REDIS_PASSWORD_FILE"})
         variables.reserve(name, "access to a Redis server");
+    for (const auto* name : {"RANKMESH_SECRET", "RANKMESH_SECRET_FILE"})
+        variables.reserve(name, "access to the store of rank 0");
     variables.set("RANKMESH_RANK", rank, "the rank");
     variables.set("RANKMESH_INSIDE", inside ? 1 : 0, "whether the rank is in the mesh");
     std::visit(

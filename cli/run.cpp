@@ -283,8 +283,7 @@ Subcommand run() {
         .options = arguments->options(
             {{"--engine",
               "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, "
-              "gloo with RANKMESH_STORE or "
-              "under srun --mpi=pmix, else threads",
+              "gloo with RANKMESH_STORE, under torchrun or srun --mpi=pmix, else threads",
               &arguments->engine, "ENGINE"},
              {"--device", "nccl, beside the engine, for buffers on GPUs; else RANKMESH_DEVICE, else none",
               &arguments->device, "ENGINE"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `conformance_gloo N` starts N processes of itself, the ranks, with a store in a fresh folder;
-// `conformance_gloo N --redis` gives them a Redis server as their store.
+// `conformance_gloo N --redis` gives them a Redis server as their store, `--tcp` one that rank 0 serves.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,6 +10,7 @@
 
 #include "conformance.hpp"
 #include "conformance_processes.hpp"
+#include "support/ports.hpp"
 #include "support/redis_server.hpp"
 
 namespace {
@@ -30,6 +31,8 @@ int launch_somewhere(const std::string& program, int size, std::vector<std::stri
         server = std::make_unique<support::RedisServer>();
         store = server->url();
     }
+    if (std::erase(options, "--tcp") != 0)
+        store = "tcp://127.0.0.1:" + std::to_string(support::free_ports(1));
     return launch(program, size, store, options);
 }
 
@@ -40,7 +43,7 @@ void on_every_rank(const std::function<void(rankmesh::World&)>& program) { progr
 int main(int argc, char** argv) {
     if (!std::getenv("RANKMESH_STORE")) {
         if (argc < 2) {
-            std::fprintf(stderr, "usage: %s RANKS [--redis] [options of GoogleTest]\n", argv[0]);
+            std::fprintf(stderr, "usage: %s RANKS [--redis|--tcp] [options of GoogleTest]\n", argv[0]);
             return 2;
         }
         return launch_somewhere(argv[0], std::atoi(argv[1]), {argv + 2, argv + argc});

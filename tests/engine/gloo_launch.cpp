@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "support/gloo_job.hpp"
+#include "support/listener.hpp"
+#include "support/ports.hpp"
 #include "support/redis_server.hpp"
 
 namespace {
@@ -25,6 +27,17 @@ Variables torchrun(int restarts = 0) {
             {"TORCHELASTIC_RESTART_COUNT", std::to_string(restarts)}};
 }
 const auto not_ours = std::string("env -u RANKMESH_ENGINE -u RANKMESH_JOB ");
+const auto nothing_of_ours = not_ours + "-u RANKMESH_STORE ";
+
+/// Where rank 0 is, beside rank and size all that a plain launcher says.
+Variables master() {
+    return {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(support::free_ports(19))}};
+}
+/// The ports at which rank 0 then serves.
+std::string ports_of(const Variables& variables) {
+    const auto port = std::stoi(variables.at("MASTER_PORT"));
+    return std::to_string(port + 11) + "-" + std::to_string(port + 18);
+}
 
 class GlooRedis : public testing::Test {
 protected:
@@ -48,6 +61,106 @@ TEST(GlooTorchrun, ItsVariablesAndAFolderAreEnough) {
     EXPECT_EQ(gloo_job(not_ours + program("well"), 2, -1, store, torchrun(1)).exit_codes, all_well);
     expect_says(gloo_job(not_ours + program("well"), 2, -1, store, torchrun(1)), 0,
                 "main caught: rank 0 of the job 'run7.1' is in the store '" + store + "' already");
+}
+
+TEST(GlooMaster, RankAndSizeAndWhereRankZeroIsAreEnough) {
+    auto variables = master();
+    auto outcome = gloo_job(nothing_of_ours + program("log"), 2, -1, {}, variables);
+    EXPECT_EQ(outcome.exit_codes, all_well) << outcome.all();
+    expect_says(outcome, 1,
+                "[rank 1] rendezvous: rank 1 (RANK) of 2 (WORLD_SIZE), store 'tcp://127.0.0.1:" +
+                    ports_of(variables) + "' (MASTER_ADDR, MASTER_PORT), job 'tcp:" + ports_of(variables) +
+                    "' (its port), on 127.0.0.1\n");
+    // Nothing of it is left, so the same variables start it again, as torchrun does without an id.
+    variables["TORCHELASTIC_RUN_ID"] = "none";
+    variables["TORCHELASTIC_RESTART_COUNT"] = "1";
+    outcome = gloo_job(nothing_of_ours + program("log"), 2, -1, {}, variables);
+    EXPECT_EQ(outcome.exit_codes, all_well) << outcome.all();
+    expect_says(outcome, 0, ", job 'tcp:" + ports_of(variables) + ".1' (its port), on 127.0.0.1\n");
+}
+
+TEST(GlooMaster, TorchrunsVariablesAreEnoughThoughOtherStoresListenAtItsPortAndBesideIt) {
+    auto variables = torchrun();
+    const auto master_port = master().at("MASTER_PORT");
+    variables["MASTER_PORT"] = master_port;
+    const auto taken = [&](int distance) {
+        auto address = support::Listener::loopback(std::stoi(master_port) + distance);
+        const auto made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        EXPECT_EQ(bind(made, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+        EXPECT_EQ(listen(made, 16), 0);
+        return made;
+    };
+    const auto stores = {taken(0), taken(11)};
+    const auto outcome = gloo_job(nothing_of_ours + program("log"), 4, -1, {}, variables);
+    EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
+    expect_says(outcome, 3, "job 'run7.0' (TORCHELASTIC_RUN_ID), on 127.0.0.1\n");
+    for (auto each : stores) close(each);
+}
+
+TEST(GlooMaster, ARankThatNeverStartsIsNamedAtTheTimeoutAlsoTheOneThatServes) {
+    auto outcome = gloo_job(nothing_of_ours + program("timeout-never"), 4, 3, {}, master());
+    for (std::size_t rank = 0; rank < 3; ++rank) expect_says(outcome, rank, ": arrived {0..2}, missing {3}");
+    const auto variables = master();
+    outcome = support::Job({.command = nothing_of_ours + program("timeout-never"),
+                            .size = 4,
+                            .come = 2,
+                            .first = 1,
+                            .variables = variables})
+                  .end();
+    for (std::size_t i = 0; i < 2; ++i)
+        expect_says(outcome, i,
+                    "main caught: the timeout expired: rank " + std::to_string(i + 1) +
+                        " has not found the store 'tcp://127.0.0.1:" + ports_of(variables) +
+                        "' of the job 'tcp:" + ports_of(variables) + "' for ");
+}
+
+TEST(GlooMaster, ASecondJobWithTheSameVariablesIsToldOfTheFirst) {
+    const auto variables = master();
+    auto first = support::Job(
+        {.command = nothing_of_ours + program("kill-in-join"), .size = 2, .come = 1, .variables = variables});
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto listens = [&] {
+        const auto address = support::Listener::loopback(std::stoi(variables.at("MASTER_PORT")) + 11);
+        const auto made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const auto is = connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+        close(made);
+        return is;
+    };
+    while (!listens() && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const auto second = gloo_job(nothing_of_ours + program("well"), 2, 1, {}, variables);
+    // The first waits for its other rank for three seconds.
+    expect_says(second, 0, "main caught: the job 'tcp:" + ports_of(variables) + "' is served at port ");
+    expect_says(second, 0, ": an earlier start of it still runs, or another job has its id; ");
+    first.end();
+}
+
+TEST(GlooTcp, RankZeroServesAtAPortThatIsNamed) {
+    auto store = "tcp://127.0.0.1:" + std::to_string(support::free_ports(1));
+    const auto outcome = gloo_job(program("log"), 4, -1, store);
+    EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
+    expect_says(outcome, 2,
+                "store '" + store + "' (RANKMESH_STORE), job 'a job' (RANKMESH_JOB), on 127.0.0.1\n");
+    // The secret of some ranks is not that of all.
+    store = "tcp://127.0.0.1:" + std::to_string(support::free_ports(1));
+    auto job =
+        support::Job({.command = program("timeout-never"), .size = 2, .store = store, .before = [](int rank) {
+                          return rank == 1 ? std::string("env RANKMESH_SECRET=another") : std::string{};
+                      }});
+    expect_says(job.end(), 1,
+                " has another RANKMESH_SECRET than this rank; give all ranks of a job the same");
+}
+
+TEST(GlooTcp, TheCommandRunsOnRanksThatMeetByRankZero) {
+#ifdef RANKMESH_COMMAND
+    const auto outcome =
+        gloo_job(nothing_of_ours + RANKMESH_COMMAND + " run 'dp=2 tp=2' --engine gloo --bytes 64", 4, -1, {},
+                 master());
+    EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
+    expect_says(outcome, 0, "dp=2 tp=2 on gloo: 4 processes\n");
+#else
+    GTEST_SKIP() << "built without the command";
+#endif
 }
 
 TEST_F(GlooRedis, RanksWithTorchrunsVariablesMeetByAServer) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/gloo_job.hpp"
+#include "support/ports.hpp"
 
 namespace {
 
@@ -37,6 +38,15 @@ TEST(GlooSurvivors, TheRanksOfAJobGoOnWithoutAKilledOneAtOnce) {
             EXPECT_LT(took, 5000) << "rank " << rank << " has waited for the grace of 10 s";
         }
     }
+}
+
+TEST(GlooSurvivors, AStoreThatRankZeroServesEndsWithItAndServesTheOthersElse) {
+    const auto store = [] { return "tcp://127.0.0.1:" + std::to_string(support::free_ports(1)); };
+    const auto command = std::string(RANKMESH_GLOO_SURVIVORS_PROGRAM " one ");
+    expect_go_on(support::gloo_job(command + "2", 4, -1, store()), {0, 1, 3}, "{0, 1, 3}");
+    const auto without = support::gloo_job(command + "0", 4, -1, store());
+    for (std::size_t rank = 1; rank < 4; ++rank)
+        expect_says(without, rank, "', which rank 0 serves, is gone (");
 }
 
 TEST(GlooSurvivors, RanksThatShareNoCommunicatorWithTheKilledOneGoOnToo) {

@@ -14,13 +14,16 @@ RANKMESH_EXPORT bool is_built();
 
 /// How the processes of a job find each other; what is left out is taken from the environment.
 struct RendezvousOptions {
-    /// A folder that all processes of the job see, a Redis server as `redis://HOST:PORT`, or `pmix` for the
-    /// server of their launcher; else RANKMESH_STORE, else PMIx if it answers. A job of one process needs
-    /// none. A password comes from RANKMESH_REDIS_PASSWORD, or from the file RANKMESH_REDIS_PASSWORD_FILE,
-    /// which other users must not be able to read.
+    /// A folder that all processes of the job see, a port at which rank 0 serves a store as
+    /// `tcp://HOST:PORT`, a Redis server as `redis://HOST:PORT`, or `pmix` for the server of their launcher;
+    /// else RANKMESH_STORE, else PMIx if it answers, else rank 0 at a port beside MASTER_PORT of MASTER_ADDR.
+    /// A job of one process needs none. Who connects to rank 0 must know RANKMESH_SECRET, or the first line
+    /// of the file RANKMESH_SECRET_FILE, else the job. A password of Redis comes from
+    /// RANKMESH_REDIS_PASSWORD, or from the file RANKMESH_REDIS_PASSWORD_FILE, which other users must not be
+    /// able to read.
     std::string store = {};
     /// Identifies this run of the job in that store; else RANKMESH_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID
-    /// with its step, or what Open MPI's launcher calls the job. PMIx needs none.
+    /// with its step, or what Open MPI's launcher calls the job. PMIx and a store of rank 0 need none.
     std::string job = {};
     /// Else what PMIx says, or OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
     std::optional<int> rank = {};

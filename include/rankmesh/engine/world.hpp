@@ -24,8 +24,8 @@ struct Access;
 /// Options of a world.
 struct WorldOptions {
     /// "threads", "mpi" or "gloo"; empty: RANKMESH_ENGINE, else MPI if built and started by an MPI launcher,
-    /// else Gloo if built, under a launcher that announces a size, and RANKMESH_STORE is set or the launcher
-    /// speaks PMIx, else threads.
+    /// else Gloo if built, under a launcher that announces a size, and RANKMESH_STORE is set, or MASTER_ADDR
+    /// and MASTER_PORT, or the launcher speaks PMIx, else threads.
     std::string engine = {};
     /// The timeout of join, and of every blocking call whose mesh does not set its own.
     std::chrono::nanoseconds timeout = std::chrono::minutes(30);
@@ -54,8 +54,8 @@ struct WorldOptions {
 /// threads and Gloo its peers' calls throw PeerLost.
 class RANKMESH_EXPORT World {
 public:
-    /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix and where
-    /// RANKMESH_STORE says how the processes find each other, one rank alone without a launcher.
+    /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix, torchrun
+    /// and where RANKMESH_STORE says how the processes find each other, one rank alone without a launcher.
     ///
     /// Throws NotBuilt for an engine that this build lacks, UsageError for one that does not exist or if the
     /// engine sees another number of ranks than the innermost launcher announced (OMPI_COMM_WORLD_SIZE, else

@@ -365,7 +365,7 @@ void bind_world(nb::module_& m) {
                     "bool | None = "
                     "None, record: str | os.PathLike[str] | None = None, record_signal: int | None = None, "
                     "log: collections.abc.Callable[[str], object] | None = None) -> World"),
-            "The world that this process was started in: MPI under mpirun, Gloo under srun and where "
+            "The world that this process was started in: MPI under mpirun, Gloo under srun, torchrun and where "
             "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
             "`engine`: the one to use, else RANKMESH_ENGINE's. `timeout`: seconds, 30 minutes unless said. "
             "`multithreaded`: on MPI, any thread may call. `checked`: compares the ranks' calls before data "

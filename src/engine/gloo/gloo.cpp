@@ -11,6 +11,7 @@
 #include "engine/rendezvous/redis_store.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
+#include "engine/rendezvous/tcp_store.hpp"
 #include "engine/rendezvous/url.hpp"
 
 namespace rankmesh::detail {
@@ -26,6 +27,8 @@ namespace {
 
 std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config) {
     if (config.size == 1) return nullptr;
+    if (config.store.starts_with("tcp:"))
+        return detail::tcp_store(detail::TcpUrl::parse(config.store), config.job, config.rank, config.size);
     if (detail::is_url(config.store))
         return detail::redis_store(detail::RedisUrl::parse(config.store), config.job);
     return std::make_shared<detail::FileStore>(config.store, config.job);

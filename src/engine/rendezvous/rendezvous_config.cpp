@@ -9,8 +9,10 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
+#include "engine/environment.hpp"
 #include "engine/rendezvous/pmix_client.hpp"
 #include "engine/rendezvous/redis_url.hpp"
+#include "engine/rendezvous/tcp_url.hpp"
 #include "engine/rendezvous/url.hpp"
 
 namespace rankmesh::detail {
@@ -36,6 +38,18 @@ std::pair<std::string, std::string> announced_job() {
 
 std::string interface_of(const gloo::RendezvousOptions& given) {
     return given.interface.empty() ? environment("RANKMESH_INTERFACE") : given.interface;
+}
+
+/// True if the launcher says where rank 0 is, as torchrun does.
+bool has_master() { return !environment("MASTER_ADDR").empty() && !environment("MASTER_PORT").empty(); }
+
+/// The store that rank 0 serves beside MASTER_PORT.
+std::string store_beside_master() {
+    const auto port = number_in_environment({"MASTER_PORT"}, 1)->value;
+    if (port > 65535)
+        throw UsageError(
+            cat("MASTER_PORT=", port, " is no port; set it to a number of 1 to 65535, or unset it"));
+    return TcpUrl::beside(environment("MASTER_ADDR"), port).text();
 }
 
 /// What the user can do to make PMIx available.
@@ -79,7 +93,7 @@ std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& g
 }  // namespace
 
 bool has_rendezvous() {
-    return !environment("RANKMESH_STORE").empty() ||
+    return !environment("RANKMESH_STORE").empty() || has_master() ||
            (PmixClient::is_built() && !environment("PMIX_NAMESPACE").empty());
 }
 
@@ -135,21 +149,36 @@ RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nano
         config.store = environment("RANKMESH_STORE");
         config.store_from = "RANKMESH_STORE";
     }
+    if (config.store.empty() && has_master()) {
+        config.store = store_beside_master();
+        config.store_from = "MASTER_ADDR, MASTER_PORT";
+    }
     if (config.store.empty())
-        throw UsageError(
-            cat("the engine 'gloo' has no store for the rendezvous of ", config.size, " processes (",
-                config.size_from,
-                "); set RANKMESH_STORE to a folder that all of them see, such as "
-                "RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, RANKMESH_STORE=redis://HOST:PORT, "
-                "and RANKMESH_JOB to an id of this start",
-                environment("MASTER_ADDR").empty()
-                    ? ""
-                    : "; MASTER_ADDR and MASTER_PORT name a store of torch, which does not serve here",
-                "; by PMIx they need neither, but ", how_to_have_pmix()));
-    if (is_url(config.store)) static_cast<void>(RedisUrl::parse(config.store));  // before anything repeats it
+        throw UsageError(cat(
+            "the engine 'gloo' has no store for the rendezvous of ", config.size, " processes (",
+            config.size_from,
+            "); set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a port of it, beside which rank 0 "
+            "serves a store, or RANKMESH_STORE to such a store, tcp://HOST:PORT, to a folder that all of "
+            "them see, such as RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, redis://HOST:PORT, "
+            "and RANKMESH_JOB to an id of this start",
+            environment("MASTER_ADDR").empty() ? "" : "; MASTER_ADDR is set, and MASTER_PORT is not",
+            "; by PMIx they need nothing, but ", how_to_have_pmix()));
+    const auto by_tcp = config.store.starts_with("tcp:");
+    // Before anything repeats it.
+    if (by_tcp)
+        config.store = TcpUrl::parse(config.store).text();
+    else if (is_url(config.store))
+        static_cast<void>(RedisUrl::parse(config.store));
     config.job = given.job;
     config.job_from = "the program";
     if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job();
+    // Entries that rank 0 serves end with it: no earlier job has left any. torchrun may restart the processes
+    // of one host before those of another.
+    if (config.job.empty() && by_tcp) {
+        const auto restarts = environment("TORCHELASTIC_RESTART_COUNT");
+        config.job = cat("tcp:", TcpUrl::parse(config.store).ports(), restarts.empty() ? "" : ".", restarts);
+        config.job_from = "its port";
+    }
     if (config.job.empty())
         throw UsageError(
             cat("the engine 'gloo' has no job id, so entries of an earlier job in the store '", config.store,
