@@ -23,7 +23,7 @@
 namespace rankmesh::detail {
 namespace {
 
-using Kind = PeerMessage::Kind;
+using MessageKind = PeerMessage::Kind;
 
 /// The most ranks of a call that an answer tells.
 constexpr std::size_t most_awaited = 4096;
@@ -113,7 +113,7 @@ std::uint64_t PeerQuery::reached(std::uint64_t key) const {
 }
 
 bool PeerQuery::announce_end() const {
-    const auto end = PeerMessage{{Kind::end, rank_}}.bytes();
+    const auto end = PeerMessage{{MessageKind::end, rank_}}.bytes();
     auto settled = true;
     for (auto rank : local_)
         if (rank != rank_ && std::ranges::find(ended_, rank, &Ended::rank) == ended_.end())
@@ -147,20 +147,21 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
         const auto message = PeerMessage::from({buffer.data(), static_cast<std::size_t>(size)});
         if (!message) continue;
         const auto& head = message->head;
-        if (head.kind == Kind::answer && answers) {
+        if (head.kind == MessageKind::answer && answers) {
             auto& status = (*answers)[head.rank];
             status.arrived = (head.flags & has_arrived) != 0;
             status.ended = (head.flags & has_ended) != 0;
             if ((head.flags & knows_how) != 0) status.started = (head.flags & has_started) != 0;
             read_text(*message, status);
         }
-        if (head.kind == Kind::end && std::ranges::find(ended_, head.rank, &Ended::rank) == ended_.end())
+        if (head.kind == MessageKind::end &&
+            std::ranges::find(ended_, head.rank, &Ended::rank) == ended_.end())
             ended_.push_back({head.rank, std::chrono::steady_clock::now()});
-        if (head.kind != Kind::question) continue;
+        if (head.kind != MessageKind::question) continue;
         asked = asked || head.flags != 0;
         const auto status = self(*this, head.key, head.number);
         const auto waits = status.waits.value_or(AwaitedCall{});
-        send(PeerMessage{{Kind::answer, rank_, head.key, head.number, flags_of(status), waits.key,
+        send(PeerMessage{{MessageKind::answer, rank_, head.key, head.number, flags_of(status), waits.key,
                           waits.number},
                          text_of(status)}
                  .bytes(),
@@ -174,7 +175,8 @@ PeerQuery::Answers PeerQuery::ask(std::span<const int> ranks, std::uint64_t key,
     if (socket_ < 0) return answers;
     auto& waiting = answers.mute;
     std::ranges::copy_if(ranks, std::back_inserter(waiting), [&](int rank) { return rank != rank_; });
-    const auto question = PeerMessage{{Kind::question, rank_, key, number, for_report ? 1U : 0U}}.bytes();
+    const auto question =
+        PeerMessage{{MessageKind::question, rank_, key, number, for_report ? 1U : 0U}}.bytes();
     const auto begin = std::chrono::steady_clock::now();
     for (auto again = begin;;) {
         const auto now = std::chrono::steady_clock::now();
