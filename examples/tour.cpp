@@ -161,6 +161,21 @@ void sub_worlds(rankmesh::World& world) {
     expect(me.mesh().size() == (trains ? 6 : 2) && me.rank() == world.rank() % 6, "sub-worlds");
 }
 
+void run_time_groups(rankmesh::World& world) {
+    auto me = world.join({{"dp", 4}, {"tp", 2}});
+    auto table = std::vector<float>(4, 1.0f);
+    if (me.rank() == 1 || me.rank() == 4 || me.rank() == 6) {
+        auto routers = me.group({4, 1, 6}, {.name = "routers"});  // group ranks 0, 1 and 2
+        routers.broadcast(table, 0);
+    }
+    const auto idle = me.at("dp") % 2 == 1;
+    auto busy = me.split(me.on("dp"), idle ? std::nullopt : std::optional(0));  // nothing for the idle
+    if (busy) busy->all_reduce(table);
+    auto ring = me.split(me.rank() % 3, -me.rank());  // of the world, in descending order
+    expect(busy.has_value() != idle && table.front() == (idle ? 1.0f : 2.0f), "colors of an axis");
+    expect(ring->world_rank(0) == 5 + (me.rank() + 1) % 3, "colors of the world");
+}
+
 void timeouts(rankmesh::World& world) {
     auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}},
                          {.over = {rankmesh::Axes("tp").within(std::chrono::seconds(5))},  // of one axis
@@ -218,6 +233,7 @@ int main() {
     rankmesh::threads::run(4, local_ranks);
     rankmesh::threads::run(8, two_meshes);
     rankmesh::threads::run(8, sub_worlds);
+    rankmesh::threads::run(8, run_time_groups);
     rankmesh::threads::run(4, timeouts);
     rankmesh::threads::run(2, devices);
     log_lines();

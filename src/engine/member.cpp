@@ -2,10 +2,15 @@
 #include <rankmesh/engine/member.hpp>
 
 #include <algorithm>
+#include <array>
 #include <exception>
+#include <limits>
 #include <utility>
 
+#include "engine/join/group.hpp"
+#include "engine/join/settings.hpp"
 #include "engine/member_state.hpp"
+#include "engine/timeout.hpp"
 #include "engine/world_state.hpp"
 
 namespace rankmesh {
@@ -137,6 +142,33 @@ MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, std::span<const std::stri
                              "there, or leave .axes away"));
     throw UsageError(cat("'", listed(names), "' of mesh ", to_string(mesh_entry.mesh.mesh),
                          " was not declared; add .over = {{", quoted(names), "}} to the declaration"));
+}
+
+/// A group with these options, whose ranks are still to be found.
+detail::NewGroup new_group(const std::shared_ptr<MemberState>& state, const GroupOptions& options) {
+    if (!state) throw UsageError("this member was moved from");
+    if (!options.name.empty()) checked_name(options.name);
+    if (options.timeout) detail::check_timeout(*options.timeout);
+    const auto whose = options.name.empty() ? std::string("a group") : cat("the group '", options.name, "'");
+    detail::check_settings(options.tuned, whose);
+    if (state->joining.device) state->joining.device->check_settings(options.tuned, whose);
+    return {.ranks = {}, .name = options.name, .timeout = options.timeout, .settings = options.tuned};
+}
+
+/// The mesh whose coordinates a new group has in errors.
+const MeshEntry& mesh_of_groups(const MemberState& state, int mesh) {
+    return state.mesh_entries[static_cast<std::size_t>(std::max(mesh, 0))];
+}
+
+/// Connects a group on which its ranks agree.
+std::shared_ptr<detail::CommunicatorState> made(MemberState& state, int mesh, const detail::NewGroup& group) {
+    const auto& of = mesh_of_groups(state, mesh);
+    const auto label = detail::label_of(group, of);
+    auto connected =
+        detail::make_group(group, label, of, state.mesh_entries, state.joining, state.world->groups);
+    state.world->log(label->member.empty() ? cat("rank ", state.world->rank()) : label->member,
+                     cat("made ", label->text(), ", group ", to_string(label->ranks)));
+    return connected;
 }
 
 }  // namespace
@@ -272,6 +304,63 @@ void Member::prepare(std::span<const std::string_view> names) const {
     const auto use = detail::WorldState::Use(*state_->world, "prepare");
     detail::connect_later(mesh_entry, group_entry, state_->joining, state_->mesh_entries);
     state_->world->log(group_entry.label->member, cat("prepared ", group_entry.label->text()));
+}
+
+Communicator Member::group(const std::vector<int>& ranks, const GroupOptions& options) const {
+    auto group = new_group(state_, options);
+    auto& world = *state_->world;
+    world.check_listed(ranks, "a group", "group");
+    group.ranks = ranks;
+    const auto use = detail::WorldState::Use(world, "group");
+    return Communicator(detail::recording(world, [&] {
+        if (ranks.size() > 1)
+            detail::agree_on_group(world.exchange(), world.groups, group,
+                                   *detail::label_of(group, mesh_of_groups(*state_, mesh_)),
+                                   world.options.timeout);
+        return made(*state_, mesh_, group);
+    }));
+}
+
+std::optional<Communicator> Member::split(const Communicator& over, std::optional<int> color, int key,
+                                          const GroupOptions& options) const {
+    auto group = new_group(state_, options);
+    auto& world = *state_->world;
+    const auto& given = over.state();
+    if (given.world != state_->world)
+        throw UsageError(cat("a split over ", given.label->text(), ", group ", to_string(given.label->ranks),
+                             ", was asked for, which is of another world than this member"));
+    const auto use = detail::WorldState::Use(world, "split");
+    auto on = Communicator(given.host ? given.host : over.state_);
+    constexpr auto none = std::numeric_limits<std::int64_t>::min();
+    const auto own = std::array<std::int64_t, 2>{color ? *color : none, key};
+    auto parts = std::vector<std::int64_t>(2 * static_cast<std::size_t>(on.size()));
+    on.all_gather(own, parts);
+    auto all = std::vector<detail::Colored>{};
+    for (auto next = parts.begin(); next != parts.end(); next += 2) {
+        auto& each = all.emplace_back();
+        each.rank = on.world_rank(static_cast<int>(all.size()) - 1);
+        if (next[0] != none) each.color = static_cast<int>(next[0]);
+        each.key = static_cast<int>(next[1]);
+    }
+    group.ranks = detail::of_color(color, std::move(all));
+    if (group.ranks.empty()) return std::nullopt;
+    if (group.name.empty()) group.name = cat("color ", *color, " of ", given.label->axes);
+    return Communicator(detail::recording(world, [&] { return made(*state_, mesh_, group); }));
+}
+
+std::optional<Communicator> Member::split(std::optional<int> color, int key,
+                                          const GroupOptions& options) const {
+    auto group = new_group(state_, options);
+    auto& world = *state_->world;
+    const auto use = detail::WorldState::Use(world, "split");
+    return detail::recording(world, [&]() -> std::optional<Communicator> {
+        group.ranks = detail::of_color(
+            color,
+            detail::gather_colors(world.exchange(), {world.rank(), color, key}, world.options.timeout));
+        if (group.ranks.empty()) return std::nullopt;
+        if (group.name.empty()) group.name = cat("color ", *color, " of the world");
+        return Communicator(made(*state_, mesh_, group));
+    });
 }
 
 int Member::rank_at(const Coordinate& coordinate) const {

@@ -64,6 +64,20 @@ WorldOptions detail::settled(WorldOptions options) {
     return options;
 }
 
+void detail::WorldState::check_listed(const std::vector<int>& ranks, const char* what, const char* call) {
+    if (ranks.empty()) throw UsageError(cat(what, " of no ranks was asked for; list at least this one"));
+    auto sorted = ranks;
+    std::ranges::sort(sorted);
+    const auto listed = cat(what, " of the ranks ", ranks_to_string(ranks), " was asked for");
+    if (sorted.front() < 0 || sorted.back() >= size())
+        throw UsageError(cat(listed, "; the world has ranks 0..", size() - 1));
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+        throw UsageError(cat(listed, ", which lists ", *twice, " twice"));
+    if (!std::ranges::binary_search(sorted, rank()))
+        throw UsageError(
+            cat(listed, " by rank ", rank(), ", which it leaves out; only its ranks call ", call));
+}
+
 World::World(std::shared_ptr<detail::WorldState> state)
     : state_(std::move(state)), exceptions_(std::uncaught_exceptions()) {
     if (state_ && !state_->recorder())
@@ -102,17 +116,6 @@ detail::WorldState& checked(const std::shared_ptr<detail::WorldState>& state) {
     return *state;
 }
 
-/// Runs a collective of the world, whose error is recorded.
-template <class Body>
-auto recording(detail::WorldState& world, Body&& body) {
-    try {
-        return body();
-    } catch (...) {
-        world.recorder()->failed(std::current_exception(), world.roots().get());
-        throw;
-    }
-}
-
 }  // namespace
 
 int World::rank() const { return checked(state_).rank(); }
@@ -139,23 +142,14 @@ int World::local_size() const { return checked(state_).local_size(); }
 
 World World::sub(const std::vector<int>& ranks) {
     auto& world = checked(state_);
-    auto sorted = ranks;
-    std::ranges::sort(sorted);
-    const auto listed = detail::cat("a world of the ranks ", ranks_to_string(ranks));
-    if (ranks.empty()) throw UsageError("a world of no ranks was asked for; list at least this one");
-    if (sorted.front() < 0 || sorted.back() >= world.size())
-        throw UsageError(detail::cat(listed, " was asked for; the world has ranks 0..", world.size() - 1));
-    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-        throw UsageError(detail::cat(listed, " was asked for, which lists ", *twice, " twice"));
-    if (!std::ranges::binary_search(sorted, world.rank()))
-        throw UsageError(detail::cat(listed, " was asked for by rank ", world.rank(),
-                                     ", which it leaves out; only its ranks call sub"));
+    world.check_listed(ranks, "a world", "sub");
     const auto use = detail::WorldState::Use(world, "sub");
-    auto made = recording(world, [&] { return world.sub(ranks); });
+    auto made = detail::recording(world, [&] { return world.sub(ranks); });
     made->record_in(world.recorder(), world.roots_of(ranks));
     made->checked_buffers = world.checked_buffers;
     auto sub = World(std::move(made));
-    world.log(detail::cat("rank ", world.rank()), detail::cat("is rank ", sub.rank(), " of ", listed));
+    world.log(detail::cat("rank ", world.rank()),
+              detail::cat("is rank ", sub.rank(), " of a world of the ranks ", ranks_to_string(ranks)));
     return sub;
 }
 
@@ -165,7 +159,7 @@ World World::survivors(std::chrono::nanoseconds grace) {
         throw UsageError(detail::cat("survivors of a grace of ", detail::to_text(grace),
                                      " were asked for; it must be positive"));
     const auto use = detail::WorldState::Use(world, "survivors");
-    auto rest = World(recording(world, [&] { return world.survivors(grace); }));
+    auto rest = World(detail::recording(world, [&] { return world.survivors(grace); }));
     world.recorder()->renew();
     world.log(detail::cat("rank ", world.rank()),
               detail::cat("is rank ", rest.rank(), " of the ", rest.size(), " survivors"));
@@ -184,7 +178,8 @@ Member World::join(std::span<const Declaration> plan, std::optional<UsageError> 
                                         .world = state_,
                                         .device = world.device(),
                                         .checked = *world.options.checked}});
-    recording(world, [&] { state->mesh_entries = detail::join(plan, std::move(wrong), state->joining); });
+    detail::recording(world,
+                      [&] { state->mesh_entries = detail::join(plan, std::move(wrong), state->joining); });
     auto member = Member(state, state->mesh_entries.size() == 1 ? 0 : -1, true);
     if (world.options.log) {
         auto meshes = std::string{};

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <exception>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <rankmesh/engine/world.hpp>
 
@@ -19,6 +23,14 @@ namespace rankmesh::detail {
 /// not positive, for a RANKMESH_CHECK that is neither 0 nor 1, and for a record_signal or
 /// RANKMESH_RECORD_SIGNAL that cannot be caught.
 WorldOptions settled(WorldOptions options);
+
+/// What the groups that are made at run time count, so that their messages and names are told apart.
+struct GroupCounts {
+    std::map<std::vector<int>, int> made;         // by ranks: how many channels
+    std::map<int, int> told;                      // by rank: how many messages this one has sent it
+    std::map<int, int> heard;                     // and has read
+    std::map<int, std::deque<std::string>> kept;  // by rank: what it said of a later group
+};
 
 /// What an engine implements for one rank of a world.
 class WorldState {
@@ -96,7 +108,12 @@ public:
     };
 
     const WorldOptions options;
+    /// Throws UsageError unless these are different ranks of the world, this one among them: those of `what`,
+    /// as in `a world`, which only they `call`.
+    void check_listed(const std::vector<int>& ranks, const char* what, const char* call);
+
     int joins = 0;  // how many plans were joined: distinguishes their channels
+    GroupCounts groups;
     /// The memory that this rank's calls use in checked mode, also those of worlds of some of its ranks.
     std::shared_ptr<PendingBuffers> checked_buffers = std::make_shared<PendingBuffers>();
 
@@ -106,5 +123,16 @@ private:
     std::shared_ptr<const std::vector<int>> roots_;
     std::string record_name_;
 };
+
+/// Runs a collective of the world or of some of its ranks, whose error is recorded.
+template <class Body>
+auto recording(WorldState& world, Body&& body) {
+    try {
+        return body();
+    } catch (...) {
+        world.recorder()->failed(std::current_exception(), world.roots().get());
+        throw;
+    }
+}
 
 }  // namespace rankmesh::detail

@@ -53,6 +53,21 @@ TEST(GlooFailures, AKilledRankIsLostOnEveryCommunicatorThatHeldItAndNowhereElse)
     expect_says(outcome, 3, ", dp: PeerLost {1} after ");
 }
 
+TEST(GlooFailures, ARankThatDoesNotComeToAGroupIsMissedByItsRanksAloneAndAKilledOneIsLost) {
+    const auto late = job("timeout-group");
+    const auto killed = job("kill-group");
+    for (auto rank : {0U, 2U}) {
+        expect_says(late, rank, ", group: Timeout {1} after ");
+        expect_says(late, rank,
+                    "expired in making 'three' of mesh dp=2 tp=2, group {2, 1, 0}, on rank " +
+                        std::to_string(rank) + ": arrived {2, 0}, missing 1 [dp=0 tp=1]");
+        expect_says(killed, rank, ", group: PeerLost {1} after ");
+        expect_took(killed, rank, "group", 0, 3000);
+    }
+    for (auto rank : {0U, 2U, 3U})
+        for (const auto* outcome : {&late, &killed}) expect_says(*outcome, rank, ", rest: went well");
+}
+
 TEST(GlooFailures, ARankThatIsKilledWhileNobodyCallsIsLostAtTheNextCall) {
     const auto outcome = job("kill-idle");
     for (auto rank : {0U, 2U, 3U}) expect_says(outcome, rank, ", message: PeerLost {1} after ");

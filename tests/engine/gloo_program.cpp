@@ -248,6 +248,20 @@ int program(const std::string& mode) {
         hear(world, "dp", [&] { me.on("dp").barrier(); });
         return 0;
     }
+    if (mode == "timeout-group" || mode == "kill-group") {
+        if (odd && mode == "kill-group") raise(SIGKILL);
+        if (odd) return sleep(2500), 0;
+        if (world.rank() == 3)
+            sleep(700);
+        else
+            hear(world, "group", [&] { me.group({2, 1, 0}, {.name = "three"}); });
+        hear(world, "rest", [&] {
+            auto rest = me.group({3, 2, 0});
+            rest.all_reduce(x);
+            if (rest.world_ranks() != std::vector{3, 2, 0} || x.front() != 12) throw EngineFailure("wrong");
+        });
+        return 0;
+    }
     if (mode == "kill-idle") {  // no rank is in a call when it happens
         if (odd) raise(SIGKILL);
         sleep(1000);

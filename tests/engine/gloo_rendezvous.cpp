@@ -107,6 +107,11 @@ public:
     void max(std::array<std::int64_t, 4>& values) override { exchange_.max(values); }
     void send(int to, const std::string& bytes) override { exchange_.send(to, bytes); }
     std::string receive(int from) override { return exchange_.receive(from); }
+    void tell(int to, const std::string& bytes) override { exchange_.tell(to, bytes); }
+    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                  std::chrono::steady_clock::time_point until) override {
+        return exchange_.hear(phase, from, until);
+    }
     std::shared_ptr<Channel> create(const ChannelRequest&) override {
         end_.wait();
         throw EngineFailure("it ends");
@@ -354,7 +359,8 @@ TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
 TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere) {
     const auto entries = std::make_shared<Entries>();
     auto counts = std::vector<std::size_t>{};
-    // A rank removes what it wrote after others may have gone on: it is counted when all are at the same place.
+    // A rank removes what it wrote after others may have gone on: it is counted when all are at the same
+    // place.
     auto all_there = std::barrier(4);
     const auto program = [&](int rank) {
         auto world = StoreRendezvous(std::make_shared<CountingStore>(entries, false), rank, 4,

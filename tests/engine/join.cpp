@@ -37,6 +37,11 @@ public:
     void max(std::array<std::int64_t, 4>&) override { ++reductions; }
     void send(int, const std::string&) override { ++messages; }
     std::string receive(int) override { return ++messages, std::string{}; }
+    void tell(int, const std::string&) override { ++messages; }
+    std::vector<std::pair<int, std::string>> hear(const std::string&, std::span<const int>,
+                                                  std::chrono::steady_clock::time_point) override {
+        return {};
+    }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override {
         created.push_back({request.key, request.label->ranks.list()});
         return std::make_shared<Made>();

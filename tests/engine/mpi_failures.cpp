@@ -408,6 +408,18 @@ TEST(MpiFailures, AnExceptionAfterTheUserHasFinalisedMpiIsTheUsers) {
     EXPECT_EQ(count(outcome.output, "MPI_FINALIZE"), 0) << outcome.output;
 }
 
+TEST(MpiFailures, ARankThatDoesNotComeToAGroupIsMissedInAnErrorAndTheJobGoesOn) {
+    const auto outcome = job("timeout-group");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+    for (auto rank : {"0", "2"})
+        EXPECT_HAS(outcome,
+                   std::string("heard on rank ") + rank +
+                       ": the timeout of 3 s expired in making 'three' of mesh dp=2 tp=2, group {2, 1, "
+                       "0}, on rank " +
+                       rank + ": arrived {2, 0}, missing 1 [dp=0 tp=1]");
+}
+
 TEST(MpiFailures, AKilledRankEndsTheJob) {
     const auto outcome = support::run(four_ranks("kill"));
     // The launcher hands on how the rank ended, each in its own words.

@@ -239,7 +239,7 @@ int program(const std::string& mode, int argc, char** argv) {
     }
     // Starting MPI can take longer than the timeout of the calls.
     const auto expires = mode.starts_with("timeout");
-    const auto start = mode == "timeout-join" || mode == "timeout-init";
+    const auto start = mode == "timeout-join" || mode == "timeout-init" || mode == "timeout-group";
     auto options = WorldOptions{.timeout = std::chrono::seconds(start ? 3 : 60),
                                 .multithreaded = mode.starts_with("two-threads")};
     if (mode == "log")
@@ -257,6 +257,16 @@ int program(const std::string& mode, int argc, char** argv) {
             all.start_all_reduce(x).wait();
         else
             all.all_reduce(x);
+    }
+    if (mode == "timeout-group") {
+        try {
+            if (world.rank() % 2 == 0) me.group({2, 1, 0}, {.name = "three"});
+        } catch (const Timeout& error) {
+            std::printf("heard on rank %d: %s\n", world.rank(), error.what());
+        }
+        if (world.rank() % 2 != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+        std::puts("ended well");
+        return 0;
     }
     if (mode == "throw-staggered") {
         std::this_thread::sleep_for(std::chrono::milliseconds(100 * world.rank()));

@@ -232,6 +232,34 @@ def test_plans_of_several_meshes() -> None:
     assert results[1][1:4] == (["dense", "expert"], {"edp": 0, "ep": 1}, None)
 
 
+def test_groups_of_listed_ranks_and_of_colors_hold_those_ranks_in_that_order() -> None:
+    def program(world: World) -> tuple[Any, ...]:
+        me = world.join("dp=4 tp=2")
+        listed = me.group([6, 1, 3], name="odd", timeout=60) if me.rank in (1, 3, 6) else None
+        x = np.array([me.rank])
+        if listed:
+            listed.all_reduce(x)
+        over = me.split(None if me.at("dp") == 0 else me.at("dp") % 2, -me.rank, over=me.on("dp"))
+        everyone = me.split(me.rank % 3)
+        assert everyone
+        return listed and (tuple(listed.world_ranks), listed.label), x[0], over and tuple(over.world_ranks), tuple(everyone.world_ranks)
+
+    got = run(8, program)
+    label = "'odd' of mesh dp=4 tp=2"
+    assert [each[0] for each in got] == [((6, 1, 3), label) if rank in (1, 3, 6) else None for rank in range(8)]
+    assert [each[1] for each in got] == [10 if rank in (1, 3, 6) else rank for rank in range(8)]
+    assert [each[2] for each in got] == [None, None, (6, 2), (7, 3), (4,), (5,), (6, 2), (7, 3)]
+    assert [each[3] for each in got] == [tuple(range(rank % 3, 8, 3)) for rank in range(8)]
+
+    def differ(world: World) -> None:
+        world.join("dp=2").group([0, 1] if world.rank == 0 else [1, 0])
+
+    with pytest.raises(rankmesh.Disagreement, match="the ranks ask for different groups"):
+        run(2, differ)
+    with pytest.raises(rankmesh.UsageError, match="a group of no ranks was asked for"):
+        run(1, lambda world: world.join("dp=1").group([]))
+
+
 def test_each_rank_says_where_it_is() -> None:
     def program(world: World) -> None:
         me = world.join("pp=2 tp=2", over=["pp", ("tp", "pp")])

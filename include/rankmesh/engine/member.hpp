@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,12 +11,23 @@
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/communicator.hpp>
+#include <rankmesh/engine/device_settings.hpp>
 
 namespace rankmesh {
 
 namespace detail {
 struct MemberState;
 }
+
+/// Options of a group that is made at run time.
+struct GroupOptions {
+    /// What errors and records call it, a name as an axis has; empty: its ranks, or its color.
+    std::string name = {};
+    /// The timeout of its blocking calls; unset: the mesh's.
+    std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
+    /// The settings of its communicator on devices, as `Axes::tuned` says.
+    DeviceSettings tuned = {};
+};
 
 /// This process's part in a plan, or in one of its meshes: its coordinate, its neighbours and its
 /// communicators.
@@ -90,6 +102,41 @@ public:
         prepare(std::span<const std::string_view>(names));
     }
     void prepare(std::span<const std::string_view> names) const;
+
+    /// A communicator of these ranks of the world, in that order; called by exactly those ranks, and no other
+    /// rank takes part.
+    ///
+    /// They compare their lists before anything is made, by one message from each to each other one. Groups
+    /// with the same ranks in the same order share a channel, declared or not; a channel lives as long as the
+    /// member. Throws UsageError for ranks that do not exist, repeat, or leave this one out; Disagreement on
+    /// every rank that takes part if the lists, names or settings differ, with who asks for what; Timeout,
+    /// within the world's timeout, with the ranks that have not come.
+    ///
+    ///     void route(Member& me, std::vector<float>& tokens) {
+    ///         if (me.rank() % 2 == 0 && me.rank() < 6)
+    ///             me.group({0, 2, 4}, {.name = "routers"}).all_reduce(tokens);
+    ///     }
+    Communicator group(const std::vector<int>& ranks, const GroupOptions& options = {}) const;
+
+    /// The communicator of the ranks of `over` that give the same color, ordered by key and then as in
+    /// `over`; collective over `over`, in one all_gather. Nothing for a rank without a color.
+    ///
+    /// Colors are any numbers, and sizes may differ. What is made, shared and thrown is as `group` says, but
+    /// that the lists cannot differ.
+    ///
+    ///     void balance(Member& me, std::vector<float>& work, bool idle) {
+    ///         auto busy = me.split(me.on("dp"), idle ? std::nullopt : std::optional(0));
+    ///         if (busy) busy->all_reduce(work);
+    ///     }
+    std::optional<Communicator> split(const Communicator& over, std::optional<int> color, int key = 0,
+                                      const GroupOptions& options = {}) const;
+    /// The same of all ranks of the world.
+    ///
+    ///     void by_host(Member& me, int node, std::vector<float>& cache) {
+    ///         me.split(node)->broadcast(cache, 0);
+    ///     }
+    std::optional<Communicator> split(std::optional<int> color, int key = 0,
+                                      const GroupOptions& options = {}) const;
 
     /// How many channels this process has in the whole plan: one for each distinct group of more than one
     /// rank.

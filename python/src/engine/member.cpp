@@ -28,6 +28,12 @@ std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
     return {names.begin(), names.end()};
 }
 
+GroupOptions options_of(nb::handle name, nb::handle timeout) {
+    auto options = GroupOptions{.name = text_of(name, "the name")};
+    if (!timeout.is_none()) options.timeout = duration_of(timeout, "the timeout");
+    return options;
+}
+
 }  // namespace
 
 void bind_member(nb::module_& m) {
@@ -148,6 +154,44 @@ void bind_member(nb::module_& m) {
             nb::sig("def prepare(self, *axes: str) -> None"),
             "Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it "
             "with the same names.")
+        .def(
+            "group",
+            [](const MemberHandle& self, nb::handle ranks, nb::handle name, nb::handle timeout) {
+                const auto listed = ints_of(ranks, "the ranks");
+                const auto options = options_of(name, timeout);
+                const auto member = self.hold();
+                auto made = std::optional<Communicator>{};
+                without_gil(self.leave(), [&] { made.emplace(member->group(listed, options)); });
+                return std::make_unique<CommunicatorHandle>(std::move(*made));
+            },
+            nb::arg("ranks"), nb::kw_only(), nb::arg("name") = "", nb::arg("timeout").none() = nb::none(),
+            nb::sig(
+                "def group(self, ranks: collections.abc.Iterable[int], *, name: str = '', timeout: float | "
+                "datetime.timedelta | None = None) -> Communicator"),
+            "A communicator of these ranks of the world, in that order; called by exactly those ranks, which "
+            "compare their lists first.")
+        .def(
+            "split",
+            [](const MemberHandle& self, nb::handle color, nb::handle key, const CommunicatorHandle* over,
+               nb::handle name, nb::handle timeout) -> std::unique_ptr<CommunicatorHandle> {
+                const auto of = color.is_none() ? std::nullopt : std::optional(int_of(color, "the color"));
+                const auto by = int_of(key, "the key");
+                const auto options = options_of(name, timeout);
+                const auto member = self.hold();
+                const auto on = over ? over->hold() : nullptr;
+                auto made = std::optional<Communicator>{};
+                without_gil(self.leave(), [&] {
+                    made = on ? member->split(*on, of, by, options) : member->split(of, by, options);
+                });
+                return made ? std::make_unique<CommunicatorHandle>(std::move(*made)) : nullptr;
+            },
+            nb::arg("color").none(), nb::arg("key") = 0, nb::kw_only(), nb::arg("over").none() = nb::none(),
+            nb::arg("name") = "", nb::arg("timeout").none() = nb::none(),
+            nb::sig(
+                "def split(self, color: int | None, key: int = 0, *, over: Communicator | None = None, name: "
+                "str = '', timeout: float | datetime.timedelta | None = None) -> Communicator | None"),
+            "The communicator of the ranks of `over`, or of the world, that give the same color, ordered by "
+            "key and then by rank; collective over all of them. None for a rank whose color is None.")
         .def_prop_ro(
             "communicator_count", [](const MemberHandle& self) { return self.get().channel_count(); },
             "How many communicators of two or more ranks this process holds.")

@@ -104,6 +104,23 @@ void GlooWorld::max(std::array<std::int64_t, 4>& values) {
     }));
 }
 
+/// Looks from time to time whether a rank has ended, which the store cannot know.
+std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phase, std::span<const int> from,
+                                                         std::chrono::steady_clock::time_point until) {
+    constexpr auto period = std::chrono::milliseconds(100);
+    for (;;) {
+        const auto next = std::min(until, from_now(period));
+        if (auto heard = rendezvous_->hear(phase, from, next); !heard.empty()) return heard;
+        const auto ended = ended_->ranks();
+        for (const auto each : from)
+            if (std::ranges::find(ended, each) != ended.end())
+                throw PeerLost(cat("rank ", each, " has ended or cannot be reached; ", phase,
+                                   " cannot be completed on rank ", rank()),
+                               {each});
+        if (std::chrono::steady_clock::now() >= until) return {};
+    }
+}
+
 void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest> requests) {
     announced_.clear();
     entries_.clear();

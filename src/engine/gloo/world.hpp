@@ -42,6 +42,9 @@ private:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override { rendezvous_->send(to, bytes); }
     std::string receive(int from) override { return rendezvous_->receive(from); }
+    void tell(int to, const std::string& bytes) override { rendezvous_->tell(to, bytes); }
+    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                  std::chrono::steady_clock::time_point until) override;
     void fail(const Failure& failure) noexcept override { rendezvous_->fail({}, failure); }
     void throw_if_failed() override { rendezvous_->throw_if_failed("join", first_ranks(size())); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;

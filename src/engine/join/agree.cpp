@@ -44,16 +44,7 @@ void agree(Exchange& exchange, const std::string& description) {
         exchange.max(extremes);        // no rank throws, and then perhaps leaves, before all have the texts
     } catch (const std::exception&) {  // a rank is lost meanwhile: this one has them
     }
-    auto text = cat("the ranks join different plans; every rank must declare the same:");
-    auto odd = std::vector<int>{};
-    for (std::size_t i = 0; i < classes.size(); ++i) {
-        const auto& each = classes[i];
-        append(text, cat("\n  ", each.ranks.size() == 1 ? "rank " : "ranks ", ranks_to_string(each.ranks),
-                         ": ", each.description.empty() ? "further descriptions" : each.description));
-        if (i > 0) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
-    }
-    std::ranges::sort(odd);
-    throw Disagreement(text, odd);
+    throw_different("the ranks join different plans; every rank must declare the same:", classes);
 }
 
 }  // namespace rankmesh::detail

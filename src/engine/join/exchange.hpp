@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/engine/device_settings.hpp>
@@ -50,6 +52,16 @@ public:
     /// Sends a message from this rank to another; messages arrive in order.
     virtual void send(int to, const std::string& bytes) = 0;
     virtual std::string receive(int from) = 0;
+    /// Sends a message to a rank of a group that is made at run time, apart from those of `send`; it never
+    /// waits for that rank, and only the two take part.
+    virtual void tell(int to, const std::string& bytes) = 0;
+    /// The next such message of each of `from` that has sent one, and of which rank it is: waits for at least
+    /// one, and returns none once `until` has come. Throws PeerLost if one of them has left without; `phase`
+    /// names the step in its text.
+    virtual std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                          std::chrono::steady_clock::time_point until) = 0;
+    /// What a rank does, `is in barrier, ...`, as far as this one can know without asking; else "".
+    virtual std::string doing(int) { return {}; }
     /// Throws the reason that another rank has given for the failure of its join; it never waits for one.
     virtual void throw_if_failed() {}
     /// Gives others the reason for which this rank's join fails, before it leaves its channels: so it is not

@@ -83,17 +83,23 @@ bool share(const MeshEntry::GroupEntry& a, const MeshEntry::GroupEntry& b) {
 
 /// The state of a connected group entry that uses the same channel, null if there is none.
 std::shared_ptr<CommunicatorState> shared_state(const MeshEntry::GroupEntry& group_entry,
-                                                const std::vector<MeshEntry>& mesh_entries) {
+                                                const std::vector<MeshEntry>& mesh_entries,
+                                                const std::vector<MeshEntry::GroupEntry>& made_later) {
+    const auto among = [&](const std::vector<MeshEntry::GroupEntry>& group_entries) {
+        const auto found = std::ranges::find_if(group_entries, [&](const MeshEntry::GroupEntry& taken) {
+            return taken.state && share(taken, group_entry);
+        });
+        return found == group_entries.end() ? nullptr : found->state;
+    };
     for (const auto& other : mesh_entries)
-        for (const auto& taken : other.group_entries)
-            if (taken.state && share(taken, group_entry)) return taken.state;
-    return nullptr;
+        if (auto state = among(other.group_entries)) return state;
+    return among(made_later);
 }
 
 ChannelRequest request_of(const MeshEntry::GroupEntry& group_entry, const std::string& key) {
     return {.label = group_entry.label,
             .group_rank = group_entry.group_rank,
-            .key = cat(key, " item ", group_entry.number),
+            .key = group_entry.key.empty() ? cat(key, " item ", group_entry.number) : group_entry.key,
             .item = group_entry.number,
             .settings = group_entry.item.settings};
 }
@@ -111,7 +117,7 @@ ChannelRequest check_of(const ChannelRequest& request, Space space) {
 
 /// Connects a group entry; where this rank is in no group of it, takes part in the creation by the others if
 /// the device needs that.
-void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
+void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
              const std::vector<MeshEntry>& mesh_entries, bool everyone) {
     auto* device = joining.device;
     const auto nobody = [&] {
@@ -145,7 +151,7 @@ void connect(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining&
     };
     auto host = std::shared_ptr<Channel>{};
     auto beside = std::shared_ptr<Channel>{};  // on the device
-    if (const auto shared = shared_state(group_entry, mesh_entries)) {
+    if (const auto shared = shared_state(group_entry, mesh_entries, joining.groups)) {
         host = shared->host ? shared->host->channel : shared->channel;
         beside = shared->channel;
         nobody();
@@ -234,7 +240,7 @@ std::vector<const MeshEntry::GroupEntry*> with_channels(const std::vector<MeshEn
     return taken;
 }
 
-void connect_later(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
+void connect_later(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
                    const std::vector<MeshEntry>& mesh_entries) {
     connect(mesh_entry, group_entry, joining, mesh_entries, false);
 }

@@ -24,6 +24,7 @@ struct MeshEntry {
         std::shared_ptr<const Label> label = nullptr;  // null: this rank is in no group of it
         int group_rank = 0;                            // of this rank in the group
         int number = 0;                                // among all items of the plan
+        std::string key = {};                          // of a group made at run time, "" for a declared item
         std::shared_ptr<CommunicatorState> state = nullptr;
     };
 
@@ -42,6 +43,7 @@ struct Joining {
     bool checked = false;
     std::vector<std::shared_ptr<Channel>> channels = {};   // each channel once
     std::vector<std::shared_ptr<Channel>> on_device = {};  // those of the device beside them
+    std::vector<MeshEntry::GroupEntry> groups = {};        // made at run time
 };
 
 /// Finds the groups of `rank` in each mesh, by arithmetic; returns the entries in the order of creation,
@@ -66,7 +68,7 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
 
 /// Connects one group entry of this rank after join: over a channel with the same ranks, settings and
 /// separate name, else over a new one.
-void connect_later(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
+void connect_later(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
                    const std::vector<MeshEntry>& mesh_entries);
 
 }  // namespace rankmesh::detail

@@ -40,6 +40,18 @@ void fold(std::vector<PlanClass>& classes) {
     if (!further.ranks.empty()) classes.push_back(std::move(further));
 }
 
+void throw_different(std::string head, const std::vector<PlanClass>& classes) {
+    auto odd = std::vector<int>{};
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+        const auto& each = classes[i];
+        append(head, cat("\n  ", each.ranks.size() == 1 ? "rank " : "ranks ", ranks_to_string(each.ranks),
+                         ": ", each.description.empty() ? "further descriptions" : each.description));
+        if (i > 0) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
+    }
+    std::ranges::sort(odd);
+    throw Disagreement(head, odd);
+}
+
 std::string pack(const std::vector<PlanClass>& classes) {
     auto bytes = std::string{};
     for (const auto& each : classes) {

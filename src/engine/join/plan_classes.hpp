@@ -25,4 +25,8 @@ std::string pack(const std::vector<PlanClass>& classes);
 /// Reads such bytes in a world of `size` ranks; throws EngineFailure for any others.
 std::vector<PlanClass> unpack(std::string_view bytes, int size);
 
+/// Throws Disagreement: `head`, then each description with its ranks, of which all but the first class are
+/// taken for the odd ones.
+[[noreturn]] void throw_different(std::string head, const std::vector<PlanClass>& classes);
+
 }  // namespace rankmesh::detail

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include <rankmesh/core/mesh.hpp>
 
@@ -16,6 +17,7 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr int sub_tag = 0x4000;  // no declared item has this number
+constexpr int tell_tag = 1;      // of messages between the ranks of a group that is made at run time
 
 void name(MPI_Comm comm, const std::string& text) {
     MPI_Comm_set_name(comm, text.substr(0, MPI_MAX_OBJECT_NAME - 1).c_str());
@@ -66,6 +68,13 @@ MpiWorld::~MpiWorld() {
     runtime_->watchdog().remove(*flight_);
     if (!runtime_->is_usable()) return;
     runtime_->watchdog().end_world(roll_call_);
+    for (auto& [bytes, request] : sending_) {
+        auto sent = 0;
+        MPI_Test(&request, &sent, MPI_STATUS_IGNORE);
+        if (sent) continue;
+        MPI_Request_free(&request);
+        static_cast<void>(bytes.release());  // which nobody has received, and MPI may still read
+    }
     MPI_Group_free(&group_);
     MPI_Comm_free(&comm_);
 }
@@ -104,13 +113,13 @@ void MpiWorld::max(std::array<std::int64_t, 4>& values) {
 
 void MpiWorld::send(int to, const std::string& bytes) {
     const auto watched =
-        InFlight(*flight_, "join, telling how plans differ", label_, options.timeout, joins_);
+        InFlight(*flight_, "join or split, sending what this rank says", label_, options.timeout, joins_);
     MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, 0, comm_);
 }
 
 std::string MpiWorld::receive(int from) {
     const auto watched =
-        InFlight(*flight_, "join, hearing how plans differ", label_, options.timeout, joins_);
+        InFlight(*flight_, "join or split, receiving what other ranks say", label_, options.timeout, joins_);
     auto status = MPI_Status{};
     MPI_Probe(from, 0, comm_, &status);
     auto count = 0;
@@ -118,6 +127,41 @@ std::string MpiWorld::receive(int from) {
     auto bytes = std::string(static_cast<std::size_t>(count), '\0');
     MPI_Recv(bytes.data(), count, MPI_BYTE, from, 0, comm_, MPI_STATUS_IGNORE);
     return bytes;
+}
+
+void MpiWorld::tell(int to, const std::string& bytes) {
+    runtime_->check_thread();
+    std::erase_if(sending_, [](Sending& each) {
+        auto sent = 0;
+        MPI_Test(&each.request, &sent, MPI_STATUS_IGNORE);
+        return sent != 0;
+    });
+    auto& each = sending_.emplace_back(
+        Sending{.bytes = std::make_unique<std::string>(bytes), .request = MPI_REQUEST_NULL});
+    MPI_Isend(each.bytes->data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tell_tag, comm_,
+              &each.request);
+}
+
+/// Looks for messages instead of waiting in MPI, so that a timeout is an error here and not the job's end.
+std::vector<std::pair<int, std::string>> MpiWorld::hear(const std::string&, std::span<const int> from,
+                                                        std::chrono::steady_clock::time_point until) {
+    constexpr auto longest_pause = std::chrono::microseconds(1000);
+    runtime_->check_thread();
+    auto heard = std::vector<std::pair<int, std::string>>{};
+    for (auto pause = std::chrono::microseconds(1);; pause = std::min(pause * 2, longest_pause)) {
+        for (const auto each : from) {
+            auto there = 0;
+            auto status = MPI_Status{};
+            MPI_Iprobe(each, tell_tag, comm_, &there, &status);
+            if (!there) continue;
+            auto count = 0;
+            MPI_Get_count(&status, MPI_BYTE, &count);
+            auto& bytes = heard.emplace_back(each, std::string(static_cast<std::size_t>(count), '\0')).second;
+            MPI_Recv(bytes.data(), count, MPI_BYTE, each, tell_tag, comm_, MPI_STATUS_IGNORE);
+        }
+        if (!heard.empty() || std::chrono::steady_clock::now() >= until) return heard;
+        std::this_thread::sleep_for(pause);
+    }
 }
 
 /// Called by the group's ranks only: the tag distinguishes groups that are created at the same time.

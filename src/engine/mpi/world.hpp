@@ -35,6 +35,9 @@ private:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override;
     std::string receive(int from) override;
+    void tell(int to, const std::string& bytes) override;
+    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                  std::chrono::steady_clock::time_point until) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
     std::vector<int> find_host();
@@ -51,6 +54,12 @@ private:
     Label label_;              // the label of timeouts in join
     std::shared_ptr<PeerQuery> roll_call_;
     std::unique_ptr<Flight> flight_;
+    /// A message that MPI may still read.
+    struct Sending {
+        std::unique_ptr<std::string> bytes;
+        MPI_Request request;
+    };
+    std::vector<Sending> sending_;
 };
 
 }  // namespace rankmesh::detail

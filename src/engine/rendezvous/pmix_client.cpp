@@ -79,6 +79,11 @@ public:
         if (status != PMIX_SUCCESS) throw_failure("an entry", status);
     }
 
+    void commit() override {
+        const auto status = PMIx_Commit();
+        if (status != PMIX_SUCCESS) throw_failure("an entry", status);
+    }
+
     bool fence(std::vector<int> ranks, Instant until) override {
         std::ranges::sort(ranks);
         // The server counts arrivals by the set of ranks alone: a second call would count as another rank's.
@@ -118,15 +123,14 @@ private:
     }
 
     Shared begin(const std::vector<int>& ranks) {
-        auto status = PMIx_Commit();
-        if (status != PMIX_SUCCESS) throw_failure("an entry", status);
+        commit();
         auto processes = std::vector<pmix_proc_t>{};
         for (auto rank : ranks) processes.push_back(process(rank));
         auto collect = true;
         auto info = pmix_info_t{};
         PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
         auto answer = std::make_shared<Answer>();
-        status = PMIx_Fence_nb(processes.data(), processes.size(), &info, 1, on_fence, box(answer));
+        const auto status = PMIx_Fence_nb(processes.data(), processes.size(), &info, 1, on_fence, box(answer));
         if (status != PMIX_SUCCESS) throw_failure("a fence", status);
         const auto lock = std::lock_guard(mutex_);
         fences_[ranks] = answer;

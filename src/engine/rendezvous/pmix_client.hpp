@@ -40,6 +40,8 @@ public:
 
     /// Writes an entry, once for each key; other ranks read it after a fence that both take part in.
     virtual void put(const std::string& key, const std::string& text) = 0;
+    /// Gives what was written to the server of this host, so that others can `ask` for it without a fence.
+    virtual void commit() = 0;
     /// A fence: returns once all of these ranks have called it or have ended; false if `until` comes first,
     /// and the fence then completes in the background before the next one of these ranks begins.
     virtual bool fence(std::vector<int> ranks, Instant until) = 0;

@@ -2,6 +2,7 @@
 #include "engine/rendezvous/pmix_rendezvous.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
@@ -67,6 +68,39 @@ std::string PmixRendezvous::receive(int from) {
     return read("join", full(cat("message.", rank(), ".", received_[from]++)), {&from, 1}, both, all_came,
                 until)
         .front();
+}
+
+void PmixRendezvous::tell(int to, const std::string& text) {
+    client_->put(full(cat("tell.", to, ".", told_[to]++)), text);
+    client_->commit();
+}
+
+/// The servers are asked again and again: a fence would be one of all ranks that are waited for.
+std::vector<std::pair<int, std::string>> PmixRendezvous::hear(const std::string& phase,
+                                                              std::span<const int> from, Instant until) {
+    constexpr auto longest_pause = std::chrono::milliseconds(20);
+    for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, longest_pause)) {
+        auto asked = std::vector<PmixClient::Name>{};
+        for (auto each : from) {
+            const auto member = members_[static_cast<std::size_t>(each)];
+            asked.emplace_back(member, full(cat("tell.", rank(), ".", heard_[each])));
+        }
+        for (auto each : from) asked.emplace_back(members_[static_cast<std::size_t>(each)], full("left"));
+        const auto found = client_->ask(asked, std::max(until, from_now(to_say)));
+        auto heard = std::vector<std::pair<int, std::string>>{};
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            if (!found[i]) continue;
+            heard.emplace_back(from[i], *found[i]);
+            ++heard_[from[i]];
+        }
+        if (!heard.empty()) return heard;
+        for (std::size_t i = 0; i < from.size(); ++i)
+            if (const auto& left = found[from.size() + i])
+                throw PeerLost(cat(*left, "; ", phase, " cannot be completed on rank ", rank()), {from[i]});
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= until) return {};
+        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
+    }
 }
 
 void PmixRendezvous::leave(const std::string& why) noexcept {

@@ -30,6 +30,9 @@ public:
                                    Instant until) override;
     void send(int to, const std::string& text) override;
     std::string receive(int from) override;
+    void tell(int to, const std::string& text) override;
+    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                  Instant until) override;
     void leave(const std::string& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
     Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
@@ -51,7 +54,9 @@ private:
     const Duration timeout_;
     bool fresh_ = false;  // something was published since the last fence
     int steps_ = 0;
-    std::map<int, int> sent_;      // by receiver
+    std::map<int, int> sent_;  // by receiver
+    std::map<int, int> told_;  // as `sent_`, of groups that are made at run time
+    std::map<int, int> heard_;
     std::map<int, int> received_;  // by sender
 };
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/failure.hpp"
@@ -57,6 +58,10 @@ public:
     /// Messages from one rank to another, in order.
     virtual void send(int to, const std::string& text) = 0;
     virtual std::string receive(int from) = 0;
+    /// The same between the ranks of a group that is made at run time, as Exchange says.
+    virtual void tell(int to, const std::string& text) = 0;
+    virtual std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                          Instant until) = 0;
     /// This rank leaves: waits of the other ranks throw PeerLost, where they can be told.
     virtual void leave(const std::string& why) noexcept = 0;
     /// A step of all ranks has failed on this one: waits of the other ranks throw the same, where they can be

@@ -23,6 +23,7 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr int children = 8;
+constexpr auto shortest_pause = std::chrono::microseconds(50);  // between two polls
 /// The time that a store has for a request made when a timeout expires, or by a rank that leaves.
 constexpr auto grace = std::chrono::milliseconds(500);
 /// The most failures of a world that are told: all ranks may fail, and the first tell why.
@@ -205,6 +206,40 @@ std::string StoreRendezvous::receive(int from) {
     return std::move(text.front());
 }
 
+void StoreRendezvous::tell(int to, const std::string& text) {
+    store_->put(full(cat("tell.", rank(), ".", to, ".", told_[to]++)), text, from_now(timeout_));
+}
+
+std::vector<std::pair<int, std::string>> StoreRendezvous::hear(const std::string& phase,
+                                                               std::span<const int> from, Instant until) {
+    const auto ranks = std::vector(from.begin(), from.end());
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+        auto names = std::vector<std::string>{};
+        for (auto each : ranks) names.push_back(full(cat("tell.", each, ".", rank(), ".", heard_[each])));
+        names.push_back(next_failure());
+        auto found = store_->get(names, std::max(until, from_now(grace)));
+        auto heard = std::vector<std::pair<int, std::string>>{};
+        auto read = std::vector<std::string>{};
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            if (!found[i]) continue;
+            heard.emplace_back(ranks[i], std::move(*found[i]));
+            ++heard_[ranks[i]];
+            read.push_back(names[i]);
+        }
+        if (!read.empty()) store_->remove(read, from_now(grace));
+        if (!heard.empty()) return heard;
+        // What a rank wrote before it failed is there now, though it was not when it was looked for.
+        if (found.back() && read_failures()) continue;
+        if (has_failed()) throw_told(phase, ranks, true);
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= until) return {};
+        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(
+            std::clamp<std::chrono::nanoseconds>((now - begin) / 4, shortest_pause, store_->longest_pause()),
+            until - now));
+    }
+}
+
 void StoreRendezvous::leave(const std::string& why) noexcept {
     try {
         const auto lock = std::lock_guard(failing_);
@@ -364,7 +399,6 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
                                                const std::vector<int>& ranks, const Entries& arrival_key,
                                                const Stuck& stuck, Instant until) {
     using Clock = std::chrono::steady_clock;
-    constexpr auto shortest_pause = std::chrono::microseconds(50);
     const auto begin = Clock::now();
     const auto awaited = [&] { return ranks.empty() ? first_ranks(size()) : ranks; };  // seldom asked for
     auto texts = std::vector<std::string>(names.size());

@@ -38,6 +38,9 @@ public:
                                    Instant until) override;
     void send(int to, const std::string& text) override;
     std::string receive(int from) override;
+    void tell(int to, const std::string& text) override;
+    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                  Instant until) override;
     void leave(const std::string& why) noexcept override;
     void fail(const std::string& where, const Failure& failure) noexcept override;
     void give_up(const std::string& where, const Failure& failure) noexcept override;
@@ -77,7 +80,9 @@ private:
     const std::string scope_;
     const Duration timeout_;
     int steps_ = 0;
-    std::map<int, int> sent_;              // by receiver
+    std::map<int, int> sent_;  // by receiver
+    std::map<int, int> told_;  // as `sent_`, of groups that are made at run time
+    std::map<int, int> heard_;
     std::map<int, int> received_;          // by sender
     std::vector<std::string> stale_keys_;  // own entries since the last step
     std::vector<std::string>

@@ -247,6 +247,33 @@ std::string Mailbox::take(int from, Duration timeout) {
     return message;
 }
 
+void Mailbox::tell(int from, const std::string& message) {
+    const auto lock = std::lock_guard(mutex_);
+    told_[from].push_back(message);
+    arrived_.notify_all();
+}
+
+std::vector<std::pair<int, std::string>> Mailbox::hear(const std::string& phase, std::span<const int> from,
+                                                       std::chrono::steady_clock::time_point until) {
+    auto lock = std::unique_lock(mutex_);
+    auto heard = std::vector<std::pair<int, std::string>>{};
+    arrived_.wait_until(lock, until, [&] {
+        for (const auto each : from) {
+            const auto next = told_.find(each);
+            if (next == told_.end()) continue;
+            heard.emplace_back(each, std::move(next->second.front()));
+            next->second.pop_front();
+            if (next->second.empty()) told_.erase(next);
+        }
+        return !heard.empty() || std::ranges::any_of(from, [&](int each) { return left_.contains(each); });
+    });
+    if (!heard.empty()) return heard;
+    for (const auto each : from)
+        if (const auto left = left_.find(each); left != left_.end())
+            throw PeerLost(cat(left->second, "; ", phase, " cannot be completed"), {each});
+    return {};
+}
+
 void Mailbox::fail(const std::string& why, int from) noexcept {
     const auto lock = std::lock_guard(mutex_);
     left_.emplace(from, why);
@@ -277,6 +304,21 @@ void ThreadsWorld::send(int to, const std::string& bytes) {
 
 std::string ThreadsWorld::receive(int from) {
     return job_->mailboxes[static_cast<std::size_t>(rank_)].take(from, options.timeout);
+}
+
+void ThreadsWorld::tell(int to, const std::string& bytes) {
+    job_->mailboxes[static_cast<std::size_t>(to)].tell(rank_, bytes);
+}
+
+std::vector<std::pair<int, std::string>> ThreadsWorld::hear(const std::string& phase,
+                                                            std::span<const int> from,
+                                                            std::chrono::steady_clock::time_point until) {
+    return job_->mailboxes[static_cast<std::size_t>(rank_)].hear(phase, from, until);
+}
+
+std::string ThreadsWorld::doing(int rank) {
+    if (const auto recorder = job_->recorder(rank)) recorder->asked();
+    return job_->doing(rank);
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {

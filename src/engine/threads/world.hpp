@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/mesh.hpp>
@@ -19,10 +22,16 @@
 
 namespace rankmesh::detail {
 
-/// The messages to one rank; only join sends any, and only when plans differ.
+/// The messages to one rank: those of join, which sends some only when plans differ, and those of groups that
+/// are made at run time.
 class Mailbox {
 public:
     void put(int from, const std::string& message);
+    void tell(int from, const std::string& message);
+    /// The next that each of `from` has told, at least one; none once `until` has come. Throws PeerLost if
+    /// one of them has left without.
+    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                  std::chrono::steady_clock::time_point until);
     /// Throws PeerLost if `from` has left without a message. That others have left says nothing: a rank that
     /// knows how plans differ leaves before those that are still told.
     std::string take(int from, Duration timeout);
@@ -33,7 +42,8 @@ private:
     std::mutex mutex_;
     std::condition_variable arrived_;
     std::deque<std::pair<int, std::string>> messages_;
-    std::map<int, std::string> left_;  // why, by rank
+    std::map<int, std::deque<std::string>> told_;  // by rank
+    std::map<int, std::string> left_;              // why, by rank
 };
 
 /// The shared state of the ranks of one threads::run.
@@ -138,6 +148,10 @@ private:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override;
     std::string receive(int from) override;
+    void tell(int to, const std::string& bytes) override;
+    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+                                                  std::chrono::steady_clock::time_point until) override;
+    std::string doing(int rank) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
     std::shared_ptr<Job> job_;
