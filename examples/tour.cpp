@@ -176,6 +176,18 @@ void run_time_groups(rankmesh::World& world) {
     expect(ring->world_rank(0) == 5 + (me.rank() + 1) % 3, "colors of the world");
 }
 
+void idle_communicators(rankmesh::World& world) {
+    auto me = world.join({{.name = "train", .mesh = {{"dp", rankmesh::rest}, {"tp", 2}}},
+                          {.name = "rollout", .mesh = {{"replica", rankmesh::rest}, {"tp", 4}}}});
+    me["train"].suspend();        // all of its communicators
+    me["rollout"].suspend("tp");  // one
+    for (const auto& each : me.usage().communicators)
+        if (!each.suspended) std::printf("%s: %d connections\n", each.label.c_str(), each.connections);
+    me.resume();  // all that are suspended
+    me["rollout"].on("tp").barrier();
+    expect(me.usage().communicators.size() == 4, "communicators");
+}
+
 void timeouts(rankmesh::World& world) {
     auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}},
                          {.over = {rankmesh::Axes("tp").within(std::chrono::seconds(5))},  // of one axis
@@ -234,6 +246,7 @@ int main() {
     rankmesh::threads::run(8, two_meshes);
     rankmesh::threads::run(8, sub_worlds);
     rankmesh::threads::run(8, run_time_groups);
+    rankmesh::threads::run(8, idle_communicators);
     rankmesh::threads::run(4, timeouts);
     rankmesh::threads::run(2, devices);
     log_lines();

@@ -104,6 +104,9 @@ std::string Label::unusable(const std::vector<int>& lost) const {
 void Channel::throw_not_idle(const Label& label) const {
     const auto now = state();
     if (now == State::failed) std::rethrow_exception(failure_);
+    if (now == State::suspended)
+        throw UsageError(cat(label.text(), ", group ", to_string(label.ranks),
+                             ", is suspended; its ranks call resume first"));
     if (now == State::collecting && collector_ == std::this_thread::get_id())
         throw UsageError(
             cat("a batch on ", label.text(),

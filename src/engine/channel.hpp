@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -110,8 +111,23 @@ public:
         return {};
     }
 
+    /// True while the tickets of started calls are held.
+    virtual bool is_pending() { return false; }
+    /// The engine's own channel, where this one compares calls before they reach it.
+    virtual Channel& engine_channel() { return *this; }
+    /// Releases what the group holds, on an engine that can: called when all its ranks are at the same place
+    /// and none has a call pending. Nothing is called until its Exchange or DeviceEngine restores it.
+    virtual void release() {}
+    /// What it holds now.
+    struct Holding {
+        int connections = 0;
+        int descriptors = 0;
+        std::optional<std::size_t> device_bytes = std::nullopt;
+    };
+    virtual Holding holding() { return {}; }
+
     /// The use that the channel is in; a thread may call only when it is idle.
-    enum class State : std::uint8_t { idle, used, collecting, failed };
+    enum class State : std::uint8_t { idle, used, collecting, suspended, failed };
     State state() const { return state_.load(std::memory_order_acquire); }
 
     /// True if a call has thrown the error that every later call throws as well.
@@ -138,6 +154,11 @@ public:
     private:
         Channel& channel_;
     };
+
+    /// Refuses every use while it is suspended; called outside any.
+    void set_suspended(bool is) {
+        state_.store(is ? State::suspended : State::idle, std::memory_order_release);
+    }
 
     /// Begins to collect the calls of a batch; throws as Use does.
     void begin_batch(const Label& label);

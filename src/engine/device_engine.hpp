@@ -21,6 +21,13 @@ public:
     /// At prepare only the members of the group call it.
     virtual std::shared_ptr<Channel> create(const ChannelRequest* request,
                                             const std::shared_ptr<Channel>& host, bool everyone) = 0;
+    /// Connects a channel that was released; called by its members only.
+    virtual void restore(Channel& channel, const ChannelRequest& request,
+                         const std::shared_ptr<Channel>& host) {
+        static_cast<void>(channel);
+        static_cast<void>(request);
+        static_cast<void>(host);
+    }
     /// Throws UsageError for settings that it does not support; `whose` names their set in the text. Join
     /// calls it before it creates anything.
     virtual void check_settings(const DeviceSettings& settings, const std::string& whose) const {

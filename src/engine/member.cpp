@@ -5,9 +5,11 @@
 #include <array>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "engine/join/group.hpp"
+#include "engine/join/rest.hpp"
 #include "engine/join/settings.hpp"
 #include "engine/member_state.hpp"
 #include "engine/timeout.hpp"
@@ -169,6 +171,38 @@ std::shared_ptr<detail::CommunicatorState> made(MemberState& state, int mesh, co
     state.world->log(label->member.empty() ? cat("rank ", state.world->rank()) : label->member,
                      cat("made ", label->text(), ", group ", to_string(label->ranks)));
     return connected;
+}
+
+/// The connection of a communicator, none where it has one rank or is not connected.
+std::vector<std::size_t> connections_of(const MemberState& state, const detail::CommunicatorState* on) {
+    if (!on) return {};
+    const auto& channels = state.joining.channels;
+    const auto found = std::ranges::find(channels, on->host ? on->host->channel : on->channel);
+    if (found == channels.end()) return {};
+    return {static_cast<std::size_t>(found - channels.begin())};
+}
+
+/// Those of a whole plan, or of one of its meshes, in the order of creation, which all ranks have.
+std::vector<std::size_t> connections_of(const std::shared_ptr<MemberState>& state, int mesh) {
+    if (!state) throw UsageError("this member was moved from");
+    auto all = std::vector<std::size_t>(state->joining.channels.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    if (mesh < 0 || state->mesh_entries.size() == 1) return all;
+    auto used = std::vector<std::size_t>{};
+    for (const auto& group_entry : state->mesh_entries[static_cast<std::size_t>(mesh)].group_entries)
+        for (const auto connection : connections_of(*state, group_entry.state.get()))
+            used.push_back(connection);
+    std::erase_if(all, [&](std::size_t each) { return std::ranges::find(used, each) == used.end(); });
+    return all;
+}
+
+/// Suspends or resumes connections.
+void each_rest(MemberState& state, const std::vector<std::size_t>& connections, const char* what,
+               void (*change)(detail::Joining&, std::size_t)) {
+    const auto use = detail::WorldState::Use(*state.world, what);
+    detail::recording(*state.world, [&] {
+        for (const auto each : connections) change(state.joining, each);
+    });
 }
 
 }  // namespace
@@ -392,6 +426,37 @@ int Member::local_rank() const {
 }
 int Member::local_size() const {
     return state_ ? state_->world->local_size() : throw UsageError("this member was moved from");
+}
+
+void Member::suspend(std::span<const std::string_view> names) const {
+    auto& mesh_entry = mesh_entry_of(state_, mesh_, names, has_communicator,
+                                     [&] { return cat("suspend(", quoted(names), ")"); });
+    each_rest(*state_, connections_of(*state_, declared(mesh_entry, names).state.get()), "suspend",
+              detail::suspend);
+}
+void Member::suspend(const Communicator& on) const {
+    if (!state_) throw UsageError("this member was moved from");
+    each_rest(*state_, connections_of(*state_, &on.state()), "suspend", detail::suspend);
+}
+void Member::suspend() const {
+    each_rest(*state_, connections_of(state_, mesh_), "suspend", detail::suspend);
+}
+
+void Member::resume(std::span<const std::string_view> names) const {
+    auto& mesh_entry = mesh_entry_of(state_, mesh_, names, has_communicator,
+                                     [&] { return cat("resume(", quoted(names), ")"); });
+    each_rest(*state_, connections_of(*state_, declared(mesh_entry, names).state.get()), "resume",
+              detail::resume);
+}
+void Member::resume(const Communicator& on) const {
+    if (!state_) throw UsageError("this member was moved from");
+    each_rest(*state_, connections_of(*state_, &on.state()), "resume", detail::resume);
+}
+void Member::resume() const { each_rest(*state_, connections_of(state_, mesh_), "resume", detail::resume); }
+
+Usage Member::usage() const {
+    if (!state_) throw UsageError("this member was moved from");
+    return detail::usage_of(state_->joining);
 }
 
 int Member::channel_count() const {

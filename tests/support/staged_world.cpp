@@ -128,6 +128,18 @@ public:
         device_->leave();
         host_->leave();
     }
+    bool is_pending() override { return !flights_.empty(); }
+    void release() override {
+        device_->release();
+        host_->release();
+    }
+    Holding holding() override {
+        auto held = host_->holding();
+        held.device_bytes = device_->holding().device_bytes;
+        return held;
+    }
+    Channel& device() const { return *device_; }
+    const std::shared_ptr<Channel>& host() const { return host_; }
 
 private:
     struct Flight {
@@ -205,6 +217,11 @@ private:
     std::shared_ptr<Channel> create(const ChannelRequest& request) override {
         if (auto found = made_.extract(request.key)) return found.mapped();
         return make(request, false);
+    }
+    void restore(Channel& channel, const ChannelRequest& request) override {
+        auto& staged = static_cast<StagedChannel&>(channel);
+        under().restore(*staged.host(), request);
+        inner_->device()->restore(staged.device(), request, staged.host());
     }
     std::shared_ptr<Channel> make(const ChannelRequest& request, bool everyone) {
         auto host = under().create(request);

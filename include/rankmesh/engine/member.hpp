@@ -12,6 +12,7 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/communicator.hpp>
 #include <rankmesh/engine/device_settings.hpp>
+#include <rankmesh/engine/usage.hpp>
 
 namespace rankmesh {
 
@@ -137,6 +138,42 @@ public:
     ///     }
     std::optional<Communicator> split(std::optional<int> color, int key = 0,
                                       const GroupOptions& options = {}) const;
+
+    /// Releases what the communicator of a declared set holds while it is idle: Gloo's connections, NCCL's
+    /// memory. Threads and MPI have nothing to release. Collective over the ranks of the group.
+    ///
+    /// Waits for all of them. Every call on the group, and on all that share its channel, throws UsageError
+    /// until `resume`; nothing happens where it is suspended already. Throws UsageError while calls that were
+    /// started on it are not complete.
+    ///
+    ///     void generate(Member& me, const std::function<void()>& rollout) {
+    ///         me.suspend("dp");
+    ///         rollout();
+    ///         me.resume("dp");
+    ///     }
+    void suspend(AxisRef auto const&... axes) const requires(sizeof...(axes) > 0) {
+        const std::string_view names[] = {name_of(axes)...};
+        suspend(std::span<const std::string_view>(names));
+    }
+    void suspend(std::span<const std::string_view> names) const;
+    /// The same of a communicator of this member, as of a group that was made at run time.
+    void suspend(const Communicator& on) const;
+    /// The same of all communicators of the plan, or of those of the mesh that this view is of; every rank
+    /// calls it.
+    void suspend() const;
+    /// Brings back what `suspend` released; called as that was.
+    void resume(AxisRef auto const&... axes) const requires(sizeof...(axes) > 0) {
+        const std::string_view names[] = {name_of(axes)...};
+        resume(std::span<const std::string_view>(names));
+    }
+    void resume(std::span<const std::string_view> names) const;
+    void resume(const Communicator& on) const;
+    void resume() const;
+
+    /// What this process's communicators hold now; asks nobody.
+    ///
+    ///     int connections(const Member& me) { return me.usage().connections(); }
+    Usage usage() const;
 
     /// How many channels this process has in the whole plan: one for each distinct group of more than one
     /// rank.

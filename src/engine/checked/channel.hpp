@@ -37,6 +37,8 @@ public:
 
     /// The engine's channel.
     const Channel& engine() const { return *engine_; }
+    Channel& engine_channel() override { return *engine_; }
+    bool is_pending() override { return !tickets_.empty(); }
 
 private:
     using CheckedCalls = std::deque<CheckedCall>;  // which do not move

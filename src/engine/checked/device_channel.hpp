@@ -41,6 +41,8 @@ public:
 
     /// The device's channel.
     const Channel& engine() const { return *engine_; }
+    Channel& engine_channel() override { return *engine_; }
+    bool is_pending() override { return engine_->is_pending(); }
 
 private:
     void compare(std::span<const Call> calls, const Label& label, Duration timeout);

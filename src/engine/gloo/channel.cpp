@@ -22,27 +22,51 @@ bool is_posted(Operation operation) { return is_point_to_point(operation) || ope
 
 GlooChannel::GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
                          std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder)
-    : connections_(std::move(connections)),
-      ranks_(std::move(ranks)),
-      monitor_(connections_, ranks_, std::move(ended), std::move(recorder)) {}
+    : ranks_(std::move(ranks)),
+      group_rank_(connections->rank),
+      ended_(std::move(ended)),
+      recorder_(std::move(recorder)) {
+    restore(std::move(connections));
+}
+
+void GlooChannel::restore(std::shared_ptr<Connections> connections) {
+    monitor_.emplace(connections, ranks_, ended_, recorder_);
+    connections_ = std::move(connections);
+    collectives_ = 0;
+    messages_ = 0;
+}
+
+void GlooChannel::release() {
+    stop_workers();
+    stopping_ = false;
+    monitor_.reset();  // which says goodbye
+    connections_ = nullptr;
+}
+
+void GlooChannel::stop_workers() {
+    monitor_->change([this] { stopping_ = true; });
+    for (auto& worker : workers_) worker.join();
+    workers_.clear();
+    idle_ = 0;
+}
 
 GlooChannel::~GlooChannel() {
+    if (!monitor_) return;
     // The remaining operations, notices of checked mode after a loss, are not waited for: if the channel has
     // not failed, they would end only if it did.
-    const auto pending = monitor_.change([this] {
+    const auto pending = monitor_->change([this] {
         return std::ranges::any_of(tickets_, [](const auto& each) { return each.second->open > 0; });
     });
     if (pending) leave();
     for (auto& [number, ticket] : tickets_)
         if (ticket->watcher.joinable()) ticket->watcher.join();
-    monitor_.change([this] { stopping_ = true; });
-    for (auto& worker : workers_) worker.join();
+    stop_workers();
 }
 
 void GlooChannel::fail_with(const std::string& text, const Label& label) {
-    monitor_.explain(text);
+    monitor_->explain(text);
     try {
-        monitor_.throw_failure(label);
+        monitor_->throw_failure(label);
     } catch (...) {
         fail(std::current_exception());
         throw;
@@ -51,24 +75,24 @@ void GlooChannel::fail_with(const std::string& text, const Label& label) {
 
 void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
     if (is_posted(call.operation)) return wait(start({&call, 1}, label), label, timeout);
-    if (monitor_.is_broken()) fail_with({}, label);
-    const auto mark = Connections::Mark(monitor_.called(call, ++collectives_));
-    monitor_.wait_for({.call = &call, .label = &label, .number = collectives_, .timeout = timeout});
+    if (monitor_->is_broken()) fail_with({}, label);
+    const auto mark = Connections::Mark(monitor_->called(call, ++collectives_));
+    monitor_->wait_for({.call = &call, .label = &label, .number = collectives_, .timeout = timeout});
     try {
         run_collective(call, connections_, static_cast<std::uint32_t>(collectives_));
     } catch (const std::exception& error) {
         const auto text = std::string(error.what());
-        monitor_.explain(text);  // while its timeout still runs
-        monitor_.arrive();
+        monitor_->explain(text);  // while its timeout still runs
+        monitor_->arrive();
         fail_with(text, label);
     }
-    monitor_.arrive();
+    monitor_->arrive();
 }
 
 GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
     auto& started = ticket.started.emplace_back(Started{.call = OwnedCall(given, ranks_.size())});
     started.number = is_point_to_point(given.operation) ? ++messages_ : ++collectives_;
-    if (!is_point_to_point(given.operation)) started.mark = monitor_.called(given, started.number);
+    if (!is_point_to_point(given.operation)) started.mark = monitor_->called(given, started.number);
     return started;
 }
 
@@ -96,7 +120,7 @@ void GlooChannel::post(Started& started) {
     const auto slot = shifts ? shift_slot : message_slot;
     using Kind = CallHistory::Kind;
     const auto mark = [&](Kind kind, int peer) {
-        return Connections::Mark(shifts ? started.mark : monitor_.called(kind, peer, call));
+        return Connections::Mark(shifts ? started.mark : monitor_->called(kind, peer, call));
     };
     if (from >= 0) {
         const auto marked = mark(Kind::recv, from);
@@ -112,7 +136,7 @@ void GlooChannel::post(Started& started) {
 }
 
 std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label) {
-    if (monitor_.is_broken()) fail_with({}, label);
+    if (monitor_->is_broken()) fail_with({}, label);
     auto made = std::make_unique<Ticket>();
     auto& ticket = *made;
     auto runs = std::vector<Started*>{};
@@ -126,12 +150,12 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
         }
     } catch (const std::exception& error) {
         const auto text = std::string(error.what());
-        monitor_.explain(text);  // from now on Gloo accesses no buffer
+        monitor_->explain(text);  // from now on Gloo accesses no buffer
         fail_with(text, label);
     }
     if (!runs.empty()) {
         ticket.open = static_cast<int>(runs.size());
-        const auto more = monitor_.change([&] {
+        const auto more = monitor_->change([&] {
             for (auto* started : runs) queue_.emplace_back(&ticket, started);
             return idle_ < queue_.size() && workers_.size() < most_workers;
         });
@@ -145,7 +169,7 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
 void GlooChannel::work() {
     for (;;) {
         auto next = std::pair<Ticket*, Started*>{};
-        monitor_.wait([&, idle = false]() mutable {
+        monitor_->wait([&, idle = false]() mutable {
             if (!idle) ++idle_;
             idle = true;
             if (queue_.empty()) return stopping_;
@@ -156,16 +180,16 @@ void GlooChannel::work() {
         });
         if (!next.first) return;
         auto& [ticket, started] = next;
-        auto failed = monitor_.is_broken();
+        auto failed = monitor_->is_broken();
         try {
             const auto mark = Connections::Mark(started->mark);
             if (!failed)
                 run_collective(started->call, connections_, static_cast<std::uint32_t>(started->number));
         } catch (const std::exception& error) {
             failed = true;
-            monitor_.explain(error.what());
+            monitor_->explain(error.what());
         }
-        monitor_.change([failed, ended = ticket] {
+        monitor_->change([failed, ended = ticket] {
             if (failed) ended->failed = true;
             --ended->open;
         });
@@ -178,7 +202,7 @@ void GlooChannel::finish_messages(Ticket& ticket) {
         for (auto& half : started.halves) {
             if (is_point_to_point(started.call.operation)) {
                 ticket.awaited = half.group_rank;
-                if (ticket.waited) monitor_.await(half.group_rank);
+                if (ticket.waited) monitor_->await(half.group_rank);
             }
             if (half.receives)
                 half.buffer->waitRecv();
@@ -191,23 +215,23 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     const auto& first = ticket.started.front();
-    monitor_.wait_for({.call = &first.call, .label = &label, .number = first.number, .timeout = timeout});
+    monitor_->wait_for({.call = &first.call, .label = &label, .number = first.number, .timeout = timeout});
     ticket.waited = true;
     try {
         if (ticket.watcher.joinable()) {
-            for (auto told = -1; told != ticket.awaited;) monitor_.await(told = ticket.awaited);
+            for (auto told = -1; told != ticket.awaited;) monitor_->await(told = ticket.awaited);
             ticket.watcher.join();
         } else {
             finish_messages(ticket);
         }
-        monitor_.await(-1);
-        monitor_.wait([&] { return ticket.open == 0; });
+        monitor_->await(-1);
+        monitor_->wait([&] { return ticket.open == 0; });
     } catch (const std::exception& error) {
-        monitor_.explain(error.what());
-        monitor_.wait([&] { return ticket.open == 0; });  // the channel's thread failed in the same way
+        monitor_->explain(error.what());
+        monitor_->wait([&] { return ticket.open == 0; });  // the channel's thread failed in the same way
         ticket.failed = true;
     }
-    monitor_.arrive();
+    monitor_->arrive();
     const auto failed = ticket.failed;
     tickets_.erase(found);
     if (failed) fail_with({}, label);
@@ -219,41 +243,42 @@ bool GlooChannel::done(std::uint64_t number) {
         std::ranges::any_of(ticket.started, [](const Started& started) { return !started.halves.empty(); });
     // Gloo has no test for completion: a thread waits for the message.
     if (posted && !ticket.watcher.joinable()) {
-        monitor_.change([&] { ++ticket.open; });
+        monitor_->change([&] { ++ticket.open; });
         ticket.watcher = std::thread([this, &ticket] {
             auto failed = false;
             try {
                 finish_messages(ticket);
             } catch (const std::exception& error) {
                 failed = true;
-                monitor_.explain(error.what());
+                monitor_->explain(error.what());
             }
-            monitor_.change([&] {
+            monitor_->change([&] {
                 if (failed) ticket.failed = true;
                 --ticket.open;
             });
         });
     }
-    return monitor_.is_broken() || monitor_.change([&] { return ticket.open == 0; });
+    return monitor_->is_broken() || monitor_->change([&] { return ticket.open == 0; });
 }
 
 void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     if (!done(number))
-        monitor_.fail({.kind = Failure::Kind::left,
-                       .why = cat("rank ", rank(), " left by an exception with a pending ",
-                                  to_string(ticket.started.front().call), " on ", label.text()),
-                       .lost = {rank()}});
+        monitor_->fail({.kind = Failure::Kind::left,
+                        .why = cat("rank ", rank(), " left by an exception with a pending ",
+                                   to_string(ticket.started.front().call), " on ", label.text()),
+                        .lost = {rank()}});
     if (ticket.watcher.joinable()) ticket.watcher.join();
-    monitor_.wait([&] { return ticket.open == 0; });
+    monitor_->wait([&] { return ticket.open == 0; });
     tickets_.erase(found);
 }
 
 void GlooChannel::leave() noexcept {
-    monitor_.fail({.kind = Failure::Kind::left,
-                   .why = cat("rank ", rank(), " left by an exception"),
-                   .lost = {rank()}});
+    if (!monitor_) return;
+    monitor_->fail({.kind = Failure::Kind::left,
+                    .why = cat("rank ", rank(), " left by an exception"),
+                    .lost = {rank()}});
 }
 
 }  // namespace rankmesh::detail

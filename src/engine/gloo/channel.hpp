@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -33,11 +34,19 @@ public:
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override {
-        if (monitor_.is_broken()) monitor_.throw_failure(label);
+        if (monitor_ && monitor_->is_broken()) monitor_->throw_failure(label);
     }
     std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
-        return monitor_.ask(key, number);
+        return monitor_ ? monitor_->ask(key, number) : std::vector<PeerStatus>{};
     }
+    bool is_pending() override { return !tickets_.empty(); }
+    void release() override;
+    Holding holding() override {
+        const auto each = connections_ ? connections_->size - 1 : 0;
+        return {.connections = each, .descriptors = each};
+    }
+    /// Uses these connections after it was released.
+    void restore(std::shared_ptr<Connections> connections);
 
 private:
     using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
@@ -67,11 +76,15 @@ private:
     void finish_messages(Ticket& ticket);
     void work();
     [[noreturn]] void fail_with(const std::string& text, const Label& label);
-    int rank() const { return ranks_[static_cast<std::size_t>(connections_->rank)]; }
+    int rank() const { return ranks_[static_cast<std::size_t>(group_rank_)]; }
+    void stop_workers();
 
-    const std::shared_ptr<Connections> connections_;
+    std::shared_ptr<Connections> connections_;  // null while it is released
     const std::vector<int> ranks_;
-    PeerMonitor monitor_;
+    const int group_rank_;
+    const std::shared_ptr<Ended> ended_;
+    const std::shared_ptr<Recorder> recorder_;
+    std::optional<PeerMonitor> monitor_;
     std::uint64_t collectives_ = 0;
     std::uint64_t messages_ = 0;
     std::map<std::uint64_t, std::unique_ptr<Ticket>> tickets_;

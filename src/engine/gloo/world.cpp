@@ -178,7 +178,9 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
     throw late(arrived, missing);
 }
 
-std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
+/// Connects the ranks of a group, and passes the connections on.
+void GlooWorld::connected(const ChannelRequest& request,
+                          const std::function<void(std::shared_ptr<Connections>)>& take) {
     auto found = announced_.find(request.key);
     // A lazy declaration is announced when it is prepared, by the ranks of its group alone.
     const auto lazy = found == announced_.end();
@@ -190,7 +192,6 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     announced_.erase(found);
     const auto& ranks = request.label->ranks;
     const auto phase = cat("join, connecting ", request.label->text());
-    auto channel = std::shared_ptr<GlooChannel>{};
     connections->cause = [rendezvous = rendezvous_, where = entry_](const Failure& failure) {
         return rendezvous->cause(where, failure);
     };
@@ -210,7 +211,7 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     try {
         try {
             connect(*connections, request, entry_);
-            channel = std::make_shared<GlooChannel>(connections, ranks.list(), ended_, recorder());
+            take(connections);
         } catch (const Connections::Unreachable& error) {
             const auto lost = std::vector{ranks[error.group_rank]};
             throw PeerLost(cat(phase, " on rank ", rank(), " failed: rank ", request.label->named(lost),
@@ -228,9 +229,23 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
         fail(Failure::of(lost));
         throw;
     }
+}
+
+std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
+    auto channel = std::shared_ptr<GlooChannel>{};
+    connected(request, [&](std::shared_ptr<Connections> connections) {
+        channel = std::make_shared<GlooChannel>(std::move(connections), request.label->ranks.list(), ended_,
+                                                recorder());
+    });
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);
     return channel;
+}
+
+void GlooWorld::restore(Channel& channel, const ChannelRequest& request) {
+    connected(request, [&](std::shared_ptr<Connections> connections) {
+        static_cast<GlooChannel&>(channel).restore(std::move(connections));
+    });
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {

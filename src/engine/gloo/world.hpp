@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -48,7 +49,10 @@ private:
     void fail(const Failure& failure) noexcept override { rendezvous_->fail({}, failure); }
     void throw_if_failed() override { rendezvous_->throw_if_failed("join", first_ranks(size())); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
+    void restore(Channel& channel, const ChannelRequest& request) override;
 
+    void connected(const ChannelRequest& request,
+                   const std::function<void(std::shared_ptr<Connections>)>& take);
     void connect(Connections& connections, const ChannelRequest& request, const std::string& entry);
 
     const std::shared_ptr<Rendezvous> rendezvous_;

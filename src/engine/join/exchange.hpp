@@ -67,6 +67,11 @@ public:
     /// Gives others the reason for which this rank's join fails, before it leaves its channels: so it is not
     /// taken for the cause.
     virtual void fail(const Failure&) noexcept {}
+    /// Connects a channel that was released; called by its members only, with a key that is new.
+    virtual void restore(Channel& channel, const ChannelRequest& request) {
+        static_cast<void>(channel);
+        static_cast<void>(request);
+    }
     /// Makes a channel over two or more ranks; called by its members only.
     virtual std::shared_ptr<Channel> create(const ChannelRequest& request) = 0;
 };

@@ -168,6 +168,7 @@ void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Jo
                 group_entry.group_rank, joining.world->checked_buffers);
         record(*host, request.key, "");
         joining.channels.push_back(host);
+        joining.rests.push_back({request, group_entry.item.timeout.value_or(mesh_entry.mesh.timeout)});
         if (device) {
             const auto unchecked = device->create(&request, host, everyone);
             beside = unchecked;

@@ -43,7 +43,15 @@ struct Joining {
     bool checked = false;
     std::vector<std::shared_ptr<Channel>> channels = {};   // each channel once
     std::vector<std::shared_ptr<Channel>> on_device = {};  // those of the device beside them
-    std::vector<MeshEntry::GroupEntry> groups = {};        // made at run time
+    /// How each of them was made, and whether what it holds is released.
+    struct Rest {
+        ChannelRequest request;
+        Duration timeout;
+        bool suspended = false;
+        int resumed = 0;
+    };
+    std::vector<Rest> rests = {};
+    std::vector<MeshEntry::GroupEntry> groups = {};  // made at run time
 };
 
 /// Finds the groups of `rank` in each mesh, by arithmetic; returns the entries in the order of creation,

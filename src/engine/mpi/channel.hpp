@@ -29,6 +29,10 @@ public:
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
 
+    bool is_pending() override {
+        return std::ranges::any_of(slots_, [](const auto& each) { return each->taken; });
+    }
+
     MPI_Comm comm() const { return comm_; }
 
     /// Ends the job: MPI reports an error on this communicator that no call of its own hears of.

@@ -27,7 +27,8 @@ NcclChannel::NcclChannel(Parts parts) : cuda_(Libraries::get().cuda), parts_(std
     parts_.device->add(*this);
 }
 
-NcclChannel::~NcclChannel() {
+/// Returns once nothing is in flight, or the channel has failed.
+void NcclChannel::settle_all() {
     for (auto pause = std::chrono::microseconds(10);;
          pause = std::min(2 * pause, std::chrono::microseconds(5000))) {
         watch();
@@ -37,6 +38,54 @@ NcclChannel::~NcclChannel() {
         }
         std::this_thread::sleep_for(pause);
     }
+}
+
+NcclComm::Phase NcclChannel::phase(const char* what) const {
+    return {cat(what, " ", parts_.label->text(), " on rank ", parts_.device->rank), parts_.timeout,
+            [this] { parts_.host->throw_if_broken(*parts_.label); }};
+}
+
+bool NcclChannel::is_pending() {
+    const auto lock = std::lock_guard(mutex_);
+    return std::ranges::any_of(works_, &Work::held);
+}
+
+void NcclChannel::release() {
+    if (!parts_.comm) return;
+    settle_all();
+    throw_if_broken(*parts_.label);
+    parts_.device->use();
+    // Where one of the ranks cannot suspend its own, all make another one later.
+    auto all = parts_.comm->suspend(phase("suspend, releasing")) ? 1 : 0;
+    parts_.host->run({.operation = Operation::all_reduce,
+                      .dtype = DType::i32,
+                      .reduction = Reduction::min,
+                      .in = &all,
+                      .out = &all,
+                      .in_count = 1,
+                      .out_count = 1},
+                     *parts_.label, parts_.timeout);
+    if (all == 1) return;
+    auto comm = std::unique_ptr<NcclComm>{};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        comm = std::move(parts_.comm);
+        group_.comm = nullptr;
+    }
+    parts_.device->retire(std::move(comm));
+}
+
+void NcclChannel::restore(const std::function<std::unique_ptr<NcclComm>(const NcclComm::Phase&)>& make) {
+    parts_.device->use();
+    if (parts_.comm) return parts_.comm->resume(phase("resume, bringing back"));
+    auto comm = make(phase("resume, making"));
+    const auto lock = std::lock_guard(mutex_);
+    parts_.comm = std::move(comm);
+    group_.comm = parts_.comm->handle();
+}
+
+NcclChannel::~NcclChannel() {
+    settle_all();
     parts_.device->remove(*this);
     cuda_.set_device(parts_.device->number);
     for (const auto& work : works_) cuda_.event_destroy(work.over);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -46,7 +47,16 @@ public:
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override;
 
-    /// Null in a group of one.
+    bool is_pending() override;
+    void release() override;
+    Holding holding() override {
+        return {.device_bytes = parts_.comm ? parts_.comm->memory() : std::nullopt};
+    }
+    /// Goes on after it was released: with its communicator if NCCL has suspended that, else with the one
+    /// that `make` returns.
+    void restore(const std::function<std::unique_ptr<NcclComm>(const NcclComm::Phase&)>& make);
+
+    /// Null in a group of one, and while it is released.
     ncclComm_t comm() const { return group_.comm; }
 
 private:
@@ -76,6 +86,8 @@ private:
     static void limit(Work& work, Duration timeout);
     void break_with(std::exception_ptr error) noexcept;
     void let_go(const Work& work) const noexcept;
+    void settle_all();
+    NcclComm::Phase phase(const char* what) const;
     std::exception_ptr in_other_words(std::exception_ptr error) const;
     std::exception_ptr with_names(std::exception_ptr error) const;
     void watch() noexcept override;

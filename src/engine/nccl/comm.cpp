@@ -108,6 +108,34 @@ void NcclComm::arrive(const Phase& phase) {
     complete_ = true;
 }
 
+bool NcclComm::suspend(const Phase& phase) {
+    constexpr auto memory = 1;  // NCCL_SUSPEND_MEM
+    if (!own_ || !nccl_.suspend || !nccl_.resume) return false;
+    try {
+        settle(nccl_.suspend(comm_, memory), phase);
+    } catch (const EngineFailure&) {  // another one can be made
+        return false;
+    }
+    suspended_ = true;
+    return true;
+}
+
+void NcclComm::resume(const Phase& phase) {
+    settle(nccl_.resume(comm_), phase);
+    suspended_ = false;
+}
+
+std::optional<std::size_t> NcclComm::memory() const {
+    constexpr auto persistent = 2;  // ncclStatGpuMemPersist, what cannot be suspended
+    constexpr auto total = 3;       // ncclStatGpuMemTotal
+    const auto lock = std::lock_guard(mutex_);
+    auto bytes = std::uint64_t{0};
+    if (!comm_ || stopped_ || !nccl_.memory_stats ||
+        nccl_.memory_stats(comm_, suspended_ ? persistent : total, &bytes) != ncclSuccess)
+        return std::nullopt;
+    return static_cast<std::size_t>(bytes);
+}
+
 NcclComm::~NcclComm() {
     if (comm_ && own_) nccl_.abort(comm_);
 }

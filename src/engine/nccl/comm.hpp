@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,13 @@ public:
     /// in flight on this one is aborted, and the new one shares no resources with it.
     std::unique_ptr<NcclComm> shrink(std::vector<int> without, DeviceSettings settings, const Phase& phase);
 
+    /// Releases the memory of the device that NCCL can release; false where this NCCL cannot, or it fails.
+    bool suspend(const Phase& phase);
+    /// Brings it back.
+    void resume(const Phase& phase);
+    /// The bytes of the device's memory that it has now, nothing where this NCCL does not say.
+    std::optional<std::size_t> memory() const;
+
     /// Aborts it, unless `end` has returned true.
     ~NcclComm();
     NcclComm(const NcclComm&) = delete;
@@ -69,6 +77,7 @@ private:
     const DeviceSettings settings_;  // NCCL does not copy the name
     ncclComm_t comm_ = nullptr;
     bool own_ = true;
+    bool suspended_ = false;
     bool complete_ = false;  // all its ranks have created it
     bool finalized_ = false;
 

@@ -207,6 +207,12 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
     return channel;
 }
 
+void NcclEngine::restore(Channel& channel, const ChannelRequest& request,
+                         const std::shared_ptr<Channel>& host) {
+    static_cast<NcclChannel&>(channel).restore(
+        [&](const NcclComm::Phase& phase) { return init_group(request, *host, phase); });
+}
+
 void NcclEngine::check_settings(const DeviceSettings& settings, const std::string& whose) const {
     if (share_ && settings.traffic_class)
         throw UsageError(

@@ -28,6 +28,8 @@ public:
 
     std::shared_ptr<Channel> create(const ChannelRequest* request, const std::shared_ptr<Channel>& host,
                                     bool everyone) override;
+    void restore(Channel& channel, const ChannelRequest& request,
+                 const std::shared_ptr<Channel>& host) override;
     void check_settings(const DeviceSettings& settings, const std::string& whose) const override;
     std::shared_ptr<Channel> alone() override;
     /// `3 NCCL communicators, 250 MiB of device 0`.

@@ -102,6 +102,9 @@ Nccl load_nccl() {
     library.find(nccl.recv, "ncclRecv");
     library.find_optional(nccl.revoke, "ncclCommRevoke");
     library.find_optional(nccl.shrink, "ncclCommShrink");
+    library.find_optional(nccl.suspend, "ncclCommSuspend");
+    library.find_optional(nccl.resume, "ncclCommResume");
+    library.find_optional(nccl.memory_stats, "ncclCommMemStats");
     return nccl;
 }
 

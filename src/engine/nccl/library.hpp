@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 
+#include <cstdint>
 #include <string>
 
 namespace rankmesh::detail {
@@ -70,6 +71,9 @@ struct Nccl {
     // Null if this NCCL does not have it.
     decltype(&ncclCommRevoke) revoke;
     decltype(&ncclCommShrink) shrink;
+    ncclResult_t (*suspend)(ncclComm_t, int flags);  // headers of 2.28 lack these three
+    ncclResult_t (*resume)(ncclComm_t);
+    ncclResult_t (*memory_stats)(ncclComm_t, int which, std::uint64_t* value);
 };
 
 /// Both libraries, loaded once for the process.

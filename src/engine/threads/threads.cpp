@@ -57,6 +57,7 @@ public:
         }
     }
     bool done(std::uint64_t ticket) override { return group_->done(ticket); }
+    bool is_pending() override { return !uses_.empty(); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
         job_->left(rank());
         group_->withdraw(ticket, label);

@@ -52,6 +52,7 @@ public:
     std::atomic<bool> cancelled = false;  // by abort or revoke: nothing waits for peers any more
     std::atomic<bool> revoked = false;
     std::atomic<bool> finalized = false;
+    std::atomic<bool> suspended = false;
 
     /// What ncclCommGetAsyncError tells: ncclInProgress, how that ended, or that a peer is gone.
     ncclResult_t state() const;

@@ -152,6 +152,8 @@ void check(Operation& operation) {
                       text(operation.words(), ": communicator ", communicator.name, " was revoked")};
     if (communicator.finalized)
         violation(operation.words(), " on communicator ", communicator.name, " after ncclCommFinalize");
+    if (communicator.suspended)
+        violation(operation.words(), " on communicator ", communicator.name, " while it is suspended");
     if (fake_cuda::current_device() != communicator.device)
         violation(operation.words(), " on communicator ", communicator.name, " of device ",
                   communicator.device, " while device ", fake_cuda::current_device(), " is current");

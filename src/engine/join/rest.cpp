@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/join/rest.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// Throws UsageError while calls of a channel are pending.
+void check_idle(Channel& channel, const Label& label) {
+    if (channel.is_pending())
+        throw UsageError(cat(label.text(),
+                             " is to be suspended while calls that were started on it are not "
+                             "complete; wait for them first"));
+}
+
+}  // namespace
+
+void suspend(Joining& joining, std::size_t connection) {
+    auto& rest = joining.rests[connection];
+    if (rest.suspended) return;
+    auto& host = *joining.channels[connection];
+    auto* device = joining.device ? joining.on_device[connection].get() : nullptr;
+    const auto& label = *rest.request.label;
+    {
+        const auto use = Channel::Use(host, label);
+        check_idle(host, label);
+        if (device) {
+            const auto use_of_device = Channel::Use(*device, label);
+            check_idle(*device, label);
+        }
+        // None is released while another rank still needs it.
+        host.run({.operation = Operation::barrier}, label, rest.timeout);
+        if (device) device->engine_channel().release();
+        host.engine_channel().release();
+    }
+    host.set_suspended(true);
+    if (device) device->set_suspended(true);
+    rest.suspended = true;
+}
+
+void resume(Joining& joining, std::size_t connection) {
+    auto& rest = joining.rests[connection];
+    if (!rest.suspended) return;
+    auto& host = *joining.channels[connection];
+    auto request = rest.request;
+    request.key = cat(rest.request.key, " again ", ++rest.resumed);
+    joining.exchange.restore(host.engine_channel(), request);
+    host.set_suspended(false);
+    if (joining.device) {
+        auto& device = *joining.on_device[connection];
+        joining.device->restore(device.engine_channel(), request, joining.channels[connection]);
+        device.set_suspended(false);
+    }
+    rest.suspended = false;
+}
+
+Usage usage_of(const Joining& joining) {
+    auto usage = Usage{};
+    for (std::size_t i = 0; i < joining.channels.size(); ++i) {
+        const auto& label = *joining.rests[i].request.label;
+        const auto held = joining.channels[i]->engine_channel().holding();
+        auto& each =
+            usage.communicators.emplace_back(Usage::Communicator{.axes = label.axes,
+                                                                 .label = label.text(),
+                                                                 .size = label.ranks.size(),
+                                                                 .connections = held.connections,
+                                                                 .descriptors = held.descriptors,
+                                                                 .suspended = joining.rests[i].suspended});
+        if (joining.device) each.device_bytes = joining.on_device[i]->engine_channel().holding().device_bytes;
+    }
+    return usage;
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What idle communicators hold is released, brought back, and counted.
+#pragma once
+
+#include <cstddef>
+
+#include <rankmesh/engine/usage.hpp>
+
+#include "engine/join/join.hpp"
+
+namespace rankmesh::detail {
+
+/// Releases what one connection holds, once all its ranks have called this; nothing where it is suspended.
+void suspend(Joining& joining, std::size_t connection);
+/// Connects its ranks again; nothing where it is not suspended.
+void resume(Joining& joining, std::size_t connection);
+/// What all of them hold now.
+Usage usage_of(const Joining& joining);
+
+}  // namespace rankmesh::detail
