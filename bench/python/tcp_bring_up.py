@@ -1,7 +1,8 @@
-"""Until every process knows a line of every other, through one that serves: a world of rankmesh beside torch's TCPStore.
+"""Until every process knows a line of every other, through one that serves: a world beside torch's TCPStore.
 
-Both begin with nothing but the address of rank 0, on a port that is new for each round. Ours is the start of a world, in which the ranks
-share their hosts and networks; torch's is a TCPStore, in which each rank sets such a line and gets those of all.
+Both begin with nothing but the address of rank 0, on a port that is new for each round. Ours is the start of a world,
+in which the ranks share their hosts and networks; torch's is a TCPStore, in which each rank sets such a line and gets
+those of all.
 
 PYTHONPATH=build/release/python build/venv/bin/python bench/python/tcp_bring_up.py --processes 2 4 8 16 32 64
 """

@@ -172,7 +172,7 @@ public:
 
     /// What this process's communicators hold now; asks nobody.
     ///
-    ///     int connections(const Member& me) { return me.usage().connections(); }
+    ///     void report(const Member& me, std::ostream& out) { out << me.usage().connections(); }
     Usage usage() const;
 
     /// How many channels this process has in the whole plan: one for each distinct group of more than one
