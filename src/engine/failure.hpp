@@ -70,4 +70,8 @@ inline constexpr auto what_survives =
     "jobs go on without a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one "
     "by one";
 
+/// For errors of worlds that no process can enter.
+inline constexpr auto what_grows =
+    "worlds grow on the engine 'gloo', with RANKMESH_STORE and processes that are started one by one";
+
 }  // namespace rankmesh::detail

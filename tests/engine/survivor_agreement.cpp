@@ -6,72 +6,22 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
 
 #include <rankmesh/core/ranks.hpp>
 
+#include "support/dying_store.hpp"
+
 using namespace rankmesh;
 using namespace std::chrono_literals;
 using detail::SurvivorAgreement;
+using support::Died;
+using support::DyingStore;
+using support::Entries;
 
 namespace {
-
-/// Entries that all ranks share.
-struct Entries {
-    std::mutex mutex;
-    std::map<std::string, std::string> texts;
-};
-
-struct Died {};
-
-/// One rank's way to the entries; the rank dies at its `last` use of it, and each takes up to `slow`.
-class Memory final : public detail::Store {
-public:
-    Memory(Entries& entries, int last, std::chrono::milliseconds slow, unsigned seed)
-        : entries_(entries), left_(last), slow_(slow), random_(seed) {}
-    bool put(const std::string& name, const std::string& text, Instant) override {
-        use();
-        const auto lock = std::lock_guard(entries_.mutex);
-        return entries_.texts.emplace(name, text).second;
-    }
-    std::vector<std::optional<std::string>> get(const std::vector<std::string>& names, Instant) override {
-        use();
-        read_ += names.size();
-        const auto lock = std::lock_guard(entries_.mutex);
-        auto texts = std::vector<std::optional<std::string>>{};
-        for (const auto& name : names) {
-            const auto found = entries_.texts.find(name);
-            texts.push_back(found == entries_.texts.end() ? std::nullopt : std::optional(found->second));
-        }
-        return texts;
-    }
-    void remove(const std::vector<std::string>& names, Instant) noexcept override {
-        const auto lock = std::lock_guard(entries_.mutex);
-        for (const auto& name : names) entries_.texts.erase(name);
-    }
-    std::chrono::microseconds longest_pause() const override { return 4ms; }
-    std::string text() const override { return "memory"; }
-    const std::string& job() const override { return job_; }
-    std::size_t read() const { return read_; }
-
-private:
-    void use() {
-        if (left_-- == 0) throw Died{};
-        if (slow_ > 0ms)
-            std::this_thread::sleep_for(static_cast<int>(random_() % 1000) *
-                                        std::chrono::microseconds(slow_) / 1000);
-    }
-    Entries& entries_;
-    int left_;
-    std::chrono::milliseconds slow_;
-    std::mt19937 random_;
-    std::size_t read_ = 0;
-    std::string job_ = "job";
-};
 
 /// What became of one rank.
 struct Fate {
@@ -97,7 +47,7 @@ std::vector<Fate> survivor_agreement(const std::vector<Rank>& ranks, std::chrono
             if (!ranks[r].comes) return;
             std::this_thread::sleep_for(*ranks[r].comes);
             const auto store =
-                std::make_shared<Memory>(entries, ranks[r].last, slow, static_cast<unsigned>(r));
+                std::make_shared<DyingStore>(entries, ranks[r].last, slow, static_cast<unsigned>(r));
             const auto begin = std::chrono::steady_clock::now();
             try {
                 auto own =
