@@ -21,6 +21,8 @@ struct Engine {
     bool (*started)() = nullptr;
     /// The world of this process; throws NotBuilt. Null: it works beside another engine, on devices.
     World (*create)(int argc, char** argv, const WorldOptions& options) = nullptr;
+    /// The world of a running job that this process enters; throws NotBuilt. Null: none can be entered.
+    World (*rejoin)(const WorldOptions& options) = nullptr;
     /// What a join takes of it; null: nothing.
     EngineNeed (*need)(const JoinCost& cost) = nullptr;
 };

@@ -9,6 +9,7 @@
 #include <rankmesh/core/name.hpp>
 
 #include "engine/engines.hpp"
+#include "engine/failure.hpp"
 
 namespace rankmesh {
 namespace {
@@ -41,6 +42,15 @@ World World::from_environment(int argc, char** argv, const WorldOptions& options
     }
     throw UsageError(detail::cat("no engine is named ", detail::in_quotes(asked), did_you_mean(asked, names),
                                  "; there are ", detail::listed(quoted)));
+}
+
+World World::rejoin(const WorldOptions& options) {
+    const auto* named = std::getenv("RANKMESH_ENGINE");
+    const auto asked = !options.engine.empty() ? options.engine : named ? std::string(named) : "";
+    for (const auto& engine : detail::engines())
+        if (engine.rejoin && (asked.empty() || engine.name == asked)) return engine.rejoin(options);
+    throw UsageError(detail::cat("no process enters a running world on the engine ", detail::in_quotes(asked),
+                                 "; ", detail::what_grows));
 }
 
 }  // namespace rankmesh

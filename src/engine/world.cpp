@@ -166,6 +166,17 @@ World World::survivors(std::chrono::nanoseconds grace) {
     return rest;
 }
 
+World World::grow(int most, std::chrono::nanoseconds timeout) {
+    auto& world = checked(state_);
+    const auto use = detail::WorldState::Use(world, "grow");
+    auto larger = World(recording(world, [&] { return world.grow(most, timeout); }));
+    world.recorder()->renew();
+    world.log(detail::cat("rank ", world.rank()),
+              detail::cat("is rank ", larger.rank(), " of ", larger.size(), ", which ",
+                          larger.size() - world.size(), " entered"));
+    return larger;
+}
+
 Member World::join(std::span<const Declaration> plan, std::optional<UsageError> wrong) {
     auto& world = checked(state_);
     const auto use = detail::WorldState::Use(world, "join");

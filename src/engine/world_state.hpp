@@ -50,6 +50,9 @@ public:
     /// A world of the ranks that call this within `grace`; throws UsageError where a job ends with its first
     /// rank.
     virtual std::shared_ptr<WorldState> survivors(Duration grace) = 0;
+    /// A world of these ranks and of up to `most` processes that wait to enter; throws UsageError where none
+    /// can.
+    virtual std::shared_ptr<WorldState> grow(int most, Duration timeout) = 0;
     /// The name of this rank's host.
     virtual std::string host() = 0;
     /// Sets the record of this rank, before the first collective of the world; `roots` are the numbers of the

@@ -249,9 +249,10 @@ TEST(Checked, RanksOfDifferentModesHearItWhenTheyJoin) {
         explicit RankWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
     };
     const auto job = std::make_shared<detail::Job>(3);
+    const auto store = std::make_shared<detail::JobStore>();
     const auto join = [&](int rank) {
         auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(
-            job, rank, WorldOptions{.timeout = 20s, .checked = rank == 1}));
+            job, store, rank, WorldOptions{.timeout = 20s, .checked = rank == 1}));
         return text_of<Disagreement>([&] { world.join({{"dp", rest}}); });
     };
     auto texts = std::vector<std::future<std::string>>{};

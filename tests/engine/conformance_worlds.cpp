@@ -127,7 +127,7 @@ TEST(Conformance, TheSurvivorsOfAWholeWorldAreAllItsRanksOrItIsSaidWhatWorks) {
     on_every_rank([](World& world) {
         try {
             auto survivors = world.survivors(20s);
-            EXPECT_EQ(survivors.engine(), "gloo");
+            EXPECT_EQ(survivors.engine(), world.engine());
             EXPECT_EQ(survivors.rank(), world.rank());
             EXPECT_EQ(survivors.local_size(), world.local_size());
             EXPECT_EQ(members_of(survivors, world.rank()), first_ranks(world.size()));
@@ -138,6 +138,23 @@ TEST(Conformance, TheSurvivorsOfAWholeWorldAreAllItsRanksOrItIsSaidWhatWorks) {
         }
         EXPECT_EQ(text_of<UsageError>([&] { world.survivors(0s); }),
                   "survivors of a grace of 0 s were asked for; it must be positive");
+    });
+}
+
+TEST(Conformance, AWorldThatNobodyWaitsToEnterIsAsItWasOrItIsSaidWhatGrows) {
+    on_every_rank([](World& world) {
+        try {
+            world.grow(1, 50ms);
+            ADD_FAILURE() << "somebody has entered";
+        } catch (const Timeout& error) {
+            EXPECT_NE(std::string(error.what()).find("the world of "), std::string::npos) << error.what();
+            EXPECT_EQ(error.arrived, first_ranks(world.size()));
+            EXPECT_EQ(error.missing, std::vector<int>{});
+        } catch (const UsageError& error) {
+            EXPECT_NE(std::string(error.what()).find("worlds grow on the engine 'gloo'"), std::string::npos)
+                << error.what();
+        }
+        EXPECT_EQ(members_of(world, world.rank()), first_ranks(world.size()));
     });
 }
 

@@ -98,3 +98,25 @@ TEST(NcclBlame, ARankOnWhichNcclFailsInAJoinIsNamedByAll) {
 }
 
 TEST(NcclSurvivors, OneRankMayBeLeft) { expect_go_on(job("one 0", 2), {1}, "{1}", anew); }
+
+TEST(NcclSurvivors, LetAnotherTakeThePlaceThatIsFreeAndMakeACommunicatorOfAll) {
+    const auto folder = support::Folder();
+    auto job = support::Job({.command = RANKMESH_NCCL_SURVIVORS_PROGRAM " grow 1",
+                             .size = 4,
+                             .store = folder.path() + "/store",
+                             .variables = {{"FAKE_LEAKS", "1"}}});
+    auto late = support::Job({.command = RANKMESH_NCCL_SURVIVORS_PROGRAM " late",
+                              .size = 1,
+                              .first = 1,
+                              .store = folder.path() + "/store",
+                              .variables = {{"FAKE_LEAKS", "1"}}});
+    const auto outcome = job.end();
+    const auto entered = late.end();
+    for (auto rank : {0U, 2U, 3U}) {
+        expect_says(outcome, rank, "of 3, with {0, 2, 3}");
+        expect_says(outcome, rank, "is " + std::to_string(rank) + " of 4, with {0..3}");
+        EXPECT_EQ(outcome.exit_codes[rank], 0) << outcome.all();
+    }
+    expect_says(entered, 0, "is 1 of 4, with {0..3}");
+    EXPECT_EQ(entered.exit_codes[0], 0) << entered.all();
+}

@@ -99,7 +99,16 @@ void blame(Step&& step) {
     }
 }
 
+/// Enters the world of others, of which one was lost.
+void come_later() {
+    auto host = World::rejoin({.timeout = 20s});
+    number = host.rank();
+    auto world = World(nccl::World(host));
+    go_on(world);
+}
+
 void program(const std::string& mode, int dying) {
+    if (mode == "late") return come_later();
     auto host = World::from_environment({.timeout = mode == "absent"    ? 2s
                                                     : mode == "refused" ? 6s
                                                                         : 20s,
@@ -130,6 +139,10 @@ void program(const std::string& mode, int dying) {
         return go_on(smallest);
     }
     go_on(smaller);
+    if (mode == "grow") {
+        auto whole = smaller.grow(1, 20s);
+        return go_on(whole);
+    }
     if (!own) return;
     say(ncclCommAbort(own) == ncclSuccess ? "still has its own" : "has it no more");
 }

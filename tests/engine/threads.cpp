@@ -234,13 +234,6 @@ TEST(Threads, AWorldOfSomeRanksOutlivesTheWorldItWasMadeOf) {
     EXPECT_EQ(error.ranks, std::vector<int>{1});
 }
 
-TEST(Threads, AWorldOfThreadsHasNoSurvivorsAndSaysWhatHas) {
-    EXPECT_STREQ(
-        error_of<UsageError>(1, [](World& world) { world.survivors(); }).what(),
-        "rank 0 asks for the survivors of a world of threads, which end together; jobs go on without "
-        "a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one by one");
-}
-
 TEST(Threads, EveryMemberOfAGroupHearsOfAnExpiredTimeoutAndSoDoesALateOne) {
     auto heard = std::atomic<int>{0};
     threads::run(

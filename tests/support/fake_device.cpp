@@ -551,6 +551,9 @@ public:
     std::shared_ptr<WorldState> survivors(Duration grace) override {
         return std::make_shared<State>(host_->survivors(grace));
     }
+    std::shared_ptr<WorldState> grow(int most, Duration timeout) override {
+        return std::make_shared<State>(host_->grow(most, timeout));
+    }
     std::string host() override { return host_->host(); }
     rankmesh::detail::DeviceEngine* device() override { return &engine_; }
 

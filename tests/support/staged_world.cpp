@@ -172,6 +172,9 @@ public:
     std::shared_ptr<WorldState> survivors(Duration grace) override {
         return std::make_shared<StagedState>(inner_->survivors(grace));
     }
+    std::shared_ptr<WorldState> grow(int most, Duration timeout) override {
+        return std::make_shared<StagedState>(inner_->grow(most, timeout));
+    }
     std::string host() override { return inner_->host(); }
     void record_in(std::shared_ptr<Recorder> recorder,
                    std::shared_ptr<const std::vector<int>> roots) override {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/world.hpp>
@@ -43,6 +45,18 @@ class RANKMESH_EXPORT World : public rankmesh::World {
 public:
     explicit World(const WorldOptions& options = {}) : World(RendezvousOptions{}, options) {}
     explicit World(const RendezvousOptions& rendezvous, const WorldOptions& options = {});
+
+    /// World::rejoin with what is not in the environment. `rank` is the rank of the first world whose place
+    /// this process takes, nothing: any; `size` is not used.
+    ///
+    ///     void come_back(const std::function<void(World&)>& train) {
+    ///         auto world = gloo::World::rejoin({.store = "redis://10.0.0.1:6379", .job = "17", .rank = 3});
+    ///         train(world);
+    ///     }
+    static World rejoin(const RendezvousOptions& rendezvous, const WorldOptions& options = {});
+
+private:
+    explicit World(std::shared_ptr<detail::WorldState> state) : rankmesh::World(std::move(state)) {}
 };
 
 }  // namespace rankmesh::gloo

@@ -92,7 +92,7 @@ public:
     World sub(const std::vector<int>& ranks);
 
     /// A new world of the surviving ranks, in their order: those that call this within `grace` of each other
-    /// after they catch PeerLost. Supported on Gloo, whose ranks share a store.
+    /// after they catch PeerLost. Supported on Gloo, whose ranks share a store, and on threads.
     ///
     /// Ranks that are known to have ended, or to have left their world, are not waited for. The survivors are
     /// renumbered in the new world; this world's `rank()` does not change, and after further losses
@@ -108,6 +108,41 @@ public:
     ///         }
     ///     }
     World survivors(std::chrono::nanoseconds grace = std::chrono::seconds(1));
+
+    /// A new world of these ranks and of up to `most` processes that wait in rejoin(); all ranks call this,
+    /// at the point where they let others in. Supported on Gloo with a store, on threads, and on NCCL over
+    /// them.
+    ///
+    /// It returns once so many have come, or with those that have come when the timeout expires; that they
+    /// are there is confirmed by all before anything is made. A process that died while it waited is left out
+    /// and costs at most another timeout, of which 2 s at a time. Each takes the place of a rank that is
+    /// gone, the lowest first, or the one that it asks for, and is a new rank at the end once all are taken:
+    /// where all that were lost are replaced, every rank has the number, and so the coordinate, of the first
+    /// world. This world stays usable.
+    ///
+    /// Throws the same on all ranks, and all stays as it was: Timeout if none comes, with no rank in
+    /// `missing`, or if ranks do not call this; PeerLost if one ends meanwhile; UsageError for a number that
+    /// is not 1 to 256, in a world that sub() made and where none can enter; Disagreement if the numbers
+    /// differ.
+    ///
+    ///     void train_as_before(World& smaller, const std::function<void(World&)>& train) {
+    ///         auto whole = smaller.grow(1, std::chrono::minutes(5));
+    ///         train(whole);
+    ///     }
+    World grow(int most, std::chrono::nanoseconds timeout);
+
+    /// The world of a running job that this process enters as one of its ranks, when they call grow(). The
+    /// job is that of RANKMESH_STORE and RANKMESH_JOB; RANK, if it is set, is the rank of the first world
+    /// whose place this process takes.
+    ///
+    /// Throws Timeout if it is not let in within `options.timeout`, NotBuilt without Gloo, and UsageError
+    /// without a store or a job, and for engines that do not grow. Threads enter by threads::JobHandle.
+    ///
+    ///     void come_back(const std::function<void(World&)>& train) {
+    ///         auto world = World::rejoin({.timeout = std::chrono::minutes(10)});
+    ///         train(world);
+    ///     }
+    static World rejoin(const WorldOptions& options = {});
 
     /// Writes this rank's flight record to a file: the last calls on each of its communicators, as JSON. It
     /// waits for nobody, and any thread may call it. Throws UsageError if the file cannot be written.

@@ -13,6 +13,7 @@
 #include "engine/rendezvous/store_rendezvous.hpp"
 #include "engine/rendezvous/tcp_store.hpp"
 #include "engine/rendezvous/url.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 
@@ -53,11 +54,40 @@ std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezv
     return state;
 }
 
+std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rendezvous,
+                                                  const WorldOptions& given) {
+    auto options = detail::settled(given);
+    const auto config = detail::resolve_entering(rendezvous);
+    const auto store = store_of(config);
+    auto grown = detail::Rendezvous::Grown{};
+    try {
+        grown = detail::StoreRendezvous::rejoin(
+            store, config.rank < 0 ? std::nullopt : std::optional(config.rank),
+            detail::GlooWorld::about_this_process(config.interface), options.timeout);
+    } catch (const Timeout& timeout) {
+        if (store->get({"claim.0"}, detail::from_now(options.timeout)).front()) throw;
+        throw Timeout(detail::cat(timeout.what(),
+                                  "; no rank 0 has started in that job: give this process the "
+                                  "RANKMESH_STORE and RANKMESH_JOB of its ranks"),
+                      {}, {});
+    }
+    options.checked = grown.world.common == "1";  // as all others have it
+    auto state = std::make_shared<detail::GlooWorld>(std::move(grown), config.interface, options);
+    state->log(detail::cat("rank ", state->exchange().rank()),
+               detail::cat("has entered the job '", config.job, "' in the store '", config.store, "', on ",
+                           state->address()));
+    return state;
+}
+
 }  // namespace
 
 bool is_built() { return true; }
 
 World::World(const RendezvousOptions& rendezvous, const WorldOptions& options)
-    : rankmesh::World(whole_world(rendezvous, options)) {}
+    : World(whole_world(rendezvous, options)) {}
+
+World World::rejoin(const RendezvousOptions& rendezvous, const WorldOptions& options) {
+    return World(entered_world(rendezvous, options));
+}
 
 }  // namespace rankmesh::gloo

@@ -21,11 +21,19 @@ namespace gloo {
 
 bool is_built() { return false; }
 
-World::World(const RendezvousOptions&, const WorldOptions&) : rankmesh::World(nullptr) {
+namespace {
+
+[[noreturn]] void throw_not_built() {
     throw NotBuilt(
         "this program's rankmesh has no Gloo; link rankmesh::rankmesh, not rankmesh::threads, of a rankmesh "
         "that was configured with -DRANKMESH_GLOO=ON where libgloo-dev is installed");
 }
+
+}  // namespace
+
+World::World(const RendezvousOptions&, const WorldOptions&) : rankmesh::World(nullptr) { throw_not_built(); }
+
+World World::rejoin(const RendezvousOptions&, const WorldOptions&) { throw_not_built(); }
 
 }  // namespace gloo
 }  // namespace rankmesh

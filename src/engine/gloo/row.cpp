@@ -48,6 +48,7 @@ Engine gloo_engine() {
             .built = built_of_gloo,
             .started = [] { return gloo::is_built() && has_rendezvous() && announced_size(); },
             .create = [](int, char**, const WorldOptions& options) -> World { return gloo::World(options); },
+            .rejoin = [](const WorldOptions& options) -> World { return gloo::World::rejoin({}, options); },
             .need = need_of_gloo};
 }
 

@@ -15,6 +15,7 @@
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
+#include "engine/rendezvous/host_lines.hpp"
 #include "engine/rendezvous/hosts.hpp"
 #include "engine/timeout.hpp"
 
@@ -22,6 +23,13 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr auto longest_host = std::size_t{255};
+
+/// The name of this host as one line says it.
+std::string line_of_host() {
+    auto host = host_name().substr(0, longest_host);
+    std::ranges::replace(host, '\n', ' ');
+    return host;
+}
 
 /// Throws UsageError if the connections of these groups take more descriptors than this process may open.
 void check_descriptors(std::span<const ChannelRequest> requests) {
@@ -44,18 +52,38 @@ void add_endpoints(std::string& entry, int item, const Connections& connections)
 
 GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
                      const WorldOptions& options)
-    : WorldState(options),
-      rendezvous_(std::move(rendezvous)),
-      interface_(interface),
-      host_(host_name().substr(0, longest_host)) {
-    std::ranges::replace(host_, '\n', ' ');
+    : WorldState(options), rendezvous_(std::move(rendezvous)), interface_(interface), host_(line_of_host()) {
     const auto hosts = Hosts(rank(), host_, interface_);
     const auto lines = rendezvous_->all("the start of the world", hosts.line(),
                                         [](const std::string& a, const std::string& b) { return a + b; });
+    find_address(hosts, lines);
+}
+
+void GlooWorld::find_address(const Hosts& hosts, const std::string& lines) {
     local_ranks_ = hosts.local_ranks(lines);
     if (size() == 1) return;
     address_ = hosts.address(lines);
     network_ = Network::on(address_);
+}
+
+GlooWorld::GlooWorld(Rendezvous::Grown grown, const std::string& interface, const WorldOptions& options)
+    : WorldState(options),
+      rendezvous_(std::move(grown.rendezvous)),
+      interface_(interface),
+      host_(line_of_host()) {
+    auto lines = std::string{};
+    auto rank = 0;
+    for (const auto& about : grown.world.abouts) {
+        auto line = read_host_lines(about);
+        if (line.size() != 1) Fields({}, "what another rank tells of its host").throw_unreadable();
+        line.front().rank = rank++;
+        append(lines, line.front().text());
+    }
+    find_address(Hosts(this->rank(), host_, interface_), lines);
+}
+
+std::string GlooWorld::about_this_process(const std::string& interface) {
+    return Hosts(0, line_of_host(), interface).line();
 }
 
 GlooWorld::GlooWorld(Rendezvous::Rest rest, const GlooWorld& before)
@@ -255,6 +283,15 @@ std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
 std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
     return std::make_shared<GlooWorld>(rendezvous_->survivors(grace, [this] { return ended_->ranks(); }),
                                        *this);
+}
+
+std::shared_ptr<WorldState> GlooWorld::grow(int most, Duration timeout) {
+    auto grown = rendezvous_->grow({.most = most,
+                                    .timeout = timeout,
+                                    .about = Hosts(0, host_, interface_).line(),
+                                    .common = *options.checked ? "1" : "0"},
+                                   [this] { return ended_->ranks(); });
+    return std::make_shared<GlooWorld>(std::move(grown), interface_, options);
 }
 
 }  // namespace rankmesh::detail

@@ -11,6 +11,7 @@
 #include "engine/gloo/channel.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/join/exchange.hpp"
+#include "engine/rendezvous/hosts.hpp"
 #include "engine/rendezvous/rendezvous.hpp"
 #include "engine/world_state.hpp"
 
@@ -24,12 +25,17 @@ public:
               const WorldOptions& options);
     /// The world of the survivors of another, whose addresses are known.
     GlooWorld(Rendezvous::Rest rest, const GlooWorld& before);
+    /// A world that ranks have entered, whose hosts all of them have told.
+    GlooWorld(Rendezvous::Grown grown, const std::string& interface, const WorldOptions& options);
+    /// What a process tells of itself to those whose world it enters.
+    static std::string about_this_process(const std::string& interface);
 
     std::string engine() const override { return "gloo"; }
     Exchange& exchange() override { return *this; }
     void leave(const std::string& what) noexcept override;
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
+    std::shared_ptr<WorldState> grow(int most, Duration timeout) override;
     std::string host() override { return host_; }
     /// The address at which peers reach this process; "" in a world of one.
     const std::string& address() const { return address_; }
@@ -53,6 +59,8 @@ private:
 
     void connected(const ChannelRequest& request,
                    const std::function<void(std::shared_ptr<Connections>)>& take);
+    /// Finds this host's ranks and this process's address among the lines of all ranks.
+    void find_address(const Hosts& hosts, const std::string& lines);
     void connect(Connections& connections, const ChannelRequest& request, const std::string& entry);
 
     const std::shared_ptr<Rendezvous> rendezvous_;

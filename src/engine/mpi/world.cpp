@@ -205,4 +205,11 @@ std::shared_ptr<WorldState> MpiWorld::survivors(Duration) {
                          what_survives));
 }
 
+std::shared_ptr<WorldState> MpiWorld::grow(int, Duration) {
+    throw UsageError(cat("rank ", rank_,
+                         " asks for more ranks of a world on MPI, whose launcher starts all processes at "
+                         "once; ",
+                         what_grows));
+}
+
 }  // namespace rankmesh::detail

@@ -24,6 +24,7 @@ public:
     void leave(const std::string& what) noexcept override { runtime_->leave(what); }
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
+    std::shared_ptr<WorldState> grow(int most, Duration timeout) override;
     std::string host() override { return host_; }
     void record_in(std::shared_ptr<Recorder> recorder,
                    std::shared_ptr<const std::vector<int>> roots) override;

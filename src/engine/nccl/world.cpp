@@ -101,4 +101,9 @@ std::shared_ptr<WorldState> NcclWorld::survivors(Duration grace) {
     return std::make_shared<NcclWorld>(std::move(host), device_number(), share_, std::move(root));
 }
 
+/// Those that enter make theirs over the larger host world, and the next join a communicator of all.
+std::shared_ptr<WorldState> NcclWorld::grow(int most, Duration timeout) {
+    return std::make_shared<NcclWorld>(host_->grow(most, timeout), device_number(), share_, nullptr);
+}
+
 }  // namespace rankmesh::detail

@@ -28,6 +28,7 @@ public:
     void leave(const std::string& what) noexcept override;
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
+    std::shared_ptr<WorldState> grow(int most, Duration timeout) override;
     std::string host() override { return host_->host(); }
     DeviceEngine* device() override { return &engine_; }
     void record_in(std::shared_ptr<Recorder> recorder,

@@ -171,4 +171,12 @@ Rendezvous::Rest PmixRendezvous::survivors(Duration, const std::function<std::ve
             what_survives));
 }
 
+Rendezvous::Grown PmixRendezvous::grow(const Growth&, const std::function<std::vector<int>()>&) {
+    throw UsageError(
+        cat("rank ", rank(),
+            " asks for more ranks of a world whose rendezvous was PMIx, whose launcher starts all "
+            "processes at once; ",
+            what_grows));
+}
+
 }  // namespace rankmesh::detail

@@ -36,6 +36,7 @@ public:
     void leave(const std::string& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
     Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
+    Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
 
 private:
     /// `scope` is the prefix of this world's keys, which no other world of the job has.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/failure.hpp"
+#include "engine/rendezvous/grow_agreement.hpp"
 
 namespace rankmesh::detail {
 
@@ -88,6 +89,14 @@ public:
     /// rank knows to have `ended`.
     virtual Rest survivors(std::chrono::nanoseconds grace,
                            const std::function<std::vector<int>()>& ended) = 0;
+
+    /// The ranks of this rendezvous and those that have entered, and a rendezvous of theirs.
+    struct Grown {
+        GrownWorld world;
+        std::unique_ptr<Rendezvous> rendezvous;
+    };
+    /// Lets processes in that wait to enter this job; throws as GrowAgreement does.
+    virtual Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) = 0;
 
 protected:
     [[noreturn]] void throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,

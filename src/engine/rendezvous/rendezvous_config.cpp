@@ -90,6 +90,8 @@ std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& g
     return config;
 }
 
+void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given);
+
 }  // namespace
 
 bool has_rendezvous() {
@@ -141,8 +143,39 @@ RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nano
         throw UsageError(cat("rank ", config.rank, " (", config.rank_from, ") of a world of ", config.size,
                              " (", config.size_from, "); ranks are 0..", config.size - 1));
     config.interface = interface_of(given);
-    if (config.size == 1) return config;
+    if (config.size > 1) find_store(config, given);
+    return config;
+}
 
+RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given) {
+    auto config = RendezvousConfig{};
+    config.size = 0;
+    config.rank = -1;
+    config.rank_from = config.size_from = "the world that it enters";
+    if (given.rank) {
+        config.rank = *given.rank;
+        config.rank_from = "the program";
+        if (config.rank < 0)
+            throw UsageError(
+                cat("rank ", config.rank, " of a running job is asked for; ranks are 0 or more"));
+    } else if (const auto rank = number_in_environment({"RANK"}, 0)) {
+        config.rank = rank->value;
+        config.rank_from = rank->variable;
+    }
+    config.interface = interface_of(given);
+    const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
+    if (store.empty() || store == "pmix")
+        throw UsageError(
+            cat("a process enters a running job by the store of that job, ",
+                store.empty() ? "and RANKMESH_STORE is not set" : "and RANKMESH_STORE=pmix is none",
+                "; set it to what the job was started with, a folder or redis://HOST:PORT"));
+    find_store(config, given);
+    return config;
+}
+
+namespace {
+
+void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) {
     config.store = given.store;
     config.store_from = "the program";
     if (config.store.empty()) {
@@ -187,7 +220,8 @@ RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nano
     if (config.job.size() > 200)
         throw UsageError(cat("a job id of ", config.job.size(), " characters (", config.job_from,
                              "); it must have 1 to 200"));
-    return config;
 }
+
+}  // namespace
 
 }  // namespace rankmesh::detail

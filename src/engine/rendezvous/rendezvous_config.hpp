@@ -38,4 +38,8 @@ bool has_rendezvous();
 /// the launcher's PMIx server does not answer in time.
 RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nanoseconds timeout);
 
+/// The same for a process that enters a running job, whose size is 0: the rank is that of the program or of
+/// RANK, -1 for any.
+RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given);
+
 }  // namespace rankmesh::detail

@@ -66,12 +66,13 @@ struct StoreRendezvous::Series {
 };
 
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size,
-                                 Duration timeout, std::shared_ptr<Series> series)
+                                 Duration timeout, std::shared_ptr<Series> series, std::vector<int> places)
     : Rendezvous(rank, size),
       store_(std::move(store)),
       scope_(std::move(scope)),
       timeout_(timeout),
       survivor_agreement_(store_, scope_, rank, size, timeout),
+      grow_agreement_(store_, scope_, rank, size, std::move(places)),
       series_(std::move(series)) {
     if (!series_) return;
     const auto lock = std::lock_guard(series_->mutex);
@@ -89,7 +90,7 @@ StoreRendezvous::~StoreRendezvous() {
 
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout)
     : StoreRendezvous(store ? std::make_shared<SealedStore>(std::move(store)) : nullptr, "", rank, size,
-                      timeout, nullptr) {
+                      timeout, nullptr, first_ranks(size)) {
     const auto until = from_now(timeout);
     const auto claim = cat("claim.", rank);
     if (size == 1 || store_->put(claim, cat("process ", getpid(), " on ", host_name()), until)) return;
@@ -363,7 +364,8 @@ std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) 
     auto& series = series_of_subs_[ranks];
     if (!series) series = std::make_shared<Series>();
     return std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, full(scope_of_next(ranks)), group_rank,
-                                                           static_cast<int>(ranks.size()), timeout_, series));
+                                                           static_cast<int>(ranks.size()), timeout_, series,
+                                                           {}));
 }
 
 Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
@@ -372,8 +374,37 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
     const auto group_rank = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
     const auto size = static_cast<int>(ranks.size());
-    return {std::move(ranks), std::unique_ptr<Rendezvous>(
-                                  new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr))};
+    auto places = std::vector<int>{};
+    if (const auto& known = grow_agreement_.places(); !known.empty())
+        for (auto each : ranks) places.push_back(known[static_cast<std::size_t>(each)]);
+    return {std::move(ranks), std::unique_ptr<Rendezvous>(new StoreRendezvous(
+                                  store_, scope, group_rank, size, timeout_, nullptr, std::move(places)))};
+}
+
+Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
+    auto world = grow_agreement_.grow(asked, ended);
+    const auto size = static_cast<int>(world.places.size());
+    auto larger = std::unique_ptr<StoreRendezvous>(
+        new StoreRendezvous(store_, world.scope, world.rank, size, timeout_, nullptr, world.places));
+    // Everybody has read it once all have taken two steps of the larger world.
+    if (rank() == 0) larger->stale_keys_.push_back(world.outcome);
+    return {std::move(world), std::move(larger)};
+}
+
+std::unique_ptr<StoreRendezvous> StoreRendezvous::of_part(std::shared_ptr<Store> store, std::string scope,
+                                                          int rank, int size, Duration timeout) {
+    return std::unique_ptr<StoreRendezvous>(new StoreRendezvous(
+        std::make_shared<SealedStore>(std::move(store)), std::move(scope), rank, size, timeout, nullptr, {}));
+}
+
+Rendezvous::Grown StoreRendezvous::rejoin(std::shared_ptr<Store> store, std::optional<int> place,
+                                          const std::string& about, Duration timeout) {
+    store = std::make_shared<SealedStore>(std::move(store));
+    auto world = enter(*store, place, about, timeout);
+    const auto size = static_cast<int>(world.places.size());
+    auto larger = std::unique_ptr<Rendezvous>(
+        new StoreRendezvous(store, world.scope, world.rank, size, timeout, nullptr, world.places));
+    return {std::move(world), std::move(larger)};
 }
 
 /// The same as `wait`, in a step of all ranks, which hear of its end if this one's timeout expires.

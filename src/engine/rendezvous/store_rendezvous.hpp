@@ -48,13 +48,23 @@ public:
     void throw_if_failed(const std::string& phase, const std::vector<int>& ranks) override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
     Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
+    Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
+    /// Of a world whose ranks are a part of another's, and whose keys have the prefix `scope`.
+    static std::unique_ptr<StoreRendezvous> of_part(std::shared_ptr<Store> store, std::string scope, int rank,
+                                                    int size, Duration timeout);
+    /// Enters a world of the store's job when its ranks call `grow`, as `enter` does.
+    static Grown rejoin(std::shared_ptr<Store> store, std::optional<int> place, const std::string& about,
+                        Duration timeout);
+    /// The prefix of this world's keys, which no other world of the job has.
+    const std::string& scope() const { return scope_; }
 
 private:
     /// `scope` is the prefix of this world's keys, which no other world of the job has.
-    /// `series`: the worlds of these ranks among which this is the next, null for others.
+    /// `series`: the worlds of these ranks among which this is the next, null for others. `places`: of its
+    /// ranks, as GrowAgreement takes them.
     struct Series;
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout,
-                    std::shared_ptr<Series> series);
+                    std::shared_ptr<Series> series, std::vector<int> places);
 
     std::string step(const std::string& phase, std::string text, const Combine& combine);
     using Entries = std::function<std::string(int rank)>;
@@ -93,6 +103,7 @@ private:
     std::optional<Failure> gave_up_;     // for which this rank has thrown, unless a later step was completed
     std::optional<std::string> left_;    // why this rank has left
     SurvivorAgreement survivor_agreement_;
+    GrowAgreement grow_agreement_;
     const std::shared_ptr<Series> series_;
     int number_ = 0;  // in the series
     std::map<std::vector<int>, std::shared_ptr<Series>> series_of_subs_;

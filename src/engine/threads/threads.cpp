@@ -11,6 +11,7 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
+#include "engine/access.hpp"
 #include "engine/engines.hpp"
 #include "engine/failure.hpp"
 #include "engine/threads/world.hpp"
@@ -222,6 +223,13 @@ void Job::end(int rank) noexcept {
             entry.object->end(number);
 }
 
+std::vector<int> Job::ended() {
+    const auto lock = std::lock_guard(mutex_);
+    auto ranks = ended_;
+    if (failed_ && failed_->first >= 0) ranks.push_back(failed_->first);
+    return ranks;
+}
+
 void Job::left(int rank) noexcept {
     auto nobody = -1;
     first_left_.compare_exchange_strong(nobody, rank);
@@ -324,14 +332,49 @@ std::string ThreadsWorld::doing(int rank) {
 
 std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
     const auto group_rank = std::ranges::find(ranks, rank_) - ranks.begin();
-    return std::make_shared<ThreadsWorld>(job_->sub(rank_, ranks, turns_[ranks]++),
-                                          static_cast<int>(group_rank), options, pending_);
+    const auto turn = turns_[ranks]++;
+    return std::make_shared<ThreadsWorld>(job_->sub(rank_, ranks, turn), store_, static_cast<int>(group_rank),
+                                          options, pending_,
+                                          cat(part_, "sub-", ranks_to_string(ranks), ".", turn, "."));
 }
 
-std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration) {
-    throw UsageError(cat("rank ", rank_,
-                         " asks for the survivors of a world of threads, which end together; ",
-                         what_survives));
+StoreRendezvous& ThreadsWorld::rendezvous() {
+    if (!rendezvous_ && part_.empty())
+        rendezvous_ = std::make_unique<StoreRendezvous>(store_, rank_, job_->size, options.timeout);
+    else if (!rendezvous_)
+        rendezvous_ = StoreRendezvous::of_part(store_, part_, rank_, job_->size, options.timeout);
+    return *rendezvous_;
+}
+
+std::shared_ptr<ThreadsWorld> ThreadsWorld::over(std::unique_ptr<Rendezvous> rendezvous,
+                                                 const std::shared_ptr<JobStore>& store,
+                                                 const WorldOptions& options,
+                                                 std::shared_ptr<PendingBuffers> pending) {
+    auto own = std::unique_ptr<StoreRendezvous>(static_cast<StoreRendezvous*>(rendezvous.release()));
+    auto world = std::make_shared<ThreadsWorld>(store->job(own->scope(), own->size()), store, own->rank(),
+                                                options, std::move(pending));
+    world->rendezvous_ = std::move(own);
+    return world;
+}
+
+std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration grace) {
+    auto rest = rendezvous().survivors(grace, [this] { return job_->ended(); });
+    auto world = over(std::move(rest.rendezvous), store_, options, pending_);
+    world->record_in(recorder(), roots_of(rest.ranks));
+    return world;
+}
+
+std::shared_ptr<WorldState> ThreadsWorld::grow(int most, Duration timeout) {
+    auto grown = rendezvous().grow({.most = most, .timeout = timeout, .common = *options.checked ? "1" : "0"},
+                                   [this] { return job_->ended(); });
+    return over(std::move(grown.rendezvous), store_, options, pending_);
+}
+
+std::shared_ptr<WorldState> ThreadsWorld::rejoin(const std::shared_ptr<JobStore>& store,
+                                                 std::optional<int> place, WorldOptions options) {
+    auto grown = StoreRendezvous::rejoin(store, place, "", options.timeout);
+    options.checked = grown.world.common == "1";  // as all others have it
+    return over(std::move(grown.rendezvous), store, options, std::make_shared<PendingBuffers>());
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
@@ -360,7 +403,8 @@ Engine threads_engine() {
             },
             .create = [](int, char**, const WorldOptions& options) -> World {
                 check_announced("threads", 1);
-                return RankWorld(std::make_shared<ThreadsWorld>(std::make_shared<Job>(1), 0, options));
+                return RankWorld(std::make_shared<ThreadsWorld>(std::make_shared<Job>(1),
+                                                                std::make_shared<JobStore>(), 0, options));
             }};
 }
 
@@ -373,15 +417,19 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         throw UsageError(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
     const auto settled = detail::settled(options);  // throws here, not on the ranks' threads
     const auto job = std::make_shared<detail::Job>(size);
+    const auto store = std::make_shared<detail::JobStore>();
     auto errors = std::map<int, std::exception_ptr>{};
     auto first = std::exception_ptr{};
     auto mutex = std::mutex{};
-    const auto failed = [&](int rank, std::string_view what) {
+    const auto failed = [&](int rank, const World& world, std::string_view what) {
         const auto lock = std::lock_guard(mutex);
         errors[rank] = std::current_exception();
         if (!first) first = errors[rank];
         job->left(rank);
-        job->fail(rank, detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what));
+        const auto why = detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what);
+        job->fail(rank, why);
+        // The program may have put a smaller or a larger world in its place.
+        if (const auto& state = detail::Access::state(world)) state->leave(why);
     };
     auto started = std::latch(1);
     auto all_started = true;  // written before the latch opens
@@ -389,14 +437,14 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     const auto rank_main = [&](int rank) {
         started.wait();
         if (!all_started) return;
-        auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, rank, settled));
+        auto world = RankWorld(std::make_shared<detail::ThreadsWorld>(job, store, rank, settled));
         try {
             program(world);
             job->returned(rank);
         } catch (const std::exception& error) {
-            failed(rank, error.what());
+            failed(rank, world, error.what());
         } catch (...) {
-            failed(rank, {});
+            failed(rank, world, {});
         }
     };
     auto failure = std::string{};
@@ -414,6 +462,21 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     if (const auto cause = errors.find(job->first_left()); cause != errors.end())
         std::rethrow_exception(cause->second);
     if (first) std::rethrow_exception(first);
+}
+
+JobHandle::JobHandle(const World& world) {
+    const auto* state = dynamic_cast<const detail::ThreadsWorld*>(detail::Access::checked_state(world).get());
+    if (!state)
+        throw UsageError(detail::cat("a JobHandle of a world on '", world.engine(),
+                                     "' was asked for; threads enter worlds of threads, and processes those "
+                                     "of others by World::rejoin"));
+    store_ = state->store();
+}
+
+World JobHandle::rejoin(std::optional<int> place, const WorldOptions& options) const {
+    if (place && *place < 0)
+        throw UsageError(detail::cat("rank ", *place, " of a running job is asked for; ranks are 0 or more"));
+    return RankWorld(detail::ThreadsWorld::rejoin(store_, place, detail::settled(options)));
 }
 
 }  // namespace threads

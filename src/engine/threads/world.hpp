@@ -17,6 +17,8 @@
 
 #include "engine/host.hpp"
 #include "engine/pending_buffers.hpp"
+#include "engine/rendezvous/store_rendezvous.hpp"
+#include "engine/threads/job_store.hpp"
 #include "engine/threads/shared_group.hpp"
 #include "engine/world_state.hpp"
 
@@ -68,6 +70,9 @@ public:
     /// PeerLost.
     void end(int rank) noexcept;
 
+    /// The ranks of whose world nothing is left, and the one that left it by an exception.
+    std::vector<int> ended();
+
     /// Records that a rank fails by an exception, before its peers can notice.
     void left(int rank) noexcept;
     /// The rank that failed first, -1 if none has.
@@ -114,10 +119,18 @@ private:
 /// One rank of a Job.
 class ThreadsWorld final : public WorldState, private Exchange {
 public:
-    /// `pending`: what this rank's calls use, also those of the world that this one is a part of.
-    ThreadsWorld(std::shared_ptr<Job> job, int rank, const WorldOptions& options,
-                 std::shared_ptr<PendingBuffers> pending = std::make_shared<PendingBuffers>())
-        : WorldState(options), job_(std::move(job)), rank_(rank), pending_(std::move(pending)) {
+    /// `pending`: what this rank's calls use, also those of the world that this one is a part of. `part`: the
+    /// prefix of its entries where it is a part of another, "" where it is none.
+    ThreadsWorld(std::shared_ptr<Job> job, std::shared_ptr<JobStore> store, int rank,
+                 const WorldOptions& options,
+                 std::shared_ptr<PendingBuffers> pending = std::make_shared<PendingBuffers>(),
+                 std::string part = {})
+        : WorldState(options),
+          job_(std::move(job)),
+          store_(std::move(store)),
+          part_(std::move(part)),
+          rank_(rank),
+          pending_(std::move(pending)) {
         label_.mesh = "world";
         label_.axes = "join";
         label_.ranks.group = Mesh{{"world", job_->size}}.group(0, "world");
@@ -134,6 +147,11 @@ public:
     }
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;
+    std::shared_ptr<WorldState> grow(int most, Duration timeout) override;
+    /// The world that a thread enters.
+    static std::shared_ptr<WorldState> rejoin(const std::shared_ptr<JobStore>& store,
+                                              std::optional<int> place, WorldOptions options);
+    const std::shared_ptr<JobStore>& store() const { return store_; }
     std::string host() override { return host_name(); }
     void record_in(std::shared_ptr<Recorder> recorder,
                    std::shared_ptr<const std::vector<int>> roots) override {
@@ -154,7 +172,17 @@ private:
     std::string doing(int rank) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
+    StoreRendezvous& rendezvous();
+    /// The world of the ranks of a rendezvous that this one's have made.
+    static std::shared_ptr<ThreadsWorld> over(std::unique_ptr<Rendezvous> rendezvous,
+                                              const std::shared_ptr<JobStore>& store,
+                                              const WorldOptions& options,
+                                              std::shared_ptr<PendingBuffers> pending);
+
     std::shared_ptr<Job> job_;
+    const std::shared_ptr<JobStore> store_;
+    const std::string part_;
+    std::unique_ptr<StoreRendezvous> rendezvous_;  // once it is needed
     int rank_;
     std::shared_ptr<PendingBuffers> pending_;
     std::vector<int> local_ranks_;           // all
