@@ -189,6 +189,9 @@ GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vec
         listed->world.rank = static_cast<int>(own - listed->world.places.begin());
         return std::move(listed->world);
     }
+    leftovers_.push_back(key("outcome"));
+    for (int each = 0; each < size_; ++each)
+        leftovers_.push_back(key(cat("here.", each)));  // also of the dead
     if (parts.size() != 2) Fields({}, "how a world has grown").throw_unreadable();
     if (parts[0] == misuse) throw UsageError(parts[1]);
     raise(FailureNote::from(parts[1], size_).failure);

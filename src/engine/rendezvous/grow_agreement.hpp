@@ -61,6 +61,8 @@ public:
     GrownWorld grow(const Growth& asked, const std::function<std::vector<int>()>& ended);
 
     const std::vector<int>& places() const { return places_; }
+    /// The entries of calls that have failed, which nobody reads once its ranks have taken a step elsewhere.
+    std::vector<std::string> take_leftovers() { return std::exchange(leftovers_, {}); }
 
 private:
     struct Candidate {
@@ -89,6 +91,7 @@ private:
     const int rank_;
     const int size_;
     const std::vector<int> places_;
+    std::vector<std::string> leftovers_;
     int number_ = 0;          // how often the world was to grow
     std::string grow_scope_;  // of the last time
 };

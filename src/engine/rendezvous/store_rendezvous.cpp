@@ -377,8 +377,10 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
     auto places = std::vector<int>{};
     if (const auto& known = grow_agreement_.places(); !known.empty())
         for (auto each : ranks) places.push_back(known[static_cast<std::size_t>(each)]);
-    return {std::move(ranks), std::unique_ptr<Rendezvous>(new StoreRendezvous(
-                                  store_, scope, group_rank, size, timeout_, nullptr, std::move(places)))};
+    auto rest = std::unique_ptr<StoreRendezvous>(
+        new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr, std::move(places)));
+    if (group_rank == 0) rest->stale_keys_ = grow_agreement_.take_leftovers();
+    return {std::move(ranks), std::move(rest)};
 }
 
 Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
@@ -387,7 +389,15 @@ Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function
     auto larger = std::unique_ptr<StoreRendezvous>(
         new StoreRendezvous(store_, world.scope, world.rank, size, timeout_, nullptr, world.places));
     // Everybody has read it once all have taken two steps of the larger world.
-    if (rank() == 0) larger->stale_keys_.push_back(world.outcome);
+    if (rank() == 0) {
+        larger->stale_keys_ = grow_agreement_.take_leftovers();
+        larger->stale_keys_.push_back(world.outcome);
+    }
+    // All ranks have arrived, so what was written for earlier steps is read.
+    auto read = std::exchange(old_stale_keys_, {});
+    read.insert(read.end(), stale_keys_.begin(), stale_keys_.end());
+    stale_keys_.clear();
+    if (!read.empty()) store_->remove(read, from_now(timeout_));
     return {std::move(world), std::move(larger)};
 }
 
