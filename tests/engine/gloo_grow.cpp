@@ -14,6 +14,7 @@
 
 #include "grow_fate.hpp"
 #include "support/gloo_job.hpp"
+#include "support/listener.hpp"
 #if RANKMESH_HAS_REDIS
 #include "support/redis_server.hpp"
 #endif
@@ -104,6 +105,11 @@ void lose_and_replace(const std::string& store, int lost, int place) {
 TEST(GlooGrow, ARankThatIsLostIsReplacedUnderTheSameCoordinate) {
     for (auto lost : {0, 1, 3}) lose_and_replace({}, lost, lost);
     lose_and_replace({}, 2, -1);
+}
+
+TEST(GlooGrow, ByTheStoreThatRank0ServesAsWell) {
+    const auto port = support::Listener().port();  // free now, though somebody may take it first
+    lose_and_replace("tcp://127.0.0.1:" + std::to_string(port), 1, 1);
 }
 
 #if RANKMESH_HAS_REDIS

@@ -3,6 +3,8 @@
 
 #include <gloo/config.h>
 
+#include <algorithm>
+
 #include <rankmesh/engine/launcher.hpp>
 
 #include "engine/gloo/world.hpp"
@@ -28,6 +30,10 @@ namespace {
 
 std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config) {
     if (config.size == 1) return nullptr;
+    // A process that enters later is never the one that serves, whatever place it asks for.
+    if (config.store.starts_with("tcp:") && config.size == 0)
+        return detail::tcp_store(detail::TcpUrl::parse(config.store), config.job, std::max(config.rank, 1),
+                                 0);
     if (config.store.starts_with("tcp:"))
         return detail::tcp_store(detail::TcpUrl::parse(config.store), config.job, config.rank, config.size);
     if (detail::is_url(config.store))

@@ -164,11 +164,11 @@ RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given) {
     }
     config.interface = interface_of(given);
     const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
-    if (store.empty() || store == "pmix")
+    if ((store.empty() && !has_master()) || store == "pmix")
         throw UsageError(
             cat("a process enters a running job by the store of that job, ",
                 store.empty() ? "and RANKMESH_STORE is not set" : "and RANKMESH_STORE=pmix is none",
-                "; set it to what the job was started with, a folder or redis://HOST:PORT"));
+                "; set it to what the job was started with, a folder, tcp://HOST:PORT or redis://HOST:PORT"));
     find_store(config, given);
     return config;
 }

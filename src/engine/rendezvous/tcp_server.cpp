@@ -407,7 +407,8 @@ bool TcpServer::take_hello(Connection& connection) {
         refuse(connection, "has another RANKMESH_SECRET than this rank");
         return false;
     }
-    if (std::cmp_not_equal(hello.size, options_.size)) {
+    // A process that enters later knows no size, and says 0.
+    if (hello.size != 0 && std::cmp_not_equal(hello.size, options_.size)) {
         refuse(connection, cat("serves a job of ", options_.size, " ranks, and this is rank ", hello.rank,
                                " of ", hello.size));
         return false;
