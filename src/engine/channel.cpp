@@ -27,6 +27,10 @@ std::vector<int> first_ranks(int size) {
     return ranks;
 }
 
+bool contains(const std::vector<int>& ranks, int rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+}
+
 std::string to_string(const Call& call) {
     auto text = std::string(to_string(call.operation));
     const auto in = elements_text(call.in_count, call.dtype, call.unit);

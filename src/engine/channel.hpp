@@ -23,6 +23,7 @@ using Duration = std::chrono::nanoseconds;
 
 /// 0, 1, ... `size - 1`.
 std::vector<int> first_ranks(int size);
+bool contains(const std::vector<int>& ranks, int rank);
 
 /// The ordered world ranks of a group: closed form, through a table where the declaration placed ranks.
 struct Ranks {

@@ -25,8 +25,8 @@ namespace {
 constexpr int item_number = 0x1fff;  // beyond those of declared items
 /// How long ranks that know that their lists differ wait for those that have said nothing, and for the others
 /// to take back what they have said: that follows it closely.
-constexpr auto patience = std::chrono::seconds(1);
-constexpr auto moment = std::chrono::milliseconds(100);
+constexpr auto silence = std::chrono::seconds(1);
+constexpr auto withdrawal = std::chrono::milliseconds(100);
 
 /// What must be the same on all ranks of a group.
 std::string description_of(const NewGroup& group) {
@@ -84,7 +84,7 @@ public:
             auto limit = until;
             if (differs()) {
                 if (since == TimePoint{}) since = std::chrono::steady_clock::now();
-                limit = std::min(until, since + (has_silent() ? patience : moment));
+                limit = std::min(until, since + (has_silent() ? silence : withdrawal));
             } else {
                 since = {};
             }

@@ -29,7 +29,7 @@ Duration patience(Duration timeout) {
     return std::clamp<Duration>(timeout, std::chrono::milliseconds(1), longest_patience);
 }
 /// The time that a rank known to have ended is waited for: perhaps only its connection has.
-constexpr auto moment = std::chrono::milliseconds(50);
+constexpr auto ended_wait = std::chrono::milliseconds(50);
 /// How long a rank waits; where it may not say that, until all have heard so.
 Duration wait_of(const Growth& asked) {
     return asked.timeout > Duration::zero() ? asked.timeout : longest_patience;
@@ -62,10 +62,6 @@ std::string new_secret() {
 
 int number_in(const std::string& text) {
     return static_cast<int>(Fields(text + " ", "what another rank says").number());
-}
-
-bool contains(const std::vector<int>& ranks, int rank) {
-    return std::ranges::find(ranks, rank) != ranks.end();
 }
 
 /// `rank 2`, `ranks {2, 3}`.
@@ -160,7 +156,7 @@ GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vec
     grow_scope_ = cat(scope_, "grow.", number_++, ".");
     // What was cut before may be a connection only, and its rank still come.
     const auto before = ended();
-    const auto given = Clock::now() + moment;
+    const auto given = Clock::now() + ended_wait;
     const auto lost = [&](const std::vector<int>& absent) {
         auto now = ended();
         std::erase_if(now, [&](int each) {

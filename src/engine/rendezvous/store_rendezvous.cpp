@@ -34,10 +34,6 @@ const std::vector<int>& blamed(const Failure& failure) {
     return failure.kind == Failure::Kind::timeout ? failure.missing : failure.lost;
 }
 
-bool contains(const std::vector<int>& ranks, int rank) {
-    return std::ranges::find(ranks, rank) != ranks.end();
-}
-
 }  // namespace
 
 /// The worlds of the same ranks that `sub` has made, one after the other.
