@@ -242,7 +242,12 @@ def test_groups_of_listed_ranks_and_of_colors_hold_those_ranks_in_that_order() -
         over = me.split(None if me.at("dp") == 0 else me.at("dp") % 2, -me.rank, over=me.on("dp"))
         everyone = me.split(me.rank % 3)
         assert everyone
-        return listed and (tuple(listed.world_ranks), listed.label), x[0], over and tuple(over.world_ranks), tuple(everyone.world_ranks)
+        return (
+            listed and (tuple(listed.world_ranks), listed.label),
+            x[0],
+            over and tuple(over.world_ranks),
+            tuple(everyone.world_ranks),
+        )
 
     got = run(8, program)
     label = "'odd' of mesh dp=4 tp=2"
