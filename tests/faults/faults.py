@@ -68,7 +68,6 @@ KNOWN = {  # (engine, checked, row, moment, or of a mismatch how it is called): 
     ("nccl", None, "stopped", "in-join"): "of a rank that stops while communicators on devices are made, one that failed of it can be named",
     ("nccl", False, "early", "step"): "NCCL says nothing of a call that meets the end of its communicator on a peer: the fake one ends the process",
     ("mpi", False, "mismatch", "started"): "Open MPI can crash in a started call whose data does not fit, before ranks have compared it",
-    ("mpi", None, "stopped", None): "the first report ends the job, and may be of one that waits for a rank that itself waits for the stopped one",
     ("mpi", None, "absent", None): "the end of a job in which a rank never starts MPI can be without words",
     ("mpi", None, "early", "world"): "the end of a job in which a rank never starts MPI can be without words",
 }
