@@ -22,25 +22,28 @@ PROGRAM = """
     import torch, torch.distributed as dist
     from rankmesh import World
 
+    attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
     with World.from_environment(timeout=60) as world:
         ours = np.full(3, world.rank + 1.0)
         world.join("dp=2 tp=2", over=[("dp", "tp")]).on("dp", "tp").all_reduce(ours)
         dist.init_process_group("gloo")
         theirs = torch.full((1,), world.rank + 1.0)
         dist.all_reduce(theirs)
-        Path(sys.argv[1], os.environ["RANK"]).write_text(f"{world.engine} {ours[0]} {theirs.item()}")
+        if attempt == "0" and world.rank == 1:
+            os._exit(1)
+        Path(sys.argv[1], os.environ["RANK"]).write_text(f"{attempt} {world.engine} {ours[0]} {theirs.item()}")
         dist.destroy_process_group()
 """
 
 
-def test_nothing_of_ours_has_to_be_set(tmp_path: Path) -> None:
+def test_nothing_of_ours_has_to_be_set_for_a_start_and_a_restart(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM))
     ours = ("RANK", "WORLD_SIZE", "MASTER_", "OMPI_", "PMI", "SLURM_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
-    command += [str(program), str(tmp_path)]
+    command += ["--max-restarts", "1", str(program), str(tmp_path)]
     ended = subprocess.run(command, env=env, text=True, capture_output=True, timeout=120)
     assert ended.returncode == 0, ended.stderr
     for rank in range(4):
-        assert (tmp_path / str(rank)).read_text() == "gloo 10.0 10.0"
+        assert (tmp_path / str(rank)).read_text() == "1 gloo 10.0 10.0"
