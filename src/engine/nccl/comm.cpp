@@ -126,8 +126,9 @@ void NcclComm::resume(const Phase& phase) {
 }
 
 std::optional<std::size_t> NcclComm::memory() const {
-    constexpr auto persistent = 2;  // ncclStatGpuMemPersist, what cannot be suspended
-    constexpr auto total = 3;       // ncclStatGpuMemTotal
+    constexpr auto persistent =
+        static_cast<NcclMemoryStat>(2);                     // ncclStatGpuMemPersist, what cannot be suspended
+    constexpr auto total = static_cast<NcclMemoryStat>(3);  // ncclStatGpuMemTotal
     const auto lock = std::lock_guard(mutex_);
     auto bytes = std::uint64_t{0};
     if (!comm_ || stopped_ || !nccl_.memory_stats ||

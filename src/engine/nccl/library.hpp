@@ -9,6 +9,12 @@
 
 namespace rankmesh::detail {
 
+#ifdef NCCL_SUSPEND_MEM
+using NcclMemoryStat = ncclCommMemStat_t;
+#else  // headers of 2.28
+enum NcclMemoryStat : unsigned {};
+#endif
+
 /// The functions of CUDA's runtime that the engine calls.
 struct Cuda {
     const char* (*error_string)(cudaError_t);
@@ -73,7 +79,7 @@ struct Nccl {
     decltype(&ncclCommShrink) shrink;
     ncclResult_t (*suspend)(ncclComm_t, int flags);  // headers of 2.28 lack these three
     ncclResult_t (*resume)(ncclComm_t);
-    ncclResult_t (*memory_stats)(ncclComm_t, int which, std::uint64_t* value);
+    ncclResult_t (*memory_stats)(ncclComm_t, NcclMemoryStat which, std::uint64_t* value);
 };
 
 /// Both libraries, loaded once for the process.
