@@ -270,6 +270,16 @@ int run(const Arguments& arguments, Output& output) {
     const auto to = Sharding(mesh_of_text(arguments, arguments.to), shape, Split::parse(arguments.into));
     const auto cluster = cluster_of(arguments.on);
     const auto host = ranks_of_a_host(cluster, std::max(from.mesh().extent(), to.mesh().extent()));
+    const auto extent = std::max(from.mesh().extent(), to.mesh().extent());
+    auto elements = std::int64_t{1};  // which the shardings have found not to be too many
+    for (const auto size : shape) elements *= size;
+    // Every rank may hold them all.
+    if (elements >
+        std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(arguments.bytes) / extent)
+        throw UsageError(fmt::format(
+            "{} ranks with an array of shape {} and {} bytes an element can hold more than 2^63 - 1 "
+            "bytes together; give fewer --bytes, or a smaller --shape",
+            extent, arguments.shape, arguments.bytes));
     const auto job =
         Job{from, to, Reshard::steps(from, to, host), static_cast<std::int64_t>(arguments.bytes)};
     if (arguments.json)

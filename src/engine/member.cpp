@@ -167,17 +167,22 @@ std::shared_ptr<detail::CommunicatorState> made(MemberState& state, int mesh, co
     const auto& of = mesh_of_groups(state, mesh);
     const auto label = detail::label_of(group, of);
     auto connected =
-        detail::make_group(group, label, of, state.mesh_entries, state.joining, state.world->groups);
+        detail::make_group(group, label, of, state.mesh_entries, state.joining, *state.world->groups);
     state.world->log(label->member.empty() ? cat("rank ", state.world->rank()) : label->member,
                      cat("made ", label->text(), ", group ", to_string(label->ranks)));
     return connected;
 }
 
-/// The connection of a communicator, none where it has one rank or is not connected.
+/// The connection of a communicator, none where it has one rank or is not connected; throws UsageError for
+/// one of another member.
 std::vector<std::size_t> connections_of(const MemberState& state, const detail::CommunicatorState* on) {
     if (!on) return {};
     const auto& channels = state.joining.channels;
     const auto found = std::ranges::find(channels, on->host ? on->host->channel : on->channel);
+    if (found == channels.end() && on->size > 1)
+        throw UsageError(cat(on->label->text(),
+                             " is not of this member, which can suspend and resume its own "
+                             "communicators only; ask the member that it is of"));
     if (found == channels.end()) return {};
     return {static_cast<std::size_t>(found - channels.begin())};
 }
@@ -348,7 +353,7 @@ Communicator Member::group(const std::vector<int>& ranks, const GroupOptions& op
     const auto use = detail::WorldState::Use(world, "group");
     return Communicator(detail::recording(world, [&] {
         if (ranks.size() > 1)
-            detail::agree_on_group(world.exchange(), world.groups, group,
+            detail::agree_on_group(world.exchange(), *world.groups, group,
                                    *detail::label_of(group, mesh_of_groups(*state_, mesh_)),
                                    world.options.timeout);
         return made(*state_, mesh_, group);

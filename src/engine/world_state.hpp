@@ -116,7 +116,8 @@ public:
     void check_listed(const std::vector<int>& ranks, const char* what, const char* call);
 
     int joins = 0;  // how many plans were joined: distinguishes their channels
-    GroupCounts groups;
+    /// Of all worlds that exchange messages by this one, as one of devices over it does.
+    std::shared_ptr<GroupCounts> groups = std::make_shared<GroupCounts>();
     /// The memory that this rank's calls use in checked mode, also those of worlds of some of its ranks.
     std::shared_ptr<PendingBuffers> checked_buffers = std::make_shared<PendingBuffers>();
 

@@ -134,6 +134,16 @@ TEST(ReshardSubcommand, CountsWhatCrossesBetweenHosts) {
     EXPECT_EQ(of_sums("--on 'node:2 gpu:4'"), 8);
 }
 
+TEST(ReshardSubcommand, RefusesAnArrayOfMoreBytesThanItCanCount) {
+    const auto refused =
+        rankmesh("reshard dp=2 dp=2 --shape 4000000000x1000000000 --bytes 4 --split 0=dp --into 0=dp");
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_EQ(
+        refused.output,
+        "rankmesh: 2 ranks with an array of shape 4000000000x1000000000 and 4 bytes an element can hold "
+        "more than 2^63 - 1 bytes together; give fewer --bytes, or a smaller --shape\n");
+}
+
 TEST(ReshardSubcommand, ShowsTheFirstRanksOfALargeWorldAndEachThatIsAskedFor) {
     const auto text = rankmesh("reshard 'dp=65' 'dp=65 @65' --shape 65 --split 0=dp --into 0=dp").output;
     EXPECT_NE(text.find("\n... 66 more; --rank R shows one\n\n130 bytes are received; the lower bound is "

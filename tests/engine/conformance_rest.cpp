@@ -134,6 +134,12 @@ TEST(Conformance, WhatIsStartedAndNotCompleteIsNotSuspended) {
         me.suspend();
         me.resume();
         on.barrier();
+        const auto other = world.join({{"dp", rest}});
+        EXPECT_EQ(text_of([&] { other.suspend(on); }),
+                  detail::cat("'dp' of mesh dp=", world.size(),
+                              " is not of this member, which can suspend and resume its own communicators "
+                              "only; ask the member that it is of"));
+        on.barrier();
     });
 }
 

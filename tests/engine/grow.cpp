@@ -91,13 +91,29 @@ TEST(Grow, ARankIsLostAndAnotherTakesItsPlaceUnderTheSameCoordinate) {
     EXPECT_EQ(entered, 1);
 }
 
+TEST(Grow, WorldsOfSomeRanksOfASmallerWorldBeginAnew) {
+    threads::run(3, [](World& world) {
+        if (world.rank() < 2) {
+            auto two = world.sub({0, 1});
+            if (world.rank() == 0) {  // the other one does not come
+                EXPECT_EQ(two.survivors(200ms).size(), 1);
+            }
+        }
+        auto rest = world.survivors(20s);
+        EXPECT_EQ(rest.size(), 3);
+        if (world.rank() < 2) {
+            EXPECT_EQ(rest.sub({0, 1}).survivors(20s).size(), 2);
+        }
+    });
+}
+
 TEST(Grow, AWorldOfOneGrowsAndThoseThatEnteredLetOthersIn) {
     auto late = Late{};
     for (int number = 1; number < 3; ++number)
         late.enter(number, [number](World& world) {
             EXPECT_EQ(world.rank(), number);
             EXPECT_EQ(here(world, number), (std::vector{0, 1, 2}));
-            auto larger = world.grow(1, 20s);
+            auto larger = world.grow(1, std::chrono::nanoseconds::max());
             EXPECT_EQ(here(larger, number), (std::vector{0, 1, 2, 3}));
         });
     threads::run(1, [&](World& world) {
@@ -109,7 +125,7 @@ TEST(Grow, AWorldOfOneGrowsAndThoseThatEnteredLetOthersIn) {
             EXPECT_EQ(world.rank(), 3);
             EXPECT_EQ(here(world, 3), (std::vector{0, 1, 2, 3}));
         });
-        auto largest = larger.grow(1, 20s);
+        auto largest = larger.grow(1, std::chrono::nanoseconds::max());
         EXPECT_EQ(here(largest, 0), (std::vector{0, 1, 2, 3}));
     });
 }

@@ -93,6 +93,7 @@ public:
                 heard = exchange_.hear(phase_, pending_, limit);
             } catch (const PeerLost&) {
                 if (differs()) break;  // which explains more
+                give_up();
                 throw;
             }
             if (heard.empty()) break;
@@ -268,11 +269,10 @@ std::shared_ptr<CommunicatorState> make_group(const NewGroup& group, std::shared
         .label = std::move(label),
         .group_rank = static_cast<int>(own - group.ranks.begin()),
         .number = item_number,
-        .key = cat("group ", hash(ranks_to_string(group.ranks)), " number ", counts.made[group.ranks]),
+        // Another one at each try, since an earlier one may have left entries of its key.
+        .key = cat("group ", hash(ranks_to_string(group.ranks)), " number ", counts.made[group.ranks]++),
     };
-    const auto before = joining.channels.size();
     connect_later(mesh, entry, joining, mesh_entries);
-    if (joining.channels.size() > before) ++counts.made[group.ranks];
     joining.groups.push_back(entry);
     return entry.state;
 }

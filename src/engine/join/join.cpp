@@ -167,20 +167,25 @@ void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Jo
                 host, joining.exchange.create(check_of(request, Space::host)), group_entry.label->ranks,
                 group_entry.group_rank, joining.world->checked_buffers);
         record(*host, request.key, "");
+        if (device) {
+            try {
+                const auto unchecked = device->create(&request, host, everyone);
+                beside = unchecked;
+                if (joining.checked)
+                    beside = std::make_shared<CheckedDeviceChannel>(
+                        beside, joining.exchange.create(check_of(request, Space::device)),
+                        group_entry.label->ranks, group_entry.group_rank,
+                        group_entry.item.timeout.value_or(mesh_entry.mesh.timeout));
+                record(*beside, request.key, " on devices");
+                if (joining.checked) unchecked->record_in(beside->ring());  // by which its peers know it
+                joining.on_device.push_back(beside);
+            } catch (...) {
+                host->leave();  // a channel that just ends waits until all peers know it
+                throw;
+            }
+        }
         joining.channels.push_back(host);
         joining.rests.push_back({request, group_entry.item.timeout.value_or(mesh_entry.mesh.timeout)});
-        if (device) {
-            const auto unchecked = device->create(&request, host, everyone);
-            beside = unchecked;
-            if (joining.checked)
-                beside = std::make_shared<CheckedDeviceChannel>(
-                    beside, joining.exchange.create(check_of(request, Space::device)),
-                    group_entry.label->ranks, group_entry.group_rank,
-                    group_entry.item.timeout.value_or(mesh_entry.mesh.timeout));
-            record(*beside, request.key, " on devices");
-            if (joining.checked) unchecked->record_in(beside->ring());  // by which its peers know it
-            joining.on_device.push_back(beside);
-        }
     }
     group_entry.state = state(std::move(host), Space::host, nullptr);
     if (device) group_entry.state = state(std::move(beside), Space::device, group_entry.state);

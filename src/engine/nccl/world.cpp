@@ -77,6 +77,7 @@ NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device
       share_(share),
       engine_(host_->exchange(), agreed_device(*host_, device), share, options.timeout, std::move(root)) {
     WorldState::record_in(host_->recorder(), host_->roots());
+    groups = host_->groups;
     joins = 1'000'000;  // different from the host world's, whose channels have keys of the same form
     auto version = 0;
     Libraries::get().nccl.get_version(&version);

@@ -32,7 +32,8 @@ Duration patience(Duration timeout) {
 constexpr auto ended_wait = std::chrono::milliseconds(50);
 /// How long a rank waits; where it may not say that, until all have heard so.
 Duration wait_of(const Growth& asked) {
-    return asked.timeout > Duration::zero() ? asked.timeout : longest_patience;
+    constexpr auto longest = Duration(std::chrono::hours(87660));  // twice that is still a time
+    return asked.timeout > Duration::zero() ? std::min(asked.timeout, longest) : longest_patience;
 }
 
 constexpr auto entered = "entered";

@@ -351,8 +351,9 @@ std::shared_ptr<ThreadsWorld> ThreadsWorld::over(std::unique_ptr<Rendezvous> ren
                                                  const WorldOptions& options,
                                                  std::shared_ptr<PendingBuffers> pending) {
     auto own = std::unique_ptr<StoreRendezvous>(static_cast<StoreRendezvous*>(rendezvous.release()));
+    // Its scope is in front of what is said in worlds of some of its ranks, too.
     auto world = std::make_shared<ThreadsWorld>(store->job(own->scope(), own->size()), store, own->rank(),
-                                                options, std::move(pending));
+                                                options, std::move(pending), own->scope());
     world->rendezvous_ = std::move(own);
     return world;
 }
