@@ -22,7 +22,12 @@ def modules() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", list(modules()))
 def test_the_examples_of_a_module_are_true(name: str) -> None:
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        pytest.skip("PyTorch is not installed")
     assert doctest.testmod(module).failed == 0
 
 
