@@ -10,21 +10,28 @@
 
 namespace rankmesh::detail {
 
-std::exception_ptr Failure::error(const Label& label) const {
+std::exception_ptr Failure::error() const {
     switch (kind) {
         case Kind::timeout:
-            return std::make_exception_ptr(
-                Timeout(cat(why, "; ", label.text(), " cannot be used any more"), arrived, missing, seen));
+            return std::make_exception_ptr(Timeout(why, arrived, missing, seen));
         case Kind::gone:
         case Kind::left:
-            return std::make_exception_ptr(PeerLost(cat(why, "; ", label.unusable(lost)), lost));
+            return std::make_exception_ptr(PeerLost(why, lost));
         case Kind::disagreement:
-            return std::make_exception_ptr(
-                Disagreement(cat(why, "; ", label.text(), " cannot be used any more"), lost));
+            return std::make_exception_ptr(Disagreement(why, lost));
         case Kind::engine:
             break;
     }
-    return std::make_exception_ptr(EngineFailure(cat(why, "; ", label.unusable({}))));
+    return std::make_exception_ptr(EngineFailure(why));
+}
+
+std::exception_ptr Failure::error(const Label& label) const {
+    auto of_group = *this;
+    const auto names_lost = kind == Kind::gone || kind == Kind::left;
+    const auto is_broken = names_lost || kind == Kind::engine;
+    append(of_group.why, cat("; ", is_broken ? label.unusable(names_lost ? lost : std::vector<int>{})
+                                             : cat(label.text(), " cannot be used any more")));
+    return of_group.error();
 }
 
 std::string numbered(const Call& call, std::uint64_t number) {

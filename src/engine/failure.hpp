@@ -33,7 +33,9 @@ struct Failure {
     static Failure of(const PeerLost& lost) {
         return {.kind = Kind::gone, .why = lost.what(), .lost = lost.ranks};
     }
-    /// What calls on the group of `label` throw: PeerLost, Timeout, Disagreement or EngineFailure.
+    /// The error of its kind, with `why` as its text: PeerLost, Timeout, Disagreement or EngineFailure.
+    std::exception_ptr error() const;
+    /// The same as calls on the group of `label` throw it.
     std::exception_ptr error(const Label& label) const;
     [[noreturn]] void raise(const Label& label) const { std::rethrow_exception(error(label)); }
 };

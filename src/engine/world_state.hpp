@@ -26,7 +26,7 @@ WorldOptions settled(WorldOptions options);
 
 /// What the groups that are made at run time count, so that their messages and names are told apart.
 struct GroupCounts {
-    std::map<std::vector<int>, int> made;         // by ranks: how many channels
+    std::map<std::vector<int>, int> made;         // by ranks: how many times one was to be made
     std::map<int, int> told;                      // by rank: how many messages this one has sent it
     std::map<int, int> heard;                     // and has read
     std::map<int, std::deque<std::string>> kept;  // by rank: what it said of a later group

@@ -141,7 +141,7 @@ std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phas
         if (auto heard = rendezvous_->hear(phase, from, next); !heard.empty()) return heard;
         const auto ended = ended_->ranks();
         for (const auto each : from)
-            if (std::ranges::find(ended, each) != ended.end())
+            if (contains(ended, each))
                 throw PeerLost(cat("rank ", each, " has ended or cannot be reached; ", phase,
                                    " cannot be completed on rank ", rank()),
                                {each});
@@ -288,7 +288,7 @@ std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
 std::shared_ptr<WorldState> GlooWorld::grow(int most, Duration timeout) {
     auto grown = rendezvous_->grow({.most = most,
                                     .timeout = timeout,
-                                    .about = Hosts(0, host_, interface_).line(),
+                                    .about = about_this_process(interface_),
                                     .common = *options.checked ? "1" : "0"},
                                    [this] { return ended_->ranks(); });
     return std::make_shared<GlooWorld>(std::move(grown), interface_, options);

@@ -120,7 +120,7 @@ public:
     }
 
 private:
-    bool is_pending(int rank) const { return std::ranges::find(pending_, rank) != pending_.end(); }
+    bool is_pending(int rank) const { return contains(pending_, rank); }
     bool has_silent() const {
         return std::ranges::any_of(pending_, [&](int rank) { return !others_.contains(rank); });
     }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <random>
 #include <set>
 #include <thread>
 
@@ -15,6 +14,7 @@
 #include "engine/fields.hpp"
 #include "engine/host.hpp"
 #include "engine/join/texts.hpp"
+#include "engine/random_bytes.hpp"
 #include "engine/rendezvous/failure_note.hpp"
 #include "engine/timeout.hpp"
 
@@ -48,16 +48,15 @@ std::string yes_key(const std::string& scope, int round, const std::string& who)
 
 /// Pauses as a rank does that waits since `begin`.
 void pause(const Store& store, Clock::time_point begin) {
-    const auto longest = std::max<Duration>(store.longest_pause(), std::chrono::milliseconds(5));
-    std::this_thread::sleep_for(
-        std::clamp<Duration>((Clock::now() - begin) / 4, std::chrono::microseconds(50), longest));
+    pause_between_polls(begin, std::max<Duration>(store.longest_pause(), std::chrono::milliseconds(5)));
 }
 
-/// 128 random bits.
+/// 128 random bits as text.
 std::string new_secret() {
-    auto device = std::random_device{};
     auto secret = std::string{};
-    for (int i = 0; i < 32; ++i) secret += "0123456789abcdef"[device() % 16];
+    for (const auto each : random_bytes(16))
+        for (const auto digit : {each >> 4 & 15, each & 15})
+            secret += "0123456789abcdef"[static_cast<std::size_t>(digit)];
     return secret;
 }
 
@@ -97,21 +96,6 @@ std::optional<Listed> read_listed(const std::vector<std::string>& parts, const s
     }
     listed.world.outcome = cat(scope, "outcome");
     return listed;
-}
-
-[[noreturn]] void raise(const Failure& failure) {
-    switch (failure.kind) {
-        case Failure::Kind::timeout:
-            throw Timeout(failure.why, failure.arrived, failure.missing);
-        case Failure::Kind::gone:
-        case Failure::Kind::left:
-            throw PeerLost(failure.why, failure.lost);
-        case Failure::Kind::disagreement:
-            throw Disagreement(failure.why, failure.lost);
-        case Failure::Kind::engine:
-            break;
-    }
-    throw EngineFailure(failure.why);
 }
 
 }  // namespace
@@ -191,7 +175,7 @@ GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vec
         leftovers_.push_back(key(cat("here.", each)));  // also of the dead
     if (parts.size() != 2) Fields({}, "how a world has grown").throw_unreadable();
     if (parts[0] == misuse) throw UsageError(parts[1]);
-    raise(FailureNote::from(parts[1], size_).failure);
+    std::rethrow_exception(FailureNote::from(parts[1], size_).failure.error());
 }
 
 /// Writes how it ends, unless that is decided; what was decided.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace rankmesh::detail {
@@ -37,5 +39,15 @@ public:
     virtual std::string text() const = 0;
     virtual const std::string& job() const = 0;
 };
+
+/// The pause of a rank that polls since `begin`: a quarter of the time that it has waited so far, so that it
+/// notices late by that at most and a long wait takes few polls; not past `until`.
+inline void pause_between_polls(Store::Instant begin, std::chrono::nanoseconds longest,
+                                Store::Instant until = Store::Instant::max()) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto pause =
+        std::clamp<std::chrono::nanoseconds>((now - begin) / 4, std::chrono::microseconds(50), longest);
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
+}
 
 }  // namespace rankmesh::detail

@@ -23,7 +23,6 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr int children = 8;
-constexpr auto shortest_pause = std::chrono::microseconds(50);  // between two polls
 /// The time that a store has for a request made when a timeout expires, or by a rank that leaves.
 constexpr auto grace = std::chrono::milliseconds(500);
 /// The most failures of a world that are told: all ranks may fail, and the first tell why.
@@ -231,9 +230,7 @@ std::vector<std::pair<int, std::string>> StoreRendezvous::hear(const std::string
         if (has_failed()) throw_told(phase, ranks, true);
         const auto now = std::chrono::steady_clock::now();
         if (now >= until) return {};
-        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(
-            std::clamp<std::chrono::nanoseconds>((now - begin) / 4, shortest_pause, store_->longest_pause()),
-            until - now));
+        pause_between_polls(begin, store_->longest_pause(), until);
     }
 }
 
@@ -469,9 +466,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
             until = now + grace;
         }
         if (store_->waits()) continue;
-        const auto pause =
-            std::clamp<std::chrono::nanoseconds>((now - begin) / 4, shortest_pause, store_->longest_pause());
-        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
+        pause_between_polls(begin, store_->longest_pause(), until);
     }
     if (absent.empty()) return texts;
     auto seen = std::string{};

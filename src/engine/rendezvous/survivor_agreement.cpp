@@ -98,8 +98,7 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
             replaced = now + 2 * patience;
             continue;
         }
-        std::this_thread::sleep_for(
-            std::clamp<Duration>((now - begin) / 4, std::chrono::microseconds(50), store_->longest_pause()));
+        pause_between_polls(begin, store_->longest_pause());
     }
 }
 

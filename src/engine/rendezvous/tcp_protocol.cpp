@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/random_bytes.hpp"
 #include "engine/rendezvous/sha256.hpp"
 
 namespace rankmesh::detail::tcp_protocol {
@@ -134,12 +134,7 @@ std::vector<std::optional<std::string>> entries_in(std::string_view answer, std:
     return entries;
 }
 
-std::string nonce() {
-    auto bytes = std::string(nonce_size, '\0');
-    if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-        throw EngineFailure(cat("the system has no random bytes: ", std::strerror(errno)));
-    return bytes;
-}
+std::string nonce() { return random_bytes(nonce_size); }
 
 std::string tag_of(std::string_view job, std::string_view server_nonce) {
     return sha256(cat("rankmesh job", server_nonce, job)).substr(0, tag_size);

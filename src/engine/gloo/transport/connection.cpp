@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/gloo/transport/connector.hpp"
+#include "engine/random_bytes.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -24,8 +24,7 @@ constexpr auto most_pending = std::size_t{8};
 
 Endpoint::Word random_word() {
     auto word = Endpoint::Word{};
-    if (getrandom(word.data(), word.size(), 0) != static_cast<ssize_t>(word.size()))
-        throw EngineFailure("the system gives no random numbers");
+    std::ranges::copy(random_bytes(word.size()), word.begin());
     return word;
 }
 

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/random_bytes.hpp"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/text.hpp>
+
+namespace rankmesh::detail {
+
+std::string random_bytes(std::size_t size) {
+    auto bytes = std::string(size, '\0');
+    if (getrandom(bytes.data(), size, 0) != static_cast<ssize_t>(size))
+        throw EngineFailure(cat("the system gives no random bytes: ", std::strerror(errno)));
+    return bytes;
+}
+
+}  // namespace rankmesh::detail
