@@ -63,13 +63,14 @@ CLASSES = {
 # Where calls differ the real NCCL may do anything; the fake one ends the process with these words.
 VIOLATION = "fake nccl: violation: "
 # What is known to fail today, and why: drawn, counted, and not run without --known.
-KNOWN = {  # (engine, checked, row, moment, or of a mismatch how it is called): reason; None stands for any
+KNOWN = {  # (engine, checked, row or kind, moment, or of a mismatch how it is called): reason; None stands for any
     ("nccl", None, "dies", "in-join"): "of a rank that ends while communicators on devices are made, one that failed of it can be named",
     ("nccl", None, "stopped", "in-join"): "of a rank that stops while communicators on devices are made, one that failed of it can be named",
     ("nccl", False, "early", "step"): "NCCL says nothing of a call that meets the end of its communicator on a peer: the fake one ends the process",
     ("mpi", False, "mismatch", "started"): "Open MPI can crash in a started call whose data does not fit, before ranks have compared it",
     ("mpi", None, "absent", None): "the end of a job in which a rank never starts MPI can be without words",
     ("mpi", None, "early", "world"): "the end of a job in which a rank never starts MPI can be without words",
+    ("mpi", None, "exit0", "world"): "the end of a job in which a rank never starts MPI can be without words",
 }
 
 MOMENTS = {
@@ -585,8 +586,8 @@ def is_known(job):
     when = job.moment
     if job.row == "mismatch" and "started" in (job.steps[job.at]["how"], job.victim_steps[job.at]["how"]):
         when = "started"
-    for (engine, checked, row, moment), reason in KNOWN.items():
-        if engine == job.engine and checked in (None, job.checked) and row == job.row and moment in (None, when):
+    for (engine, checked, what, moment), reason in KNOWN.items():
+        if engine == job.engine and checked in (None, job.checked) and what in (job.row, job.kind) and moment in (None, when):
             return reason
     return None
 
