@@ -45,7 +45,7 @@ def test_nothing_of_ours_has_to_be_set_for_a_start_and_a_restart(tmp_path: Path)
     env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
     command += ["--max-restarts", "1", str(program), str(tmp_path)]
-    ended = subprocess.run(command, env=env, text=True, capture_output=True, timeout=120)
+    ended = subprocess.run(command, env=env, text=True, capture_output=True, timeout=240)
     assert ended.returncode == 0, ended.stderr
     for rank in range(4):
         assert (tmp_path / str(rank)).read_text() == "1 gloo 10.0 10.0"
