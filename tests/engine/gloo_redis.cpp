@@ -15,12 +15,13 @@
 #include "engine/rendezvous/redis_store.hpp"
 #include "support/redis_server.hpp"
 #include "support/store_law.hpp"
+#include "support/text_of.hpp"
+#include "support/variables.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Values = std::map<std::string, std::string>;
 using Names = std::vector<std::string>;
 using Texts = std::vector<std::optional<std::string>>;
 
@@ -31,43 +32,11 @@ std::unique_ptr<Store> store(const std::string& url, const std::string& job = "a
     return redis_store(RedisUrl::parse(url), job);
 }
 
-/// What a call throws, as text; its kind must be `Kind`.
-template <class Kind>
-std::string error_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Kind& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        return std::string("another kind of error: ") + error.what();
-    }
-    return "nothing was thrown";
-}
-
 /// Asks a server behind the store's back; the reply in words.
 std::string ask(const support::RedisServer& server, const RedisConnection::Command& command) {
     const auto reply = RedisConnection(RedisUrl::parse(server.url()), soon()).ask({command}, soon()).front();
     return reply.text.value_or("nil");
 }
-
-/// Sets environment variables during its lifetime.
-class Variables {
-public:
-    explicit Variables(const Values& values) {
-        for (const auto& [name, value] : values) {
-            setenv(name.c_str(), value.c_str(), 1);
-            names_.push_back(name);
-        }
-    }
-    ~Variables() {
-        for (const auto& name : names_) unsetenv(name.c_str());
-    }
-    Variables(const Variables&) = delete;
-    Variables& operator=(const Variables&) = delete;
-
-private:
-    Names names_;
-};
 
 /// Accepts one connection after the other; on each it answers requests with one text after the other, and
 /// then closes it.
@@ -149,7 +118,7 @@ TEST_F(RedisStore, LetsEntriesGoAfterADay) {
 TEST_F(RedisStore, TakesThePasswordFromTheEnvironmentOrAFile) {
     const auto server = support::RedisServer({"--requirepass", "open sesame"});
     {
-        const auto variables = Variables(Values{{"RANKMESH_REDIS_PASSWORD", "open sesame"}});
+        const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD", "open sesame"}};
         EXPECT_TRUE(store(server.url())->put("a", "", soon()));
     }
     const auto folder = support::Folder();
@@ -157,52 +126,52 @@ TEST_F(RedisStore, TakesThePasswordFromTheEnvironmentOrAFile) {
     std::ofstream(file) << "open sesame\nanother line\n";
     chmod(file.c_str(), 0600);
     {
-        const auto variables = Variables(Values{{"RANKMESH_REDIS_PASSWORD_FILE", file}});
+        const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD_FILE", file}};
         EXPECT_TRUE(store(server.url())->put("b", "", soon()));
     }
     const auto variables =
-        Variables(Values{{"RANKMESH_REDIS_USER", "default"}, {"RANKMESH_REDIS_PASSWORD", "open sesame"}});
+        support::Variables{{"RANKMESH_REDIS_USER", "default"}, {"RANKMESH_REDIS_PASSWORD", "open sesame"}};
     EXPECT_TRUE(store(server.url())->put("c", "", soon()));
 }
 
 TEST_F(RedisStore, SaysWhenAPasswordIsMissingOrWrongWithoutRepeatingIt) {
     const auto server = support::RedisServer({"--requirepass", "open sesame"});
     const auto put = [&] { store(server.url())->put("a", "", soon()); };
-    EXPECT_EQ(error_of<UsageError>(put), "the store '" + server.url() +
-                                             "' wants a password; set RANKMESH_REDIS_PASSWORD, or "
-                                             "RANKMESH_REDIS_PASSWORD_FILE to a file that only you can read");
+    EXPECT_EQ(text_of(put), "the store '" + server.url() +
+                                "' wants a password; set RANKMESH_REDIS_PASSWORD, or "
+                                "RANKMESH_REDIS_PASSWORD_FILE to a file that only you can read");
     {
-        const auto variables = Variables(Values{{"RANKMESH_REDIS_PASSWORD", "guess"}});
-        EXPECT_EQ(error_of<UsageError>(put),
+        const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD", "guess"}};
+        EXPECT_EQ(text_of(put),
                   "the store '" + server.url() +
                       "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered 'WRONGPASS invalid "
                       "username-password pair or user is disabled.'");
     }
     {
         const auto variables =
-            Variables(Values{{"RANKMESH_REDIS_PASSWORD", "guess"}, {"RANKMESH_REDIS_USER", "somebody"}});
+            support::Variables{{"RANKMESH_REDIS_PASSWORD", "guess"}, {"RANKMESH_REDIS_USER", "somebody"}};
         EXPECT_EQ(
-            error_of<UsageError>(put),
+            text_of(put),
             "the store '" + server.url() +
                 "' refuses the password of RANKMESH_REDIS_PASSWORD for the user 'somebody': it answered "
                 "'WRONGPASS invalid username-password pair or user is disabled.'");
     }
     {
-        const auto variables = Variables(Values{{"RANKMESH_REDIS_USER", "somebody"}});
-        EXPECT_EQ(error_of<UsageError>(put),
+        const auto variables = support::Variables{{"RANKMESH_REDIS_USER", "somebody"}};
+        EXPECT_EQ(text_of(put),
                   "the user 'somebody' (RANKMESH_REDIS_USER) has no password; set RANKMESH_REDIS_PASSWORD or "
                   "RANKMESH_REDIS_PASSWORD_FILE");
     }
     const auto open = support::RedisServer();
-    const auto variables = Variables(Values{{"RANKMESH_REDIS_PASSWORD", "guess"}});
-    EXPECT_TRUE(error_of<UsageError>([&] { store(open.url())->put("a", "", soon()); })
+    const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD", "guess"}};
+    EXPECT_TRUE(text_of([&] { store(open.url())->put("a", "", soon()); })
                     .starts_with("the store '" + open.url() +
                                  "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered 'ERR AUTH "
                                  "<password> called without any password configured"));
     const auto repeating =
         ScriptedServer({{"-ERR unknown command 'AUTH', with args beginning with: 'guess'\r\n"}});
     EXPECT_EQ(
-        error_of<UsageError>([&] { store(repeating.url())->put("a", "", soon()); }),
+        text_of([&] { store(repeating.url())->put("a", "", soon()); }),
         "the store '" + repeating.url() +
             "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered '(an answer with the password)'");
 }
@@ -213,44 +182,44 @@ TEST(RedisPassword, AFileThatOthersCouldReadIsRefused) {
     std::ofstream(file) << "secret\n";
     const auto make = [] { store("redis://127.0.0.1:1"); };
     const auto begin = "the file '" + file + "' (RANKMESH_REDIS_PASSWORD_FILE) ";
-    const auto variables = Variables(Values{{"RANKMESH_REDIS_PASSWORD_FILE", file}});
+    const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD_FILE", file}};
     for (auto mode : {0604, 0640, 0622}) {
         chmod(file.c_str(), static_cast<mode_t>(mode));
         auto text = std::array<char, 8>{};
         std::snprintf(text.data(), text.size(), "%04o", mode);
-        EXPECT_EQ(error_of<UsageError>(make),
+        EXPECT_EQ(text_of(make),
                   begin + "can be read or written by others (mode " + text.data() + "); chmod 600 it");
     }
     chmod(file.c_str(), 0600);
-    EXPECT_EQ(error_of<UsageError>(make), "nothing was thrown");
+    EXPECT_EQ(text_of(make), "");
     {
-        const auto both = Variables(Values{{"RANKMESH_REDIS_PASSWORD", "x"}});
-        EXPECT_EQ(error_of<UsageError>(make),
+        const auto both = support::Variables{{"RANKMESH_REDIS_PASSWORD", "x"}};
+        EXPECT_EQ(text_of(make),
                   "RANKMESH_REDIS_PASSWORD and RANKMESH_REDIS_PASSWORD_FILE are both set; unset one of them");
     }
     std::ofstream(file, std::ios::trunc) << "\nsecond line\n";
-    EXPECT_EQ(error_of<UsageError>(make), begin + "holds nothing in its first line");
+    EXPECT_EQ(text_of(make), begin + "holds nothing in its first line");
     std::filesystem::remove(file);
-    EXPECT_EQ(error_of<UsageError>(make), begin + "cannot be read: No such file or directory");
+    EXPECT_EQ(text_of(make), begin + "cannot be read: No such file or directory");
     std::filesystem::create_directory(file);
-    EXPECT_EQ(error_of<UsageError>(make), begin + "is no file");
+    EXPECT_EQ(text_of(make), begin + "is no file");
     std::filesystem::remove(file);
     if (geteuid() != 0) return;  // only root can give a file away
     std::ofstream(file) << "secret\n";
     chmod(file.c_str(), 0600);
     ASSERT_EQ(chown(file.c_str(), 12345, 12345), 0);
-    EXPECT_EQ(error_of<UsageError>(make),
+    EXPECT_EQ(text_of(make),
               begin + "belongs to user 12345, but this process runs as 0; name a file of your own");
 }
 
 TEST(RedisFailures, AServerThatIsNotThereIsSaidAtOnce) {
     const auto begin = Clock::now();
-    EXPECT_EQ(error_of<EngineFailure>([] { store("redis://127.0.0.1:1/2")->put("a", "", soon()); }),
+    EXPECT_EQ(text_of<EngineFailure>([] { store("redis://127.0.0.1:1/2")->put("a", "", soon()); }),
               "the store 'redis://127.0.0.1:1/2' cannot be asked: SET failed (Connection refused); see that "
               "a Redis "
               "server runs there");
     const auto no_name = "redis://" + std::string(70, 'x');
-    const auto text = error_of<EngineFailure>([&] { store(no_name)->get({"a"}, soon()); });
+    const auto text = text_of<EngineFailure>([&] { store(no_name)->get({"a"}, soon()); });
     EXPECT_TRUE(text.starts_with("the store '" + no_name +
                                  ":6379' cannot be asked: GET failed (its address cannot be found: "))
         << text;
@@ -260,7 +229,7 @@ TEST(RedisFailures, AServerThatIsNotThereIsSaidAtOnce) {
 TEST(RedisFailures, AServerThatNeverAnswersEndsTheCallAtItsTimeout) {
     const auto silent = support::Listener();
     const auto begin = Clock::now();
-    const auto text = error_of<Timeout>([&] { store(silent.url())->put("a", "", in(300)); });
+    const auto text = text_of<Timeout>([&] { store(silent.url())->put("a", "", in(300)); });
     const auto took = Clock::now() - begin;
     EXPECT_TRUE(
         text.starts_with("the timeout expired: the store '" + silent.url() + "' has not answered SET for "))
@@ -279,7 +248,7 @@ TEST(RedisFailures, AConnectionThatIsNeverTakenEndsTheCallAtItsTimeout) {
             connect(fillers.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
     }
     const auto begin = Clock::now();
-    const auto text = error_of<Timeout>([&] { store(full.url())->put("a", "", in(300)); });
+    const auto text = text_of<Timeout>([&] { store(full.url())->put("a", "", in(300)); });
     const auto took = Clock::now() - begin;
     for (auto each : fillers) close(each);
     EXPECT_TRUE(text.starts_with("the timeout expired: the store '" + full.url() +
@@ -291,7 +260,7 @@ TEST(RedisFailures, AConnectionThatIsNeverTakenEndsTheCallAtItsTimeout) {
 
 TEST(RedisFailures, WhatIsNoRedisServerIsSaid) {
     const auto web = ScriptedServer({{"HTTP/1.1 400 Bad Request\r\n\r\n"}});
-    EXPECT_EQ(error_of<EngineFailure>([&] { store(web.url())->put("a", "", soon()); }),
+    EXPECT_EQ(text_of<EngineFailure>([&] { store(web.url())->put("a", "", soon()); }),
               "what answers at the store '" + web.url() +
                   "' is no Redis server: Protocol error, got \"H\" as reply type byte");
 }
@@ -300,7 +269,7 @@ TEST(RedisFailures, AListIsNoAnswerHoweverLongItSaysToBe) {
     for (const auto* list : {"*2147483647\r\n", "*0\r\n", "*1\r\n$1\r\nx\r\n"}) {
         const auto strange = ScriptedServer({{list}});
         EXPECT_EQ(
-            error_of<EngineFailure>([&] { store(strange.url())->put("a", "", in(5000)); }),
+            text_of<EngineFailure>([&] { store(strange.url())->put("a", "", in(5000)); }),
             "what answers at the store '" + strange.url() + "' is no Redis server: it answers with a list");
     }
 }
@@ -317,7 +286,7 @@ TEST(RedisFailures, AnAnswerThatDoesNotEndEndsTheCallAtItsTimeout) {
         close(peer);
     });
     const auto begin = Clock::now();
-    const auto text = error_of<Timeout>([&] { store(listener.url())->get({"a"}, in(300)); });
+    const auto text = text_of<Timeout>([&] { store(listener.url())->get({"a"}, in(300)); });
     const auto took = Clock::now() - begin;
     sender.join();
     EXPECT_TRUE(
@@ -343,14 +312,14 @@ TEST(RedisFailures, AnEntryWhoseAnswerWasLostIsNotTakenForAnother) {
 TEST_F(RedisStore, TellsWhatIsNoText) {
     const auto server = support::RedisServer();
     ask(server, {"RPUSH", "rankmesh:{a job}:x", "1"});
-    EXPECT_EQ(error_of<EngineFailure>([&] {
+    EXPECT_EQ(text_of<EngineFailure>([&] {
                   store(server.url())->get({"left", "x"}, soon());
               }),
               "the store '" + server.url() +
                   "' answered GET of 'rankmesh:{a job}:x' with 'WRONGTYPE Operation against a key holding "
                   "the wrong "
                   "kind of value'");
-    EXPECT_EQ(error_of<EngineFailure>([&] { store(server.url() + "/99")->get({"x"}, soon()); }),
+    EXPECT_EQ(text_of<EngineFailure>([&] { store(server.url() + "/99")->get({"x"}, soon()); }),
               "the store '" + server.url() + "/99' answered SELECT with 'ERR DB index is out of range'");
 }
 
@@ -366,7 +335,7 @@ TEST_F(RedisStore, ComesBackOnceWithoutAWordWhenAConnectionEnds) {
     ASSERT_TRUE(server.start());
     EXPECT_EQ(entries->get({"a"}, soon()), Texts{std::nullopt}) << "it keeps nothing";
     server.stop();
-    EXPECT_EQ(error_of<EngineFailure>([&] { entries->get({"a"}, soon()); }),
+    EXPECT_EQ(text_of<EngineFailure>([&] { entries->get({"a"}, soon()); }),
               "the store '" + server.url() +
                   "' cannot be asked: GET failed (Connection refused); see that a Redis server runs there");
     entries->remove({"a"}, soon());

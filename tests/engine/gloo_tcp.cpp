@@ -30,6 +30,8 @@
 #include "support/processes.hpp"
 #include "support/sockets.hpp"
 #include "support/store_law.hpp"
+#include "support/text_of.hpp"
+#include "support/variables.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -52,31 +54,6 @@ sockaddr_in address_of(int port) {
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     return address;
 }
-
-/// What a call throws, as text; its kind must be `Kind`.
-template <class Kind>
-std::string error_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Kind& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        return std::string("another kind of error: ") + error.what();
-    }
-    return "nothing was thrown";
-}
-
-/// Sets an environment variable during its lifetime.
-class Variable {
-public:
-    Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-    ~Variable() { unsetenv(name_); }
-    Variable(const Variable&) = delete;
-    Variable& operator=(const Variable&) = delete;
-
-private:
-    const char* const name_;
-};
 
 std::string hex(const std::string& bytes) {
     auto text = std::string{};
@@ -160,9 +137,7 @@ TEST(TcpUrl, IsAHostAndAPortOrSomePorts) {
     }
     const auto form = std::string(
         "; write tcp://HOST:PORT with a port of rank 0's host that is free, such as tcp://10.0.0.1:29511");
-    const auto refused = [](const std::string& url) {
-        return error_of<UsageError>([&] { TcpUrl::parse(url); });
-    };
+    const auto refused = [](const std::string& url) { return text_of([&] { TcpUrl::parse(url); }); };
     EXPECT_EQ(refused("tcp:head:1"), "the store 'tcp:head:1' is no URL" + form);
     EXPECT_EQ(refused("tcp://head"), "the store 'tcp://head' names no port" + form);
     EXPECT_EQ(refused("tcp://:1"), "the store 'tcp://:1' names no host" + form);
@@ -281,7 +256,7 @@ TEST(TcpStore, AServerThatSaysNothingOrSomethingElseEndsTheCallAtItsTimeout) {
     const auto port = ntohs(listener.address().sin_port);
     const auto url = TcpUrl{.host = "127.0.0.1", .first_port = port, .last_port = port};
     const auto put = [&] { tcp_store(url, "a job", 1, 2)->put("a", "", in(300)); };
-    auto text = error_of<Timeout>(put);
+    auto text = text_of<Timeout>(put);
     EXPECT_NE(text.find("port " + url.ports() + " is taken by something that says nothing; "), text.npos)
         << text;
     auto web = std::thread([&] {
@@ -292,7 +267,7 @@ TEST(TcpStore, AServerThatSaysNothingOrSomethingElseEndsTheCallAtItsTimeout) {
             if (peer.hear(1) == "!") return;
         }
     });
-    text = error_of<Timeout>(put);
+    text = text_of<Timeout>(put);
     EXPECT_NE(text.find("port " + url.ports() + " is taken by something that is no store of rankmesh"),
               text.npos)
         << text;
@@ -308,18 +283,18 @@ TEST(TcpStore, ASecondJobAtThePortIsToldApartInWords) {
     const auto url = free_url();
     const auto first = tcp_store(url, "first", 0, 2);
     const auto server = cat("process ", getpid(), " on ");
-    auto text = error_of<UsageError>([&] { tcp_store(url, "second", 0, 2); });
+    auto text = text_of([&] { tcp_store(url, "second", 0, 2); });
     EXPECT_TRUE(text.starts_with("rank 0 cannot serve the store '" + url.text() + "': port " + url.ports() +
                                  " is taken by the store of another job (" + server))
         << text;
     EXPECT_NE(text.find(", a job of 2 ranks); name a free port of its host, such as RANKMESH_STORE=tcp://"),
               text.npos)
         << text;
-    text = error_of<UsageError>([&] { tcp_store(url, "first", 0, 2); });
+    text = text_of([&] { tcp_store(url, "first", 0, 2); });
     EXPECT_TRUE(
         text.starts_with("the job 'first' is served at port " + url.ports() + " already, by " + server))
         << text;
-    text = error_of<UsageError>([&] { tcp_store(url, "second", 1, 2)->put("a", "", soon()); });
+    text = text_of([&] { tcp_store(url, "second", 1, 2)->put("a", "", soon()); });
     EXPECT_TRUE(text.starts_with("rank 1 of the job 'second' does not find its store: port " + url.ports() +
                                  " is taken by the store of another job (" + server))
         << text;
@@ -344,31 +319,31 @@ TEST(TcpStore, ARankWithAnotherSecretOrSizeIsRefusedInWords) {
     const auto url = free_url();
     auto host = std::unique_ptr<Store>();
     {
-        const auto secret = Variable("RANKMESH_SECRET", "open sesame");
+        const auto secret = support::Variables{{"RANKMESH_SECRET", "open sesame"}};
         host = tcp_store(url, "a job", 0, 2);
         EXPECT_TRUE(tcp_store(url, "a job", 1, 2)->put("a", "", soon()));
-        const auto text = error_of<UsageError>([&] { tcp_store(url, "a job", 3, 4)->put("b", "", soon()); });
+        const auto text = text_of([&] { tcp_store(url, "a job", 3, 4)->put("b", "", soon()); });
         EXPECT_NE(
             text.find(" serves a job of 2 ranks, and this is rank 3 of 4; give all ranks of a job the same"),
             text.npos)
             << text;
     }
     const auto put = [&] { tcp_store(url, "a job", 1, 2)->put("c", "", soon()); };
-    EXPECT_NE(error_of<UsageError>(put).find(" has another RANKMESH_SECRET than this rank; give all ranks"),
+    EXPECT_NE(text_of(put).find(" has another RANKMESH_SECRET than this rank; give all ranks"),
               std::string::npos);
     const auto folder = support::Folder();
     std::ofstream(folder.path() + "/secret") << "open sesame\n";
-    const auto file = Variable("RANKMESH_SECRET_FILE", folder.path() + "/secret");
-    EXPECT_NE(error_of<UsageError>(put).find("(RANKMESH_SECRET_FILE) can be read or written by others"),
+    const auto file = support::Variables{{"RANKMESH_SECRET_FILE", folder.path() + "/secret"}};
+    EXPECT_NE(text_of(put).find("(RANKMESH_SECRET_FILE) can be read or written by others"),
               std::string::npos);
     std::filesystem::permissions(folder.path() + "/secret", std::filesystem::perms::owner_read);
-    EXPECT_EQ(error_of<UsageError>(put), "nothing was thrown");
+    EXPECT_EQ(text_of(put), "");
 }
 
 TEST(TcpStore, NeitherTheJobNorTheSecretIsSentAndNoProofServesTwice) {
     const auto listener = support::Listener();
     const auto port = ntohs(listener.address().sin_port);
-    const auto secret = Variable("RANKMESH_SECRET", "open sesame");
+    const auto secret = support::Variables{{"RANKMESH_SECRET", "open sesame"}};
     auto hello = std::string{};
     auto server = std::thread([&] {
         const auto peer = listener.accept();
@@ -382,8 +357,7 @@ TEST(TcpStore, NeitherTheJobNorTheSecretIsSentAndNoProofServesTwice) {
         peer.hear(1);
     });
     const auto url = TcpUrl{.host = "127.0.0.1", .first_port = port, .last_port = port};
-    const auto text =
-        error_of<UsageError>([&] { tcp_store(url, "a random id", 1, 2)->put("a", "", soon()); });
+    const auto text = text_of([&] { tcp_store(url, "a random id", 1, 2)->put("a", "", soon()); });
     server.join();
     EXPECT_EQ(text,
               "what answers at the store '" + url.text() +
@@ -485,15 +459,15 @@ TEST(TcpStore, TakesNoMoreThanItsLimitAndSaysSo) {
         TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2}, {.bytes = 500});
     {
         const auto store = tcp_store(url, "a job", 1, 2);
-        auto text = error_of<EngineFailure>([&] { store->put("long", std::string(300, 'x'), soon()); });
+        auto text = text_of<EngineFailure>([&] { store->put("long", std::string(300, 'x'), soon()); });
         EXPECT_EQ(text, "the store '" + url.text() +
                             "' is full: its 0 entries and unread requests take 317 bytes of 500");
         for (const auto* name : {"a", "b", "c"}) EXPECT_TRUE(store->put(name, "", soon()));
-        text = error_of<EngineFailure>([&] { store->put("d", "", soon()); });
+        text = text_of<EngineFailure>([&] { store->put("d", "", soon()); });
         EXPECT_NE(text.find("is full: its 3 entries and "), text.npos) << text;
         store->remove({"a"}, soon());
         EXPECT_TRUE(store->put("d", "", soon()));
-        EXPECT_NE(error_of<EngineFailure>([&] {
+        EXPECT_NE(text_of<EngineFailure>([&] {
                       store->put("e", std::string(200'000, 'x'), soon());
                   }).find("', which rank 0 serves, is gone ("),
                   text.npos);
@@ -519,11 +493,11 @@ TEST(TcpStore, RanksThatTheServerLeavesSayWhoServed) {
         waitpid(rank_0, nullptr, 0);
     });
     const auto begin = Clock::now();
-    const auto text = error_of<EngineFailure>([&] { store->await({"never", "failed"}, soon(), soon()); });
+    const auto text = text_of<EngineFailure>([&] { store->await({"never", "failed"}, soon(), soon()); });
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5)) << "at once, not at the timeout";
     EXPECT_TRUE(text.starts_with("the store '" + url.text() + "', which rank 0 serves, is gone (")) << text;
     EXPECT_NE(text.find(cat("): rank 0, process ", rank_0, " on ")), text.npos) << text;
-    EXPECT_EQ(error_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
+    EXPECT_EQ(text_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
 }
 
 TEST(TcpStore, RankZeroThatEndsStaysUntilTheOthersHaveReadWhatTheyWaitFor) {
@@ -615,7 +589,7 @@ TEST(TcpStore, RankZeroThatMayNotOpenADescriptorForEachRankSaysSo) {
     const auto before = limit;
     limit.rlim_cur = 100;
     setrlimit(RLIMIT_NOFILE, &limit);
-    const auto text = error_of<UsageError>([&] { tcp_store(url, "a job", 0, 64); });
+    const auto text = text_of([&] { tcp_store(url, "a job", 0, 64); });
     setrlimit(RLIMIT_NOFILE, &before);
     EXPECT_EQ(
         text,

@@ -323,6 +323,7 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
     else
         for (int i = 0; i < std::min(ranks.size(), most_asked); ++i) asked.push_back(ranks[i]);
     const auto answers = ask(flight, asked, patience);
+    auto known_mute = answers.mute;
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
     auto remote = std::vector<int>{};
@@ -330,7 +331,7 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
     const auto* unborn = flight.is_start_ ? " has not come to it, or is gone" : " is gone";
     for (auto rank : asked) {
         const auto answer = answers.told.find(rank);
-        const auto mute = std::ranges::find(answers.mute, rank) != answers.mute.end();
+        const auto mute = contains(answers.mute, rank);
         if (rank == flight.world_->rank() || (answer != answers.told.end() && answer->second.arrived)) {
             arrived.push_back(rank);
         } else if (answer == answers.told.end() && !mute && !flight.world_->is_local(rank)) {
@@ -339,12 +340,12 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
             missing.push_back(rank);
             constexpr auto most_told = 8;
             if (missing.size() > most_told) continue;
-            append(texts,
-                   cat(texts.empty() ? " (rank " : "; rank ", rank,
-                       mute ? stopped_in_words
-                       : answer == answers.told.end()
-                           ? unborn
-                           : cat(" is ", answer->second.text, who_is_awaited(flight, rank, answer->second))));
+            append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank,
+                              mute ? stopped_in_words
+                              : answer == answers.told.end()
+                                  ? unborn
+                                  : cat(" is ", answer->second.text,
+                                        who_is_awaited(flight, rank, answer->second, known_mute))));
         }
     }
     why.arrived = arrived;
@@ -361,8 +362,9 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
 }
 
 /// ` and waits for 5 [dp=2 tp=1]; rank 5 is stopped, or has no time to answer`, from rank to rank while each
-/// waits for another one; "" for a rank that waits for none.
-std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus status) const {
+/// waits for another one; "" for a rank that waits for none. The mute ranks are waited for once in a report.
+std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus status,
+                                     std::vector<int>& mute) const {
     constexpr auto most_followed = 4;
     const auto& label = *flight.label_.load(std::memory_order_relaxed);
     auto text = std::string{};
@@ -372,7 +374,10 @@ std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus 
         if (call.ranks.size() > most_asked) break;
         auto ranks = call.ranks;
         std::erase(ranks, followed.back());
-        auto answers = flight.world_->ask(ranks, call.key, call.number, own_status(), patience, true);
+        auto asked = ranks;
+        std::erase_if(asked, [&](int each) { return contains(mute, each); });
+        auto answers = flight.world_->ask(asked, call.key, call.number, own_status(), patience, true);
+        mute.insert(mute.end(), answers.mute.begin(), answers.mute.end());
         // One that does not answer says more than one that waits as well.
         const auto is_silent = [&](int each) {
             return !answers.told.contains(each) && flight.world_->is_local(each) &&
@@ -389,8 +394,7 @@ std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus 
         if (std::ranges::find(followed, *found) != followed.end()) break;
         followed.push_back(*found);
         if (is_silent(*found)) {
-            const auto mute = std::ranges::find(answers.mute, *found) != answers.mute.end();
-            append(text, cat("; rank ", *found, mute ? stopped_in_words : " is gone"));
+            append(text, cat("; rank ", *found, contains(mute, *found) ? stopped_in_words : " is gone"));
             break;
         }
         status = std::move(answers.told[*found]);

@@ -136,7 +136,8 @@ private:
     RankStatusOf own_status() const;
     void answer() const;
     std::string who_is_missing(const Flight& flight, RecordReason& why) const;
-    std::string who_is_awaited(const Flight& flight, int rank, RankStatus status) const;
+    std::string who_is_awaited(const Flight& flight, int rank, RankStatus status,
+                               std::vector<int>& mute) const;
     std::string place(const Flight& flight) const;
     bool have_all_come(const Flight& flight) const;
     void look_for_ended(Flight& flight, std::uint64_t active, Duration waited);
