@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <functional>
 #include <thread>
 
 #include <rankmesh/core/error.hpp>
