@@ -53,14 +53,25 @@ Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {
 }
 
 /// The devices of one unit of the level outside the innermost, 1 without machines; throws UsageError where a
-/// rank has no device.
+/// rank has no device, or where ranks share hosts in different numbers.
 int ranks_of_a_host(const std::optional<Cluster>& cluster, int extent) {
     if (!cluster) return 1;
     if (extent > cluster->size())
         throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", extent - 1,
                                      to_string(*cluster), cluster->size(), cluster->size() - 1));
-    const auto levels = cluster->level_count();
-    return levels < 2 ? cluster->size() : cluster->size() / cluster->unit_count(levels - 2);
+    const auto hosts = cluster->level_count() - 2;
+    if (hosts < 0) return cluster->size();
+    const auto size = cluster->unit_size(0, hosts);
+    for (int host = 0; host <= cluster->unit(extent - 1, hosts); ++host) {
+        const auto first = cluster->first_device(host, hosts);
+        const auto ranks = std::min(extent - first, cluster->unit_size(host, hosts));
+        if (ranks > size || (ranks < size && first + ranks < extent))
+            throw UsageError(fmt::format(
+                "{} has ranks {}..{}, and {} has {}; reshard counts with hosts of equally many ranks",
+                cluster->unit_name(host, hosts), first, first + ranks - 1, cluster->unit_name(0, hosts),
+                detail::counted(size, "rank")));
+    }
+    return size;
 }
 
 /// A reshard whose elements have a size.

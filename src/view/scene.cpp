@@ -157,21 +157,16 @@ Plan plan_of(const Mesh& mesh, const Limits& limits, int unit) {
 
 void check_fits(int last_rank, const std::string& mesh, const Cluster& cluster) {
     if (last_rank < cluster.size()) return;
+    const auto text =
+        detail::cat("mesh ", mesh, " reaches rank ", last_rank, ", but cluster ",
+                    detail::excerpt(to_string(cluster), 400), " has ", cluster.size(), " devices; it ");
+    if (!cluster.is_even() || !cluster.levels().front().units.empty())
+        throw UsageError(
+            detail::cat(text, "fits on one of ", std::int64_t{last_rank} + 1, " devices or more"));
     auto levels = std::vector<Cluster::Level>(cluster.levels().begin(), cluster.levels().end());
     const auto inside = cluster.size() / levels.front().count;
     levels.front().count = last_rank / inside + 1;
-    throw UsageError(detail::cat("mesh ", mesh, " reaches rank ", last_rank, ", but cluster ",
-                                 to_string(cluster), " has ", cluster.size(), " devices; it fits on ",
-                                 to_string(Cluster(std::move(levels)))));
-}
-
-/// `rack 1 node 3`: the numbers down to the boxed level.
-std::string label_of(const Cluster& cluster, int boxed, int unit) {
-    const auto path = cluster.path(unit * (cluster.size() / cluster.unit_count(boxed)));
-    auto label = std::string{};
-    for (int level = 0; level <= boxed; ++level)
-        detail::append(label, detail::cat(level > 0 ? " " : "", path.name(level), " ", path[AxisId{level}]));
-    return label;
+    throw UsageError(detail::cat(text, "fits on ", to_string(Cluster(std::move(levels)))));
 }
 
 template <class Topology>
@@ -207,13 +202,13 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
         scene.axes.push_back(note_of(topology, AxisId{a}, scene.focus));
 
     auto boxed = -1;
-    auto unit = 0;  // devices in a box
+    auto unit = 0;  // devices in the first box
     if (subject.cluster) {
         check_fits(last_rank(topology), scene.mesh, *subject.cluster);
         boxed = subject.cluster->level_count() - 2;
         if (boxed >= 0) {
             scene.boxed = subject.cluster->levels()[static_cast<std::size_t>(boxed)].name;
-            unit = subject.cluster->size() / subject.cluster->unit_count(boxed);
+            unit = subject.cluster->unit_size(0, boxed);
         }
     }
 
@@ -256,7 +251,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
         if (boxed >= 0) {
             made.box = subject.cluster->unit(made.rank, boxed);
             auto& label = scene.labels[made.box];
-            if (label.empty()) label = label_of(*subject.cluster, boxed, made.box);
+            if (label.empty()) label = subject.cluster->unit_name(made.box, boxed);
         }
         return made;
     };

@@ -262,7 +262,9 @@ private:
             const auto& inside = scene_.cluster->levels().back();
             y_ += line_height;
             auto x = margin;
-            word(x, cat("each frame is one ", scene_.boxed, " (", inside.name, ":", inside.count, ")"),
+            word(x,
+                 cat("each frame is one ", scene_.boxed, " (", inside.name, ":", inside.count,
+                     scene_.cluster->is_even() ? "" : " at most", ")"),
                  " class=\"dim\"");
         }
         y_ += line_height / 2;

@@ -410,7 +410,9 @@ void paint_legend(std::vector<Line>& lines, const Scene& scene, int width) {
     flow(lines,
          {{U"each box is one", dim},
           {wide(scene.boxed), bold},
-          {wide(detail::cat("(", inside.name, ":", inside.count, ")")), dim}},
+          {wide(detail::cat("(", inside.name, ":", inside.count, scene.cluster->is_even() ? "" : " at most",
+                            ")")),
+           dim}},
          1, width);
 }
 

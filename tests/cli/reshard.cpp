@@ -125,6 +125,7 @@ TEST(ReshardSubcommand, CountsWhatCrossesBetweenHosts) {
     EXPECT_EQ(bytes("--on 'node:2 gpu:4'"), 8);
     EXPECT_EQ(bytes("--on 'rack:2 node:1 gpu:4'"), 8);
     EXPECT_EQ(bytes("--on gpu:8"), 0);
+    EXPECT_EQ(bytes("--on 'node[a,b]:4 node[c]:1'"), 8);  // no rank is on c
     const auto of_sums = [](const std::string& on) {
         return json_of("reshard 'pp=2 tp=2' 'dp=4 @4' --shape 8 --split sum=pp,tp --bytes 1 --json " +
                        on)["total"]["from_other_hosts"];
@@ -172,6 +173,9 @@ TEST(ReshardSubcommand, SaysWhatDoesNotFit) {
               "rankmesh: rank 4 is in neither mesh: dp=2 covers {0, 1}, and tp=4 {0..3}\n");
     EXPECT_EQ(error("--shape 4 --on gpu:2"),
               "rankmesh: rank 3 has no device: cluster gpu:2 has 2, for ranks 0..1\n");
+    EXPECT_EQ(
+        error("--shape 4 --on 'node[a]:1 node[b]:3'"),
+        "rankmesh: b has ranks 1..3, and a has 1 rank; reshard counts with hosts of equally many ranks\n");
     EXPECT_EQ(error("--shape 4 --split 1=dp"),
               "rankmesh: the split '1=dp' splits dimension 1 of an array of 1 dimension\n");
     EXPECT_EQ(error("--shape 4 --into 0=dp"), "rankmesh: mesh tp=4 has no axis 'dp'; did you mean 'tp'?\n");

@@ -32,6 +32,8 @@ inline std::vector<std::optional<Cluster>> clusters(const Mesh& mesh) {
         clusters.emplace_back(Cluster({{"rack", nodes / 2 + 1}, {"node", 2}, {"gpu", inside}}));
     }
     clusters.emplace_back(Cluster({{"gpu", mesh.extent() + 1}}));
+    clusters.emplace_back(
+        Cluster({{.name = "node", .units = {{"a", 3}, {"b", mesh.extent()}}}, {.name = "gpu"}}));
     return clusters;
 }
 

@@ -147,6 +147,22 @@ TEST(Scene, RefusesAMeshBeyondItsClusterAndSaysWhatWouldHoldIt) {
     EXPECT_EQ(text("dp=2 @7", "node:2 gpu:4"),
               "mesh dp=2 @7 reaches rank 8, but cluster node:2 gpu:4 has 8 devices; it fits on node:3 gpu:4");
     EXPECT_EQ(text("dp=2 @6", "node:2 gpu:4"), "no error");
+    EXPECT_EQ(
+        text("dp=16", "node[a1]:8 node[b1]:4"),
+        "mesh dp=16 reaches rank 15, but cluster node[a1]:8 node[b1]:4 has 12 devices; it fits on one of 16 "
+        "devices or more");
+    EXPECT_EQ(text("dp=12", "node[a1]:8 node[b1]:4"), "no error");
+}
+
+TEST(Scene, LabelsABoxWithTheNameOfItsUnit) {
+    const auto labels = [](const char* cluster) {
+        return draw(Mesh{{"dp", 12}}, {.cluster = Cluster::parse(cluster)}, {}).labels;
+    };
+    EXPECT_EQ(labels("node[a1]:8 node[b1]:4"), (std::map<int, std::string>{{0, "a1"}, {1, "b1"}}));
+    EXPECT_EQ(labels("rack[r7]:1 rack[r8]:1 node gpu:6"),
+              (std::map<int, std::string>{{0, "r7 node 0"}, {1, "r8 node 0"}}));
+    EXPECT_EQ(labels("rack:1 node:2 gpu:6"),
+              (std::map<int, std::string>{{0, "rack 0 node 0"}, {1, "rack 0 node 1"}}));
 }
 
 }  // namespace

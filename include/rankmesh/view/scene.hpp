@@ -76,7 +76,7 @@ struct Scene {
 
     std::optional<Cluster> cluster;
     std::string boxed;                  ///< the level that is boxed, empty for none
-    std::map<int, std::string> labels;  ///< of the boxes shown, by number: `rack 1 node 3`
+    std::map<int, std::string> labels;  ///< of the boxes shown, by number: `rack 1 node 3`, or a name
 };
 
 /// The largest picture, in cells.
