@@ -5,6 +5,7 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 
+#include "cluster_output.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
@@ -16,6 +17,7 @@ namespace of_check {
 using detail::counted;
 
 struct Arguments : Common {
+    OnCluster on_cluster;
     std::vector<std::string> over;
     std::optional<std::string> axes;
     std::string engine;
@@ -101,17 +103,34 @@ void print_text(const std::string& mesh, const Question& question, const JoinCos
             folded(fmt::format("{:<4} {:<2} {}", need.engine, need.fits ? "ok" : "NO", need.text), 8, width));
 }
 
+/// The single axes of two ranks or more that are declared, then the declared sets.
+std::vector<std::vector<std::string>> sets_of(const JoinCost& cost) {
+    auto sets = std::vector<std::vector<std::string>>{};
+    for (const auto& set : cost.sets)
+        if (set.group_size > 1) sets.push_back(axis_names(set.axes, "--over"));
+    return sets;
+}
+
 int run(const Arguments& arguments, Output& output) {
     const auto topology = arguments.topology();
     const auto question = question_of(arguments, topology);
+    auto asked = arguments.on_cluster.questions();
     const auto cost = join_cost({question.declaration}, question.world, question.rank);
     auto needs = needs_of(cost);
     if (!arguments.engine.empty()) keep(needs, arguments.engine);
     const auto fits = std::ranges::all_of(needs, &EngineNeed::fits);
+    auto report = std::optional<ClusterReport>{};
+    if (asked) {
+        asked->second.sets = sets_of(cost);
+        report = std::visit([&](const auto& known) { return check_on(asked->first, known, asked->second); },
+                            topology);
+    }
+    const auto status = fits && (!report || report->right()) ? 0 : 1;
     const auto mesh = std::visit([](const auto& known) { return to_string(known); }, topology);
     if (!arguments.json) {
         print_text(mesh, question, cost, needs, output);
-        return fits ? 0 : 1;
+        if (report) print_report(asked->first, topology, *report, arguments.on_cluster.explain, output);
+        return status;
     }
     auto out = Json{{"mesh", mesh}, {"world", question.world}, {"fits", fits}, {"sets", Json::array()}};
     for (const auto& set : cost.sets)
@@ -131,26 +150,35 @@ int run(const Arguments& arguments, Output& output) {
         }
         values["text"] = need.text;
     }
+    if (report) out["cluster"] = json_of(asked->first, *report);
     output.print("{}\n", out.dump());
-    return fits ? 0 : 1;
+    return status;
 }
 
 }  // namespace of_check
 
 Subcommand check() {
     const auto arguments = std::make_shared<of_check::Arguments>();
+    auto on_cluster = arguments->on_cluster.options();
+    on_cluster.insert(
+        on_cluster.begin(),
+        {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over, "AXES"},
+         {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
+         {"--engine", "the only engine to check; else all of them", &arguments->engine, "ENGINE"}});
     return {
         .name = "check",
-        .help = "Count the communicators and connections that joining a mesh needs, and check the limits.",
-        .options = arguments->options(
-            {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over,
-              "AXES"},
-             {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
-             {"--engine", "the only engine to check; else all of them", &arguments->engine, "ENGINE"}}),
+        .help =
+            "Count the communicators and connections that joining a mesh needs, and check the limits and "
+            "what it costs on a cluster.",
+        .options = arguments->options(std::move(on_cluster)),
         .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
         .footer =
-            "Exit status 1: an engine needs more than the limits of this process allow.\n\n"
-            "Example:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp"};
+            "Exit status 1: an engine needs more than the limits of this process allow, the mesh does not "
+            "fit "
+            "on the cluster, or a rule does not hold. Without --keep, tp, then cp, then ep stay inside the "
+            "level with the fastest links as long as they fit there; docs/machines.md has the model.\n\n"
+            "Examples:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp\n"
+            "  rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node"};
 }
 
 }  // namespace rankmesh::cli

@@ -43,6 +43,17 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
     return text;
 }
 
+std::string bytes_text(std::size_t bytes) {
+    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
+    if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
+    return fmt::format("{} B", bytes);
+}
+
+std::string time_text(double seconds) {
+    if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+    return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
+}
+
 std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
     auto lines = std::string{};
     auto column = std::size_t{0};

@@ -34,6 +34,11 @@ private:
 /// The words with a separator between them.
 std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
+/// `64 MiB`, or in the largest binary unit that says it exactly.
+std::string bytes_text(std::size_t bytes);
+/// `1.25 ms`.
+std::string time_text(double seconds);
+
 /// The words of a text in lines of at most `width` columns, those after the first indented.
 std::string folded(std::string_view text, std::size_t indent, std::size_t width);
 

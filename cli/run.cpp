@@ -45,17 +45,6 @@ struct Row {
     Verified verified;
 };
 
-std::string bytes_text(std::size_t bytes) {
-    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
-    if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
-    return fmt::format("{} B", bytes);
-}
-
-std::string time_text(double seconds) {
-    if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-    return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
-}
-
 std::string bandwidth_text(const Verified& verified) {
     if (verified.bytes == 0 || verified.seconds <= 0) return "-";
     const auto bandwidth = static_cast<double>(verified.bytes) / verified.seconds;

@@ -63,14 +63,15 @@ std::string_view to_string(Collective collective) {
 }
 
 Traffic::Traffic(const Cluster& cluster, const Partition& groups)
-    : levels_(cluster.levels().begin(), cluster.levels().end()),
-      group_count_(groups.size()),
+    : group_count_(groups.size()),
       group_size_(groups.group_size()),
-      straddling_(levels_.size()),
-      first_(levels_.size()),
-      alone_(levels_.size(), Levels(levels_.size())),
-      together_(levels_.size()),
-      outermost_(cluster.level_count()) {}
+      straddling_(cluster.levels().size()),
+      first_(cluster.levels().size()),
+      alone_(cluster.levels().size(), Levels(cluster.levels().size())),
+      together_(cluster.levels().size()),
+      outermost_(cluster.level_count()) {
+    for (const auto& level : cluster.levels()) speeds_.push_back({level.bandwidth, level.latency});
+}
 
 Traffic::Traffic(const Cluster& cluster, const Mesh& mesh, AxisSet axes)
     : Traffic(cluster, mesh.partition(axes)) {
@@ -128,7 +129,7 @@ void Traffic::count_by_walking(const Cluster& cluster, const std::vector<int>& r
         Crossings group;
         Crossings all;
     };
-    const auto count = std::size_t{levels_.size()};
+    const auto count = std::size_t{speeds_.size()};
     auto units = std::vector<std::vector<Unit>>(count);
     auto unit_of = std::vector<std::vector<int>>(count);  // by level, of every entry of `ranks`
     for (std::size_t l = 0; l < count; ++l) {
@@ -179,7 +180,7 @@ std::optional<double> Traffic::seconds(std::int64_t steps, const std::vector<std
     auto start = 0.0;
     auto longest = -1.0;
     for (auto l = at(outermost); l < links.size(); ++l) {
-        const auto& level = levels_[l];
+        const auto& level = speeds_[l];
         if (!level.bandwidth) {
             slowest.reset();
             return std::nullopt;
@@ -196,7 +197,7 @@ CollectiveCost Traffic::cost(Collective collective, std::int64_t bytes, Busy bus
     if (bytes < 0)
         throw UsageError(detail::cat("the cost of ", to_string(collective), " of ", bytes,
                                      " bytes was asked for; bytes are 0 or more"));
-    auto cost = CollectiveCost{.links = std::vector<std::int64_t>(levels_.size())};
+    auto cost = CollectiveCost{.links = std::vector<std::int64_t>(speeds_.size())};
     if (group_size_ == 1) {
         cost.seconds = 0.0;
         return cost;

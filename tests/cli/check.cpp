@@ -112,6 +112,100 @@ TEST(CheckSubcommand, DeclaresTheAxesThatItIsGiven) {
     EXPECT_EQ(nothing["sets"], nlohmann::json::array());
 }
 
+TEST(CheckSubcommand, TellsWhatAMeshDoesOnACluster) {
+    const auto cluster = std::string("--on 'node:2(25GB/s,5us) gpu:4(450GB/s)' ");
+    const auto outcome = check("'tp=4 dp=2' --engine mpi --bytes 1000000 --explain " + cluster);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.output.substr(outcome.output.find("on node")),
+              "on node:2(25GB/s,5us) gpu:4(450GB/s)\n"
+              "\n"
+              "ok 8 ranks on 8 devices\n"
+              "NO tp in one node (the default): 2 of 2 groups of 4 ranks reach further; the\n"
+              "   first has rank 0 in node 0, rank 4 in node 1\n"
+              "\n"
+              "axes  groups x ranks  > 1 node\n"
+              "tp    2 x 4                  2\n"
+              "dp    4 x 2                  0\n"
+              "\n"
+              "1000000 B of each rank:\n"
+              "axes  operation       slowest link  each way  one group  all at once\n"
+              "tp    all_reduce              node    3.0 MB    90.0 us     150.0 us\n"
+              "      all_gather              node    1.5 MB    45.0 us      75.0 us\n"
+              "      reduce_scatter          node    1.5 MB    45.0 us      75.0 us\n"
+              "      all_to_all              node    2.0 MB    55.0 us      95.0 us\n"
+              "      shift                   node    2.0 MB    45.0 us      85.0 us\n"
+              "dp    all_reduce               gpu    1.0 MB     2.2 us       2.2 us\n"
+              "      all_gather               gpu  500.0 kB     1.1 us       1.1 us\n"
+              "      reduce_scatter           gpu  500.0 kB     1.1 us       1.1 us\n"
+              "      all_to_all               gpu  500.0 kB     1.1 us       1.1 us\n"
+              "      shift                    gpu    1.0 MB     2.2 us       2.2 us\n"
+              "\n"
+              "tp in one node: No rule was given, so tp is kept inside a node, where links are\n"
+              "fastest. A group along tp has 4 ranks and would fit into a node of 4 devices,\n"
+              "but its ranks do not follow one another there: dp is further in. List tp last,\n"
+              "or use what rankmesh place prints.\n"
+              "\n"
+              "all_reduce along tp: each rank sends 6 parts of 250.0 kB, 1.5 MB in all, to the\n"
+              "next one of its ring of 4. 2 such rings cross the busiest link of a node: 3.0 MB\n"
+              "each way. That takes 120.0 us, and to start 6 messages 30.0 us.\n"
+              "\n"
+              "all_reduce along dp: each rank sends 2 parts of 500.0 kB, 1.0 MB in all, to the\n"
+              "next one of its ring of 2. One such ring crosses the busiest link of a gpu: 1.0\n"
+              "MB each way. That takes 2.2 us, and to start 2 messages 0.0 us.\n");
+    EXPECT_EQ(check("'dp=2 tp=4' " + cluster).exit_code, 0);
+    EXPECT_EQ(check("'dp=2 tp=4' --keep dp:node " + cluster).exit_code, 1);
+    EXPECT_EQ(check("'dp=2 tp=4' --keep tp:node --keep dp:node " + cluster).exit_code, 1);
+    EXPECT_EQ(check("'tp=4 dp=2' --keep dp:node " + cluster).exit_code, 0) << "a rule replaces the defaults";
+}
+
+TEST(CheckSubcommand, SaysWhyARuleCannotHold) {
+    const auto text = [](const std::string& words) {
+        return check(words + " --engine mpi --explain", 256, "export COLUMNS=1000;").output;
+    };
+    const auto expect_said = [](const std::string& output, const std::string& said) {
+        EXPECT_NE(output.find(said), std::string::npos) << output;
+    };
+    expect_said(
+        text("'dp=2 tp=8' --on 'node:4 gpu:4' --keep tp:node"),
+        "\nNO tp in one node: 2 of 2 groups of 8 ranks reach further; the first has rank 0 in node 0, "
+        "rank 4 in node 1; a node has 4 devices\n");
+    expect_said(text("'dp=2 tp=8' --on 'node:4 gpu:4' --keep tp:node"),
+                "\ntp in one node: A group along tp has 8 ranks, the largest node 4 devices: no order of the "
+                "ranks keeps it inside. Make tp 4 at most.\n");
+    expect_said(
+        text("'dp=4 tp=3' --on 'node:4 gpu:4' --keep tp:node"),
+        "\ntp in one node: Groups along tp of 3 ranks do not fill each node, of 4 devices at most, so in "
+        "the order of the devices some reach into the next. rankmesh place leaves devices idle "
+        "instead, where there are enough.\n");
+    expect_said(text("'dp=4 tp=4' --on 'node:4 gpu:4' --keep tp:node"),
+                "\ntp in one node: No group along tp needs the link of a node.\n");
+    expect_said(text("'dp=4 cp=2 tp=4' --on 'node:8 gpu:4'"),
+                "\nok no rule for cp: it does not fit into the fastest level, beside the axes above\n");
+    expect_said(text("'dp=4 tp=4' --on 'node:5 gpu:4'"), "\nok 16 ranks on 20 devices, 4 idle\n");
+    const auto outside = check("'dp=4 tp=4' --on 'node:3 gpu:4'");
+    expect_said(outside.output, "\nNO rank 15 has no device: there are devices 0..11\n");
+    EXPECT_EQ(outside.exit_code, 1);
+    expect_said(text("'dp=2 tp=4' --on 'node:2(25GB/s) gpu:4'"),
+                "\nno times where messages cross the link of a gpu: the cluster gives no bandwidth for it\n");
+}
+
+TEST(CheckSubcommand, GivesTheReportOnAClusterAsJson) {
+    const auto json = json_check("'tp=4 dp=2' --over dp,tp --on 'node:2(25GB/s,5us) gpu:4'")["cluster"];
+    EXPECT_EQ(json["right"], false);
+    EXPECT_EQ(json["rules"][0],
+              nlohmann::json::parse(R"({"axes":["tp"],"level":"node","default":true,)"
+                                    R"("holds":false,"groups":2,"group_size":4,"unit_size":4,)"
+                                    R"("divides":true,"straddling":2,"first":[0,2,4,6],)"
+                                    R"("units":[0,0,1,1]})"));
+    ASSERT_EQ(json["costs"].size(), 3U);
+    EXPECT_EQ(json["costs"][2]["axes"], (std::vector<std::string>{"tp", "dp"}));
+    EXPECT_EQ(json["costs"][0]["operations"]["shift"],
+              nlohmann::json::parse(R"({"steps":1,"sent":67108864,"alone":{"seconds":null,"slowest":null,)"
+                                    R"("links":{"node":67108864,"gpu":67108864}},"together":{"seconds":null,)"
+                                    R"("slowest":null,"links":{"node":134217728,"gpu":67108864}}})"));
+    EXPECT_EQ(json_check("'tp=4 dp=2'").contains("cluster"), false);
+}
+
 TEST(CheckSubcommand, SaysWhatRanksOutsideTheMeshHold) {
     const auto outcome = check("'dp=2 tp=2' --world 6");
     EXPECT_NE(outcome.output.find("dp=2 tp=2 · 4 ranks of 6\n"), std::string::npos) << outcome.output;
@@ -153,6 +247,10 @@ TEST(CheckSubcommand, AWrongWordIsAUsageError) {
     expect_misuse("'dp=8' --world 4", "mesh dp=8 reaches rank 7, but --world says 4 ranks");
     expect_misuse("dp=8 --engine glo",
                   "no engine is named 'glo'; did you mean 'gloo'?; check knows of mpi, gloo and nccl");
+    expect_misuse("dp=8 --keep tp:node", "--keep was given without a cluster; add --on CLUSTER");
+    expect_misuse("dp=8 --bytes 1", "--bytes was given without a cluster; add --on CLUSTER");
+    expect_misuse("dp=8 --explain", "--explain was given without a cluster; add --on CLUSTER");
+    expect_misuse("dp=8 --on gpu:8 --keep dp:gpus", "cluster gpu:8 has no level 'gpus'; did you mean 'gpu'?");
     EXPECT_EQ(check("--over dp 'dp=8'").exit_code, 0) << "an option takes one word";
 }
 

@@ -87,7 +87,13 @@ private:
     std::optional<double> seconds(std::int64_t steps, const std::vector<std::int64_t>& links, int outermost,
                                   std::optional<int>& slowest) const;
 
-    std::vector<Cluster::Level> levels_;
+    /// Of one level's link.
+    struct Speed {
+        std::optional<double> bandwidth;
+        std::optional<double> latency;
+    };
+
+    std::vector<Speed> speeds_;  // by level
     int group_count_ = 0;
     int group_size_ = 1;
     std::vector<int> straddling_;            // by level
