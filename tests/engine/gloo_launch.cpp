@@ -97,6 +97,29 @@ TEST(GlooMaster, TorchrunsVariablesAreEnoughThoughOtherStoresListenAtItsPortAndB
     for (auto each : stores) close(each);
 }
 
+TEST(GlooMaster, RanksMeetWhateverEachOfTorchrunsAgentsHasCountedWhereTheseMeetForEveryStart) {
+    for (const auto& [variable, value] :
+         Variables{{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}})
+        for (const std::string id : {"run7", "none"}) {
+            auto variables = torchrun(1);
+            variables["MASTER_PORT"] = master().at("MASTER_PORT");
+            variables["TORCHELASTIC_RUN_ID"] = id;
+            variables[variable] = value;
+            auto job = support::Job({.command = nothing_of_ours + program("log"),
+                                     .size = 2,
+                                     .variables = variables,
+                                     .before = [](int rank) {
+                                         return rank == 1 ? std::string("env TORCHELASTIC_RESTART_COUNT=3")
+                                                          : std::string{};
+                                     }});
+            const auto outcome = job.end();
+            EXPECT_EQ(outcome.exit_codes, all_well) << outcome.all();
+            expect_says(outcome, 1,
+                        id == "none" ? "job 'tcp:" + ports_of(variables) + "' (its port)"
+                                     : "job 'run7' (TORCHELASTIC_RUN_ID)");
+        }
+}
+
 TEST(GlooMaster, ARankThatNeverStartsIsNamedAtTheTimeoutAlsoTheOneThatServes) {
     auto outcome = gloo_job(nothing_of_ours + program("timeout-never"), 4, 3, {}, master());
     for (std::size_t rank = 0; rank < 3; ++rank) expect_says(outcome, rank, ": arrived {0..2}, missing {3}");

@@ -23,12 +23,24 @@ std::string environment(const char* variable) {
     return given ? given : "";
 }
 
+/// What a job id needs to tell apart the starts that torchrun makes with one id: `.1` after the first
+/// restart.
+///
+/// Each of its agents counts the restarts of its own ranks alone. Agents that meet for every start, as by the
+/// c10d rendezvous, start ranks only when all earlier ones have ended, and with them what rank 0 served.
+std::string start_of_torchrun(bool by_tcp) {
+    const auto restarts = environment("TORCHELASTIC_RESTART_COUNT");
+    const auto agents_meet = environment("TORCHELASTIC_USE_AGENT_STORE") == "True" ||
+                             environment("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") == "1";
+    return restarts.empty() || (by_tcp && agents_meet) ? std::string{} : cat(".", restarts);
+}
+
 /// The job id that the launcher gives, and the variables that hold it.
-std::pair<std::string, std::string> announced_job() {
+std::pair<std::string, std::string> announced_job(bool by_tcp) {
     if (const auto own = environment("RANKMESH_JOB"); !own.empty()) return {own, "RANKMESH_JOB"};
-    // torchrun keeps its id when it restarts the processes; it is 'none' where no id was given.
+    // torchrun's id is 'none' where none was given.
     if (const auto run = environment("TORCHELASTIC_RUN_ID"); !run.empty() && run != "none")
-        return {cat(run, ".", environment("TORCHELASTIC_RESTART_COUNT")), "TORCHELASTIC_RUN_ID"};
+        return {cat(run, start_of_torchrun(by_tcp)), "TORCHELASTIC_RUN_ID"};
     if (const auto job = environment("SLURM_JOB_ID"); !job.empty() && !environment("SLURM_STEP_ID").empty())
         return {cat(job, ".", environment("SLURM_STEP_ID"), ".", environment("SLURM_RESTART_COUNT")),
                 "SLURM_JOB_ID, SLURM_STEP_ID"};
@@ -204,12 +216,10 @@ void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) 
         static_cast<void>(RedisUrl::parse(config.store));
     config.job = given.job;
     config.job_from = "the program";
-    if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job();
-    // Entries that rank 0 serves end with it: no earlier job has left any. torchrun may restart the processes
-    // of one host before those of another.
+    if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job(by_tcp);
+    // Entries that rank 0 serves end with it: no earlier job has left any.
     if (config.job.empty() && by_tcp) {
-        const auto restarts = environment("TORCHELASTIC_RESTART_COUNT");
-        config.job = cat("tcp:", TcpUrl::parse(config.store).ports(), restarts.empty() ? "" : ".", restarts);
+        config.job = cat("tcp:", TcpUrl::parse(config.store).ports(), start_of_torchrun(by_tcp));
         config.job_from = "its port";
     }
     if (config.job.empty())
