@@ -46,10 +46,19 @@ def arrive(store: Store, rank: int, size: int, description: str) -> None:
         store.compare_set("verdict", "", "agree" if len(digests) == 1 else "differ")
 
 
-def hear(store: Store, timeout: datetime.timedelta) -> str:
-    """What became of the comparison, the same on every rank: the first rank to lose its patience says who was late."""
+def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None] | None = None) -> str:
+    """What became of the comparison, the same on every rank: the first rank to lose its patience says who was late.
+
+    `meanwhile` is called until it is known.
+    """
+    begin = now = time.monotonic()
+    end = begin + timeout.total_seconds()
     try:
-        store.wait(["verdict"], timeout)
+        while meanwhile is not None and now < end and not store.check(["verdict"]):
+            meanwhile()
+            time.sleep(min(max((now - begin) / 4, 0.001), 0.25))
+            now = time.monotonic()
+        store.wait(["verdict"], datetime.timedelta(seconds=max(end - now, 0.001)))
     except dist.DistNetworkError as error:
         raise EngineFailure(f"torch's store is gone while the ranks compare their plans: {error}") from None
     except RuntimeError:  # the timeout, of which each store has its own kind
@@ -57,13 +66,21 @@ def hear(store: Store, timeout: datetime.timedelta) -> str:
     return str(store.get("verdict"), "utf-8")
 
 
-def agree(store: Store, rank: int, size: int, description: str, timeout: datetime.timedelta, where: Where) -> None:
+def agree(
+    store: Store,
+    rank: int,
+    size: int,
+    description: str,
+    timeout: datetime.timedelta,
+    where: Where,
+    meanwhile: Callable[[], None] | None = None,
+) -> None:
     """Returns once all ranks have said the same; else raises Disagreement or Timeout, on every rank.
 
-    `where` gives the coordinates of ranks, in words.
+    `where` gives the coordinates of ranks, in words. `meanwhile` is called while this rank waits.
     """
     arrive(store, rank, size, description)
-    verdict = hear(store, timeout)
+    verdict = hear(store, timeout, meanwhile)
     if verdict == "agree":
         return
     if verdict == "differ":

@@ -15,7 +15,7 @@ from rankmesh._core import Mesh
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
 from rankmesh.torch import _start
-from rankmesh.torch._agree import agree, note
+from rankmesh.torch._agree import Where, agree, note
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, duration, read
 from rankmesh.torch._world import Groups, World
@@ -75,17 +75,19 @@ def init(
     has_local = any(item.local for mesh in plans for item in mesh.items)
     alone = (dist.get_backend() if initialised else backend) == "fake"  # such a world is this process
     if not alone:
+        where: Where = plans[0].where if plans else lambda ranks: ""
+        start.part_from_earlier(patience, where)
         if has_local:
             note(start.store, "hosts", f"{start.rank} {socket.gethostname()}")
-        agree(start.store, start.rank, start.size, said, patience, plans[0].where if plans else lambda ranks: "")
+        agree(start.store, start.rank, start.size, said, patience, where, start.answer)
     if wrong is not None:
         raise wrong
 
     hosts = [""] * start.size
     if has_local and start.store.check(["hosts"]):
         for line in start.store.get("hosts").decode().splitlines():
-            number, _, where = line.partition(" ")
-            hosts[int(number)] = where
+            number, _, host_name = line.partition(" ")
+            hosts[int(number)] = host_name
     if not initialised:
         _start.initialise(start, backend, device, patience)
     world = World(

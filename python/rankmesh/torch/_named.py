@@ -59,7 +59,12 @@ class NamedGroups:
         compared = compared and self._default != "fake"  # such a world is this process
         patience = timeout or DEFAULT_TIMEOUT
         if compared:
-            agree(start.store, start.rank, start.size, said, patience, lambda ranks: f"; this rank says {said}")
+
+            def where(_: Iterable[int]) -> str:
+                return f"; this rank says {said}"
+
+            start.part_from_earlier(patience, where)
+            agree(start.store, start.rank, start.size, said, patience, where, start.answer)
         self._timeout = timeout
         self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlparse
 
@@ -15,10 +16,13 @@ from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import Timeout, UsageError
+from rankmesh.torch._agree import Where, seconds
+from rankmesh.torch._restarts import ask, hear, lead, store_outlives_ranks
 
 DEFAULT_TIMEOUT = c10d.default_pg_timeout
 
 _inits: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
+_ids: weakref.WeakKeyDictionary[dist.ProcessGroup, str] = weakref.WeakKeyDictionary()  # of starts, in prefixes
 _starts = 0
 
 
@@ -33,18 +37,44 @@ class Start:
     """What no other init over this store is called."""
     torch_store: Store | None = None
     """What torch.distributed is yet to be initialised on; None if it is."""
+    answer: Callable[[], None] | None = None
+    """What rank 0 calls while it waits for the others."""
+
+    def part_from_earlier(self, timeout: datetime.timedelta, where: Where) -> None:
+        """Leaves behind what ranks of an earlier start have written, where the store may hold it; every rank calls it.
+
+        `where` gives the coordinates of ranks, in words.
+        """
+        default = dist.group.WORLD
+        if not store_outlives_ranks() or (default is not None and default in _ids):
+            return
+        if self.rank == 0:
+            start, self.answer = lead(self.store)
+        elif (heard := hear(self.store, ask(self.store), timeout)) is not None:
+            start = heard
+        else:
+            raise Timeout(
+                f"the timeout of {seconds(timeout)} expired in init on rank {self.rank}: rank 0, which tells the "
+                f"others the id of this start, has not answered; arrived {{{self.rank}}}, missing {{0}}{where([0])}",
+                [self.rank],
+                [0],
+            )
+        self.store = PrefixStore(start, self.store)
+        if self.torch_store is not None:
+            self.torch_store = PrefixStore(start, self.torch_store)
+        else:
+            assert default is not None
+            _ids[default] = start
+            self.key += f" of {start}"
 
 
 def adopt() -> Start:
     """The world of torch.distributed, which is initialised; each call has a key of its own."""
     default = c10d._get_default_group()
     number = _inits[default] = _inits.get(default, 0) + 1
-    return Start(
-        dist.get_rank(),
-        dist.get_world_size(),
-        PrefixStore(f"rankmesh {number}", c10d._get_default_store()),
-        f"rankmesh {number}",
-    )
+    start = _ids.get(default)
+    key = f"rankmesh {number}" + (f" of {start}" if start else "")
+    return Start(dist.get_rank(), dist.get_world_size(), PrefixStore(key, c10d._get_default_store()), key)
 
 
 def begin(
@@ -120,3 +150,4 @@ def initialise(start: Start, backend: str | None, device: torch.device | None, t
         timeout=timeout,
         device_id=device if device is not None and device.index is not None else None,
     )
+    _ids[c10d._get_default_group()] = ""
