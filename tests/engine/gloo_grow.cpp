@@ -184,6 +184,19 @@ TEST(GlooGrow, AProcessOfAnotherJobEntersNoneAndIsToldWhatToGiveIt) {
         "give this process the RANKMESH_STORE and RANKMESH_JOB of its ranks");
 }
 
+TEST(GlooGrow, AProcessThatFindsNoStoreGivesUpAtItsTimeout) {
+    const auto store = "tcp://127.0.0.1:" + std::to_string(support::Listener().port());
+    auto job =
+        support::Job({.command = RANKMESH_GLOO_GROW_PROGRAM " 10 rejoin:1500", .size = 1, .store = store});
+    const auto outcome = job.end();
+    auto found = std::smatch{};
+    ASSERT_TRUE(std::regex_search(outcome.outputs[0], found, std::regex("Timeout .* after ([0-9]+) ms")))
+        << outcome.all();
+    EXPECT_GE(std::stoi(found[1]), 1500) << outcome.all();
+    EXPECT_LT(std::stoi(found[1]), 10'000) << "not 30 s" << outcome.all();
+    expect_says(outcome, 0, " has not found the store '" + store + "' of the job 'a job' for 15");
+}
+
 TEST(GlooGrow, AnotherPlanIsADisagreementOnAll) {
     auto job = Growing("grow:1:20000 lose:-1 sum", 2);
     job.later("rejoin:20000 plan sum");

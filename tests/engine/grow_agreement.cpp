@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include <rankmesh/core/text.hpp>
 
@@ -33,6 +34,7 @@ struct One {
     int most = 1;
     std::chrono::milliseconds timeout = 20s;
     std::optional<int> wish = {};
+    std::chrono::milliseconds stalls = 0ms;  // once, after 20 ms and when it has come
 };
 
 /// What became of it.
@@ -86,10 +88,11 @@ Fates grow(Entries& entries, std::vector<std::unique_ptr<GrowAgreement>>& worlds
                                         .timeout = ranks[r].timeout,
                                         .about = detail::cat("rank ", r),
                                         .common = "common"},
-                                       [&, noticed] {
-                                           return std::chrono::steady_clock::now() < noticed
-                                                      ? std::vector<int>{}
-                                                      : ranks[r].ended;
+                                       [&, noticed, left = ranks[r].stalls]() mutable {
+                                           if (std::chrono::steady_clock::now() < noticed)
+                                               return std::vector<int>{};
+                                           std::this_thread::sleep_for(std::exchange(left, 0ms));
+                                           return ranks[r].ended;
                                        });
             });
         });
@@ -229,6 +232,17 @@ TEST(GrowAgreement, OneThatDiesWhileItWaitsIsLeftOutAndOneThatLivesEnters) {
         }
         EXPECT_TRUE(fates.ranks[0].world) << fates.ranks[0].error;
         EXPECT_LT(fates.ranks[0].took, 2s);
+    }
+}
+
+TEST(GrowAgreement, OneThatGivesUpWhileARankStallsIsLeftOutAlsoIfItHadConfirmed) {
+    auto entries = Entries{};
+    const auto fates = grow(entries, {{}, {.stalls = 4600ms}},
+                            {{.comes = 50ms, .timeout = 300ms}, {.comes = 100ms, .timeout = 20s}});
+    EXPECT_TRUE(fates.others[0].error.starts_with("Timeout ")) << fates.others[0].error;
+    for (const auto& fate : {fates.ranks[0], fates.ranks[1], fates.others[1]}) {
+        ASSERT_TRUE(fate.world) << fate.error;
+        EXPECT_EQ(fate.world->abouts, (std::vector<std::string>{"rank 0", "rank 1", "other 1"}));
     }
 }
 

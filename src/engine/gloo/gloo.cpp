@@ -60,6 +60,15 @@ std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezv
     return state;
 }
 
+/// True if no rank 0 has started in the store's job; false also where the store does not answer soon.
+bool lacks_rank_zero(detail::Store& store) {
+    try {
+        return !store.get({"claim.0"}, detail::from_now(std::chrono::milliseconds(500))).front();
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rendezvous,
                                                   const WorldOptions& given) {
     auto options = detail::settled(given);
@@ -71,7 +80,7 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
             store, config.rank < 0 ? std::nullopt : std::optional(config.rank),
             detail::GlooWorld::about_this_process(config.interface), options.timeout);
     } catch (const Timeout& timeout) {
-        if (store->get({"claim.0"}, detail::from_now(options.timeout)).front()) throw;
+        if (!lacks_rank_zero(*store)) throw;
         throw Timeout(detail::cat(timeout.what(),
                                   "; no rank 0 has started in that job: give this process the "
                                   "RANKMESH_STORE and RANKMESH_JOB of its ranks"),

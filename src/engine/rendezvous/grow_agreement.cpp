@@ -421,6 +421,8 @@ bool GrowAgreement::confirmed(Leading& leading, const std::vector<std::pair<std:
         }
         pause(*store_, begin);
     }
+    // A candidate that confirmed at once may have left since: they are asked again.
+    if (Clock::now() - begin >= longest_patience) return false;
     struct Entering {
         int place;
         std::string secret;
@@ -456,9 +458,9 @@ public:
         auto names = std::vector<std::string>{};
         for (int slot = 0; slot < most_candidates; ++slot) names.push_back(slot_key(slot));
         while (slot_ < 0 && !expired()) {
-            const auto found = store_.get(names, soon());
+            const auto found = store_.get(names, until_);
             for (int slot = 0; slot < most_candidates && slot_ < 0; ++slot)
-                if (!found[static_cast<std::size_t>(slot)] && store_.put(slot_key(slot), text_, soon()))
+                if (!found[static_cast<std::size_t>(slot)] && store_.put(slot_key(slot), text_, until_))
                     slot_ = slot;
             if (slot_ < 0) pause(store_, begin_);
         }
@@ -504,7 +506,7 @@ private:
                 const auto secrets = unpack_texts(*found[1]);
                 if (std::ranges::find(secrets, secret_) != secrets.end()) {
                     store_.put(yes_key(scope, round, secret_), "", soon());
-                    until = std::max(until_, now + longest_patience);  // it may be taken at its word
+                    until = std::max(until_, now + 2 * longest_patience);  // it may be taken at its word
                 }
                 ++round;
                 continue;
@@ -528,7 +530,8 @@ private:
         listed->world.rank = static_cast<int>(own - listed->secrets.begin());
         return std::move(listed->world);
     }
-    static Store::Instant soon() { return Clock::now() + std::chrono::seconds(30); }
+    /// Until when a request is waited for.
+    Store::Instant soon() const { return std::max(until_, Clock::now() + longest_patience); }
 
     Store& store_;
     const Clock::time_point begin_;
