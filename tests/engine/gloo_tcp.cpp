@@ -522,6 +522,31 @@ TEST(TcpStore, RankZeroThatEndsStaysUntilTheOthersHaveReadWhatTheyWaitFor) {
     EXPECT_EQ(status, 0);
 }
 
+TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
+    const auto url = free_url();
+    const auto rank_0 = fork();
+    if (rank_0 == 0) {
+        {
+            const auto host = tcp_store(url, "a job", 0, 2);
+            host->await({"here", "failed"}, soon(), soon());
+        }
+        std::exit(0);
+    }
+    const auto spare = tcp_store(url, "a job", 1, 0);
+    const auto begin = Clock::now();
+    ASSERT_TRUE(spare->put("here", "", soon()));
+    EXPECT_THROW(
+        for (;;) {
+            spare->get({"offer"}, soon());
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        },
+        EngineFailure);
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10)) << "not after the longest time, 30 s";
+    auto status = 0;
+    waitpid(rank_0, &status, 0);
+    EXPECT_EQ(status, 0);
+}
+
 TEST(TcpStore, AChildOfRankZeroNeitherServesNorHoldsTheConnections) {
     const auto url = free_url();
     auto host = tcp_store(url, "a job", 0, 2);

@@ -108,6 +108,7 @@ struct TcpServer::Connection {
     const std::uint64_t id;
     const ClosedInChildren closed_in_children{socket};
     bool known = false;
+    bool spare = false;  // of a process that enters, or has entered, a running job
     bool doomed = false;
     bool stalled = false;  // with requests that are not taken before it has read its answers
     Instant since = Clock::now();
@@ -388,7 +389,7 @@ void TcpServer::read_from(Connection& connection, Instant now) {
         bytes_ += bytes;
         if (!connection.known && (connection.in.size() < wire::hello_size || !take_hello(connection)))
             continue;
-        last_request_ = now;
+        if (!connection.spare) last_request_ = now;
         take_requests(connection);
         if (bytes_ > limits_.bytes && !connection.in.empty()) doom(connection);
         if (connection.stalled || connection.out.size() > most_texts) return;
@@ -414,6 +415,7 @@ bool TcpServer::take_hello(Connection& connection) {
         return false;
     }
     connection.known = true;
+    connection.spare = hello.size == 0;
     strangers_.erase(connection.id);
     auto text = std::string{};
     wire::add(text, static_cast<std::uint32_t>(1 + wire::proof_size));
@@ -453,6 +455,8 @@ void TcpServer::take_requests(Connection& connection) {
 }
 
 void TcpServer::take(Connection& connection, wire::Request request) {
+    // One that waits to enter only looks, again and again; one that has entered writes as well.
+    if (request.operation != wire::Operation::get) last_request_ = Clock::now();
     switch (request.operation) {
         case wire::Operation::put:
             return put(connection, request);
@@ -622,7 +626,7 @@ void TcpServer::flush(Connection& connection) {
             if (!shared) unsent_ -= text->size();
             connection.out.pop_front();
         }
-        if (finishing_) last_request_ = Clock::now();
+        if (finishing_ && !connection.spare) last_request_ = Clock::now();
     }
 }
 
