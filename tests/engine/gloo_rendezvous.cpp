@@ -14,6 +14,7 @@
 #include "engine/fields.hpp"
 #include "engine/gloo/world.hpp"
 #include "engine/join/join.hpp"
+#include "engine/join/rest.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
 
@@ -123,8 +124,8 @@ private:
 };
 
 /// Runs a program on the ranks of a Gloo world, which are threads.
-void on_worlds(int size, Duration timeout, const std::function<void(GlooWorld&, int rank)>& program) {
-    const auto entries = std::make_shared<Entries>();
+void on_worlds(int size, Duration timeout, const std::function<void(GlooWorld&, int rank)>& program,
+               const std::shared_ptr<Entries>& entries = std::make_shared<Entries>()) {
     auto threads = std::vector<std::jthread>{};
     for (int rank = 0; rank < size; ++rank)
         threads.emplace_back([&program, &entries, size, rank, timeout] {
@@ -389,6 +390,43 @@ TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere
     threads.clear();
     EXPECT_LE(counts[38], counts[4]);
     EXPECT_LE(counts[39], counts[5]);
+}
+
+TEST(GlooWorld, ACommunicatorThatIsSuspendedAndResumedManyTimesLeavesNoMoreEntries) {
+    const auto entries = std::make_shared<Entries>();
+    auto counts = std::vector<std::size_t>{};
+    auto all_there = std::barrier(3);
+    const auto count = [&](GlooWorld& world, int rank) {
+        auto joining =
+            Joining{.exchange = world.exchange(), .key = "join", .timeout = std::chrono::minutes(1)};
+        const auto kept = join(std::vector{Declaration{.mesh = {{"dp", 3}}}}, std::nullopt, joining);
+        for (int turn = 0; turn < 6; ++turn) {
+            suspend(joining, 0);
+            all_there.arrive_and_wait();
+            if (rank == 0) counts.push_back(entries->by_name.size());
+            all_there.arrive_and_wait();
+            resume(joining, 0);
+        }
+    };
+    on_worlds(3, std::chrono::minutes(1), count, entries);
+    EXPECT_EQ(counts, std::vector(6, counts.front()));
+}
+
+TEST(StoreRendezvous, AnEntryThatIsThereAlreadyIsNotTakenForThisRanksOwn) {
+    on_ranks(2, false, [](StoreRendezvous& world) {
+        world.publish("name", "text");
+        try {
+            world.publish("name", "another");
+            FAIL();
+        } catch (const EngineFailure& error) {
+            EXPECT_EQ(std::string(error.what()),
+                      cat("the entry 'name.", world.rank(),
+                          "' of the job 'job' is in the store 'memory' already; start the job again under "
+                          "another id, such as RANKMESH_JOB=$(uuidgen)"));
+        }
+        world.withdraw("name");
+        world.publish("name", "another");
+    });
 }
 
 TEST(StoreRendezvous, ADamagedEntryIsRefusedByItsName) {

@@ -48,6 +48,9 @@ void add_endpoints(std::string& entry, int item, const Connections& connections)
     }
 }
 
+/// The name of what a rank announces under a key.
+std::string entry_of(const std::string& key) { return cat("connections.", key); }
+
 }  // namespace
 
 GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
@@ -152,7 +155,7 @@ std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phas
 void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest> requests) {
     announced_.clear();
     entries_.clear();
-    entry_ = cat("connections.", key);
+    entry_ = entry_of(key);
     check_descriptors(requests);
     auto entry = std::string{};
     for (const auto& request : requests) {
@@ -214,6 +217,7 @@ void GlooWorld::connected(const ChannelRequest& request,
     const auto lazy = found == announced_.end();
     if (lazy) {
         announce(request.key, {&request, 1});
+        announced_alone_.insert(request.key);
         found = announced_.find(request.key);
     }
     const auto connections = found->second;
@@ -274,6 +278,10 @@ void GlooWorld::restore(Channel& channel, const ChannelRequest& request) {
     connected(request, [&](std::shared_ptr<Connections> connections) {
         static_cast<GlooChannel&>(channel).restore(std::move(connections));
     });
+}
+
+void GlooWorld::forget(const std::string& key) {
+    if (announced_alone_.erase(key) > 0) rendezvous_->withdraw(entry_of(key));
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {

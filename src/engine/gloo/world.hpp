@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ private:
     void throw_if_failed() override { rendezvous_->throw_if_failed("join", first_ranks(size())); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
     void restore(Channel& channel, const ChannelRequest& request) override;
+    void forget(const std::string& key) override;
 
     void connected(const ChannelRequest& request,
                    const std::function<void(std::shared_ptr<Connections>)>& take);
@@ -71,8 +73,9 @@ private:
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
     std::map<std::string, std::shared_ptr<Connections>> announced_;  // by key, until they are connected
-    std::string entry_;                   // the name under which they were announced
-    std::map<int, std::string> entries_;  // those of peers, which are read once
+    std::string entry_;                      // the name under which they were announced
+    std::set<std::string> announced_alone_;  // the keys of channels that have an entry of their own
+    std::map<int, std::string> entries_;     // those of peers, which are read once
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };
 

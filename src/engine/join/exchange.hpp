@@ -72,6 +72,9 @@ public:
         static_cast<void>(channel);
         static_cast<void>(request);
     }
+    /// All members of a channel that was made or restored under this key are connected: what this rank has
+    /// announced for it alone is not read any more.
+    virtual void forget(const std::string& key) { static_cast<void>(key); }
     /// Makes a channel over two or more ranks; called by its members only.
     virtual std::shared_ptr<Channel> create(const ChannelRequest& request) = 0;
 };

@@ -49,6 +49,8 @@ struct Joining {
         Duration timeout;
         bool suspended = false;
         int resumed = 0;
+        /// The key under which it was connected last.
+        std::string key() const { return resumed == 0 ? request.key : cat(request.key, " again ", resumed); }
     };
     std::vector<Rest> rests = {};
     std::vector<MeshEntry::GroupEntry> groups = {};  // made at run time

@@ -29,6 +29,7 @@ void suspend(Joining& joining, std::size_t connection) {
         }
         // None is released while another rank still needs it.
         host.run({.operation = Operation::barrier}, label, rest.timeout);
+        joining.exchange.forget(rest.key());
         if (device) device->engine_channel().release();
         host.engine_channel().release();
     }
@@ -41,8 +42,9 @@ void resume(Joining& joining, std::size_t connection) {
     auto& rest = joining.rests[connection];
     if (!rest.suspended) return;
     auto& host = *joining.channels[connection];
+    ++rest.resumed;
     auto request = rest.request;
-    request.key = cat(rest.request.key, " again ", ++rest.resumed);
+    request.key = rest.key();
     joining.exchange.restore(host.engine_channel(), request);
     host.set_suspended(false);
     if (joining.device) {

@@ -51,6 +51,8 @@ public:
     virtual std::string all(const std::string& phase, std::string text, const Combine& combine) = 0;
     /// Publishes an entry of this rank; it is removed once all ranks have taken two more steps.
     virtual void publish(const std::string& name, const std::string& text) = 0;
+    /// Removes such an entry now, which all that fetch it have read; some have no way to do so.
+    virtual void withdraw(const std::string&) noexcept {}
     /// The entries of that name that `from` published, a subset of `ranks`; all `ranks` publish one and
     /// fetch.
     virtual std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,

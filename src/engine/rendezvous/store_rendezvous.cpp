@@ -175,9 +175,20 @@ std::string StoreRendezvous::step(const std::string& phase, std::string text, co
 }
 
 void StoreRendezvous::publish(const std::string& name, const std::string& text) {
-    const auto own = full(cat(name, ".", rank()));
-    store_->put(own, text, from_now(timeout_));
+    const auto own = own_entry(name);
+    if (!store_->put(own, text, from_now(timeout_)))
+        throw EngineFailure(cat("the entry '", own, "' of the job '", store_->job(), "' is in ",
+                                store_->text(),
+                                " already; start the job again under another id, such as "
+                                "RANKMESH_JOB=$(uuidgen)"));
     stale_keys_.push_back(own);
+}
+
+void StoreRendezvous::withdraw(const std::string& name) noexcept {
+    const auto own = own_entry(name);
+    std::erase(stale_keys_, own);
+    std::erase(old_stale_keys_, own);
+    store_->remove({own}, from_now(grace));
 }
 
 std::vector<std::string> StoreRendezvous::fetch(const std::string& phase, std::span<const int> from,

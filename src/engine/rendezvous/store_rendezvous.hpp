@@ -32,7 +32,9 @@ public:
     ~StoreRendezvous() override;
 
     std::string all(const std::string& phase, std::string text, const Combine& combine) override;
+    /// Throws EngineFailure if there is an entry of that name.
     void publish(const std::string& name, const std::string& text) override;
+    void withdraw(const std::string& name) noexcept override;
     std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
                                    const std::string& name, std::span<const int> ranks,
                                    Instant until) override;
@@ -85,6 +87,7 @@ private:
     const FailureNote* told_about(const std::vector<int>& ranks, bool of_this) const;
     void throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this);
     std::string full(const std::string& name) const { return scope_ + name; }
+    std::string own_entry(const std::string& name) const { return full(cat(name, ".", rank())); }
 
     const std::shared_ptr<Store> store_;
     const std::string scope_;
