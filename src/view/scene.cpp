@@ -5,21 +5,14 @@
 #include <array>
 #include <numeric>
 
+#include "view/either.hpp"
+
 namespace rankmesh::view {
 
 namespace {
 
 constexpr auto max_terms = 8;
 
-/// The rank at a position; a mesh says it by strides, a placement by its table.
-int rank_at(const Mesh& mesh, std::span<const int> indices) { return mesh.rank_at(indices); }
-int rank_at(const Placement& placement, std::span<const int> indices) {
-    return placement.ranks()[static_cast<std::size_t>(placement.mesh().rank_at(indices))];
-}
-const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
-const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
-int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
-int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
 std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return run_along(mesh, axes); }
 std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
 
@@ -155,20 +148,6 @@ Plan plan_of(const Mesh& mesh, const Limits& limits, int unit) {
     return plan;
 }
 
-void check_fits(int last_rank, const std::string& mesh, const Cluster& cluster) {
-    if (last_rank < cluster.size()) return;
-    const auto text =
-        detail::cat("mesh ", mesh, " reaches rank ", last_rank, ", but cluster ",
-                    detail::excerpt(to_string(cluster), 400), " has ", cluster.size(), " devices; it ");
-    if (!cluster.is_even() || !cluster.levels().front().units.empty())
-        throw UsageError(
-            detail::cat(text, "fits on one of ", std::int64_t{last_rank} + 1, " devices or more"));
-    auto levels = std::vector<Cluster::Level>(cluster.levels().begin(), cluster.levels().end());
-    const auto inside = cluster.size() / levels.front().count;
-    levels.front().count = last_rank / inside + 1;
-    throw UsageError(detail::cat(text, "fits on ", to_string(Cluster(std::move(levels)))));
-}
-
 template <class Topology>
 LegendEntry note_of(const Topology& topology, AxisId axis, int focus) {
     const auto& mesh = mesh_of(topology);
@@ -198,6 +177,10 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
     scene.size = topology.size();
     scene.cluster = subject.cluster;
     scene.focus = subject.focus.value_or(rank_at(topology, origin));
+    if (subject.color_by) {
+        static_cast<void>(mesh.name(*subject.color_by));  // throws for an axis that the mesh has not
+        scene.color_by = subject.color_by->index;
+    }
     for (int a = 0; a < mesh.axis_count(); ++a)
         scene.axes.push_back(note_of(topology, AxisId{a}, scene.focus));
 
@@ -240,7 +223,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
             if (column.indices[i] >= mesh.size(AxisId{axis}) - start) return Cell{};
             index = start + column.indices[i];
         }
-        auto made = Cell{.rank = rank_at(topology, position), .box = 0, .peer = -1};
+        auto made = Cell{.rank = rank_at(topology, position), .box = 0};
         auto differing = 0;
         for (int a = 0; a < mesh.axis_count(); ++a)
             if (position[static_cast<std::size_t>(a)] != focus[AxisId{a}]) {
@@ -248,6 +231,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
                 made.peer = a;
             }
         if (differing != 1) made.peer = -1;
+        if (scene.color_by >= 0) made.index = position[static_cast<std::size_t>(scene.color_by)];
         if (boxed >= 0) {
             made.box = subject.cluster->unit(made.rank, boxed);
             auto& label = scene.labels[made.box];

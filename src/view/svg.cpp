@@ -2,9 +2,14 @@
 #include <rankmesh/view/svg.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "view/colors.hpp"
+#include "view/escaped.hpp"
 
 namespace rankmesh::view {
 namespace {
@@ -22,34 +27,29 @@ constexpr auto margin = 16;
 constexpr auto line_height = 20;
 constexpr auto glyph = 8;  // the width of a character of the font, rounded up
 
-// Okabe and Ito's colours, which colour-blind people can tell apart, from the innermost axis outwards.
-constexpr std::string_view colors[] = {"#0072b2", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#56b4e9"};
-// Text on them: dark on the light ones.
-constexpr bool takes_dark_text[] = {false, true, true, false, false, true};
+constexpr auto axis_colors = std::size_t{6};   // of the palette, from the innermost axis outwards
+constexpr auto marked_color = std::size_t{1};  // of the palette
+constexpr auto most_swatches = 16;
+constexpr auto swatch_gap = 4;
 
 constexpr std::string_view style =
     "<style>"
     "text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}"
     ".dim{fill:#656d76}.cell{fill:#eaeef2}.frame{stroke:#656d76;stroke-width:1.5;stroke-linecap:round}"
     ".on{fill:#fff}.on-light{fill:#1f2328}.focus{stroke:#1f2328;stroke-width:3}"
+    ".mark{fill:#1f2328}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#8b949e}.cell{fill:#30363d}"
     ".frame{stroke:#8b949e}.on{fill:#fff}.on-light{fill:#1f2328}.focus{stroke:#e6edf3}}"
     "</style>\n";
 
-std::string escaped(std::string_view text) {
-    auto out = std::string{};
-    for (auto c : text) {
-        if (c == '&')
-            out += "&amp;";
-        else if (c == '<')
-            out += "&lt;";
-        else
-            out += c;
-    }
-    return out;
-}
-
 int width_of(std::string_view text) { return static_cast<int>(text.size()) * glyph; }
+
+/// The elements of a picture, and the room that they take.
+struct Picture {
+    int width = 0;
+    int height = 0;
+    std::string body;
+};
 
 class Painter {
 public:
@@ -72,7 +72,8 @@ public:
         right_ = x;
     }
 
-    std::string paint() {
+    /// The elements of the picture.
+    Picture paint() {
         paint_title();
         paint_header();
         for (std::size_t r = 0; r < scene_.rows.size(); ++r) paint_row(r);
@@ -80,18 +81,24 @@ public:
         for (std::size_t r = 0; r < scene_.rows.size(); ++r) paint_frames(r);
         y_ += line_height / 2;
         paint_legend();
-        const auto width = std::max(right_, widest_) + margin;
-        const auto height = y_ + margin - line_height / 2;
-        return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", width, " ", height,
-                   "\" width=\"", width, "\" height=\"", height, "\" role=\"img\">\n<title>",
-                   escaped(scene_.mesh), "</title>\n", style, body_, "</svg>\n");
+        return {std::max(right_, widest_) + margin, y_ + margin - line_height / 2, std::move(body_)};
     }
 
 private:
-    std::size_t color_of(int axis) const {
-        return (scene_.axes.size() - 1 - static_cast<std::size_t>(axis)) % std::size(colors);
+    /// True if axes have colours, those of the groups of the focus.
+    bool colors_axes() const { return scene_.color_by < 0 && scene_.mark.empty(); }
+    std::string_view color(int axis) const {
+        return palette[(scene_.axes.size() - 1 - static_cast<std::size_t>(axis)) % axis_colors];
     }
-    std::string_view color(int axis) const { return colors[color_of(axis)]; }
+    /// The colour of a cell, if it has one.
+    std::optional<Rgb> color(const Cell& cell) const {
+        if (!scene_.mark.empty())
+            return cell.marked ? std::optional(rgb_of(palette[marked_color])) : std::nullopt;
+        if (scene_.color_by >= 0) return color_of(cell.index, colored_size());
+        if (cell.peer >= 0) return rgb_of(color(cell.peer));
+        return std::nullopt;
+    }
+    int colored_size() const { return scene_.axes[static_cast<std::size_t>(scene_.color_by)].size; }
     const std::string& name(int axis) const { return scene_.axes[static_cast<std::size_t>(axis)].name; }
     std::string label_of(const Row& row) const {
         auto text = std::string{};
@@ -126,7 +133,10 @@ private:
         x += width_of(content) + glyph;
         widest_ = std::max(widest_, x);
     }
-    std::string inked(int axis) const { return cat(" style=\"fill:", color(axis), ";font-weight:bold\""); }
+    std::string inked(int axis) const {
+        if (!colors_axes()) return " style=\"font-weight:bold\"";
+        return cat(" style=\"fill:", color(axis), ";font-weight:bold\"");
+    }
 
     void paint_title() {
         y_ = margin + line_height / 2;
@@ -183,18 +193,23 @@ private:
         const auto middle = left_[c] + cell_width_ / 2;
         if (scene_.columns[c].folded) return text(middle, base, "…", " text-anchor=\"middle\" class=\"dim\"");
         if (cell.rank < 0) return;
-        const auto focus = cell.rank == scene_.focus;
+        const auto fill = color(cell);
         auto look = std::string(" class=\"cell");
-        if (focus) look += " focus";
+        if (colors_axes() && cell.rank == scene_.focus) look += " focus";
         look += '"';
-        if (cell.peer >= 0) append(look, cat(" style=\"fill:", color(cell.peer), "\""));
+        if (fill) append(look, cat(" style=\"fill:", to_text(*fill), "\""));
         append(body_, cat("<rect x=\"", left_[c], "\" y=\"", y_, "\" width=\"", cell_width_, "\" height=\"",
                           cell_height, "\" rx=\"4\"", look, "/>\n"));
+        if (cell.marked) {  // a corner, for who does not see the colour
+            const auto right = left_[c] + cell_width_;
+            append(body_,
+                   cat("<path class=\"mark\" d=\"M", right - 9, " ", y_, "H", right, "V", y_ + 9, "Z\"/>\n"));
+        }
         text(middle, base, std::to_string(cell.rank),
              cat(" text-anchor=\"middle\" class=\"rank",
-                 cell.peer < 0                          ? ""
-                 : takes_dark_text[color_of(cell.peer)] ? " on-light"
-                                                        : " on",
+                 !fill                    ? ""
+                 : takes_dark_text(*fill) ? " on-light"
+                                          : " on",
                  "\""));
     }
 
@@ -234,6 +249,54 @@ private:
     }
 
     void paint_legend() {
+        if (!scene_.mark.empty())
+            paint_mark();
+        else
+            paint_axes();
+        if (scene_.color_by >= 0) paint_swatches();
+        if (!scene_.boxed.empty()) {
+            const auto& inside = scene_.cluster->levels().back();
+            y_ += line_height;
+            auto x = margin;
+            word(x,
+                 cat("each frame is one ", scene_.boxed, " (", inside.name, ":", inside.count,
+                     scene_.cluster->is_even() ? "" : " at most", ")"),
+                 " class=\"dim\"");
+        }
+        y_ += line_height / 2;
+    }
+
+    void paint_mark() {
+        y_ += line_height;
+        append(body_, cat("<rect x=\"", margin, "\" y=\"", y_ - 13,
+                          "\" width=\"26\" height=\"17\" rx=\"4\" style=\"fill:", palette[marked_color],
+                          "\"/>\n<path class=\"mark\" d=\"M", margin + 17, " ", y_ - 13, "h9v9Z\"/>\n"));
+        auto x = margin + 34;
+        word(x, scene_.mark);
+    }
+
+    /// The colours of the indices of the axis that is coloured by, of many the first and the last.
+    void paint_swatches() {
+        const auto size = colored_size();
+        y_ += line_height + 4;
+        auto x = margin;
+        word(x, cat(name(scene_.color_by), "="));
+        const auto width = width_of(std::to_string(size - 1)) + 10;
+        for (int i = 0; i < std::min(size, most_swatches); ++i) {
+            const auto index = size <= most_swatches
+                                   ? i
+                                   : static_cast<int>(std::int64_t{i} * (size - 1) / (most_swatches - 1));
+            const auto fill = color_of(index, size);
+            append(body_, cat("<rect x=\"", x, "\" y=\"", y_ - 14, "\" width=\"", width,
+                              "\" height=\"19\" rx=\"4\" style=\"fill:", to_text(fill), "\"/>\n"));
+            text(x + width / 2, y_, std::to_string(index),
+                 cat(" text-anchor=\"middle\" class=\"", takes_dark_text(fill) ? "on-light" : "on", "\""));
+            x += width + swatch_gap;
+            widest_ = std::max(widest_, x);
+        }
+    }
+
+    void paint_axes() {
         auto name_width = 0;
         auto size_width = 0;
         for (const auto& entry : scene_.axes) {
@@ -258,16 +321,6 @@ private:
             auto x = margin + name_width + size_width + 3 * glyph;
             word(x, terms, inked(static_cast<int>(a)));
         }
-        if (!scene_.boxed.empty()) {
-            const auto& inside = scene_.cluster->levels().back();
-            y_ += line_height;
-            auto x = margin;
-            word(x,
-                 cat("each frame is one ", scene_.boxed, " (", inside.name, ":", inside.count,
-                     scene_.cluster->is_even() ? "" : " at most", ")"),
-                 " class=\"dim\"");
-        }
-        y_ += line_height / 2;
     }
 
     const Scene& scene_;
@@ -281,8 +334,23 @@ private:
     std::string body_;
 };
 
+std::string document(std::string_view title, const Picture& picture) {
+    return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", picture.width, " ", picture.height,
+               "\" width=\"", picture.width, "\" height=\"", picture.height, "\" role=\"img\">\n<title>",
+               escaped(title), "</title>\n", style, picture.body, "</svg>\n");
+}
+
 }  // namespace
 
-std::string paint_svg(const Scene& scene) { return Painter(scene).paint(); }
+std::string paint_svg(const Scene& scene) { return document(scene.mesh, Painter(scene).paint()); }
+
+std::string paint_svg(const Scene& left, const Scene& right) {
+    const auto first = Painter(left).paint();
+    const auto second = Painter(right).paint();
+    return document(cat(left.mesh, " and ", right.mesh),
+                    {first.width + second.width, std::max(first.height, second.height),
+                     cat("<g>\n", first.body, "</g>\n<g transform=\"translate(", first.width, " 0)\">\n",
+                         second.body, "</g>\n")});
+}
 
 }  // namespace rankmesh::view

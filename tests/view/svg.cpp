@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
 
@@ -47,6 +48,72 @@ TEST(Svg, NamesEveryBoxShownOnceAndEveryAxis) {
             for (const auto& entry : scene.axes)
                 EXPECT_NE(svg.find(">" + entry.name + "<"), std::string::npos) << mesh << ' ' << entry.name;
         }
+}
+
+/// The documents' colours of the cells, by rank.
+std::map<int, std::string> fills(const std::string& svg) {
+    auto all = std::map<int, std::string>{};
+    const auto cell = std::regex(
+        "<rect [^>]*class=\"cell[^\"]*\"(?: style=\"fill:([^\"]*)\")?/>\\n(?:<path[^>]*/>\\n)?<text "
+        "[^>]*class=\"rank[^>]*>([0-9]+)<");
+    for (auto it = std::sregex_iterator(svg.begin(), svg.end(), cell); it != std::sregex_iterator(); ++it)
+        all[std::stoi((*it)[2])] = (*it)[1];
+    return all;
+}
+
+TEST(Svg, ColoursRanksAlikeExactlyIfTheirIndexOnTheAxisIsTheSame) {
+    for (const auto& mesh : tests::meshes())
+        for (int a = 0; a < mesh.axis_count(); ++a) {
+            const auto axis = AxisId{a};
+            const auto svg = paint_svg(draw(mesh, {.color_by = axis}, Limits{}));
+            auto colors = std::map<int, std::string>{};
+            for (const auto& [rank, fill] : fills(svg)) {
+                EXPECT_FALSE(fill.empty()) << mesh << ' ' << rank;
+                const auto [known, is_new] = colors.emplace(mesh.index(rank, axis), fill);
+                EXPECT_EQ(known->second, fill) << mesh << ' ' << rank;
+            }
+            auto different = std::set<std::string>{};
+            for (const auto& [index, fill] : colors) different.insert(fill);
+            if (mesh.size(axis) <= 256) {
+                EXPECT_EQ(different.size(), colors.size()) << mesh << " along " << a;
+            }
+            // The legend writes the first and the last index on their colours.
+            for (auto index : {0, mesh.size(axis) - 1}) {
+                if (!colors.contains(index)) continue;
+                const auto swatch = "style=\"fill:" + colors[index] + "\"/>\n<text [^>]*class=\"on[^>]*>";
+                EXPECT_TRUE(std::regex_search(svg, std::regex(swatch + std::to_string(index) + "<")))
+                    << mesh << ' ' << index;
+            }
+        }
+    EXPECT_THROW(draw(Mesh::parse("dp=2"), {.color_by = AxisId{1}}, Limits{}), UsageError);
+}
+
+TEST(Svg, PutsTwoScenesSideBySide) {
+    const auto left = draw(Mesh::parse("dp=4"), {}, Limits{});
+    const auto right = draw(Mesh::parse("tp=3"), {}, Limits{});
+    const auto svg = paint_svg(left, right);
+    EXPECT_EQ(found(svg, "class=\"rank[^\"]*\">([0-9]+)<"),
+              (std::multiset<std::string>{"0", "0", "1", "1", "2", "2", "3"}));
+    const auto size_of = [](const std::string& text, const std::string& name) {
+        return std::stoi(*found(text, "<svg [^>]*" + name + "=\"([0-9]+)\"").begin());
+    };
+    EXPECT_EQ(size_of(svg, " width"),
+              size_of(paint_svg(left), " width") + size_of(paint_svg(right), " width"));
+    EXPECT_EQ(found(svg, "translate\\(([0-9]+) 0\\)"),
+              std::multiset<std::string>{std::to_string(size_of(paint_svg(left), " width"))});
+}
+
+TEST(Svg, MarksTheCellsThatTheSceneMarksAndSaysWhatThatMeans) {
+    auto scene = draw(Mesh::parse("dp=4 tp=4"), {}, Limits{});
+    scene.mark = "3 ranks are <odd>";
+    auto marked = std::set<int>{};
+    for (auto& row : scene.rows)
+        for (auto& cell : row.cells)
+            if ((cell.marked = cell.rank % 5 == 1)) marked.insert(cell.rank);
+    const auto svg = paint_svg(scene);
+    for (const auto& [rank, fill] : fills(svg)) EXPECT_EQ(!fill.empty(), marked.contains(rank)) << rank;
+    EXPECT_EQ(found(svg, "(<path class=\"mark\")").size(), marked.size() + 1);  // the legend's
+    EXPECT_NE(svg.find(">3 ranks are &lt;odd><"), std::string::npos);
 }
 
 TEST(Svg, IsOneDocumentThatLoadsNothing) {

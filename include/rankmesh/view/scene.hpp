@@ -25,9 +25,11 @@ struct Fold {
 
 /// One position of the grid.
 struct Cell {
-    int rank = -1;  ///< -1: no rank is here
-    int box = -1;   ///< the unit of the boxed level in which the rank runs, 0 for all without a cluster
-    int peer = -1;  ///< the axis along which it is a peer of the focus, if along one alone
+    int rank = -1;        ///< -1: no rank is here
+    int box = -1;         ///< the unit of the boxed level in which the rank runs, 0 for all without a cluster
+    int peer = -1;        ///< the axis along which it is a peer of the focus, if along one alone
+    int index = -1;       ///< on the axis that is coloured by
+    bool marked = false;  ///< as the scene's `mark` says
 };
 
 /// A column of the grid, or the place where columns were folded.
@@ -67,7 +69,10 @@ struct Scene {
     std::vector<int> row_axes;
     std::vector<int> column_axes;
     bool wrapped = false;
-    int focus = 0;  ///< the rank whose groups the legend and the colours show
+    int focus = 0;      ///< the rank whose groups the legend and the colours show
+    int color_by = -1;  ///< the axis whose index is the colour of a cell; -1: its groups with the focus are
+    std::string mark =
+        {};  ///< what marked cells have in common: `change coordinate`; empty where none can be marked
 
     std::vector<Column> columns;
     std::vector<Row> rows;
@@ -90,7 +95,8 @@ struct Limits {
 /// What is drawn, and of which ranks.
 struct Subject {
     std::optional<Cluster> cluster = {};
-    std::optional<int> focus = {};  ///< empty: the rank at the first position
+    std::optional<int> focus = {};        ///< empty: the rank at the first position
+    std::optional<AxisId> color_by = {};  ///< the axis whose index colours each rank
 };
 
 /// The picture of a mesh; its cost depends on the limits, not on the number of ranks.

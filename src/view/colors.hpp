@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rankmesh::view {
+
+/// Okabe and Ito's colours, which colour-blind people can tell apart.
+inline constexpr std::string_view palette[] = {"#0072b2", "#e69f00", "#cc79a7", "#009e73",
+                                               "#d55e00", "#56b4e9", "#f0e442", "#999999"};
+
+/// From dark to light, evenly for all eyes: cividis (Nuñez, Anderton, Renslow, 2018) without its darkest
+/// tenth, which a dark page swallows.
+inline constexpr std::string_view ramp[] = {"#123570", "#3b496c", "#575d6d", "#707173", "#8a8678",
+                                            "#a59c74", "#c3b369", "#e1cc55", "#fee838"};
+
+using Rgb = std::array<double, 3>;
+
+inline Rgb rgb_of(std::string_view color) {
+    const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+    auto rgb = Rgb{};
+    for (std::size_t i = 0; i < 3; ++i) rgb[i] = 16 * digit(color[1 + 2 * i]) + digit(color[2 + 2 * i]);
+    return rgb;
+}
+
+/// The colour of an index on an axis: of the palette, or where that has not so many, between those of the
+/// ramp.
+inline Rgb color_of(int index, int size) {
+    if (size <= static_cast<int>(std::size(palette))) return rgb_of(palette[static_cast<std::size_t>(index)]);
+    const auto at = static_cast<double>(index) / (size - 1) * (std::size(ramp) - 1);
+    const auto low = std::min(static_cast<std::size_t>(at), std::size(ramp) - 2);
+    const auto from = rgb_of(ramp[low]);
+    const auto to = rgb_of(ramp[low + 1]);
+    auto rgb = Rgb{};
+    for (std::size_t i = 0; i < 3; ++i)
+        rgb[i] = from[i] + (at - static_cast<double>(low)) * (to[i] - from[i]);
+    return rgb;
+}
+
+/// True if dark text is read better on the colour than light text.
+inline bool takes_dark_text(const Rgb& rgb) { return 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] > 130; }
+
+/// `#0072b2`.
+inline std::string to_text(const Rgb& rgb) {
+    auto text = std::string("#");
+    for (const auto channel : rgb) {
+        const auto value = static_cast<unsigned>(channel + 0.5);
+        text += "0123456789abcdef"[value / 16];
+        text += "0123456789abcdef"[value % 16];
+    }
+    return text;
+}
+
+}  // namespace rankmesh::view
