@@ -135,6 +135,7 @@ int run(int argc, char** argv, Output& output) {
     command.footer(
         "Examples:\n"
         "  rankmesh show   'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'\n"
+        "  rankmesh draw   'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html\n"
         "  rankmesh rank   'pp=4 dp=8 tp=8' 67\n"
         "  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
         "  rankmesh check  'pp=4 dp=8 tp=8' --over dp,tp\n"

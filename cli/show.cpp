@@ -2,7 +2,6 @@
 #include <memory>
 #include <optional>
 
-#include <rankmesh/view/svg.hpp>
 #include <rankmesh/view/text.hpp>
 
 #include "dialect_output.hpp"
@@ -19,7 +18,6 @@ struct Arguments : Common {
     std::string rank;
     std::string as;
     std::string color = "auto";
-    bool svg = false;
     std::optional<int> width;
 };
 
@@ -84,11 +82,7 @@ int run(const Arguments& arguments, Output& output) {
     if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
     const auto scene =
         std::visit([&](const auto& mesh) { return view::draw_for_text(mesh, subject, style); }, topology);
-    if (arguments.svg) {
-        if (arguments.json || words)
-            throw UsageError("--svg draws the mesh alone; leave out --json and --as");
-        output.write(view::paint_svg(scene));
-    } else if (arguments.json) {
+    if (arguments.json) {
         auto json = json_of(scene);
         if (words) {
             json["as"] = words->dialect;
@@ -114,8 +108,7 @@ Subcommand show() {
                  {"--width", "columns; else those of the terminal", &arguments->width, "N",
                   Option::Range{40, 10000, false}},
                  as_option(arguments->as),
-                 {"--color", "auto, always or never", &arguments->color, "WHEN"},
-                 {"--svg", "print an SVG document", &arguments->svg}}),
+                 {"--color", "auto, always or never", &arguments->color, "WHEN"}}),
             .run = [arguments](Output& output) { return of_show::run(*arguments, output); },
             .footer = "Example:\n  rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'"};
 }

@@ -40,6 +40,7 @@ python_packages=(python3-dev python3-venv)
 # What `./test all` adds.
 other_compilers=(clang-16 libclang-rt-16-dev)
 other_mpis=(libmpich-dev mpich)
+browsers=(chromium chromium-driver)  # 440 MB: what looks at the page of `rankmesh draw`
 
 # What NCCL's headers need, as Python wheels, in the versions that were tried.
 nvidia_wheels=(nvidia-nccl-cu13==2.32.3 nvidia-cuda-runtime==13.5.37 nvidia-cuda-crt==13.5.37 nvidia-cuda-cccl==13.3.5.0.6)

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <optional>
+
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/view/page.hpp>
+#include <rankmesh/view/svg.hpp>
+#include <rankmesh/view/text.hpp>
+
+#include "file.hpp"
+#include "output.hpp"
+#include "picture.hpp"
+#include "subcommand.hpp"
+#include "topology.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_draw {
+
+struct Arguments {
+    std::string mesh;
+    std::optional<int> world;
+    std::optional<std::string> on;
+    std::string rank;
+    std::string color_by;
+    std::string out;
+    std::string format;
+    std::optional<int> width;
+};
+
+std::string picture_of(const auto& topology, const view::Subject& subject, const view::TextStyle& style,
+                       PictureFormat format) {
+    if (format == PictureFormat::html) return view::draw_page(topology, subject);
+    const auto scene = view::draw_for_text(topology, subject, style);
+    return format == PictureFormat::svg ? view::paint_svg(scene) : view::paint_text(scene, style);
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto format = picture_format(arguments.out, arguments.format, {"html", "svg", "txt"});
+    const auto topology = Common{.mesh = arguments.mesh, .world = arguments.world}.topology();
+    auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
+    if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
+    if (!arguments.color_by.empty()) {
+        if (format == PictureFormat::txt)
+            throw UsageError("--color-by is for html and svg; a text file has no colours");
+        subject.color_by =
+            std::visit([&](const auto& known) { return mesh_of(known).axis(arguments.color_by); }, topology);
+    }
+    const auto style = view::TextStyle{.width = arguments.width.value_or(80)};
+    const auto picture =
+        std::visit([&](const auto& known) { return picture_of(known, subject, style, format); }, topology);
+    if (arguments.out.empty())
+        output.write(picture);
+    else
+        write_file(arguments.out, picture);
+    return 0;
+}
+
+}  // namespace of_draw
+
+Subcommand draw() {
+    const auto arguments = std::make_shared<of_draw::Arguments>();
+    return {
+        .name = "draw",
+        .help = "Write a picture of a mesh: a page to look around in, an SVG document, or text.",
+        .options = {{"MESH", "such as 'pp=4 dp=8 tp=8'; one size may be '*'", &arguments->mesh},
+                    world_option(arguments->world, "ranks in the world, for a size '*'"),
+                    {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
+                    {"--rank", "whose groups to colour, or on the page to select", &arguments->rank, "R"},
+                    {"--color-by", "the axis whose index is a rank's colour", &arguments->color_by, "AXIS"},
+                    {"--out", "write FILE.html, FILE.svg or FILE.txt", &arguments->out, "FILE"},
+                    {"--format", "html, svg or txt; printed where there is no --out", &arguments->format,
+                     "FORMAT"},
+                    {"--width", "columns that text and SVG have; 80 if left out", &arguments->width, "N",
+                     Option::Range{40, 10000, false}}},
+        .run = [arguments](Output& output) { return of_draw::run(*arguments, output); },
+        .footer =
+            "Examples:\n  rankmesh draw 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html\n"
+            "  rankmesh draw 'pp=2 dp=2 tp=4' --on 'node:2 gpu:8' --format svg > mesh.svg"};
+}
+
+}  // namespace rankmesh::cli

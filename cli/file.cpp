@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+    throw Error(detail::cat(detail::in_quotes(path.string()), " cannot be written: ", why));
+}
+
+/// A file that is gone at the end unless it was renamed.
+class Temporary {
+public:
+    Temporary(const fs::path& path, mode_t mode)
+        : path_(path.string() + "." + std::to_string(::getpid()) + ".tmp"),
+          descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)) {}
+    Temporary(const Temporary&) = delete;
+    Temporary& operator=(const Temporary&) = delete;
+    ~Temporary() {
+        if (descriptor_ < 0) return;
+        ::close(descriptor_);
+        ::unlink(path_.c_str());  // nothing is there once it was renamed
+    }
+
+    bool is_open() const { return descriptor_ >= 0; }
+    /// 0, or the error of the system.
+    int write(std::string_view text) const {
+        while (!text.empty()) {
+            const auto written = ::write(descriptor_, text.data(), text.size());
+            if (written >= 0)
+                text.remove_prefix(static_cast<std::size_t>(written));
+            else if (errno != EINTR)
+                return errno;
+        }
+        return ::fsync(descriptor_) == 0 ? 0 : errno;
+    }
+    int rename(const fs::path& to) const { return ::rename(path_.c_str(), to.c_str()) == 0 ? 0 : errno; }
+
+private:
+    std::string path_;
+    int descriptor_;
+};
+
+std::string message_of(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+void write_file(const fs::path& path, std::string_view text) {
+    auto error = std::error_code{};
+    const auto status = fs::status(path, error);
+    if (fs::exists(status) && !fs::is_regular_file(status)) refuse(path, "it is no regular file");
+    // Behind a symbolic link the file is replaced, not the link; and it keeps who may read it.
+    const auto target = fs::exists(status) ? fs::canonical(path) : path;
+    const auto mode = fs::exists(status) ? static_cast<mode_t>(status.permissions()) : mode_t{0666};
+    const auto temporary = Temporary(target, mode);
+    if (!temporary.is_open()) refuse(path, message_of(errno));
+    if (const auto failed = temporary.write(text)) refuse(path, message_of(failed));
+    if (const auto failed = temporary.rename(target)) refuse(path, message_of(failed));
+}
+
+}  // namespace rankmesh::cli

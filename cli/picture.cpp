@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "picture.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "output.hpp"
+
+namespace rankmesh::cli {
+
+PictureFormat picture_format(std::string_view out, std::string_view format,
+                             const std::vector<std::string>& known) {
+    const auto is_known = [&](std::string_view name) {
+        return std::ranges::find(known, name) != known.end();
+    };
+    if (!format.empty() && !is_known(format))
+        throw UsageError(detail::cat("--format is one of ", joined(known, ", "), ", not ",
+                                     detail::in_quotes(format),
+                                     did_you_mean(format, {known.begin(), known.end()})));
+    if (out.empty() && format.empty())
+        throw UsageError(detail::cat("no file is named; add --out FILE.", known.front(), ", or --format ",
+                                     known.front(), " to print the picture"));
+    auto ending = std::filesystem::path(out).extension().string();
+    if (!ending.empty()) ending.erase(0, 1);
+    if (!out.empty() && !is_known(ending))
+        throw UsageError(detail::cat("--out ", detail::in_quotes(out),
+                                     " does not say what the picture is written as; the "
+                                     "name ends in .",
+                                     joined(known, ", .")));
+    if (!out.empty() && !format.empty() && ending != format)
+        throw UsageError(detail::cat("--out ", detail::in_quotes(out), " is ", ending, ", but --format says ",
+                                     format, "; leave out --format"));
+    const auto name = out.empty() ? format : std::string_view(ending);
+    return name == "html" ? PictureFormat::html : name == "svg" ? PictureFormat::svg : PictureFormat::txt;
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/view/page.hpp>
+
+#include <string_view>
+#include <utility>
+
+#include "view/colors.hpp"
+#include "view/either.hpp"
+#include "view/escaped.hpp"
+#include "view/page_parts.hpp"
+
+namespace rankmesh::view {
+
+namespace {
+
+using detail::append;
+using detail::cat;
+
+/// JSON that stands in a script element as well: it has no `<`.
+std::string quoted(std::string_view text) {
+    constexpr auto hex = std::string_view("0123456789abcdef");
+    auto out = std::string("\"");
+    for (auto c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (byte < 0x20 || c == '<') {
+            append(out, cat("\\u00", hex.substr(byte / 16, 1), hex.substr(byte % 16, 1)));
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+std::string list_of(const auto& values, const auto& text_of) {
+    auto out = std::string("[");
+    for (const auto& value : values) append(out, cat(out.size() > 1 ? "," : "", text_of(value)));
+    return out + "]";
+}
+
+std::string axes_of(const Mesh& mesh) {
+    auto out = std::string("[");
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        append(out, cat(a > 0 ? "," : "", "{\"name\":", quoted(mesh.name(AxisId{a})), ",\"digits\":["));
+        const auto digits = mesh.layout(AxisId{a});
+        for (int k = 0; k < digits.digit_count(); ++k)
+            append(out, cat(k > 0 ? "," : "", "[", digits.digit(k).size, ",", digits.digit(k).stride, "]"));
+        out += "]}";
+    }
+    return out + "]";
+}
+
+std::string table_of(const Mesh&) { return "null"; }
+std::string table_of(const Placement& placement) {
+    return list_of(placement.ranks(), [](int rank) { return std::to_string(rank); });
+}
+
+std::string cluster_of(const std::optional<Cluster>& cluster) {
+    if (!cluster) return "null";
+    const auto levels = list_of(cluster->levels(), [](const Cluster::Level& level) {
+        return cat("{\"name\":", quoted(level.name), ",\"count\":", level.count, "}");
+    });
+    return cat("{\"text\":", quoted(to_string(*cluster)), ",\"levels\":", levels, "}");
+}
+
+/// The axis to colour by where none is said: one whose indices are seen apart on the whole page.
+AxisId telling_axis(const Mesh& mesh) {
+    constexpr auto few = 1024;
+    auto found = AxisId{0};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        if (mesh.size(AxisId{a}) == 1) continue;
+        found = AxisId{a};
+        if (mesh.size() > few) break;
+    }
+    return found;
+}
+
+/// The notation of a mesh, without the table of a placement: the page's heading.
+std::string heading_of(const Mesh& mesh) { return to_string(mesh); }
+std::string heading_of(const Placement& placement) {
+    return placement.size() <= 64 ? to_string(placement) : cat(to_string(placement.mesh()), " @[…]");
+}
+
+template <class Topology>
+std::string page_of(const Topology& topology, const Subject& subject) {
+    const auto& mesh = mesh_of(topology);
+    if (subject.cluster) check_fits(last_rank(topology), to_string(topology), *subject.cluster);
+    for (const auto& [size, what] : {std::pair(mesh.size(), "ranks"),
+                                     std::pair(subject.cluster ? subject.cluster->size() : 0, "devices")})
+        if (size > max_page_size)
+            throw UsageError(cat("a page shows at most ", max_page_size, " ", what, ", not ", size,
+                                 "; the text and the SVG document fold what is large"));
+    if (subject.focus) static_cast<void>(topology.coord(*subject.focus));
+    const auto color_by = subject.color_by.value_or(telling_axis(mesh));
+    static_cast<void>(mesh.name(color_by));
+
+    const auto heading = heading_of(topology);
+    const auto color = [](std::string_view text) { return quoted(text); };
+    const auto data = cat("{\"mesh\":", quoted(heading), ",\"axes\":", axes_of(mesh),
+                          ",\"offset\":", mesh.offset(), ",\"ranks\":", table_of(topology),
+                          ",\"highest\":", last_rank(topology), ",\"cluster\":", cluster_of(subject.cluster),
+                          ",\"focus\":", subject.focus ? std::to_string(*subject.focus) : std::string("null"),
+                          ",\"color\":", color_by.index, ",\"palette\":", list_of(palette, color),
+                          ",\"ramp\":", list_of(ramp, color), "}");
+
+    auto page = std::string{};
+    auto rest = page_html;
+    for (const auto& [place, content] : {std::pair<std::string_view, std::string_view>("@title@", {}),
+                                         {"@style@", page_style},
+                                         {"@data@", data},
+                                         {"@script@", page_script}}) {
+        const auto at = rest.find(place);
+        page += rest.substr(0, at);
+        append(page, place == "@title@" ? escaped(heading) : std::string(content));
+        rest.remove_prefix(at + place.size());
+    }
+    return page.append(rest);
+}
+
+}  // namespace
+
+std::string draw_page(const Mesh& mesh, const Subject& subject) { return page_of(mesh, subject); }
+std::string draw_page(const Placement& placement, const Subject& subject) {
+    return page_of(placement, subject);
+}
+
+}  // namespace rankmesh::view

@@ -1,0 +1,541 @@
+// The page: paints the plan of the mesh, and answers the pointer, the keyboard and the search.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const mesh = new Mesh(data);
+const byId = (id) => document.getElementById(id);
+const canvas = byId("map");
+const paper = canvas.getContext("2d", { alpha: false });
+const highest = data.highest;
+const counted = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
+/** A new element with properties and what is in it. */
+function element(name, properties = {}, ...inside) {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...inside);
+    return made;
+}
+
+// --- What is shown
+
+const digits = String(highest).length;
+const cell = { width: Math.max(30, 8 * digits + 12), height: 24 };
+const wide = mesh.axes.map((axis, a) => a).filter((a) => mesh.axes[a].size > 1);
+const arrangements = {};
+if (data.cluster) arrangements.machines = new Plan(data.cluster.levels, cell);
+arrangements.mesh = new Plan((wide.length ? wide : [0]).map((a) => ({ name: mesh.axes[a].name, count: mesh.axes[a].size })), cell);
+
+let plan; // one of the arrangements
+let rankOf; // by slot, -1 where no rank is
+let slotOf; // by rank
+let colors; // of the indices of `colored`
+let colored = data.color; // the axis whose index is a rank's colour
+const along = new Set([data.color]); // the axes of the groups that light up
+let selected = null;
+let pointed = null; // by the pointer, or by the arrow keys
+let row = null; // the axis of the group that is pointed at beside the map
+let found = null; // ranks that a search has found
+let view = { x: 0, y: 0, scale: 1 }; // what is at the left upper corner, and the pixels of a unit
+let picture = null; // all cells, small, for when they are small
+
+function arrange(name) {
+    plan = arrangements[name];
+    const byMachine = name === "machines";
+    rankOf = new Int32Array(plan.slots).fill(-1);
+    slotOf = new Map();
+    for (let slot = 0; slot < plan.slots; ++slot) {
+        const rank = byMachine ? (mesh.indices(slot) ? slot : -1) : mesh.rankAt(mesh.indicesAt(slot));
+        rankOf[slot] = rank;
+        if (rank >= 0) slotOf.set(rank, slot);
+    }
+    recolor();
+}
+
+let indexOf; // of the coloured axis, by slot
+function recolor() {
+    colors = colorsOf(mesh.axes[colored].size, data);
+    indexOf = new Int32Array(plan.slots);
+    for (let slot = 0; slot < plan.slots; ++slot)
+        if (rankOf[slot] >= 0) indexOf[slot] = mesh.indices(rankOf[slot])[colored];
+    picture = null;
+    paintLegend();
+    repaint();
+}
+
+/** Whose groups are lit. */
+function focus() {
+    return pointed ?? selected;
+}
+
+/** The ranks that are lit, null if all are. */
+function lit() {
+    if (row !== null && selected !== null) return mesh.ranksAlong(mesh.indices(selected), new Set([row]));
+    if (focus() !== null) return mesh.ranksAlong(mesh.indices(focus()), along);
+    return found;
+}
+
+// --- Painting
+
+const theme = {};
+function readTheme() {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["back", "text", "dim", "frame", "empty", "accent"]) theme[name] = style.getPropertyValue("--" + name).trim();
+}
+
+const fewPixels = 7; // a cell less wide than this is part of the picture
+const leastBox = 24; // pixels of the width of a box that has a frame
+
+/** All cells as one picture, at most four million pixels; a cell is one at least. */
+function paintPicture() {
+    const scale = Math.min(1, Math.sqrt(4e6 / (plan.width * plan.height)));
+    const width = Math.max(1, Math.ceil(plan.width * scale));
+    const height = Math.max(1, Math.ceil(plan.height * scale));
+    const pixels = new ImageData(width, height);
+    const words = new Uint32Array(pixels.data.buffer);
+    plan.each({ left: 0, top: 0, right: plan.width, bottom: plan.height }, (d, i, slot, x, y) => {
+        if (d < plan.depth) return true;
+        if (rankOf[slot] < 0) return false;
+        const left = Math.floor(x * scale);
+        const right = Math.min(width, Math.max(left + 1, Math.floor((x + cell.width) * scale)));
+        const top = Math.floor(y * scale);
+        const bottom = Math.min(height, Math.max(top + 1, Math.floor((y + cell.height) * scale)));
+        for (let line = top; line < bottom; ++line) words.fill(colors[indexOf[slot]].pixel, line * width + left, line * width + right);
+        return false;
+    });
+    picture = element("canvas", { width, height });
+    picture.getContext("2d").putImageData(pixels, 0, 0);
+}
+
+let waiting = false;
+function repaint() {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+        waiting = false;
+        paint();
+    });
+}
+
+function onScreen(x, y) {
+    return [(x - view.x) * view.scale, (y - view.y) * view.scale];
+}
+
+function paintCell(slot, x, y, strong) {
+    const [left, top] = onScreen(x, y);
+    const width = cell.width * view.scale;
+    const height = cell.height * view.scale;
+    const rank = rankOf[slot];
+    paper.globalAlpha = strong ? 1 : 0.22;
+    paper.fillStyle = rank < 0 ? theme.empty : colors[indexOf[slot]].fill;
+    paper.fillRect(left, top, width, height);
+    if (rank < 0 || height < 13) return;
+    const large = height >= 44;
+    const size = Math.min(large ? height / 3 : height * 0.56, (width - 4) / (0.62 * digits), 18);
+    if (size < 7) return;
+    paper.globalAlpha = strong ? 1 : 0.6;
+    paper.fillStyle = strong ? colors[indexOf[slot]].text : theme.text;
+    paper.textAlign = "center";
+    paper.textBaseline = "middle";
+    paper.font = `${size}px ui-monospace, monospace`;
+    paper.fillText(rank, left + width / 2, top + height * (large ? 0.36 : 0.53), width - 2);
+    if (!large) return;
+    paper.font = `${Math.min(size, 12)}px system-ui, sans-serif`;
+    paper.fillText(`${mesh.axes[colored].name}=${indexOf[slot]}`, left + width / 2, top + height * 0.74, width - 4);
+}
+
+function paintBox(d, i, x, y) {
+    const [left, top] = onScreen(x, y);
+    const { width, height, head, pad } = plan.box[d];
+    paper.globalAlpha = 1;
+    paper.strokeStyle = theme.frame;
+    paper.lineWidth = 1;
+    paper.strokeRect(Math.round(left) + 0.5, Math.round(top) + 0.5, Math.round(width * view.scale), Math.round(height * view.scale));
+    const room = (head + pad) * view.scale;
+    if (room < 10) return;
+    paper.fillStyle = theme.dim;
+    paper.textAlign = "left";
+    paper.textBaseline = "middle";
+    paper.font = `${Math.min(room * 0.72, 16)}px system-ui, sans-serif`;
+    const label = `${plan.levels[d - 1].name} ${i}`;
+    if (paper.measureText(label).width + 8 <= width * view.scale) paper.fillText(label, left + 4, top + room / 2);
+    else if (paper.measureText(i).width + 4 <= width * view.scale) paper.fillText(i, left + 3, top + room / 2);
+}
+
+function outline(rank, color, thick) {
+    const { x, y } = plan.corner(slotOf.get(rank));
+    const [left, top] = onScreen(x, y);
+    const width = Math.max(cell.width * view.scale, 4);
+    const height = Math.max(cell.height * view.scale, 4);
+    paper.globalAlpha = 1;
+    paper.strokeStyle = color;
+    paper.lineWidth = Math.min(thick, Math.max(1.5, width / 10));
+    paper.strokeRect(left, top, width, height);
+}
+
+function paint() {
+    const ratio = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth;
+    const height = canvas.clientHeight;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+        canvas.width = Math.round(width * ratio);
+        canvas.height = Math.round(height * ratio);
+    }
+    paper.setTransform(ratio, 0, 0, ratio, 0, 0);
+    paper.globalAlpha = 1;
+    paper.fillStyle = theme.back;
+    paper.fillRect(0, 0, width, height);
+
+    const ranks = lit();
+    const small = cell.width * view.scale < fewPixels;
+    const shown = { left: view.x, top: view.y, right: view.x + width / view.scale, bottom: view.y + height / view.scale };
+    if (small) {
+        if (!picture) paintPicture();
+        const [left, top] = onScreen(0, 0);
+        paper.globalAlpha = ranks ? 0.22 : 1;
+        paper.imageSmoothingQuality = "high";
+        paper.drawImage(picture, left, top, plan.width * view.scale, plan.height * view.scale);
+    }
+    plan.each(shown, (d, i, slot, x, y) => {
+        if (d === plan.depth) {
+            paintCell(slot, x, y, !ranks);
+            return false;
+        }
+        if (plan.box[d].width * view.scale < leastBox) return false;
+        paintBox(d, i, x, y);
+        return !small || d + 1 < plan.depth;
+    });
+    for (const rank of ranks ?? []) {
+        const slot = slotOf.get(rank);
+        const { x, y } = plan.corner(slot);
+        if (x > shown.right || y > shown.bottom || x + cell.width < shown.left || y + cell.height < shown.top) continue;
+        if (small) {
+            const [left, top] = onScreen(x, y);
+            paper.globalAlpha = 1;
+            paper.fillStyle = colors[indexOf[slot]].fill;
+            paper.fillRect(left, top, Math.max(cell.width * view.scale, 2), Math.max(cell.height * view.scale, 2));
+        } else {
+            paintCell(slot, x, y, true);
+            outline(rank, theme.text, 1.5);
+        }
+    }
+    if (selected !== null) outline(selected, theme.text, 4);
+    if (pointed !== null && pointed !== selected) outline(pointed, theme.accent, 3);
+}
+
+// --- Moving
+
+const margin = 16; // pixels around all ranks
+const below = 56; // and below them, where the rank that is pointed at is named
+const zoomedIn = 56; // pixels of a cell's width at which a rank is looked at
+
+const leastScale = () => 0.8 * Math.min(canvas.clientWidth / plan.width, canvas.clientHeight / plan.height);
+function fit() {
+    const width = canvas.clientWidth - 2 * margin;
+    const height = canvas.clientHeight - margin - below;
+    const scale = Math.min(width / plan.width, height / plan.height, 3);
+    view = {
+        scale,
+        x: (plan.width - width / scale) / 2 - margin / scale,
+        y: (plan.height - height / scale) / 2 - margin / scale,
+    };
+    repaint();
+}
+/** Zooms, and keeps what is at a point of the canvas there. */
+function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
+    const scale = Math.min(Math.max(view.scale * factor, Math.min(leastScale(), view.scale)), Math.max(8, view.scale));
+    view = { scale, x: view.x + x / view.scale - x / scale, y: view.y + y / view.scale - y / scale };
+    repaint();
+}
+/** Puts a rank in the middle, and large enough to be read. */
+function center(rank) {
+    const { x, y } = plan.corner(slotOf.get(rank));
+    const scale = Math.max(view.scale, zoomedIn / cell.width);
+    view = {
+        scale,
+        x: x + cell.width / 2 - canvas.clientWidth / scale / 2,
+        y: y + cell.height / 2 - canvas.clientHeight / scale / 2,
+    };
+    repaint();
+}
+function isVisible(rank) {
+    const { x, y } = plan.corner(slotOf.get(rank));
+    const [left, top] = onScreen(x, y);
+    const [right, bottom] = onScreen(x + cell.width, y + cell.height);
+    return left >= 0 && top >= 0 && right <= canvas.clientWidth && bottom <= canvas.clientHeight && cell.width * view.scale >= 20;
+}
+function rankAtPoint(x, y) {
+    const slot = plan.slotAt(view.x + x / view.scale, view.y + y / view.scale);
+    return slot >= 0 && rankOf[slot] >= 0 ? rankOf[slot] : null;
+}
+
+// --- What is said
+
+/** `node 3 gpu 1`: where a rank runs. */
+function host(rank) {
+    let inside = rank;
+    const machines = arrangements.machines;
+    return data.cluster.levels
+        .map(({ name }, d) => {
+            const text = `${name}=${Math.floor(inside / machines.span[d + 1])}`;
+            inside %= machines.span[d + 1];
+            return text;
+        })
+        .join(" ");
+}
+function say() {
+    const rank = focus();
+    const status = byId("status");
+    status.textContent = rank === null ? "" : [`rank ${rank}`, mesh.coordinate(mesh.indices(rank)), data.cluster ? host(rank) : ""].filter(Boolean).join(" · ");
+    repaint();
+}
+function point(rank) {
+    if (rank === pointed) return;
+    pointed = rank;
+    say();
+}
+
+function select(rank) {
+    selected = rank;
+    pointed = null;
+    row = null;
+    found = null;
+    paintRank();
+    say();
+}
+
+function paintRank() {
+    const panel = byId("rank");
+    panel.replaceChildren();
+    if (selected === null) {
+        panel.append(element("p", { className: "none" }, "Click a rank, or find one, to see its coordinate, groups and neighbours."));
+        return;
+    }
+    const indices = mesh.indices(selected);
+    panel.append(element("h2", {}, `rank ${selected}`), element("p", { id: "coordinate" }, mesh.coordinate(indices)));
+    if (data.cluster) panel.append(element("p", { id: "host" }, host(selected)));
+    const body = element("tbody");
+    const step = (a, by, name) => {
+        const to = mesh.neighbor(selected, a, by);
+        if (to === null) return "-";
+        const button = element("button", { type: "button" }, `${to}`);
+        button.setAttribute("aria-label", `rank ${to}, ${name} along ${mesh.axes[a].name}`);
+        button.addEventListener("click", () => {
+            select(to);
+            if (!isVisible(to)) center(to);
+        });
+        return button;
+    };
+    mesh.axes.forEach((axis, a) => {
+        const line = element(
+            "tr",
+            {},
+            element("th", { scope: "row" }, axis.name),
+            element("td", {}, `${indices[a]}`),
+            element("td", {}, step(a, -1, "the one before")),
+            element("td", {}, step(a, +1, "the next")),
+            element("td", { className: "group" }, notation(mesh.ranksAlong(indices, new Set([a])))),
+        );
+        line.addEventListener("pointerenter", () => ((row = a), repaint()));
+        line.addEventListener("pointerleave", () => ((row = null), repaint()));
+        body.append(line);
+    });
+    const heads = ["axis", "index", "prev", "next", "group"].map((text) => element("th", { scope: "col" }, text));
+    panel.append(element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body));
+    const set = [...along].sort((one, other) => one - other);
+    if (set.length < 2) return;
+    const names = set.map((a) => mesh.axes[a].name).join(",");
+    panel.append(element("p", { id: "set" }, `${names} ${notation(mesh.ranksAlong(indices, along))}`));
+}
+
+function paintLegend() {
+    const legend = byId("legend");
+    const { name, size } = mesh.axes[colored];
+    legend.replaceChildren(element("span", {}, `${name} =`));
+    legend.setAttribute("aria-label", `Colours: the index on ${name}, 0 to ${size - 1}`);
+    if (size <= data.palette.length) {
+        colors.forEach(({ fill, text }, index) => {
+            const swatch = element("i", {}, `${index}`);
+            swatch.style.background = fill;
+            swatch.style.color = text;
+            legend.append(swatch);
+        });
+    } else {
+        const bar = element("span", { className: "ramp" });
+        bar.style.background = `linear-gradient(to right, ${data.ramp.join(", ")})`;
+        legend.append(element("span", {}, "0"), bar, element("span", {}, `${size - 1}`));
+    }
+}
+
+function paintAxes() {
+    const body = byId("axes").tBodies[0];
+    mesh.axes.forEach(({ name, size }, a) => {
+        const color = element("input", { type: "radio", name: "color", value: name, checked: a === colored });
+        color.setAttribute("aria-label", `Colour by ${name}`);
+        color.addEventListener("change", () => {
+            colored = a;
+            recolor();
+        });
+        const group = element("input", { type: "checkbox", value: name, checked: along.has(a) });
+        group.setAttribute("aria-label", `Light up groups along ${name}`);
+        group.addEventListener("change", () => {
+            if (group.checked) along.add(a);
+            else along.delete(a);
+            paintRank();
+            repaint();
+        });
+        body.append(element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, `${size}`), element("td", {}, color), element("td", {}, group)));
+    });
+}
+
+// --- Searching
+
+/** What a search finds: `{rank}`, `{ranks, text}` for part of a coordinate, or `{wrong}` in words. */
+function search(text) {
+    const words = text.split(/[\s,]+/).filter(Boolean);
+    if (words.length === 0) return { wrong: "Type a rank such as 7, or a coordinate such as " + mesh.coordinate(mesh.axes.map(() => 0)) };
+    if (words.length === 1 && /^\d+$/.test(words[0])) {
+        const rank = Number(words[0]);
+        return mesh.indices(rank) ? { rank } : { wrong: `rank ${words[0]} is not in this mesh of ${counted(mesh.size, "rank")} up to ${highest}` };
+    }
+    const fixed = new Array(mesh.axes.length).fill(null);
+    for (const word of words) {
+        const [, name, index] = /^([^=]+)=(\d+)$/.exec(word) ?? [];
+        if (name === undefined) return { wrong: `'${word}' is neither a rank nor an index such as ${mesh.axes[0].name}=0` };
+        const a = mesh.axes.findIndex((axis) => axis.name === name);
+        if (a < 0) return { wrong: `no axis '${name}'; the axes are ${mesh.axes.map((axis) => axis.name).join(", ")}` };
+        if (fixed[a] !== null) return { wrong: `${name} is given twice` };
+        if (Number(index) >= mesh.axes[a].size) return { wrong: `${word}: indices of ${name} are 0 to ${mesh.axes[a].size - 1}` };
+        fixed[a] = Number(index);
+    }
+    const open = new Set(fixed.flatMap((index, a) => (index === null ? [a] : [])));
+    const ranks = mesh.ranksAlong(fixed.map((index) => index ?? 0), open);
+    return ranks.length === 1 ? { rank: ranks[0] } : { ranks, text: `${ranks.length} ranks: ${notation(ranks, 4)}` };
+}
+
+byId("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const answer = search(byId("wanted").value);
+    const said = byId("answer");
+    said.className = answer.wrong ? "wrong" : "";
+    said.textContent = answer.wrong ?? answer.text ?? `rank ${answer.rank}`;
+    if (answer.rank !== undefined) {
+        select(answer.rank);
+        center(answer.rank);
+    } else if (answer.ranks) {
+        select(null);
+        found = answer.ranks;
+        fit();
+    }
+});
+
+// --- The pointer and the keys
+
+let held = null; // where the pointer went down, and what the view was
+canvas.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    canvas.setPointerCapture(event.pointerId);
+    held = { x: event.offsetX, y: event.offsetY, view, moved: false };
+});
+canvas.addEventListener("pointermove", (event) => {
+    if (!held) return point(rankAtPoint(event.offsetX, event.offsetY));
+    const x = event.offsetX - held.x;
+    const y = event.offsetY - held.y;
+    if (!held.moved && Math.hypot(x, y) < 5) return;
+    held.moved = true;
+    canvas.classList.add("held");
+    view = { scale: view.scale, x: held.view.x - x / view.scale, y: held.view.y - y / view.scale };
+    repaint();
+});
+function release(event) {
+    if (!held) return;
+    if (event.type === "pointerup" && !held.moved) select(rankAtPoint(event.offsetX, event.offsetY));
+    held = null;
+    canvas.classList.remove("held");
+}
+canvas.addEventListener("pointerup", release);
+canvas.addEventListener("pointercancel", release);
+canvas.addEventListener("pointerleave", () => held || point(null));
+canvas.addEventListener(
+    "wheel",
+    (event) => {
+        event.preventDefault();
+        const pixels = event.deltaMode === 1 ? 30 * event.deltaY : event.deltaY;
+        zoom(Math.exp(-Math.max(-300, Math.min(300, pixels)) / 400), event.offsetX, event.offsetY);
+    },
+    { passive: false },
+);
+
+/** The nearest rank in a direction, on the line through the middle of this one. */
+function beside(rank, right, down) {
+    const { x, y } = plan.corner(slotOf.get(rank));
+    let atX = x + cell.width / 2;
+    let atY = y + cell.height / 2;
+    while (atX >= 0 && atY >= 0 && atX <= plan.width && atY <= plan.height) {
+        atX += (right * cell.width) / 2;
+        atY += (down * cell.height) / 2;
+        const slot = plan.slotAt(atX, atY);
+        if (slot >= 0 && rankOf[slot] >= 0 && rankOf[slot] !== rank) return rankOf[slot];
+    }
+    return rank;
+}
+const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+canvas.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const arrow = arrows[event.key];
+    if (arrow) {
+        const next = focus() === null ? rankOf.find((rank) => rank >= 0) : beside(focus(), ...arrow);
+        point(next);
+        if (!isVisible(next)) center(next);
+    } else if (event.key === "Enter" || event.key === " ") {
+        if (pointed !== null) select(pointed);
+    } else if (event.key === "+" || event.key === "=") {
+        zoom(1.4);
+    } else if (event.key === "-") {
+        zoom(1 / 1.4);
+    } else if (event.key === "0") {
+        fit();
+    } else {
+        return;
+    }
+    event.preventDefault();
+});
+document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+        select(null);
+        byId("answer").textContent = "";
+    } else if (event.key === "/" && event.target !== byId("wanted")) {
+        event.preventDefault();
+        byId("wanted").focus();
+    }
+});
+
+byId("in").addEventListener("click", () => zoom(1.4));
+byId("out").addEventListener("click", () => zoom(1 / 1.4));
+byId("fit").addEventListener("click", fit);
+const choice = byId("arrange");
+for (const name of Object.keys(arrangements)) choice.append(element("option", { value: name }, name));
+byId("arrangement").hidden = choice.length < 2;
+choice.addEventListener("change", () => {
+    arrange(choice.value);
+    fit();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    readTheme();
+    repaint();
+});
+
+// --- The first picture
+
+byId("mesh").textContent = data.mesh;
+byId("summary").textContent = counted(mesh.size, "rank") + (data.cluster ? ` on ${data.cluster.text}` : "");
+canvas.setAttribute("aria-label", `${counted(mesh.size, "rank")} of ${data.mesh}; arrow keys go from rank to rank, Enter selects one`);
+byId("wanted").placeholder = `${highest} or ${mesh.coordinate(mesh.axes.map(() => 0))}`;
+readTheme();
+paintAxes();
+arrange(choice.options[0].value);
+select(data.focus);
+let whole = true; // until somebody moves the picture, it fills the canvas
+new ResizeObserver(() => {
+    if (whole) fit();
+    else repaint();
+}).observe(canvas);
+for (const type of ["pointerdown", "wheel", "keydown", "submit", "click"]) document.addEventListener(type, () => (whole = false), { once: true });
