@@ -6,12 +6,15 @@
 #include <new>
 #include <optional>
 
+#include <rankmesh/cluster/cost.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/nccl.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/engine/world.hpp>
 
 #include <rankmesh/engine/launcher.hpp>
+#include "calibration.hpp"
+#include "file.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "subcommand.hpp"
@@ -29,6 +32,8 @@ struct Arguments : Common {
     std::string device;  // "nccl", or "" for buffers of the host
     std::size_t bytes = 256 * 1024;
     double timeout = 60;
+    std::optional<std::string> on;         // the machines, or only their levels where they are measured
+    std::optional<std::string> calibrate;  // the file for what is measured
 };
 
 /// Thrown on all ranks when a requested device is missing.
@@ -43,7 +48,32 @@ struct Row {
     int groups = 0;
     int group_size = 0;
     Verified verified;
+    std::optional<double> predicted =
+        std::nullopt;  ///< seconds, where the model knows the operation and the links
 };
+
+/// What a job has found out.
+struct Findings {
+    std::vector<Row> rows = {};
+    std::optional<Cluster> machines = {};
+    std::optional<Calibration> calibration = {};
+};
+
+/// What the model says that a call takes on these machines; nothing for operations that it does not know.
+std::optional<double> predict(const Cluster& machines, const Topology& topology, AxisSet axes,
+                              const Verified& verified) {
+    const auto operation = verified.operation.substr(0, verified.operation.find(' '));  // all_reduce sum
+    const auto known =
+        std::ranges::find(collectives, operation, [](Collective each) { return to_string(each); });
+    if (known == collectives.end()) return std::nullopt;
+    return std::visit(
+        [&](const auto& placed) {
+            return Traffic(machines, placed, axes)
+                .cost(*known, static_cast<std::int64_t>(verified.bytes))
+                .seconds;
+        },
+        topology);
+}
 
 std::string bandwidth_text(const Verified& verified) {
     if (verified.bytes == 0 || verified.seconds <= 0) return "-";
@@ -77,8 +107,9 @@ Plan plan_for(const Topology& topology, const std::vector<std::vector<std::strin
 
 /// Runs every operation on every set of axes, on devices where there are any; every rank of the world calls
 /// it, and all return the same rows.
-std::vector<Row> verify_all(World& world, const nccl::World* devices, const Arguments& arguments,
-                            const Topology& topology) {
+Findings verify_all(World& world, const nccl::World* devices, const Arguments& arguments,
+                    const Topology& topology) {
+    auto findings = Findings{.machines = cluster_of(arguments.on)};
     const auto mesh = std::visit([](const auto& given) { return mesh_of(given); }, topology);
     const auto sets = sets_of(mesh);
     auto member = world.join(plan_for(topology, sets));
@@ -94,7 +125,11 @@ std::vector<Row> verify_all(World& world, const nccl::World* devices, const Argu
     const auto place = member["mesh"];
     const auto operations = operation_names().size();
     auto progress = Progress(world.rank() == 0);
-    auto rows = std::vector<Row>{};
+    if (arguments.calibrate) {
+        findings.calibration = calibrate(world, all, findings.machines, progress);
+        findings.machines = findings.calibration->cluster;
+    }
+    auto& rows = findings.rows;
     for (const auto& set : sets) {
         const auto names = std::vector<std::string_view>(set.begin(), set.end());
         auto on = place.find(std::span<const std::string_view>(names));
@@ -122,29 +157,55 @@ std::vector<Row> verify_all(World& world, const nccl::World* devices, const Argu
             all.all_reduce(bytes, rankmesh::max);
             verified.bytes = static_cast<std::size_t>(bytes);
             rows.push_back({label, partition.size(), partition.group_size(), verified});
+            if (findings.machines)
+                rows.back().predicted = predict(*findings.machines, topology, axes, verified);
         }
     }
-    return rows;
+    return findings;
+}
+
+/// The columns of what the model says, and of how far that is from what was measured.
+std::string prediction_text(const Row& row) {
+    if (!row.predicted) return fmt::format("{:>10}  {:>6}  ", "-", "-");
+    const auto measured = row.verified.seconds;
+    const auto error = measured > 0 ? fmt::format("{:+.0f}%", (*row.predicted / measured - 1) * 100) : "-";
+    return fmt::format("{:>10}  {:>6}  ", time_text(*row.predicted), error);
+}
+
+void print_links(const Calibration& calibration, Output& output) {
+    output.print("{}\n\n{:<12}  {:>6}  {:<30}  {}\n", to_string(calibration.cluster), "level", "units",
+                 "bandwidth [lowest..highest]", "latency [lowest..highest]");
+    for (std::size_t i = 0; i < calibration.fits.size(); ++i) {
+        const auto& fit = calibration.fits[i];
+        output.print("{:<12}  {:>6}  {:<30}  {}\n", calibration.cluster.levels()[i].name,
+                     calibration.cluster.unit_count(static_cast<int>(i)),
+                     fit ? gigabytes_text(fit->bandwidth) : "not measured: there is only one",
+                     fit ? microseconds_text(fit->latency) : "");
+    }
+    output.write("\n");
 }
 
 void print_table(const std::vector<Row>& rows, Output& output) {
     auto width = std::size_t{4};
     for (const auto& row : rows) width = std::max(width, row.axes.size());
-    output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {:>11}  {}\n", "axes", width, "groups", "operation",
-                 "bytes", "time", "bandwidth", "ok");
+    const auto predicts = std::ranges::any_of(rows, [](const Row& row) { return row.predicted.has_value(); });
+    output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {}{:>11}  {}\n", "axes", width, "groups",
+                 "operation", "bytes", "time", predicts ? " predicted   error  " : "", "bandwidth", "ok");
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const auto& row = rows[i];
         const auto& verified = row.verified;
         const auto first = i == 0 || rows[i - 1].axes != row.axes;
-        output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {:>11}  {}\n", first ? row.axes : "", width,
+        output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {}{:>11}  {}\n", first ? row.axes : "", width,
                      first ? fmt::format("{} x {}", row.groups, row.group_size) : "", verified.operation,
-                     bytes_text(verified.bytes), time_text(verified.seconds), bandwidth_text(verified),
+                     bytes_text(verified.bytes), time_text(verified.seconds),
+                     predicts ? prediction_text(row) : "", bandwidth_text(verified),
                      verified.wrong == 0 ? "ok" : fmt::format("{} WRONG", verified.wrong));
     }
 }
 
-int report(const World& world, const Arguments& arguments, const Topology& topology,
-           const std::vector<Row>& rows, double seconds, Output& output) {
+int report(const World& world, const Arguments& arguments, const Topology& topology, const Findings& findings,
+           double seconds, Output& output) {
+    const auto& rows = findings.rows;
     const auto text = std::visit([](const auto& given) { return to_string(given); }, topology);
     auto failed = std::size_t{0};
     for (const auto& row : rows) failed += row.verified.wrong == 0 ? 0 : 1;
@@ -152,14 +213,19 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
         auto out = Json{{"mesh", text},          {"engine", world.engine()}, {"device", nullptr},
                         {"world", world.size()}, {"ok", failed == 0},        {"rows", nullptr}};
         if (!arguments.device.empty()) out["device"] = arguments.device;
-        for (const auto& row : rows)
-            out["rows"].push_back({{"axes", row.axes},
-                                   {"groups", row.groups},
-                                   {"group_size", row.group_size},
-                                   {"operation", row.verified.operation},
-                                   {"bytes", row.verified.bytes},
-                                   {"seconds", row.verified.seconds},
-                                   {"wrong", row.verified.wrong}});
+        for (const auto& row : rows) {
+            auto values = Json({{"axes", row.axes},
+                                {"groups", row.groups},
+                                {"group_size", row.group_size},
+                                {"operation", row.verified.operation},
+                                {"bytes", row.verified.bytes},
+                                {"seconds", row.verified.seconds},
+                                {"wrong", row.verified.wrong}});
+            if (row.predicted) values["predicted"] = *row.predicted;
+            out["rows"].push_back(std::move(values));
+        }
+        if (findings.machines) out["cluster"] = to_string(*findings.machines);
+        if (findings.calibration) out["links"] = json_of(*findings.calibration);
         output.print("{}\n", out.dump());
     } else {
         output.print("{} on {}{}: {} {}{}\n\n", text, world.engine(),
@@ -168,6 +234,7 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
                      world.size() == 1             ? ""
                      : world.engine() == "threads" ? "s"
                                                    : "es");
+        if (findings.calibration) print_links(*findings.calibration, output);
         print_table(rows, output);
         if (failed == 0)
             output.print("\nall {} ok in {}: every element on every rank is what the mesh says\n",
@@ -195,15 +262,16 @@ int run_in(World& world, Arguments arguments, Output& output) {
         throw NoDevice(error.what());
     }
     const auto begin = Clock::now();
-    const auto rows =
+    const auto findings =
         verify_all(devices ? *devices : world, devices ? &*devices : nullptr, arguments, topology);
     const auto seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (world.rank() != 0) {
-        for (const auto& row : rows)
+        for (const auto& row : findings.rows)
             if (row.verified.wrong != 0) return 1;
         return 0;
     }
-    return report(world, arguments, topology, rows, seconds, output);
+    if (findings.calibration) write_file(*arguments.calibrate, to_file(*findings.calibration, world));
+    return report(world, arguments, topology, findings, seconds, output);
 }
 
 WorldOptions options_of(const Arguments& arguments) {
@@ -256,6 +324,8 @@ int run(Arguments arguments, Output& output) {
     if (!arguments.device.empty() && arguments.device != "nccl")
         throw UsageError(fmt::format("no engine for devices is named '{}'{}; there is 'nccl'",
                                      arguments.device, did_you_mean(arguments.device, {"nccl"})));
+    if (arguments.calibrate && !arguments.device.empty())
+        throw UsageError("--calibrate times messages between buffers of the host; leave out --device");
     const auto* chosen = std::getenv("RANKMESH_ENGINE");
     const auto engine = !arguments.engine.empty() ? arguments.engine : std::string(chosen ? chosen : "");
     const auto alone = !announced_size() && (engine.empty() || engine == "threads");
@@ -279,7 +349,13 @@ Subcommand run() {
              {"--bytes", "of a rank's buffer in timed calls", &arguments->bytes, "N",
               Option::Range{1, 0x1p40}},
              {"--timeout", "seconds that any one call may take", &arguments->timeout, "S",
-              Option::Range{0.001, 86400}}}),
+              Option::Range{0.001, 86400}},
+             {"--on", "the machines, to predict the times; with --calibrate only their levels",
+              &arguments->on, "CLUSTER"},
+             {"--calibrate",
+              "time messages across each level of the machines, else of the hosts, and write the "
+              "cluster to FILE, for --on",
+              &arguments->calibrate, "FILE"}}),
         .run = [arguments](Output& output) { return of_run::run(*arguments, output); },
         .footer =
             "Examples:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n  rankmesh run 'dp=8' --device nccl"};

@@ -3,6 +3,10 @@
 // the link between the hosts is cut.
 #include <gtest/gtest.h>
 
+#ifdef RANKMESH_COMMAND
+#include <nlohmann/json.hpp>
+#endif
+
 #include "support/gloo_job.hpp"
 #include "support/two_hosts.hpp"
 
@@ -65,6 +69,48 @@ TEST_F(GlooHosts, TheCommandRunsALayoutOnBoth) {
     const auto outcome = Job(on(hosts, RANKMESH_COMMAND " run 'dp=2 tp=2' --engine gloo --bytes 1024")).end();
     EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
     expect_says(outcome, 0, "all 51 ok in ");
+#else
+    GTEST_SKIP() << "built without the command";
+#endif
+}
+
+TEST_F(GlooHosts, OverAThrottledLinkTheCalibratedModelOrdersPlacementsAsTheyAreMeasured) {
+#ifdef RANKMESH_COMMAND
+    const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
+    if (!hosts.throttle(200)) GTEST_SKIP() << "links cannot be throttled here by tc of iproute2";
+    const auto folder = support::Folder{};
+    const auto run = [&](const std::string& words) {
+        const auto outcome =
+            Job(on(hosts, RANKMESH_COMMAND " run --engine gloo --bytes 262144 --json " + words)).end();
+        EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
+        const auto& text = outcome.outputs.at(0);
+        return nlohmann::json::parse(text.substr(text.find('{')));
+    };
+    // Seconds of each operation that the model knows, along tp.
+    const auto of_tp = [](const nlohmann::json& json, const char* key) {
+        auto seconds = std::map<std::string, double>{};
+        for (const auto& row : json["rows"])
+            if (row["axes"] == "tp" && row.contains("predicted")) seconds[row["operation"]] = row[key];
+        return seconds;
+    };
+    const auto inside = run("'dp=2 tp=2' --calibrate " + folder.path() + "/machines");
+    const auto& links = inside["links"];
+    ASSERT_EQ(links.size(), 2U);
+    EXPECT_EQ(links[0]["level"], "node");
+    EXPECT_LT(links[0]["bandwidth"]["value"], 2 * 200e6 / 8)
+        << "the link between the hosts is what was throttled";
+    EXPECT_LT(links[0]["bandwidth"]["value"], links[1]["bandwidth"]["value"]);
+    const auto cluster = inside["cluster"].get<std::string>();
+    EXPECT_TRUE(cluster.starts_with("node[alpha,beta]:2(")) << cluster;
+    const auto across = run("'tp=2 dp=2' --on '" + cluster + "'");
+    for (const auto* key : {"predicted", "seconds"}) {
+        const auto good = of_tp(inside, key);
+        const auto bad = of_tp(across, key);
+        ASSERT_GE(good.size(), 5U);
+        for (const auto& [operation, seconds] : good)
+            EXPECT_LT(seconds, bad.at(operation))
+                << key << " of " << operation << " within a host and across";
+    }
 #else
     GTEST_SKIP() << "built without the command";
 #endif

@@ -67,6 +67,15 @@ public:
         return "nsenter -t " + std::to_string(hosts_.at(host)) + " -n -u ";
     }
     void cut() const { must(on(0) + "ip link set mesh0 down"); }
+    /// Lets the link carry so many megabits a second in each direction; false if this machine cannot.
+    bool throttle(int megabits) const {
+        for (std::size_t host = 0; host < 2; ++host)
+            if (run(on(host) + "tc qdisc add dev mesh" + std::to_string(host) + " root tbf rate " +
+                    std::to_string(megabits) + "mbit burst 64kb latency 50ms")
+                    .exit_code != 0)
+                return false;
+        return true;
+    }
     void restore() const { must(on(0) + "ip link set mesh0 up"); }
 
 private:
