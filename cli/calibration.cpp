@@ -10,6 +10,8 @@
 
 #include <fmt/core.h>
 
+#include "hosts.hpp"
+
 namespace rankmesh::cli {
 
 namespace {
@@ -20,23 +22,6 @@ constexpr auto longest_time = 0.1;  // seconds of a message
 constexpr auto rounds = 9;
 constexpr auto seconds_of_a_round = 2e-3;  // of each size, at least one message
 constexpr auto most_messages = 200;
-
-/// The name of each rank's host.
-std::vector<std::string> hosts_of(World& world, Communicator& all) {
-    constexpr auto longest = Cluster::longest_name;
-    auto own = std::vector<std::uint8_t>(longest);
-    const auto host = world.host().substr(0, longest);
-    std::ranges::copy(host, own.begin());
-    auto names = std::vector<std::uint8_t>(longest * static_cast<std::size_t>(world.size()));
-    all.all_gather(own, names);
-    auto hosts = std::vector<std::string>{};
-    for (std::size_t begin = 0; begin < names.size(); begin += longest) {
-        auto name = std::string(names.begin() + static_cast<std::ptrdiff_t>(begin),
-                                names.begin() + static_cast<std::ptrdiff_t>(begin + longest));
-        hosts.push_back(name.substr(0, name.find('\0')));
-    }
-    return hosts;
-}
 
 /// The units that have the same parent as `unit`: the first, and their number.
 struct Siblings {
@@ -150,26 +135,6 @@ Json json_of(const Calibration& calibration) {
                          {"latency", fit ? json_of(fit->latency) : Json()}});
     }
     return links;
-}
-
-Cluster cluster_of_hosts(const std::vector<std::string>& host_of_rank) {
-    auto nodes = Cluster::Level{.name = "node"};
-    for (std::size_t rank = 0; rank < host_of_rank.size(); ++rank) {
-        const auto& host = host_of_rank[rank];
-        if (rank > 0 && host == host_of_rank[rank - 1]) {
-            ++nodes.units.back().count;
-            continue;
-        }
-        if (std::ranges::find(nodes.units, host, &Cluster::Unit::name) != nodes.units.end())
-            throw UsageError(fmt::format(
-                "rank {} runs on host '{}', as an earlier rank does, but rank {} on '{}'; a cluster lists "
-                "the "
-                "ranks of each host in a row, so start them in such an order: mpirun --map-by slot, srun "
-                "--distribution=block",
-                rank, host, rank - 1, host_of_rank[rank - 1]));
-        nodes.units.push_back({host, 1});
-    }
-    return Cluster({nodes, {.name = "device"}});
 }
 
 Calibration calibrate(World& world, Communicator& all, const std::optional<Cluster>& given,

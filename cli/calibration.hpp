@@ -21,10 +21,6 @@ struct Calibration {
     std::vector<std::optional<LinkFit>> fits;  ///< by level; nothing where no two units have a common parent
 };
 
-/// The machines of a job by the names of its hosts: `node[a,b]:4`. Throws UsageError if the ranks of a host
-/// do not follow one another.
-Cluster cluster_of_hosts(const std::vector<std::string>& host_of_rank);
-
 /// Times messages across each level of `given`, else of the hosts that the ranks run on, while all ranks send
 /// at once: each to the same rank of the next unit. Every rank of the world calls it, with a channel of all
 /// ranks.

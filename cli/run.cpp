@@ -15,6 +15,7 @@
 #include <rankmesh/engine/launcher.hpp>
 #include "calibration.hpp"
 #include "file.hpp"
+#include "hosts.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "subcommand.hpp"
@@ -57,6 +58,8 @@ struct Findings {
     std::vector<Row> rows = {};
     std::optional<Cluster> machines = {};
     std::optional<Calibration> calibration = {};
+    std::optional<std::pair<std::string, int>> refused =
+        {};  ///< why, and the exit status; the same on all ranks
 };
 
 /// What the model says that a call takes on these machines; nothing for operations that it does not know.
@@ -118,15 +121,27 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
     auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes),
                                                    -static_cast<std::int64_t>(arguments.bytes)};
     all.all_reduce(bytes_range, rankmesh::max);
+    // What all ranks refuse alike ends without an exception, which would end the job in the middle.
+    const auto refuse = [&](std::string why, int status) {
+        findings.refused = {std::move(why), status};
+        return std::move(findings);
+    };
     if (bytes_range[0] != -bytes_range[1])
-        throw UsageError(
-            fmt::format("the ranks were given different --bytes, from {} to {}; give all the same",
-                        -bytes_range[1], bytes_range[0]));
+        return refuse(fmt::format("the ranks were given different --bytes, from {} to {}; give all the same",
+                                  -bytes_range[1], bytes_range[0]),
+                      2);
     const auto place = member["mesh"];
     const auto operations = operation_names().size();
     auto progress = Progress(world.rank() == 0);
+    if (findings.machines)
+        if (const auto elsewhere = rank_elsewhere(*findings.machines, hosts_of(world, all)))
+            return refuse(*elsewhere, 1);
     if (arguments.calibrate) {
-        findings.calibration = calibrate(world, all, findings.machines, progress);
+        try {
+            findings.calibration = calibrate(world, all, findings.machines, progress);
+        } catch (const UsageError& error) {
+            return refuse(error.what(), 2);
+        }
         findings.machines = findings.calibration->cluster;
     }
     auto& rows = findings.rows;
@@ -265,6 +280,11 @@ int run_in(World& world, Arguments arguments, Output& output) {
     const auto findings =
         verify_all(devices ? *devices : world, devices ? &*devices : nullptr, arguments, topology);
     const auto seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (findings.refused) {
+        const auto& [why, status] = *findings.refused;
+        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", why);
+        return status;
+    }
     if (world.rank() != 0) {
         for (const auto& row : findings.rows)
             if (row.verified.wrong != 0) return 1;

@@ -73,7 +73,7 @@ TEST(Calibrate, WritesAClusterWhoseLinksPredictWhatTheModelKnows) {
     const auto folder = support::Folder{};
     const auto file = folder.path() + "/machines";
     for (const auto* given :
-         {"", "--on 'node:2 gpu:2'", "--on 'node[a]:3 node[b]:1'", "--on 'rack:1 node:2 gpu:2'"}) {
+         {"", "--on 'node:2 gpu:2'", "--on 'rack[a]:3 rack[b]:1 node gpu:1'", "--on 'rack:1 node:2 gpu:2'"}) {
         const auto json = json_of("run 'dp=2 tp=2' --bytes 4096 --json --calibrate " + file + " " + given);
         const auto cluster = cluster_in(file);
         EXPECT_EQ(json["cluster"], to_string(cluster)) << given;
@@ -163,7 +163,8 @@ TEST(Calibrate, HostsAreTheLevelsAndTheirRanksMustFollowOneAnother) {
     };
     const auto rank = std::string("${OMPI_COMM_WORLD_RANK:-$PMI_RANK}");
     const auto scattered = on_hosts("h$((" + rank + " % 2))");
-    EXPECT_NE(scattered.exit_code, 0);
+    EXPECT_EQ(scattered.exit_code, 2);
+    EXPECT_EQ(scattered.output.find("left by an exception"), std::string::npos) << scattered.output;
     EXPECT_NE(scattered.output.find(
                   "rank 2 runs on host 'h0', as an earlier rank does, but rank 1 on 'h1'; a cluster lists "
                   "the ranks of each host in a row, so start them in such an order"),
@@ -177,6 +178,35 @@ TEST(Calibrate, HostsAreTheLevelsAndTheirRanksMustFollowOneAnother) {
     EXPECT_EQ(cluster.unit_size(0, 0), 3);
     EXPECT_EQ(cluster.unit_size(1, 0), 1);
     EXPECT_TRUE(cluster.levels()[0].bandwidth && cluster.levels()[1].bandwidth);
+}
+
+TEST(RunSubcommand, ARankThatRunsElsewhereThanTheClusterSaysIsNamed) {
+    if (!mpi::is_built()) GTEST_SKIP() << "built without MPI";
+    const auto on_hosts = [&](const std::string& cluster) {
+        return support::run(
+            clean +
+            "export " RANKMESH_ENVIRONMENT "; timeout -k 5 60 " RANKMESH_MPIRUN
+            " -n 4 " RANKMESH_MPIEXEC_FLAGS
+            " sh -c 'RANKMESH_HOST=h$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} / 3)) exec " RANKMESH_COMMAND
+            " run dp=4 --bytes 8 --on \"" +
+            cluster + "\"' 2>&1");
+    };
+    for (const auto* right :
+         {"node[h0]:3 node[h1]:1", "node[h0-h1]:3", "gpu:4", "node:4 gpu:1", "rack:1 host[h0]:3 host[h1]:1"})
+        EXPECT_EQ(on_hosts(right).exit_code, 0) << right << on_hosts(right).output;
+    for (const auto& [wrong, text] :
+         {std::pair{"node[h0-h1]:2",
+                    "rank 2 runs on host 'h0', and cluster node[h0-h1]:2 has it on 'h1'; start the ranks in "
+                    "the order of its devices"},
+          {"node:2 gpu:2",
+           "rank 3 runs on host 'h1', and cluster node:2 gpu:2 has it on node 1, 'h0', where rank 2 runs; "
+           "start the ranks in the order of its devices"}}) {
+        const auto outcome = on_hosts(wrong);
+        EXPECT_EQ(outcome.exit_code, 1) << wrong;
+        EXPECT_EQ(outcome.output.find("left by an exception"), std::string::npos) << outcome.output;
+        EXPECT_NE(outcome.output.find(std::string("rankmesh: ") + text + "\n"), std::string::npos)
+            << outcome.output;
+    }
 }
 
 }  // namespace rankmesh::tests
