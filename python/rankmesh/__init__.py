@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rankmesh._dialects import Conversion, Loss, convert, frameworks
-    from rankmesh._engine import Communicator, Member, Pending, World, engines, from_mpi4py, run, to_mpi4py
+    from rankmesh._engine import Communicator, Member, Pending, Usage, World, engines, from_mpi4py, run, to_mpi4py
     from rankmesh._plan import Axes, Declaration, Pick
 
 # What needs the engines, and so loads MPI where it is built in, is loaded when it is first asked for.
 _LATER = {
     **dict.fromkeys(
-        ("Communicator", "Member", "Pending", "World", "engines", "from_mpi4py", "run", "to_mpi4py"),
+        ("Communicator", "Member", "Pending", "Usage", "World", "engines", "from_mpi4py", "run", "to_mpi4py"),
         "rankmesh._engine",
     ),
     **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks"), "rankmesh._dialects"),
@@ -90,6 +90,7 @@ __all__ = [
     "Timeout",
     "Transfer",
     "UnknownName",
+    "Usage",
     "UsageError",
     "UsageTypeError",
     "World",

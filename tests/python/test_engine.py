@@ -265,6 +265,39 @@ def test_groups_of_listed_ranks_and_of_colors_hold_those_ranks_in_that_order() -
         run(1, lambda world: world.join("dp=1").group([]))
 
 
+def test_what_is_suspended_says_so_until_it_is_resumed() -> None:
+    def program(world: World) -> None:
+        me = world.join("dp=2 tp=2", over=[("dp", "tp")])
+        x = np.ones(1)
+
+        def suspended() -> list[str]:
+            return [each.axes for each in me.usage().communicators if each.suspended]
+
+        assert [(each.axes, each.size) for each in me.usage().communicators] == [("dp", 2), ("tp", 2), ("dp,tp", 4)]
+        assert suspended() == []
+        me.suspend("tp", "dp")
+        assert suspended() == ["dp,tp"]
+        with pytest.raises(rankmesh.UsageError, match="is suspended; its ranks call resume first"):
+            me.on("dp", "tp").all_reduce(x)
+        assert me.on("dp").all_reduce(x)[0] == 2
+        me.resume("dp", "tp")
+        assert me.on("dp", "tp").all_reduce(x)[0] == 8
+        me.suspend(on=me.on("tp"))
+        assert suspended() == ["tp"]
+        me.suspend()
+        assert suspended() == ["dp", "tp", "dp,tp"]
+        me.resume()
+        assert suspended() == []
+        assert repr(me.usage()) == "<Usage: 3 communicators, 0 connections, 0 descriptors>"
+        assert repr(me.usage().communicators[0]) == "<'dp' of mesh dp=2 tp=2: 0 connections, 0 descriptors>"
+        with pytest.raises(rankmesh.UsageError, match="axes and a communicator were given"):
+            me.suspend("dp", on=me.on("tp"))
+        with pytest.raises(rankmesh.UnknownName):
+            me.resume("pp")
+
+    run(4, program)
+
+
 def test_each_rank_says_where_it_is() -> None:
     def program(world: World) -> None:
         me = world.join("pp=2 tp=2", over=["pp", ("tp", "pp")])

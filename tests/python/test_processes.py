@@ -73,6 +73,48 @@ SUMS = """
 """
 
 
+ELASTIC = """
+    again = "AGAIN" in os.environ
+    world = World.rejoin(timeout=50) if again else World.from_environment(timeout=50)
+    try:
+        dp = world.join("dp=*").on("dp")
+        dp.all_reduce(np.ones(1))
+        if world.rank == 1 and not again:
+            os._exit(7)
+        if not again:
+            dp.all_reduce(np.ones(1))
+    except rankmesh.PeerLost as lost:
+        assert lost.ranks == [1]
+        world = world.survivors(50)
+        print(world.size, world.join("dp=*").on("dp").all_reduce(np.array([5]))[0])
+        try:
+            world.grow(0, 1)
+        except rankmesh.UsageError as error:
+            print(error)
+        world = world.grow(1, 50)
+        world.join("dp=*").on("dp").all_reduce(np.ones(1))
+    me = world.join("dp=*")
+    connections = me.usage().connections
+    me.suspend()
+    rests = me.usage().connections
+    me.resume()
+    print(world.rank, world.size, me.on("dp").all_reduce(np.array([world.rank]))[0], connections, rests)
+"""
+
+
+@needs_gloo
+def test_a_process_takes_the_place_of_a_rank_that_has_ended(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    processes = [start(ELASTIC, rank, 3, store) for rank in range(3)]
+    processes.append(start(ELASTIC, 1, 3, store, AGAIN="1"))
+    results = ended(processes)
+    assert [status for status, _, _ in results] == [0, 7, 0, 0], results
+    refused = "a world is to grow by 0 processes; 1 to 256 can enter it at once"
+    for rank in (0, 2):
+        assert results[rank][1] == f"2 10\n{refused}\n{rank} 3 3 2 0\n"
+    assert results[3][1] == "1 3 3 2 0\n"
+
+
 @needs_gloo
 def test_processes_over_gloo_find_each_other_through_a_folder(tmp_path: Path) -> None:
     for rank, (status, out, err) in enumerate(together(SUMS, 4, tmp_path / "store")):

@@ -34,9 +34,57 @@ GroupOptions options_of(nb::handle name, nb::handle timeout) {
     return options;
 }
 
+/// Calls `call` with what is to rest or to come back: a set of axes, a communicator, or nothing for all.
+template <class Call>
+void rest(const MemberHandle& self, const nb::args& axes, const CommunicatorHandle* on, const Call& call) {
+    const auto names = names_of(axes);
+    if (on && !names.empty())
+        throw UsageError("axes and a communicator were given; give the axes, or on=, or nothing for all");
+    const auto views = views_of(names);
+    const auto member = self.hold();
+    const auto communicator = on ? on->hold() : nullptr;
+    asked(*member, names, [&] {
+        without_gil(self.leave(), [&] {
+            if (communicator)
+                call(*member, *communicator);
+            else if (names.empty())
+                call(*member);
+            else
+                call(*member, std::span<const std::string_view>(views));
+        });
+    });
+}
+
+void bind_usage(nb::module_& m) {
+    auto usage = nb::class_<Usage>(m, "Usage", "What the communicators of one rank hold of its process.");
+    nb::class_<Usage::Communicator>(usage, "Communicator",
+                                    "What one holds; sets of axes that share it are not listed again.")
+        .def_ro("axes", &Usage::Communicator::axes,
+                "'dp,tp', or the name of a pick, of a separate one or of a group.")
+        .def_ro("label", &Usage::Communicator::label, "Its name in errors.")
+        .def_ro("size", &Usage::Communicator::size, "The number of its ranks.")
+        .def_ro("connections", &Usage::Communicator::connections, "Connections to other processes.")
+        .def_ro("descriptors", &Usage::Communicator::descriptors, "Open files of this process.")
+        .def_ro("suspended", &Usage::Communicator::suspended, "True between suspend() and resume().")
+        .def("__repr__", [](const Usage::Communicator& self) {
+            return detail::cat("<", self.label, ": ", self.connections, " connections, ", self.descriptors,
+                               " descriptors", self.suspended ? ", suspended>" : ">");
+        });
+    usage
+        .def_ro("communicators", &Usage::communicators,
+                "Those of two or more ranks, in the order in which they were made.")
+        .def_prop_ro("connections", &Usage::connections, "The sum over all of them.")
+        .def_prop_ro("descriptors", &Usage::descriptors, "The sum over all of them.")
+        .def("__repr__", [](const Usage& self) {
+            return detail::cat("<Usage: ", self.communicators.size(), " communicators, ", self.connections(),
+                               " connections, ", self.descriptors(), " descriptors>");
+        });
+}
+
 }  // namespace
 
 void bind_member(nb::module_& m) {
+    bind_usage(m);
     nb::class_<MemberHandle>(
         m, "Member",
         "This process in a plan, or in one of its meshes, with its communicators.\n\nOf a plan of one mesh "
@@ -192,6 +240,28 @@ void bind_member(nb::module_& m) {
                 "str = '', timeout: float | datetime.timedelta | None = None) -> Communicator | None"),
             "The communicator of the ranks of `over`, or of the world, that give the same color, ordered by "
             "key and then by rank; collective over all of them. None for a rank whose color is None.")
+        .def(
+            "suspend",
+            [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
+                rest(self, axes, on, [](const Member& me, const auto&... what) { me.suspend(what...); });
+            },
+            nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
+            nb::sig("def suspend(self, *axes: str, on: Communicator | None = None) -> None"),
+            "Releases what the communicator of a declared set, or the communicator `on`, holds while it is "
+            "idle: on Gloo its connections; without arguments those of all. Collective over its ranks. Calls "
+            "on "
+            "it, and on all that share its connections, raise UsageError until resume().")
+        .def(
+            "resume",
+            [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
+                rest(self, axes, on, [](const Member& me, const auto&... what) { me.resume(what...); });
+            },
+            nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
+            nb::sig("def resume(self, *axes: str, on: Communicator | None = None) -> None"),
+            "Brings back what suspend() released; called as that was.")
+        .def(
+            "usage", [](const MemberHandle& self) { return self.get().usage(); },
+            "What this process's communicators hold now; asks nobody.")
         .def_prop_ro(
             "communicator_count", [](const MemberHandle& self) { return self.get().channel_count(); },
             "How many communicators of two or more ranks this process holds.")

@@ -108,6 +108,14 @@ std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle time
     return std::make_unique<WorldHandle>(std::move(**world));
 }
 
+std::unique_ptr<WorldHandle> rejoin(nb::handle engine, nb::handle timeout, nb::handle record,
+                                    nb::handle record_signal, nb::handle log) {
+    const auto options = options_of(engine, timeout, false, {}, record, record_signal, log);
+    const auto world = std::make_shared<std::optional<World>>();
+    without_gil_or_given_up({}, [=] { world->emplace(World::rejoin(options)); });
+    return std::make_unique<WorldHandle>(std::move(**world));
+}
+
 /// Ends a world that a `with` block leaves.
 void exit_block(WorldHandle& self, nb::handle type, nb::handle value, nb::handle) {
     const auto by_exception = !type.is_none();
@@ -365,7 +373,8 @@ void bind_world(nb::module_& m) {
                     "bool | None = "
                     "None, record: str | os.PathLike[str] | None = None, record_signal: int | None = None, "
                     "log: collections.abc.Callable[[str], object] | None = None) -> World"),
-            "The world that this process was started in: MPI under mpirun, Gloo under srun, torchrun and where "
+            "The world that this process was started in: MPI under mpirun, Gloo under srun, torchrun and "
+            "where "
             "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
             "`engine`: the one to use, else RANKMESH_ENGINE's. `timeout`: seconds, 30 minutes unless said. "
             "`multithreaded`: on MPI, any thread may call. `checked`: compares the ranks' calls before data "
@@ -428,6 +437,35 @@ void bind_world(nb::module_& m) {
             nb::sig("def survivors(self, grace: float | datetime.timedelta = 1.0) -> World"),
             "A new world of the ranks that call this within `grace` seconds of each other after PeerLost, in "
             "their order; on Gloo only.")
+        .def(
+            "grow",
+            [](const WorldHandle& self, nb::handle most, nb::handle timeout) {
+                const auto number = int_of(most, "the number of processes");
+                const auto duration = duration_of(timeout, "the timeout");
+                const auto world = self.hold();
+                const auto larger = std::make_shared<std::optional<World>>();
+                without_gil_or_given_up({}, [=] { larger->emplace(world->grow(number, duration)); });
+                return std::make_unique<WorldHandle>(std::move(**larger));
+            },
+            nb::arg("most").none(), nb::arg("timeout").none(),
+            nb::sig("def grow(self, most: int, timeout: float | datetime.timedelta) -> World"),
+            "A new world of these ranks and of up to `most` processes that wait in rejoin(), as soon as they "
+            "have come, or of those that have come when the timeout expires; on Gloo with a store only. "
+            "Collective: every rank calls it, and what it raises it raises on all of them, whose world goes "
+            "on. "
+            "Each process that enters takes the place of a rank that is gone, or comes after the last.")
+        .def_static(
+            "rejoin", &rejoin, nb::kw_only(), nb::arg("engine") = nb::none(), nb::arg("timeout") = nb::none(),
+            nb::arg("record") = nb::none(), nb::arg("record_signal") = nb::none(),
+            nb::arg("log") = nb::none(),
+            nb::sig("def rejoin(*, engine: typing.Literal['gloo'] | None = None, timeout: float | "
+                    "datetime.timedelta | None = None, record: str | os.PathLike[str] | None = None, "
+                    "record_signal: int | None = None, log: collections.abc.Callable[[str], object] | None = "
+                    "None) -> World"),
+            "The world of a running job that this process enters when its ranks call grow(). The job is that "
+            "of RANKMESH_STORE and RANKMESH_JOB; RANK, if it is set, is the rank of the first world whose "
+            "place this process takes. Timeout if it is not let in. The options are as those of "
+            "from_environment.")
         .def(
             "write_record",
             [](const WorldHandle& self, nb::handle path) {
