@@ -35,7 +35,7 @@ extern "C" {
 typedef int rankmesh_error;
 enum {
     RANKMESH_OK = 0,
-    RANKMESH_USAGE_ERROR = 1,          ///< the call itself is wrong: a NULL, an unknown axis, a bad size
+    RANKMESH_USAGE_ERROR = 1,     ///< the call itself is wrong: a NULL, an unknown axis, a bad size
     RANKMESH_DISAGREEMENT = 2,    ///< ranks that had to say the same thing said different things
     RANKMESH_TIMEOUT = 3,         ///< not all ranks came in time
     RANKMESH_LOST = 4,            ///< peers are gone
@@ -324,6 +324,27 @@ RANKMESH_C_API rankmesh_error rankmesh_member_find(const rankmesh_member* member
 /// Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it with the same
 /// axes.
 RANKMESH_C_API rankmesh_error rankmesh_member_prepare(const rankmesh_member* member, const char* axes);
+/// Releases what the communicator of a declared set holds while it is idle, with NULL those of the whole
+/// mesh, or plan; collective over its ranks. Calls on it, and on all that share its connections, are errors
+/// until it is resumed.
+RANKMESH_C_API rankmesh_error rankmesh_member_suspend(const rankmesh_member* member, const char* axes);
+/// Brings back what was released; called as that was.
+RANKMESH_C_API rankmesh_error rankmesh_member_resume(const rankmesh_member* member, const char* axes);
+
+/// What the communicators of this process hold, all of the plan together.
+typedef struct rankmesh_usage {
+    /// Those of two or more ranks; sets of axes that share one count once.
+    int communicators;
+    /// How many of them are suspended.
+    int suspended;
+    /// Connections to other processes.
+    int connections;
+    /// Open files of this process.
+    int descriptors;
+} rankmesh_usage;
+
+/// Asks nobody.
+RANKMESH_C_API rankmesh_error rankmesh_member_usage(const rankmesh_member* member, rankmesh_usage* usage);
 
 // --- communicators
 

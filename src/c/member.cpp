@@ -142,3 +142,29 @@ rankmesh_error rankmesh_member_find(const rankmesh_member* member, const char* a
 rankmesh_error rankmesh_member_prepare(const rankmesh_member* member, const char* axes) {
     return guarded(__func__, [&] { RANKMESH_GIVEN(member).it.prepare(c::names_of(&RANKMESH_GIVEN(axes))); });
 }
+
+rankmesh_error rankmesh_member_suspend(const rankmesh_member* member, const char* axes) {
+    return guarded(__func__, [&] {
+        const auto& it = RANKMESH_GIVEN(member).it;
+        axes ? it.suspend(c::names_of(axes)) : it.suspend();
+    });
+}
+
+rankmesh_error rankmesh_member_resume(const rankmesh_member* member, const char* axes) {
+    return guarded(__func__, [&] {
+        const auto& it = RANKMESH_GIVEN(member).it;
+        axes ? it.resume(c::names_of(axes)) : it.resume();
+    });
+}
+
+rankmesh_error rankmesh_member_usage(const rankmesh_member* member, rankmesh_usage* usage) {
+    return guarded(__func__, [&] {
+        const auto all = RANKMESH_GIVEN(member).it.usage();
+        const auto& each = all.communicators;
+        RANKMESH_GIVEN(usage) = {
+            .communicators = static_cast<int>(each.size()),
+            .suspended = static_cast<int>(std::ranges::count(each, true, &Usage::Communicator::suspended)),
+            .connections = all.connections(),
+            .descriptors = all.descriptors()};
+    });
+}

@@ -183,6 +183,9 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_member_on);
     EXPECT_REFUSES_NULL(rankmesh_member_find);
     EXPECT_REFUSES_NULL(rankmesh_member_prepare);
+    EXPECT_REFUSES_NULL(rankmesh_member_suspend);
+    EXPECT_REFUSES_NULL(rankmesh_member_resume);
+    EXPECT_REFUSES_NULL(rankmesh_member_usage);
     EXPECT_REFUSES_NULL(rankmesh_communicator_rank);
     EXPECT_REFUSES_NULL(rankmesh_communicator_size);
     EXPECT_REFUSES_NULL(rankmesh_communicator_world_rank);

@@ -277,6 +277,30 @@ static int check_member(rankmesh_member* me, int rank, int world_size) {
     return 0;
 }
 
+/* What is suspended says so until it is resumed. */
+static int check_rest(rankmesh_member* dense, int size) {
+    rankmesh_communicator* on = NULL;
+    rankmesh_usage before, usage;
+    CHECK(rankmesh_member_usage(dense, &before));
+    EXPECT(before.suspended == 0 && (before.communicators > 0) == (size > 1));
+    CHECK(rankmesh_member_suspend(dense, "dp,tp"));
+    CHECK(rankmesh_member_usage(dense, &usage));
+    EXPECT(usage.suspended == (size > 1) && usage.communicators == before.communicators);
+    EXPECT(usage.connections <= before.connections && usage.descriptors <= before.descriptors);
+    CHECK(rankmesh_member_on(dense, "tp,dp", &on));
+    if (size > 1) EXPECT(rankmesh_barrier(on, NULL) == RANKMESH_USAGE_ERROR);
+    CHECK(rankmesh_member_resume(dense, "tp,dp"));
+    CHECK(check_operations(on));
+    rankmesh_communicator_free(on);
+    CHECK(rankmesh_member_suspend(dense, NULL));
+    CHECK(rankmesh_member_usage(dense, &usage));
+    EXPECT((usage.suspended > 0) == (size > 1));
+    CHECK(rankmesh_member_resume(dense, NULL));
+    CHECK(rankmesh_member_usage(dense, &usage));
+    EXPECT(memcmp(&usage, &before, sizeof usage) == 0);
+    return 0;
+}
+
 /* Two meshes with all that a declaration can say. */
 static int check_plan(rankmesh_world* world, int rank, int size) {
     const int ends[] = {0, -1};
@@ -332,6 +356,7 @@ static int check_plan(rankmesh_world* world, int rank, int size) {
     EXPECT(other == size - 1 - rank);
     CHECK(check_operations(on));
     rankmesh_communicator_free(on);
+    CHECK(check_rest(dense, size));
     rankmesh_member_free(turned);
     rankmesh_member_free(dense);
     return 0;
