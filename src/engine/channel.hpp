@@ -124,6 +124,12 @@ public:
         int connections = 0;
         int descriptors = 0;
         std::optional<std::size_t> device_bytes = std::nullopt;
+
+        /// Adds what another channel of the group holds on the host.
+        void add(const Holding& other) {
+            connections += other.connections;
+            descriptors += other.descriptors;
+        }
     };
     virtual Holding holding() { return {}; }
 

@@ -8,7 +8,8 @@
 
 namespace rankmesh {
 
-/// What the communicators of one rank hold of its process and of its device.
+/// What the communicators of one rank hold of its process and of its device. In checked mode that is also
+/// what compares their calls, which is not released while they are suspended.
 struct Usage {
     /// One communicator, under the name of the set of axes that it was made for first: sets that share it are
     /// not listed again.

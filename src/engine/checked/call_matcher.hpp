@@ -40,6 +40,8 @@ public:
     bool is_told(const CheckedCall& part);
     /// Tells the peers that this rank leaves.
     void leave() noexcept { channel_->leave(); }
+    /// What the separate channel holds, which is never released.
+    Channel::Holding holding() { return channel_->holding(); }
     /// The error that ended all comparisons, null while there is none.
     const std::exception_ptr& broken() const { return broken_; }
     /// True if that is an expired timeout.

@@ -39,6 +39,11 @@ public:
     const Channel& engine() const { return *engine_; }
     Channel& engine_channel() override { return *engine_; }
     bool is_pending() override { return !tickets_.empty(); }
+    Holding holding() override {
+        auto held = engine_->holding();
+        held.add(matcher_->holding());
+        return held;
+    }
 
 private:
     using CheckedCalls = std::deque<CheckedCall>;  // which do not move

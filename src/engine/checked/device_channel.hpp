@@ -43,6 +43,11 @@ public:
     const Channel& engine() const { return *engine_; }
     Channel& engine_channel() override { return *engine_; }
     bool is_pending() override { return engine_->is_pending(); }
+    Holding holding() override {
+        auto held = engine_->holding();
+        held.add(matcher_->holding());
+        return held;
+    }
 
 private:
     void compare(std::span<const Call> calls, const Label& label, Duration timeout);

@@ -59,15 +59,19 @@ Usage usage_of(const Joining& joining) {
     auto usage = Usage{};
     for (std::size_t i = 0; i < joining.channels.size(); ++i) {
         const auto& label = *joining.rests[i].request.label;
-        const auto held = joining.channels[i]->engine_channel().holding();
-        auto& each =
-            usage.communicators.emplace_back(Usage::Communicator{.axes = label.axes,
-                                                                 .label = label.text(),
-                                                                 .size = label.ranks.size(),
-                                                                 .connections = held.connections,
-                                                                 .descriptors = held.descriptors,
-                                                                 .suspended = joining.rests[i].suspended});
-        if (joining.device) each.device_bytes = joining.on_device[i]->engine_channel().holding().device_bytes;
+        auto held = joining.channels[i]->holding();
+        if (joining.device) {
+            const auto on_device = joining.on_device[i]->holding();
+            held.add(on_device);
+            held.device_bytes = on_device.device_bytes;
+        }
+        usage.communicators.push_back({.axes = label.axes,
+                                       .label = label.text(),
+                                       .size = label.ranks.size(),
+                                       .connections = held.connections,
+                                       .descriptors = held.descriptors,
+                                       .suspended = joining.rests[i].suspended,
+                                       .device_bytes = held.device_bytes});
     }
     return usage;
 }
