@@ -207,7 +207,7 @@ std::optional<std::pair<Cluster, ClusterQuestions>> OnCluster::questions() const
     auto questions = ClusterQuestions{};
     for (const auto& text : keep) questions.keep.push_back(Keep::parse(text));
     if (bytes > 0) questions.bytes = static_cast<std::int64_t>(bytes);
-    return std::pair(Cluster::parse(*on), questions);
+    return std::pair(*cluster_of(on), questions);
 }
 
 void print_report(const Cluster& cluster, const Topology& topology, const ClusterReport& report, bool explain,

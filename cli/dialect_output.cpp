@@ -64,6 +64,7 @@ void print_rank(const Words& words, int rank, const std::optional<Cluster>& clus
                         {"answers", answers},
                         {"groups", groups}};
         if (cluster) out["host"] = json_of_host(*cluster, rank);
+        if (const auto name = cluster ? host_name(*cluster, rank) : std::nullopt) out["host_name"] = *name;
         output.print("{}\n", out.dump());
         return;
     }
@@ -71,7 +72,7 @@ void print_rank(const Words& words, int rank, const std::optional<Cluster>& clus
     for (const auto& [name, value] : answers.items()) width = std::max(width, name.size());
     for (const auto& kind : words.kinds) width = std::max(width, kind.name.size());
     output.print("rank {} of {}, as {}\n\n", rank, to_string(words.mesh), words.dialect);
-    if (cluster) output.print("  {:<{}}  {}\n", "host", width, to_string(cluster->path(rank)));
+    if (cluster) output.print("  {:<{}}  {}\n", "host", width, host_text(*cluster, rank));
     for (const auto& [name, value] : answers.items())
         output.print("  {:<{}}  {}\n", name, width, plain(value));
     output.write("\n");

@@ -70,7 +70,7 @@ void print_text(const auto& topology, int rank, const std::optional<Cluster>& cl
         for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
 
     output.print("rank {} of {}\n\n  at    {}\n", rank, to_string(topology), to_string(topology.coord(rank)));
-    if (cluster) output.print("  host  {}\n", to_string(cluster->path(rank)));
+    if (cluster) output.print("  host  {}\n", host_text(*cluster, rank));
     output.print("\n");
     for (const auto& row : rows) {
         auto line = fmt::format("  {:<{}}  {:>{}}  {:>{}}  {:>{}}  {:<{}}  {}", row[0], widths[0], row[1],
@@ -108,6 +108,8 @@ void print_json(const auto& topology, int rank, const std::optional<Cluster>& cl
         output.print("{{\"prev\":{},\"next\":{}}}", step(-1), step(+1));
     });
     if (cluster) output.print(",\"host\":{}", json_of_host(*cluster, rank).dump());
+    if (const auto name = cluster ? host_name(*cluster, rank) : std::nullopt)
+        output.print(",\"host_name\":{}", Json(*name).dump());
     output.write("}\n");
 }
 

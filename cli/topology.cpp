@@ -8,6 +8,7 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
+#include "cluster/read/read.hpp"
 #include "convert/words.hpp"
 
 namespace rankmesh::cli {
@@ -89,7 +90,7 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
 }
 
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text) {
-    return text ? std::optional(Cluster::parse(*text)) : std::nullopt;
+    return text ? std::optional(cluster_files::read_argument(*text)) : std::nullopt;
 }
 
 Json json_of_host(const Cluster& cluster, int rank) {
@@ -97,6 +98,18 @@ Json json_of_host(const Cluster& cluster, int rank) {
     const auto path = cluster.path(rank);
     for (int i = 0; i < path.size(); ++i) host[std::string(path.name(i))] = path[AxisId{i}];
     return host;
+}
+
+std::optional<std::string> host_name(const Cluster& cluster, int rank) {
+    for (int level = cluster.level_count() - 1; level >= 0; --level)
+        if (!cluster.levels()[static_cast<std::size_t>(level)].units.empty())
+            return cluster.unit_name(cluster.unit(rank, level), level);
+    return std::nullopt;
+}
+
+std::string host_text(const Cluster& cluster, int rank) {
+    const auto name = host_name(cluster, rank);
+    return to_string(cluster.path(rank)) + (name ? detail::cat(" (", *name, ")") : std::string{});
 }
 
 int number_or_coordinate(const Topology& topology, const std::string& text) {

@@ -45,10 +45,14 @@ inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh()
 /// Reads `dp,tp`; throws UsageError for an empty name, and says that `what` has it.
 std::vector<std::string> axis_names(std::string_view text, std::string_view what);
 
-/// Reads the value of `--on`; throws UsageError.
+/// Reads the value of `--on`, a cluster in the notation or a file; throws UsageError.
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text);
 /// The position of a rank in the cluster, by level.
 Json json_of_host(const Cluster& cluster, int rank);
+/// The name of the innermost unit in which a rank is that has one, nothing where units are only counted.
+std::optional<std::string> host_name(const Cluster& cluster, int rank);
+/// Both as text: `node=2 gpu=1 (b01)`.
+std::string host_text(const Cluster& cluster, int rank);
 
 /// Reads `67` or `pp=1,dp=0,tp=3`; throws UsageError if it is neither, or outside the mesh.
 int number_or_coordinate(const Topology& topology, const std::string& text);

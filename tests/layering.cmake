@@ -24,14 +24,18 @@ set(third_party_of_src_engine_rendezvous "^hiredis/|^pmix\\.h$")
 set(third_party_of_src_interop_nccl "^nccl\\.h$")
 set(third_party_of_src_engine_nccl "^(nccl|cuda|cuda_runtime)\\.h$")
 set(third_party_of_cli "^fmt/core\\.h$")
-# The one layer whose inside the command sees.
-set(private_of_cli "^convert/(json|words)\\.hpp$")
+# What the command sees behind the headers.
+set(private_of_cli "^convert/(json|words)\\.hpp$|^cluster/read/read\\.hpp$")
 # Of another layer only what reads JSON, where records are read.
 set(private_of_src_explain_read "^convert/json\\.hpp$")
+# And where clusters are read.
+set(private_of_src_cluster_read "^convert/(json|settings_file|settings_text)\\.hpp$")
 # What takes seconds to compile is included by one file.
 set(third_party_of_cli/main.cpp "^CLI/")
 set(third_party_of_src/convert/json.cpp "^nlohmann/")
 set(third_party_of_src/convert/settings_json.cpp "^nlohmann/")
+set(third_party_of_src/cluster/read/hwloc.cpp "^hwloc\\.h$")
+set(third_party_of_src/cluster/read/xml.cpp "^pugixml\\.hpp$")
 set(third_party_of_src/convert/settings_toml.cpp "^toml\\+\\+/")
 
 set(engines "gloo|mpi|nccl|threads")

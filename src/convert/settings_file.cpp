@@ -50,17 +50,22 @@ private:
 
 }  // namespace
 
-std::string content_of(const std::string& path, const std::string& source) {
+std::string content_of(const std::string& path, const std::string& name, std::size_t most) {
     const auto file = File(path);
     auto text = std::string{};
     auto count = ssize_t{1};
-    while (count > 0 && text.size() <= most_bytes) count = file.read_into(text, most_bytes + 1 - text.size());
-    const auto name = detail::cat("the settings file '", detail::excerpt(path, 400), "'");
+    while (count > 0 && text.size() <= most) count = file.read_into(text, most + 1 - text.size());
     if (count < 0) throw UsageError(detail::cat(name, " cannot be read"));
-    if (text.size() > most_bytes) Limits(source).refuse(detail::cat("have more than ", most_bytes, " bytes"));
     if (text.empty() && path != "-" && file.is_pipe())
         throw UsageError(
             detail::cat(name, " is a pipe that nobody writes to; start what writes to it first"));
+    return text;
+}
+
+std::string content_of(const std::string& path, const std::string& source) {
+    auto text =
+        content_of(path, detail::cat("the settings file '", detail::excerpt(path, 400), "'"), most_bytes);
+    if (text.size() > most_bytes) Limits(source).refuse(detail::cat("have more than ", most_bytes, " bytes"));
     return text;
 }
 

@@ -51,7 +51,7 @@ TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse("groups 'dp=8 tp=2' ' '", "AXES ' ' has a blank; separate axes by commas");
     expect_misuse("",
                   "missing subcommand; one of: show, draw, rank, groups, check, convert, env, run, explain, "
-                  "reshard; see rankmesh --help");
+                  "reshard, cluster; see rankmesh --help");
     expect_misuse("show dp=8 --width", "--width: 1 required N missing");
     expect_misuse("show dp=8 --width 39", "--width: Value 39 not in range 40 to 10000");
     expect_misuse("groups dp=4 dp,", "AXES has an empty name; list axes such as dp,tp");

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/read/xml.hpp"
+
+namespace rankmesh::cluster_files {
+
+Element parse_xml(const Text& text) {
+    text.fail(
+        0, "is XML, which this build does not read; configure with -DRANKMESH_XML=ON, which needs pugixml");
+}
+
+}  // namespace rankmesh::cluster_files

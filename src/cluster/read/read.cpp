@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/read/read.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "cluster/read/formats.hpp"
+#include "convert/settings_file.hpp"
+
+namespace rankmesh::cluster_files {
+
+using detail::cat;
+using detail::in_quotes;
+
+namespace {
+
+bool has_line(std::string_view text, auto&& is) {
+    return std::ranges::any_of(lines_of(text),
+                               [&](const Line& line) { return is(std::string_view(line.text)); });
+}
+
+bool begins(std::string_view line, std::string_view word) {
+    return std::ranges::equal(line.substr(0, word.size()), word,
+                              [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+}
+
+/// The element that an XML text begins with, behind what it says of itself.
+bool is_xml_of(std::string_view text, std::string_view element) {
+    const auto first = text.find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos || text[first] != '<') return false;
+    for (auto at = first; at != std::string_view::npos; at = text.find('<', at + 1))
+        if (text.substr(at + 1, 1) != "?" && text.substr(at + 1, 1) != "!")
+            return text.substr(at + 1).starts_with(element);
+    return element == "topology";  // no element yet: a reader says what is wrong
+}
+
+/// A word that is no host of a hostfile: the notation has several, or brackets.
+bool is_notation(std::string_view text) {
+    const auto lines = lines_of(text);
+    return std::ranges::any_of(lines, [](const Line& line) {
+        return line.text.find_first_of("[(") != std::string::npos ||
+               (line.words().size() > 1 && line.words()[1].find(':') != std::string_view::npos);
+    });
+}
+
+struct Reader {
+    Format format;
+    bool (*is)(std::string_view text);
+    Levels (*read)(const Text& text);
+};
+
+/// In the order in which they are tried.
+constexpr auto readers = std::array{
+    Reader{{"hwloc", "XML of hwloc, as lstopo writes it: one machine"},
+           [](std::string_view text) { return is_xml_of(text, "topology"); },
+           read_hwloc},
+    Reader{{"nccl", "XML of NCCL, as NCCL_TOPO_DUMP_FILE has it"},
+           [](std::string_view text) { return is_xml_of(text, ""); },
+           read_nccl},
+    Reader{{"toml", "TOML: a table [[level]] for each level, outermost first"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) {
+                   return line.starts_with("[[level]]") || line.starts_with("level =");
+               });
+           },
+           read_toml},
+    Reader{{"slurm", "Slurm's topology.conf, of topology/tree or topology/block"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) {
+                   return begins(line, "switchname=") || begins(line, "blockname=") ||
+                          begins(line, "blocksizes=");
+               });
+           },
+           read_slurm},
+    Reader{{"slurm-env", "the SLURM_* variables of a job, as env prints them"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) {
+                   return line.starts_with("SLURM_") || line.starts_with("export SLURM_");
+               });
+           },
+           read_slurm_variables},
+    Reader{{"nvidia-smi", "what nvidia-smi topo -m prints"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) { return line.find("GPU0") != std::string_view::npos; });
+           },
+           read_nvidia_smi},
+    Reader{{"rankfile", "a rankfile of Open MPI"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) { return line.starts_with("rank "); });
+           },
+           read_rankfile},
+    Reader{{"notation", "the notation of a cluster, on one line or several"}, is_notation, nullptr},
+    Reader{{"hostfile", "a hostfile of Open MPI (a1 slots=8) or MPICH (a1:8)"},
+           [](std::string_view) { return true; },
+           read_hostfile}};
+
+/// Gives nodes what they hold, and makes levels a cluster.
+Cluster cluster_of(const Text& text, Levels levels, std::string_view inside) {
+    auto& last = levels.back();
+    const auto open = !last.units.empty() && last.units.front().count == 0;
+    if (last.units.empty() && !inside.empty())
+        text.fail(0, cat("says what its devices are; leave out ", in_quotes(inside)));
+    if (!open && !inside.empty())
+        text.fail(0, cat("says how many devices a ", last.name, " has; leave out ", in_quotes(inside)));
+    if (open && inside.empty())
+        text.fail(0, cat("does not say how many devices a ", last.name, " has; add it, as in '@FILE gpu:8'"));
+    if (open) {
+        const auto added = Cluster::parse(inside);
+        const auto more = added.levels();
+        for (auto& unit : last.units) unit.count = added.unit_count(0);
+        levels.insert(levels.end(), more.begin(), more.end());
+    } else if (!last.units.empty()) {
+        levels.push_back({.name = "device"});
+    }
+    try {
+        return Cluster(std::move(levels));
+    } catch (const UsageError& error) {
+        text.fail(0, error.what());
+    }
+}
+
+}  // namespace
+
+std::vector<Format> formats() {
+    auto all = std::vector<Format>{};
+    for (const auto& reader : readers) all.push_back(reader.format);
+    return all;
+}
+
+Cluster read(const std::string& content, const std::string& source, std::string_view format,
+             std::string_view inside) {
+    const auto text = Text{content, source};
+    if (content.size() > most_bytes)
+        text.fail(0, cat("has more than ", most_bytes, " bytes, the most that is read of a cluster"));
+    if (lines_of(content).empty()) text.fail(0, "is empty, or has nothing but comments");
+    auto names = std::vector<std::string_view>{};
+    for (const auto& reader : readers) {
+        names.push_back(reader.format.name);
+        if (format.empty() ? !reader.is(content) : format != reader.format.name) continue;
+        if (reader.read != nullptr) return cluster_of(text, reader.read(text), inside);
+        if (!inside.empty()) text.fail(0, cat("says what its devices are; leave out ", in_quotes(inside)));
+        auto levels = std::string{};
+        for (const auto& line : lines_of(content)) levels += line.text + "\n";
+        try {
+            return Cluster::parse(levels);
+        } catch (const UsageError& error) {
+            text.fail(0, error.what());
+        }
+    }
+    throw UsageError(cat("there is no format ", in_quotes(format), "; formats are ",
+                         detail::listed({names.begin(), names.end()}), did_you_mean(format, names)));
+}
+
+Cluster read_file(const std::string& path, std::string_view format, std::string_view inside) {
+    const auto source = path == "-" ? std::string("standard input") : detail::excerpt(path, 400);
+    return read(conversion::content_of(path, cat("the file ", in_quotes(source)), most_bytes), source, format,
+                inside);
+}
+
+bool is_file(const std::string& text) {
+    if (text.starts_with('@') || text == "-") return true;
+    if (text.empty() || text.find_first_of(":[( \t\n") != std::string::npos) return false;
+    auto unknown = std::error_code{};  // a name that is too long for a file is none
+    return text.find('/') != std::string::npos ||
+           std::ranges::any_of(std::array{".toml", ".xml", ".conf", ".txt"},
+                               [&](const char* end) { return text.ends_with(end); }) ||
+           std::filesystem::exists(text, unknown);
+}
+
+Cluster read_argument(const std::string& text, std::string_view format) {
+    if (!is_file(text)) {
+        if (!format.empty() && format != "notation")
+            throw UsageError(
+                cat("--from ", format, " is for a file, and ", in_quotes(text), " is none; give @FILE"));
+        return Cluster::parse(text);
+    }
+    if (!text.starts_with('@')) return read_file(text, format);
+    const auto blank = std::min(text.find(' '), text.size());
+    if (blank == 1)
+        throw UsageError(cat("the cluster ", in_quotes(text), " has '@' without the name of a file"));
+    const auto inside = std::string_view(text).substr(blank);
+    const auto begin = inside.find_first_not_of(' ');
+    return read_file(text.substr(1, blank - 1), format,
+                     begin == std::string_view::npos ? "" : inside.substr(begin));
+}
+
+}  // namespace rankmesh::cluster_files

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cluster/read/read.hpp>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/clean.hpp"
+#include "support/processes.hpp"
+
+namespace rankmesh::cluster_files {
+namespace {
+
+const auto files = std::string(RANKMESH_SOURCE "/tests/cluster/files/");
+
+struct Case {
+    const char* file;
+    const char* format;
+    const char* inside;
+    const char* cluster;
+    bool is_xml = false;
+};
+
+const Case cases[] = {
+    {"topology-tree.conf", "slurm", "gpu:8(450GB/s)",
+     "switch2[t0-t1]:2 switch[s0-s1]:6 switch[s2]:5 switch[s3]:6 node[dev0-dev16,dev18-dev23]:8 "
+     "gpu(450GB/s)"},
+    {"topology-block.conf", "slurm", "gpu:4",
+     "block36[0]:2 block36[1]:1 block[b1-b3]:18 node[n001-n054]:4 gpu"},
+    {"slurm-job.env", "slurm-env", "", "node[a01-a03]:8 node[b07]:4"},
+    {"openmpi.hosts", "hostfile", "", "node[a[01-02].cluster]:8 node[b01]:4"},
+    {"mpich.hosts", "hostfile", "", "node[a01-a02]:8 node[b01]:4"},
+    {"plain.hosts", "hostfile", "socket:2 gpu:4", "node[a01-a03]:2 socket gpu:4"},
+    {"openmpi.rankfile", "rankfile", "", "node[aa]:2 node[bb]:1"},
+    {"nvidia-smi-nvswitch.txt", "nvidia-smi", "", "gpu:8"},
+    {"nvidia-smi-pcie.txt", "nvidia-smi", "", "numa:2 pcie-switch:2 gpu:2"},
+    {"cluster.toml", "toml", "",
+     "rack[r1-r2]:2(25GB/s) node[a01-a03]:8(50GB/s,5us) node[b01]:4 gpu(450GB/s,2us)"},
+    {"cluster.txt", "notation", "", "rack:4(25GB/s,5us) node:8(400GB/s) gpu:8"},
+    {"hwloc-cores.xml", "hwloc", "", "package:2 core:4", true},
+    {"hwloc-gpus.xml", "hwloc", "", "package[0]:4 package[1]:3 gpu", true},
+    {"hwloc-numa.xml", "hwloc", "", "package:2 numa:2 core:3", true},
+    {"nccl-hosts.xml", "nccl", "", "node:2 numa:2 gpu:2", true},
+    {"nccl.xml", "nccl", "", "numa:2 gpu:4", true},
+};
+
+std::string content_of(const std::string& path) {
+    auto stream = std::ifstream(path);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string error_of(auto&& call) {
+    try {
+        call();
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+TEST(ClusterFiles, AFileOfEachKindIsFoundByItsContentAndByItsName) {
+    for (const auto& [file, format, inside, cluster, is_xml] : cases) {
+        if (is_xml && !RANKMESH_HAS_XML) {
+            EXPECT_EQ(
+                error_of([&] { read_file(files + file); }),
+                files + file +
+                    ": is XML, which this build does not read; configure with -DRANKMESH_XML=ON, which needs "
+                    "pugixml");
+            continue;
+        }
+        EXPECT_EQ(to_string(read_file(files + file, "", inside)), cluster) << file;
+        EXPECT_EQ(to_string(read_file(files + file, format, inside)), cluster) << file;
+    }
+}
+
+TEST(ClusterFiles, WindowsLineEndsChangeNothing) {
+    for (const auto& [file, format, inside, cluster, is_xml] : cases) {
+        if (is_xml && !RANKMESH_HAS_XML) continue;
+        auto text = std::string{};
+        for (const auto c : content_of(files + file)) text += c == '\n' ? "\r\n" : std::string(1, c);
+        EXPECT_EQ(to_string(read(text, file, "", inside)), cluster) << file;
+    }
+}
+
+TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
+    EXPECT_EQ(to_string(read_argument("node:2 gpu:4")), "node:2 gpu:4");
+    EXPECT_EQ(to_string(read_argument("@" + files + "plain.hosts gpu:8")), "node[a01-a03]:8 gpu");
+    EXPECT_EQ(to_string(read_argument(files + "mpich.hosts")), "node[a01-a02]:8 node[b01]:4");
+    EXPECT_EQ(
+        error_of([] { read_argument("gpu8"); }),
+        "the cluster 'gpu8' cannot be read: expected ':' and a count, as in gpu:8, after 'gpu8', found the "
+        "end");
+    EXPECT_EQ(error_of([] { read_argument("@"); }), "the cluster '@' has '@' without the name of a file");
+    EXPECT_EQ(error_of([] { read_argument("no/such.toml"); }), "the file 'no/such.toml' cannot be read");
+    EXPECT_EQ(error_of([] { read_argument(files); }), "the file '" + files + "' cannot be read");
+    EXPECT_EQ(error_of([] { read_argument("node:2 gpu:4", "slurm"); }),
+              "--from slurm is for a file, and 'node:2 gpu:4' is none; give @FILE");
+}
+
+TEST(ClusterFiles, DevicesAreSaidOnce) {
+    EXPECT_EQ(error_of([] { read("a1\na2\n", "hosts"); }),
+              "hosts: does not say how many devices a node has; add it, as in '@FILE gpu:8'");
+    EXPECT_EQ(error_of([] { read("a1:2\na2:2\n", "hosts", "", "gpu:8"); }),
+              "hosts: says how many devices a node has; leave out 'gpu:8'");
+    EXPECT_EQ(error_of([] { read("node:2 gpu:2\n", "text", "", "gpu:8"); }),
+              "text: says what its devices are; leave out 'gpu:8'");
+    EXPECT_EQ(error_of([] { read("a1\na2\n", "hosts", "", "node:8"); }),
+              "hosts: the level 'node' is listed twice; every level stands once");
+}
+
+TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
+    const struct {
+        const char* format;
+        const char* text;
+        const char* error;
+    } wrong[] = {
+        {"", "", "f: is empty, or has nothing but comments"},
+        {"", "# only\n\n", "f: is empty, or has nothing but comments"},
+        {"slrm", "a1",
+         "there is no format 'slrm'; formats are hwloc, nccl, toml, slurm, slurm-env, nvidia-smi, rankfile, "
+         "notation "
+         "and hostfile; did you mean 'slurm'?"},
+        {"", "node:2\ngpu:2x(1GB/s)\n",
+         "f: the cluster 'node:2\\ngpu:2x(1GB/s)\\n' cannot be read: expected a blank, or a link such as "
+         "(25GB/s,5us), "
+         "after 'gpu:2', found 'x' at character 13"},
+        {"", "a1 slots=2\n\n# again\na1 slots=2\n", "f:4: the host 'a1' stands twice, first in line 1"},
+        {"", "a1 slots=0\n", "f:1: slots is '0', which is no whole number of 1 or more"},
+        {"", "a1:-3\n", "f:1: the number of processes is '-3', which is no whole number of 1 or more"},
+        {"", "a1:2147483648\n",
+         "f:1: the number of processes is '2147483648', which is no whole number of 1 or more"},
+        {"", "a1 slots=2\na2\n", "f:2: 'a2' has no slots=, and hosts before it do"},
+        {"", "a1\na2 slots=2\n", "f:2: 'a2' has slots, and hosts before it do not say how many they have"},
+        {"", "a1 slot=2\n", "f:1: 'slot' is no setting of a host; slots is; did you mean 'slots'?"},
+        {"", "a1:4 slots=2\n", "f:1: 'a1' has 4 slots and 2; say it once"},
+        {"", "user@a1\n",
+         "f:1: 'user@a1' is no name of a host; names are letters, digits, '_', '-' or '.', without a user or "
+         "a port"},
+        {"", "a1:2147483647\na2:2147483647\n",
+         "f: the levels up to 'device' make 4294967294 units; a cluster has at most 2147483647 devices"},
+        {"", "rank 0=a\nrank 2=a\n", "f:2: rank 2 has a line, and rank 1 has none"},
+        {"", "rank 0=a\nrank 0=b\n", "f:2: rank 0 stands twice, first in line 1"},
+        {"", "rank 0=a\nrank 1=b\nrank 2=a\n",
+         "f:3: rank 2 is on 'a' again after others; a cluster has the ranks of a host in a row"},
+        {"", "rank 0=+n0 slot=0\n",
+         "f:1: '+n0' is no name of a host; names are letters, digits, '_', '-' or '.', without a user or a "
+         "port"},
+        {"", "SLURM_JOB_NODELIST=a[1-3]\nSLURM_TASKS_PER_NODE=8(x2)\n",
+         "f:2: SLURM_TASKS_PER_NODE is for 2 nodes, and SLURM_JOB_NODELIST has 3"},
+        {"", "SLURM_JOB_NODELIST=a[1-3]\nSLURM_TASKS_PER_NODE=8(x1000000000)\n",
+         "f:2: there are tasks for more than 262144 nodes"},
+        {"", "SLURM_JOB_NODELIST=a[1-3]\nSLURM_TOPOLOGY_ADDR=s1.b7\n",
+         "f:2: SLURM_TOPOLOGY_ADDR says that this is 'b7', which SLURM_JOB_NODELIST does not have"},
+        {"", "SLURM_JOB_ID=1\n", "f: has no SLURM_JOB_NODELIST"},
+        {"", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
+         "f:1: switch 'a' is inside itself, by way of 'b'"},
+        {"",
+         "SwitchName=t Switches=a\nSwitchName=a Nodes=n1\nSwitchName=b Switches=c\nSwitchName=c Switches=b\n",
+         "f:3: switch 'b' is inside itself, by way of 'c'"},
+        {"", "SwitchName=a Switches=b\n", "f:1: switch 'a' has the switch 'b', which no line describes"},
+        {"", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[1-2]\n",
+         "f:2: the node 'n1' stands twice, first in line 1"},
+        {"", "SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n",
+         "f:2: switch 'a' stands twice, first in line 1"},
+        {"", "SwitchName=a Nodes=n1\nSwitchName=t Switches=a\nSwitchName=u Switches=a\n",
+         "f:3: switch 'a' is in 't' and in 'u'"},
+        {"", "SwitchName=a\n", "f:1: switch 'a' has neither Switches= nor Nodes=; give one of them"},
+        {"", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a\n",
+         "f:3: switch 't' has switches and 'b' of line 2, as far from the top, has not; all nodes are as "
+         "many switches "
+         "from the top"},
+        {"", "SwitchName=a Nodes=n1 Speed=9\n",
+         "f:1: 'Speed' is no setting of topology.conf; SwitchName, Switches, Nodes, LinkSpeed, BlockName and "
+         "BlockSizes are"},
+        {"", "SwitchName=a Nodes=n1\nBlockName=b Nodes=n2\n",
+         "f:2: has a block where others have switches; topology.conf describes one of them"},
+        {"", "BlockName=b Nodes=n[1-4]\nBlockSizes=8\n",
+         "f:1: block 'b' has 4 nodes, fewer than the 8 of BlockSizes"},
+        {"", "BlockName=b Nodes=n[1-4]\nBlockSizes=4,6\n",
+         "f:2: BlockSizes has 6 behind 4; each is a multiple of the one before"},
+        {"", "SwitchName=a Nodes=n[3-1]\n",
+         "the names 'n[3-1]' of f:1 have the range '3-1', which runs backwards from 3 to 1; names are "
+         "letters, digits, "
+         "'_', '-' or '.', and ranges a01-a31 or a[01-31]"},
+        {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\nGPU1\tNV1\n", "f:3: has 1 entries, fewer than the 2 GPUs"},
+        {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\n", "f:2: ends before the line of GPU1"},
+        {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\nGPU1\tSYS\tX\n",
+         "f:3: GPU1 to GPU0 is 'SYS', and the way back is NV"},
+        {"", "\tGPU0\tGPU1\nGPU0\t X\tFAR\nGPU1\tFAR\tX\n",
+         "f:2: 'FAR' is no path between GPUs; NV1 and more, PIX, PXB, PHB, NODE and SYS are"},
+        {"",
+         "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tSYS\tPIX\tSYS\nGPU1\tSYS\tX\tSYS\tPIX\nGPU2\tPIX\tSYS\tX\tSYS\n"
+         "GPU3\tSYS\tPIX\tSYS\tX\n",
+         "f: the devices of one pcie-switch are not in a row: gpu 2 is in the same as one before gpu 1, so the "
+         "devices in their "
+         "order fill no tree"},
+        {"", "[[level]]\nname = \"node\"\ncount = 0\n",
+         "f:1: level number 1 has the count 0; counts are whole numbers of 1 or more"},
+        {"", "[[level]]\nname = \"node\"\ncount = 2\nbandwidth = \"-5GB/s\"\n",
+         "f:1: level number 1 has the bandwidth '-5GB/s'; it is 1B/s to 1000000TB/s, in B/s, kB/s, MB/s, "
+         "GB/s or TB/s, "
+         "such as 50GB/s"},
+        {"", "[[level]]\nname = \"node\"\ncount = 2\nlatency = \"5GB/s\"\n",
+         "f:1: level number 1 has the latency '5GB/s'; it is 0s, or 0.001ns to 1000s, in s, ms, us or ns, "
+         "such as 5us"},
+        {"", "[[level]]\nname = \"node\"\nnames = \"a1,a2\"\n\n[[level]]\nname = \"gpu\"\n",
+         "f:5: level number 2 has no count, and 'a1' of the level outside does not say how many it holds"},
+        {"",
+         "[[level]]\nname = \"node\"\nunits = [{names = \"a1\", count = 8}]\n[[level]]\nname = "
+         "\"gpu\"\ncount = 4\n",
+         "f:4: level number 2 has the count 4, and 'a1' of the level outside holds 8; say it once"},
+        {"", "[[level]]\nname = \"node\"\nsize = 2\n",
+         "f:1: level number 1 has no key 'size'; keys are name, count, bandwidth, latency, names and units"},
+        {"", "[[level]]\nname = \"node\ncount = 2\n",
+         "the levels in f are no TOML: something is wrong in line 2, 'name = \"node'"},
+        {"toml", "x = 1\n", "f: the file has no key 'x'; keys are level"},
+    };
+    for (const auto& [format, text, error] : wrong)
+        EXPECT_EQ(error_of([&] { read(text, "f", format); }), error) << text;
+}
+
+TEST(ClusterFiles, WrongXmlIsAnErrorWithTheLine) {
+    if (!RANKMESH_HAS_XML) GTEST_SKIP() << "without pugixml";
+    const auto error = [](const std::string& text) { return error_of([&] { read(text, "f"); }); };
+    EXPECT_EQ(error("<topology version=\"2.0\">\n <object type=\"Machine\">\n"),
+              "f:2: is no XML from here on: Start-end tags mismatch");
+    EXPECT_EQ(
+        error("<topology version=\"1.0\"></topology>\n"),
+        "f:1: is of hwloc 1, which places NUMA nodes otherwise; hwloc 2 is read: let its lstopo write it");
+    EXPECT_EQ(error("<topology version=\"2.0\">\n</topology>\n"),
+              "f:1: has no object of type Core, and no GPU");
+    EXPECT_EQ(error("<html/>\n"), "f:1: is XML of 'html', and NCCL's begins with <system");
+    EXPECT_EQ(error("<system>\n<cpu/>\n</system>\n"), "f:1: has no <gpu>");
+    EXPECT_EQ(error("<system>\n<gpu/>\n</system>\n"), "f:2: <gpu> has no dev=, its number");
+    EXPECT_EQ(error("<system>\n<gpu dev=\"0\"/>\n<gpu dev=\"0\"/></system>\n"),
+              "f:3: <gpu> has dev 0, as the one of line 2 has");
+    auto deep = std::string("<system>\n");
+    for (int i = 0; i < 100'000; ++i) deep += "<a>";
+    for (int i = 0; i < 100'000; ++i) deep += "</a>";
+    EXPECT_EQ(error(deep + "</system>"), "f:2: has elements more than 100 levels deep");
+}
+
+TEST(ClusterFiles, EntitiesOfXmlAreNotReplaced) {
+    if (!RANKMESH_HAS_XML) GTEST_SKIP() << "without pugixml";
+    auto bomb = std::string("<!DOCTYPE system [<!ENTITY a0 \"lol\">");
+    for (int i = 1; i < 30; ++i) {
+        bomb += "<!ENTITY a" + std::to_string(i) + " \"";
+        for (int j = 0; j < 10; ++j) bomb += "&a" + std::to_string(i - 1) + ";";
+        bomb += "\">";
+    }
+    bomb += "<!ENTITY file SYSTEM \"file:///etc/passwd\">]>\n<system><gpu dev=\"&a29;\"/></system>";
+    EXPECT_EQ(error_of([&] { read(bomb, "f"); }),
+              "f:2: dev is '&a29;', which is no whole number of 0 or more");
+}
+
+TEST(ClusterFiles, EveryFileCutShortIsReadOrRefusedInWords) {
+    for (const auto& [file, format, inside, cluster, is_xml] : cases) {
+        const auto text = content_of(files + file);
+        for (std::size_t end = 0; end < text.size(); end += 7) try {
+                (void)read(text.substr(0, end), file, format, inside);
+            } catch (const UsageError& error) {
+                ASSERT_TRUE(support::is_clean(error.what())) << file << " up to byte " << end;
+            }
+    }
+}
+
+TEST(ClusterFiles, AFileOfAGigabyteIsRefusedBeforeItTakesMemory) {
+    const auto folder = support::Folder();
+    const auto path = folder.path() + "/large";
+    std::ofstream(path).put('a');
+    ASSERT_EQ(truncate(path.c_str(), off_t{1} << 30), 0);
+    EXPECT_EQ(error_of([&] { read_file(path); }),
+              path + ": has more than 8388608 bytes, the most that is read of a cluster");
+    auto usage = rusage{};
+    getrusage(RUSAGE_SELF, &usage);
+    EXPECT_LT(usage.ru_maxrss, 1 << 19);  // in KiB
+}
+
+TEST(ClusterFiles, WhatIsReadOfAnyTextIsACleanErrorOrACluster) {
+    for (const auto& [file, format, inside, cluster, is_xml] : cases) {
+        const auto valid = content_of(files + file);
+        for (unsigned n = 0; n < 300; ++n) try {
+                const auto read_back = read(support::hostile(n, valid), file, format, inside);
+                ASSERT_EQ(Cluster::parse(to_string(read_back)), read_back);
+            } catch (const UsageError& error) {
+                ASSERT_TRUE(support::is_clean(error.what())) << n << ": " << error.what();
+            }
+    }
+}
+
+}  // namespace
+}  // namespace rankmesh::cluster_files
