@@ -84,22 +84,6 @@ std::string why(const Mesh& mesh, const ClusterReport::Rule& rule) {
     return text + fmt::format(". List {} last, or use what rankmesh place prints.", axes);
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-    auto widths = std::vector<std::size_t>(rows.front().size());
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    auto text = std::string{};
-    for (const auto& row : rows) {
-        auto line = std::string{};
-        for (std::size_t i = 0; i < row.size(); ++i)
-            line += i < 2 ? fmt::format("{:<{}}  ", row[i], widths[i])
-                          : fmt::format("{:>{}}  ", row[i], widths[i]);
-        line.resize(line.find_last_not_of(' ') + 1);
-        text += line + "\n";
-    }
-    return text;
-}
-
 std::string time_text_of(const CollectiveCost& cost) { return cost.seconds ? time_text(*cost.seconds) : "-"; }
 
 /// The level whose link decides, else the outermost that carries anything.
@@ -178,7 +162,21 @@ void print_costs(const Cluster& cluster, const ClusterReport& report, Output& ou
 
 }  // namespace of_cluster_output
 
-using namespace of_cluster_output;
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+    auto widths = std::vector<std::size_t>(rows.front().size());
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    auto text = std::string{};
+    for (const auto& row : rows) {
+        auto line = std::string{};
+        for (std::size_t i = 0; i < row.size(); ++i)
+            line += i < 2 ? fmt::format("{:<{}}  ", row[i], widths[i])
+                          : fmt::format("{:>{}}  ", row[i], widths[i]);
+        line.resize(line.find_last_not_of(' ') + 1);
+        text += line + "\n";
+    }
+    return text;
+}
 
 std::string megabytes_text(std::int64_t bytes) {
     const auto value = static_cast<double>(bytes);
@@ -218,23 +216,25 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
     };
     output.print("\n{}\n\n", folded("on " + to_string(cluster), 3, width));
     const auto idle = report.devices - report.ranks;
-    line(report.fits(), report.fits() ? fmt::format("{} on {}{}", counted(report.ranks, "rank"),
-                                                    counted(report.devices, "device"),
+    line(report.fits(), report.fits() ? fmt::format("{} on {}{}", detail::counted(report.ranks, "rank"),
+                                                    detail::counted(report.devices, "device"),
                                                     idle > 0 ? fmt::format(", {} idle", idle) : "")
                                       : fmt::format("rank {} has no device: there are devices 0..{}",
                                                     report.last_rank, report.devices - 1));
-    for (const auto& rule : report.rules) line(rule.holds(), verdict_text(cluster, rule));
+    for (const auto& rule : report.rules) line(rule.holds(), of_cluster_output::verdict_text(cluster, rule));
     for (const auto& axis : report.unruled)
         line(true,
              fmt::format("no rule for {}: it does not fit into the fastest level, beside the axes above",
                          axis));
-    if (!report.costs.empty()) print_costs(cluster, report, output);
+    if (!report.costs.empty()) of_cluster_output::print_costs(cluster, report, output);
     if (!explain) return;
     const auto& mesh = std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, topology);
     for (const auto& rule : report.rules)
-        output.print("\n{}\n", folded(rule_text(rule) + ": " + why(mesh, rule), 0, width));
+        output.print(
+            "\n{}\n",
+            folded(of_cluster_output::rule_text(rule) + ": " + of_cluster_output::why(mesh, rule), 0, width));
     for (const auto& costs : report.costs)
-        output.print("\n{}\n", folded(why(cluster, costs, report.bytes), 0, width));
+        output.print("\n{}\n", folded(of_cluster_output::why(cluster, costs, report.bytes), 0, width));
 }
 
 Json json_of(const Cluster& cluster, const ClusterReport& report) {
@@ -256,7 +256,7 @@ Json json_of(const Cluster& cluster, const ClusterReport& report) {
     for (const auto& costs : report.costs) {
         auto straddling = Json::object();
         for (std::size_t l = 0; l < costs.straddling.size(); ++l)
-            straddling[name_of(cluster, static_cast<int>(l))] = costs.straddling[l];
+            straddling[of_cluster_output::name_of(cluster, static_cast<int>(l))] = costs.straddling[l];
         auto operations = Json::object();
         for (std::size_t i = 0; i < collectives.size(); ++i)
             operations[std::string(to_string(collectives[i]))] = {

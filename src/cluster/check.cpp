@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
+#include "cluster/mesh_of.hpp"
+
 namespace rankmesh {
 
 namespace {
 
 constexpr const char* kept_by_default[] = {"tp", "cp", "ep"};
 
-const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
-const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
 int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
 int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
 
@@ -20,15 +20,16 @@ AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& axes) {
     return set;
 }
 
-/// The sizes of the smallest and of the largest unit of a level.
-std::pair<int, int> unit_sizes(const Cluster& cluster, int level) {
-    auto least = cluster.unit_size(0, level);
-    auto most = least;
-    for (int unit = 1; !cluster.is_even() && unit < cluster.unit_count(level); ++unit) {
-        least = std::min(least, cluster.unit_size(unit, level));
-        most = std::max(most, cluster.unit_size(unit, level));
-    }
-    return {least, most};
+/// How many units of a level there are that may differ: one stands for all on an even cluster.
+int different_units(const Cluster& cluster, int level) {
+    return cluster.is_even() ? 1 : cluster.unit_count(level);
+}
+
+int largest_unit(const Cluster& cluster, int level) {
+    auto largest = 0;
+    for (int unit = 0; unit < different_units(cluster, level); ++unit)
+        largest = std::max(largest, cluster.unit_size(unit, level));
+    return largest;
 }
 
 /// The ranks of one group of the partition along a set of axes.
@@ -43,17 +44,15 @@ std::vector<int> group_of(const Placement& placement, AxisSet set, int number) {
 }
 
 ClusterReport::Rule judged(const Cluster& cluster, const auto& topology, const Keep& keep) {
-    const auto set = set_of(mesh_of(topology), keep.axes);
+    const auto set = set_of(detail::mesh_of(topology), keep.axes);
     const auto level = cluster.level(keep.level);
     const auto traffic = Traffic(cluster, topology, set);
-    const auto [least, most] = unit_sizes(cluster, level);
     auto rule = ClusterReport::Rule{.keep = keep,
                                     .group_size = traffic.group_size(),
-                                    .unit_size = most,
-                                    .divides = true,
+                                    .unit_size = largest_unit(cluster, level),
                                     .groups = traffic.group_count(),
                                     .straddling = traffic.straddling(level)};
-    for (int unit = 0; unit < (cluster.is_even() ? 1 : cluster.unit_count(level)); ++unit)
+    for (int unit = 0; unit < different_units(cluster, level); ++unit)
         if (cluster.unit_size(unit, level) % rule.group_size != 0) rule.divides = false;
     if (const auto number = traffic.first_straddling(level)) {
         rule.first = group_of(topology, set, *number);
@@ -63,7 +62,7 @@ ClusterReport::Rule judged(const Cluster& cluster, const auto& topology, const K
 }
 
 ClusterReport report_on(const Cluster& cluster, const auto& topology, const ClusterQuestions& questions) {
-    const auto& mesh = mesh_of(topology);
+    const auto& mesh = detail::mesh_of(topology);
     auto report = ClusterReport{.ranks = mesh.size(),
                                 .last_rank = last_rank(topology),
                                 .devices = cluster.size(),
@@ -138,7 +137,7 @@ std::vector<Keep> default_keeps(const Cluster& cluster, const Mesh& mesh) {
     auto keeps = std::vector<Keep>{};
     const auto level = fastest_level(cluster);
     if (!level) return keeps;
-    const auto room = unit_sizes(cluster, *level).second;
+    const auto room = largest_unit(cluster, *level);
     auto taken = std::int64_t{1};
     for (const auto* name : kept_by_default) {
         const auto axis = mesh.find(name);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+
+#include <rankmesh/cluster/place.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "cluster_output.hpp"
+#include "output.hpp"
+#include "subcommand.hpp"
+#include "topology.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_place {
+
+struct Arguments : Common {
+    std::optional<std::string> on;
+    std::string weights;
+    std::size_t bytes = std::size_t{64} << 20;
+    std::string as;
+};
+
+constexpr auto forms = std::array<std::string_view, 5>{"mesh", "rankfile", "hostfile", "torchrun", "json"};
+
+void check_form(std::string_view form) {
+    if (form.empty() || std::ranges::find(forms, form) != forms.end()) return;
+    throw UsageError(fmt::format("--as is mesh, rankfile, hostfile, torchrun or json, not {}{}",
+                                 detail::in_quotes(form), did_you_mean(form, {forms.begin(), forms.end()})));
+}
+
+/// The typical traffic of a mesh with the weights of `tp=100,dp=2.5`; throws UsageError.
+std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::string& weights) {
+    auto all = typical_traffic(mesh);
+    if (weights.empty()) return all;
+    for (const auto& word : axis_names(weights, "--weights")) {
+        const auto equals = word.find('=');
+        auto weight = 0.0;
+        const auto* const end = word.data() + word.size();
+        const auto* const begin = equals == std::string::npos ? end : word.data() + equals + 1;
+        const auto [stop, error] = std::from_chars(begin, end, weight);
+        if (error != std::errc{} || stop != end)
+            throw UsageError(fmt::format("--weights has {}; write an axis and a number, such as tp=100",
+                                         detail::in_quotes(word)));
+        const auto name = mesh.name(mesh.axis(std::string_view(word).substr(0, equals)));
+        for (auto& of : all)
+            if (of.axis == name) of.weight = weight;
+    }
+    return all;
+}
+
+/// By rank of the mesh that was given, the device that it should have.
+std::vector<int> devices_by_rank(const Topology& given, const Placed& placed) {
+    const auto ranks = std::visit(
+        [](const auto& known) {
+            const auto all = known.ranks();
+            return std::vector<int>(all.begin(), all.end());
+        },
+        given);
+    const auto devices = placed.devices();
+    if (std::ranges::max(ranks) + 1 != static_cast<int>(ranks.size()))
+        throw UsageError(
+            "the mesh leaves ranks out, so where they should run is not said; place a mesh of "
+            "the ranks 0, 1, 2, ...");
+    auto by_rank = std::vector<int>(ranks.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i) by_rank[static_cast<std::size_t>(ranks[i])] = devices[i];
+    return by_rank;
+}
+
+/// The level whose units are hosts: `node` or `host`, else that around the devices.
+int host_level(const Cluster& cluster) {
+    for (int l = 0; l < cluster.level_count(); ++l)
+        if (const auto& name = cluster.levels()[static_cast<std::size_t>(l)].name;
+            name == "node" || name == "host")
+            return l;
+    return std::max(0, cluster.level_count() - 2);
+}
+
+void print_for_launcher(const Cluster& cluster, const std::string& form, const std::vector<int>& devices,
+                        Output& output) {
+    const auto level = host_level(cluster);
+    const auto& hosts = cluster.levels()[static_cast<std::size_t>(level)];
+    if (hosts.units.empty())
+        throw UsageError(
+            fmt::format("--as {} lists hosts, but the cluster only counts its units of level '{}'; "
+                        "give their names, as in {}[a01-a08]:8",
+                        form, hosts.name, hosts.name));
+    const auto host = [&](int device) { return cluster.unit_name(cluster.unit(device, level), level); };
+    if (form == "rankfile")
+        for (std::size_t rank = 0; rank < devices.size(); ++rank)
+            output.print("rank {}={} slot={}\n", rank, host(devices[rank]),
+                         devices[rank] - cluster.first_device(cluster.unit(devices[rank], level), level));
+    if (form == "hostfile")
+        for (auto device : devices) output.print("{}\n", host(device));
+    if (form != "torchrun") return;
+    // torchrun numbers the ranks of a node one after the other.
+    const auto unit = [&](std::size_t rank) { return cluster.unit(devices[rank], level); };
+    auto lengths = std::vector<std::size_t>{};
+    auto seen = std::vector<bool>(static_cast<std::size_t>(cluster.unit_count(level)));
+    auto lines = std::string{};
+    for (std::size_t first = 0; first < devices.size(); first += lengths.back()) {
+        auto end = first;
+        while (end < devices.size() && unit(end) == unit(first)) ++end;
+        lengths.push_back(end - first);
+        if (seen[static_cast<std::size_t>(unit(first))])
+            throw Error(
+                fmt::format("torchrun numbers the ranks of a node one after the other, but {} should "
+                            "run rank {} and others before it that are not next to it; use what --as "
+                            "mesh prints in the program, or --as rankfile or hostfile",
+                            host(devices[first]), first));
+        seen[static_cast<std::size_t>(unit(first))] = true;
+        if (lengths.back() != lengths.front())
+            throw Error(
+                fmt::format("torchrun starts as many ranks on each node, but {} should run {} and {} {}; "
+                            "use --as rankfile or hostfile",
+                            host(devices[0]), lengths.front(), host(devices[first]), lengths.back()));
+        lines += host(devices[first]) + "\n";
+    }
+    output.write(lines);
+}
+
+std::string_view said_of(Placed::Search search) {
+    switch (search) {
+        case Placed::Search::all:
+            return "no placement is better";
+        case Placed::Search::strided:
+            return "no mesh with strides that fit the units is better";
+        default:
+            return "the best of some placements that were tried";
+    }
+}
+
+void print_text(const Placed& placed, const std::string& order, std::size_t bytes, Output& output) {
+    output.print("{}\n\n", order);
+    auto rows = std::vector<std::vector<std::string>>{{"axes", "operation", "weight", "given", "placed"}};
+    for (const auto& [traffic, before, after] : placed.axes)
+        rows.push_back({traffic.axis, std::string(to_string(traffic.operation)),
+                        fmt::format("{:g}", traffic.weight), time_text(before), time_text(after)});
+    rows.push_back({"sum by weight", "", "", time_text(placed.before), time_text(placed.after)});
+    output.print("{}\n{} of each rank, all groups at once: ", table(rows), bytes_text(bytes));
+    if (placed.before > placed.after)
+        output.print("{:.3g} times as fast as the given order", placed.before / placed.after);
+    else
+        output.write("nothing found that beats the given order");
+    output.print("; {}\n", said_of(placed.search));
+}
+
+int run(const Arguments& arguments, Output& output) {
+    check_form(arguments.as);
+    if (!arguments.on) throw UsageError("place needs the machines; add --on CLUSTER");
+    if (arguments.json && !arguments.as.empty() && arguments.as != "json")
+        throw UsageError(
+            fmt::format("--json and --as {} ask for two different outputs; give one of them", arguments.as));
+    const auto topology = arguments.topology();
+    const auto cluster = *cluster_of(arguments.on);
+    const auto placed = std::visit(
+        [&](const auto& given) {
+            return place(cluster, given, traffic_of(mesh_of(given), arguments.weights),
+                         static_cast<std::int64_t>(arguments.bytes));
+        },
+        topology);
+    const auto order = std::visit([](const auto& known) { return to_string(known); }, placed.order);
+    if (arguments.as == "mesh") {
+        output.print("{}\n", order);
+    } else if (arguments.as == "json") {
+        output.print("{}\n", Json(devices_by_rank(topology, placed)).dump());
+    } else if (!arguments.as.empty()) {
+        print_for_launcher(cluster, arguments.as, devices_by_rank(topology, placed), output);
+    } else if (arguments.json) {
+        auto out = Json{{"mesh", std::visit([](const auto& known) { return to_string(known); }, topology)},
+                        {"on", to_string(cluster)},
+                        {"bytes", arguments.bytes},
+                        {"order", order},
+                        {"before", placed.before},
+                        {"after", placed.after},
+                        {"search", placed.search == Placed::Search::all       ? "all"
+                                   : placed.search == Placed::Search::strided ? "strided"
+                                                                              : "some"},
+                        {"axes", Json::array()}};
+        for (const auto& [traffic, before, after] : placed.axes)
+            out["axes"].push_back({{"axis", traffic.axis},
+                                   {"operation", to_string(traffic.operation)},
+                                   {"weight", traffic.weight},
+                                   {"before", before},
+                                   {"after", after}});
+        output.print("{}\n", out.dump());
+    } else {
+        print_text(placed, order, arguments.bytes, output);
+    }
+    return 0;
+}
+
+}  // namespace of_place
+
+Subcommand place() {
+    const auto arguments = std::make_shared<of_place::Arguments>();
+    return {
+        .name = "place",
+        .help = "Find where the ranks of a mesh should run on a cluster, and say what is gained.",
+        .options = arguments->options(
+            {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
+              "CLUSTER"},
+             {"--weights", "how often each axis talks, such as tp=100,dp=2; else as docs/machines.md says",
+              &arguments->weights, "AXIS=WEIGHT,..."},
+             {"--bytes", "the larger buffer of a rank in each operation; else 64 MiB", &arguments->bytes, "N",
+              Option::Range{1, 1e15, false}},
+             {"--as", "print only this: mesh, rankfile, hostfile, torchrun or json", &arguments->as,
+              "FORM"}}),
+        .run = [arguments](Output& output) { return of_place::run(*arguments, output); },
+        .footer =
+            "What is printed first is the mesh or placement to use where rank r runs on device r. --as "
+            "rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
+            "--node-rank) and json (the device of each rank) let the program keep its mesh, and start "
+            "its ranks elsewhere instead.\n\n"
+            "Example:\n  rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"};
+}
+
+}  // namespace rankmesh::cli

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/cluster/place.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cluster/mesh_of.hpp"
+#include "cluster/objective.hpp"
+
+namespace rankmesh {
+
+namespace {
+
+/// The mesh with the same axes over positions 0, 1, 2, ...
+Mesh plain(const Mesh& mesh) {
+    auto axes = std::vector<Axis>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) axes.push_back({mesh.name(AxisId{a}), mesh.size(AxisId{a})});
+    return Mesh(axes);
+}
+
+void check_speeds(const Cluster& cluster) {
+    for (const auto& level : cluster.levels())
+        if (!level.bandwidth)
+            throw UsageError(detail::cat("cluster ", to_string(cluster), " gives no bandwidth for level '",
+                                         level.name,
+                                         "', by which placements are compared; write it behind "
+                                         "the level, as in ",
+                                         level.name, ":8(50GB/s,5us)"));
+}
+
+/// The typical traffic of the axes of two ranks or more, but where `given` says otherwise.
+std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::vector<AxisTraffic>& given) {
+    auto all = typical_traffic(mesh);
+    for (const auto& one : given) {
+        const auto axis = mesh.axis(one.axis);
+        if (!(one.weight >= 0.0 && std::isfinite(one.weight)))
+            throw UsageError(detail::cat("axis '", one.axis, "' has weight ", one.weight,
+                                         "; weights are numbers of 0 or more"));
+        for (auto& of : all)
+            if (of.axis == mesh.name(axis)) of = one;
+    }
+    return all;
+}
+
+/// The ranks up to which other placements are tried as well where a mesh with strides is good.
+constexpr auto most_packed_too = 2048;
+
+/// True if `a` is less than `b` by more than rounding.
+bool is_less(double a, double b) { return a < b * (1 - 1e-9); }
+
+Placed placed(const Cluster& cluster, const auto& given, const std::vector<AxisTraffic>& traffic,
+              std::int64_t bytes) {
+    check_speeds(cluster);
+    const auto objective = detail::Objective{.cluster = cluster,
+                                             .plain = plain(detail::mesh_of(given)),
+                                             .traffic = traffic_of(detail::mesh_of(given), traffic),
+                                             .bytes = bytes};
+    auto result = Placed{.order = given, .before = objective(given)};
+    result.after = result.before;
+    const auto take = [&](const auto& order) {
+        const auto seconds = objective(order);
+        if (!is_less(seconds, result.after)) return;
+        result.after = seconds;
+        result.order = order;
+    };
+    auto complete = false;
+    auto factors = std::optional<detail::Factors>{};
+    if (cluster.is_even()) {
+        auto fan_outs = std::vector<int>{};
+        for (const auto& level : cluster.levels()) fan_outs.push_back(level.count);
+        factors = detail::best_factors(objective, fan_outs, complete);
+        if (factors) take(detail::mesh_of_factors(cluster, objective.plain, *factors));
+        if (factors && complete) result.search = Placed::Search::strided;
+    }
+    if (const auto best = detail::best_of_all(objective)) {
+        take(Placement(objective.plain, *best));
+        result.search = Placed::Search::all;
+    } else if (!factors || detail::mesh_of(given).size() <= most_packed_too) {
+        take(Placement(objective.plain, detail::packed(objective)));
+    }
+    for (const auto& of : objective.traffic)
+        result.axes.push_back(
+            {of, objective.seconds(given, of),
+             std::visit([&](const auto& order) { return objective.seconds(order, of); }, result.order)});
+    return result;
+}
+
+}  // namespace
+
+std::vector<AxisTraffic> typical_traffic(const Mesh& mesh) {
+    auto all = std::vector<AxisTraffic>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        if (mesh.size(AxisId{a}) == 1) continue;
+        const auto name = std::string(mesh.name(AxisId{a}));
+        all.push_back(name == "tp"   ? AxisTraffic{name, Collective::all_reduce, 100}
+                      : name == "ep" ? AxisTraffic{name, Collective::all_to_all, 30}
+                      : name == "cp" ? AxisTraffic{name, Collective::shift, 30}
+                      : name == "pp" ? AxisTraffic{name, Collective::shift, 1}
+                                     : AxisTraffic{name, Collective::all_reduce, 10});
+    }
+    return all;
+}
+
+std::vector<int> Placed::devices() const {
+    if (const auto* placement = std::get_if<Placement>(&order))
+        return {placement->ranks().begin(), placement->ranks().end()};
+    const auto ranks = std::get<Mesh>(order).ranks();
+    return {ranks.begin(), ranks.end()};
+}
+
+Placed place(const Cluster& cluster, const Mesh& mesh, const std::vector<AxisTraffic>& traffic,
+             std::int64_t bytes) {
+    return placed(cluster, mesh, traffic, bytes);
+}
+Placed place(const Cluster& cluster, const Placement& placement, const std::vector<AxisTraffic>& traffic,
+             std::int64_t bytes) {
+    return placed(cluster, placement, traffic, bytes);
+}
+
+}  // namespace rankmesh
