@@ -178,13 +178,16 @@ std::vector<std::vector<int>> groups_of(const Mesh& mesh, AxisSet set, const std
     return groups;
 }
 
-constexpr const char* clusters[] = {"gpu:48(3GB/s,2us)",
-                                    "node:6(25GB/s,5us) gpu:8(450GB/s,2us)",
-                                    "rack:2(10GB/s,1us) node:3(50GB/s,5us) gpu:8(450GB/s)",
-                                    "a:3(1B/s) b:2(7GB/s) c:2(2GB/s,9us) d:4(900GB/s,3us)",
-                                    "rack:2(25GB/s,5us) node:3(400GB/s) gpu:8",
-                                    "rack:2 node:3(25GB/s,5us) gpu:8(450GB/s)",
-                                    "node:12 gpu:4"};
+constexpr const char* clusters[] = {
+    "gpu:48(3GB/s,2us)",
+    "node:6(25GB/s,5us) gpu:8(450GB/s,2us)",
+    "rack:2(10GB/s,1us) node:3(50GB/s,5us) gpu:8(450GB/s)",
+    "a:3(1B/s) b:2(7GB/s) c:2(2GB/s,9us) d:4(900GB/s,3us)",
+    "rack:2(25GB/s,5us) node:3(400GB/s) gpu:8",
+    "rack:2 node:3(25GB/s,5us) gpu:8(450GB/s)",
+    "node:12 gpu:4",
+    "node[a]:9(25GB/s,5us) node[b,c]:16 node[d]:7 gpu(450GB/s,1us)",
+    "rack[r]:1(9GB/s) rack[s]:3 node[a,b]:8(25GB/s,5us) node[c]:30 node[d]:2 gpu(450GB/s)"};
 
 TEST(Traffic, IsWhatWalkingEveryMessageFinds) {
     for (const auto* text : clusters) {
