@@ -59,8 +59,13 @@ std::string table_of(const Placement& placement) {
 
 std::string cluster_of(const std::optional<Cluster>& cluster) {
     if (!cluster) return "null";
-    const auto levels = list_of(cluster->levels(), [](const Cluster::Level& level) {
-        return cat("{\"name\":", quoted(level.name), ",\"count\":", level.count, "}");
+    const auto units = [](const Cluster::Unit& unit) {
+        return cat("[", quoted(unit.name), ",", unit.count, "]");
+    };
+    const auto levels = list_of(cluster->levels(), [&](const Cluster::Level& level) {
+        return cat("{\"name\":", quoted(level.name), ",\"count\":", level.count,
+                   level.units.empty() ? std::string() : cat(",\"units\":", list_of(level.units, units)),
+                   "}");
     });
     return cat("{\"text\":", quoted(to_string(*cluster)), ",\"levels\":", levels, "}");
 }

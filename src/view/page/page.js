@@ -91,7 +91,7 @@ function paintPicture() {
     const height = Math.max(1, Math.ceil(plan.height * scale));
     const pixels = new ImageData(width, height);
     const words = new Uint32Array(pixels.data.buffer);
-    plan.each({ left: 0, top: 0, right: plan.width, bottom: plan.height }, (d, i, slot, x, y) => {
+    plan.each({ left: 0, top: 0, right: plan.width, bottom: plan.height }, (d, slot, number, x, y) => {
         if (d < plan.depth) return true;
         if (rankOf[slot] < 0) return false;
         const left = Math.floor(x * scale);
@@ -142,7 +142,7 @@ function paintCell(slot, x, y, strong) {
     paper.fillText(`${mesh.axes[colored].name}=${indexOf[slot]}`, left + width / 2, top + height * 0.74, width - 4);
 }
 
-function paintBox(d, i, x, y) {
+function paintBox(d, label, number, x, y) {
     const [left, top] = onScreen(x, y);
     const { width, height, head, pad } = plan.box[d];
     paper.globalAlpha = 1;
@@ -155,9 +155,8 @@ function paintBox(d, i, x, y) {
     paper.textAlign = "left";
     paper.textBaseline = "middle";
     paper.font = `${Math.min(room * 0.72, 16)}px system-ui, sans-serif`;
-    const label = `${plan.levels[d - 1].name} ${i}`;
     if (paper.measureText(label).width + 8 <= width * view.scale) paper.fillText(label, left + 4, top + room / 2);
-    else if (paper.measureText(i).width + 4 <= width * view.scale) paper.fillText(i, left + 3, top + room / 2);
+    else if (paper.measureText(number).width + 4 <= width * view.scale) paper.fillText(number, left + 3, top + room / 2);
 }
 
 function outline(rank, color, thick) {
@@ -194,13 +193,13 @@ function paint() {
         paper.imageSmoothingQuality = "high";
         paper.drawImage(picture, left, top, plan.width * view.scale, plan.height * view.scale);
     }
-    plan.each(shown, (d, i, slot, x, y) => {
+    plan.each(shown, (d, box, number, x, y) => {
         if (d === plan.depth) {
-            paintCell(slot, x, y, !ranks);
+            paintCell(box, x, y, !ranks);
             return false;
         }
         if (plan.box[d].width * view.scale < leastBox) return false;
-        paintBox(d, i, x, y);
+        paintBox(d, plan.label(d, box, number), number, x, y);
         return !small || d + 1 < plan.depth;
     });
     for (const rank of ranks ?? []) {
@@ -269,22 +268,21 @@ function rankAtPoint(x, y) {
 
 // --- What is said
 
-/** `node 3 gpu 1`: where a rank runs. */
+/** `node=3 gpu=1`: where a rank runs, and the names of what is around it. */
 function host(rank) {
-    let inside = rank;
-    const machines = arrangements.machines;
-    return data.cluster.levels
-        .map(({ name }, d) => {
-            const text = `${name}=${Math.floor(inside / machines.span[d + 1])}`;
-            inside %= machines.span[d + 1];
-            return text;
-        })
-        .join(" ");
+    const { levels } = data.cluster;
+    const path = arrangements.machines.path(rank);
+    const names = path.filter((_, d) => levels[d].units).map(({ label }) => label);
+    return {
+        path: path.map(({ number }, d) => `${levels[d].name}=${number}`).join(" "),
+        name: names.join(" "),
+    };
 }
 function say() {
     const rank = focus();
     const status = byId("status");
-    status.textContent = rank === null ? "" : [`rank ${rank}`, mesh.coordinate(mesh.indices(rank)), data.cluster ? host(rank) : ""].filter(Boolean).join(" · ");
+    const at = rank !== null && data.cluster ? host(rank) : { path: "", name: "" };
+    status.textContent = rank === null ? "" : [`rank ${rank}`, mesh.coordinate(mesh.indices(rank)), at.path, at.name].filter(Boolean).join(" · ");
     repaint();
 }
 function point(rank) {
@@ -311,7 +309,11 @@ function paintRank() {
     }
     const indices = mesh.indices(selected);
     panel.append(element("h2", {}, `rank ${selected}`), element("p", { id: "coordinate" }, mesh.coordinate(indices)));
-    if (data.cluster) panel.append(element("p", { id: "host" }, host(selected)));
+    if (data.cluster) {
+        const { path, name } = host(selected);
+        panel.append(element("p", { id: "host" }, path));
+        if (name) panel.append(element("p", { id: "unit" }, name));
+    }
     const body = element("tbody");
     const step = (a, by, name) => {
         const to = mesh.neighbor(selected, a, by);

@@ -24,6 +24,8 @@ MESHES = [
     (["a=(2,2):(8,1) b=4:2"], [0, 9, 13]),
     (["a=1"], [0]),
     (["a-b=2 a.c=2 a_d=2"], [6]),
+    (["dp=7 tp=2", "--on", "node[a01-a03]:4 node[b1]:3 gpu"], [0, 5, 11, 13]),
+    (["dp=7 tp=2", "--on", "rack:2 node[n1,n4]:8 node[n2-n3]:1 gpu"], [0, 8, 9, 13]),
     (["a=2 b=4 @[3,1,2,0,7,6,5,4]", "--on", "node:2 gpu:4"], [0, 3, 7]),
     (["a=2 b=2 @[30,1,2,10]"], [30, 10]),
     (["pp=16 dp=256 cp=2 tp=8", "--on", "rack:64 node:128 gpu:8"], [0, 40000, 65535]),
@@ -152,6 +154,13 @@ class Page(unittest.TestCase):
                     self.find(str(rank))
                     self.browser.move(*self.middle(), press=True)
                     self.assert_tells(words, rank)
+
+    def test_names_the_machine_that_has_a_name(self):
+        self.open("dp=7 tp=2", "--on", "node[a01-a03]:4 node[b1]:3 gpu")
+        for rank, name in ((0, "a01"), (4, "a02"), (11, "a03"), (12, "b1"), (13, "b1")):
+            self.find(str(rank))
+            self.assertEqual(self.browser.text("#unit"), name)
+            self.assertTrue(self.browser.text("#status").endswith(" · " + name))
 
     def test_selects_the_rank_that_the_command_was_told(self):
         words = ["pp=4 dp=8 tp=8", "--on", "node:32 gpu:8"]
