@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -35,6 +36,20 @@ void Output::flush() {
         }
     }
     buffer_.clear();
+}
+
+void print_rows(const std::vector<std::vector<std::string>>& rows, std::size_t left, Output& output) {
+    auto widths = std::vector<std::size_t>(rows.front().size());
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (const auto& row : rows) {
+        auto line = std::string{};
+        for (std::size_t i = 0; i < row.size(); ++i)
+            line += i + left < row.size() ? fmt::format("{}{:>{}}", i > 0 ? "  " : "", row[i], widths[i])
+                                          : fmt::format("  {:<{}}", row[i], widths[i]);
+        line.resize(line.find_last_not_of(' ') + 1);
+        output.print("{}\n", line);
+    }
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {

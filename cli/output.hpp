@@ -34,6 +34,9 @@ private:
 /// The words with a separator between them.
 std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
+/// Prints rows of right-aligned columns; the last `left` are left-aligned.
+void print_rows(const std::vector<std::vector<std::string>>& rows, std::size_t left, Output& output);
+
 /// `64 MiB`, or in the largest binary unit that says it exactly.
 std::string bytes_text(std::size_t bytes);
 /// `1.25 ms`.

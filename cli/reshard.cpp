@@ -139,21 +139,6 @@ std::optional<Slice> held(const Sharding& sharding, int rank) {
 }
 std::string text_of(const std::optional<Slice>& slice) { return slice ? to_string(*slice) : "-"; }
 
-/// Rows of right-aligned columns; the last `left` are left-aligned.
-void print_rows(const std::vector<std::vector<std::string>>& rows, std::size_t left, Output& output) {
-    auto widths = std::vector<std::size_t>(rows.front().size());
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    for (const auto& row : rows) {
-        auto line = std::string{};
-        for (std::size_t i = 0; i < row.size(); ++i)
-            line += i + left < row.size() ? fmt::format("{}{:>{}}", i > 0 ? "  " : "", row[i], widths[i])
-                                          : fmt::format("  {:<{}}", row[i], widths[i]);
-        line.resize(line.find_last_not_of(' ') + 1);
-        output.print("{}\n", line);
-    }
-}
-
 void print_heading(const Job& job, const std::optional<Cluster>& cluster, const Arguments& arguments,
                    Output& output) {
     const auto& from = job.from;

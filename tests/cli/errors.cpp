@@ -33,8 +33,9 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     expect_misuse("rank 'dp=8 tp=2' dp=1,tpp=0", "mesh dp=8 tp=2 has no axis 'tpp'; did you mean 'tp'?");
     const auto subcommand = rankmesh("shwo dp=8");
     EXPECT_EQ(subcommand.exit_code, 2);
-    EXPECT_TRUE(subcommand.output.starts_with(
-        "rankmesh: unknown subcommand 'shwo'; one of: show, draw, rank, groups, check, place, convert, env"));
+    EXPECT_TRUE(
+        subcommand.output.starts_with("rankmesh: unknown subcommand 'shwo'; one of: show, draw, diff, rank, "
+                                      "groups, check, place, convert, env"));
     EXPECT_TRUE(subcommand.output.ends_with("; did you mean 'show'?\n")) << subcommand.output;
 }
 
@@ -49,10 +50,10 @@ TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse("groups 'dp=8 tp=2' ' dp,  tp '",
                   "AXES ' dp,  tp ' has a blank; separate axes by commas: dp,tp");
     expect_misuse("groups 'dp=8 tp=2' ' '", "AXES ' ' has a blank; separate axes by commas");
-    expect_misuse(
-        "",
-        "missing subcommand; one of: show, draw, rank, groups, check, place, convert, env, run, explain, "
-        "reshard, cluster; see rankmesh --help");
+    expect_misuse("",
+                  "missing subcommand; one of: show, draw, diff, rank, groups, check, place, convert, env, "
+                  "run, explain, "
+                  "reshard, cluster; see rankmesh --help");
     expect_misuse("show dp=8 --width", "--width: 1 required N missing");
     expect_misuse("show dp=8 --width 39", "--width: Value 39 not in range 40 to 10000");
     expect_misuse("groups dp=4 dp,", "AXES has an empty name; list axes such as dp,tp");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/view/diff.hpp>
 #include <rankmesh/view/svg.hpp>
 
 #include <gtest/gtest.h>
@@ -137,15 +138,21 @@ TEST(Svg, IsOneDocumentThatLoadsNothing) {
         }
 }
 
-/// Written by this test where RANKMESH_UPDATE is set.
-TEST(Svg, TheReadmesPictureIsWhatShowDraws) {
-    const auto file = std::string(RANKMESH_SOURCE "/docs/pictures/mesh.svg");
-    const auto mesh = Mesh::parse("pp=2 dp=2 tp=4");
-    const auto svg = paint_svg(draw(mesh, {.cluster = Cluster::parse("node:2 gpu:8")}, Limits{}));
+/// Holds a picture of the documents to what is drawn; it is written where RANKMESH_UPDATE is set.
+void expect_picture(const std::string& name, const std::string& svg) {
+    const auto file = RANKMESH_SOURCE "/docs/pictures/" + name;
     if (std::getenv("RANKMESH_UPDATE")) std::ofstream(file, std::ios::binary) << svg;
     auto in = std::ifstream(file, std::ios::binary);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), svg)
         << "run this test with RANKMESH_UPDATE=1 and look at the picture";
+}
+
+TEST(Svg, ThePicturesOfTheDocumentsAreWhatIsDrawn) {
+    const auto cluster = Cluster::parse("node:2 gpu:8");
+    const auto mesh = Mesh::parse("pp=2 dp=2 tp=4");
+    expect_picture("mesh.svg", paint_svg(draw(mesh, {.cluster = cluster}, Limits{})));
+    const auto [a, b] = draw({mesh, cluster}, {Mesh::parse("tp=4 dp=2 pp=2"), cluster}, Limits{});
+    expect_picture("diff.svg", paint_svg(a, b));
 }
 
 }  // namespace
