@@ -2,25 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "rankmesh.hpp"
+#include "support/content.hpp"
 #include "support/processes.hpp"
 
 namespace rankmesh::tests {
 namespace {
 
-std::string content_of(const std::filesystem::path& path) {
-    auto in = std::ifstream(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void expect_misuse(const std::string& words, const std::string& text) {
-    const auto outcome = rankmesh(words);
-    EXPECT_EQ(outcome.exit_code, 2) << words;
-    EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
-}
+using support::content_of;
 
 TEST(DiffSubcommand, EndsWithOneExactlyIfSomethingDiffers) {
     for (const auto& a : meshes())
@@ -167,6 +157,11 @@ TEST(DiffSubcommand, DrawsBothSides) {
 }
 
 TEST(DiffSubcommand, SaysWhatItCannotCompare) {
+    const auto expect_misuse = [](const std::string& words, const std::string& text) {
+        const auto outcome = rankmesh(words);
+        EXPECT_EQ(outcome.exit_code, 2) << words;
+        EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
+    };
     expect_misuse("diff dp=8",
                   "one mesh on one cluster has nothing to differ from; add another mesh, or --on-b");
     expect_misuse("diff dp=8 --on 'node:1 gpu:8'",

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "rankmesh.hpp"
+#include "support/content.hpp"
 #include "support/processes.hpp"
 
 namespace rankmesh::tests {
@@ -14,10 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content_of(const fs::path& path) {
-    auto in = std::ifstream(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
+using support::content_of;
 
 std::string in_quotes(const fs::path& path) { return "'" + path.string() + "'"; }
 

@@ -5,18 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "cases.hpp"
+#include "support/content.hpp"
 
 namespace rankmesh::view {
 namespace {
 
-std::string content_of(const std::filesystem::path& path) {
-    auto in = std::ifstream(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
+using support::content_of;
 
 template <class Call>
 std::string refusal_of(const Call& call) {

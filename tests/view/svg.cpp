@@ -6,12 +6,12 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "cases.hpp"
+#include "support/content.hpp"
 
 namespace rankmesh::view {
 namespace {
@@ -142,8 +142,7 @@ TEST(Svg, IsOneDocumentThatLoadsNothing) {
 void expect_picture(const std::string& name, const std::string& svg) {
     const auto file = RANKMESH_SOURCE "/docs/pictures/" + name;
     if (std::getenv("RANKMESH_UPDATE")) std::ofstream(file, std::ios::binary) << svg;
-    auto in = std::ifstream(file, std::ios::binary);
-    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), svg)
+    EXPECT_EQ(support::content_of(file), svg)
         << "run this test with RANKMESH_UPDATE=1 and look at the picture";
 }
 
