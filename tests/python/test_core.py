@@ -282,6 +282,7 @@ def test_show_draws_every_rank_once() -> None:
     assert "node 7" in str(picture)
     assert "\x1b[" in picture.text(color=True)
     assert picture.svg().startswith("<svg")
+    assert picture.page().startswith("<!doctype html>")
     assert Mesh("pp=2 dp=4 tp=8")._repr_html_().startswith("<svg")
 
 

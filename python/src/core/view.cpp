@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <rankmesh/core/placement.hpp>
+#include <rankmesh/view/page.hpp>
 #include <rankmesh/view/svg.hpp>
 #include <rankmesh/view/text.hpp>
 
@@ -29,6 +30,9 @@ struct Picture {
         return view::paint_text(scene(width), {.width = width, .color = color});
     }
     std::string svg(int width) const { return view::paint_svg(scene(width)); }
+    std::string page() const {
+        return std::visit([&](const auto& mesh) { return view::draw_page(mesh, subject); }, topology);
+    }
 };
 
 constexpr auto default_width = 80;
@@ -79,6 +83,8 @@ void bind_view(nb::module_& m) {
             "svg", [](const Picture& self, nb::handle width) { return self.svg(width_of(width)); },
             nb::arg("width").none() = default_width, nb::sig("def svg(self, width: int = 80) -> str"),
             "The picture as one SVG document.")
+        .def("page", &Picture::page, nb::sig("def page(self) -> str"),
+             "One HTML document to look around in: zoom, search, groups that light up. It loads nothing.")
         .def(
             "rows",
             [](const Picture& self) {
