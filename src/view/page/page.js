@@ -198,9 +198,9 @@ function paint() {
             paintCell(box, x, y, !ranks);
             return false;
         }
-        if (plan.box[d].width * view.scale < leastBox) return false;
-        paintBox(d, plan.label(d, box, number), number, x, y);
-        return !small || d + 1 < plan.depth;
+        const framed = plan.box[d].width * view.scale >= leastBox;
+        if (framed) paintBox(d, plan.label(d, box, number), number, x, y);
+        return small ? framed && d + 1 < plan.depth : true;
     });
     for (const rank of ranks ?? []) {
         const slot = slotOf.get(rank);

@@ -333,6 +333,23 @@ class Page(unittest.TestCase):
             near = [self.browser.run(script, *edge) for edge in ((0, 0, 40, height), (0, 0, width, 40))]
             self.assertTrue(any(len(colors) > 1 for colors in near) or words[0] == "dp=7")
 
+    def test_paints_the_ranks_at_every_scale(self):
+        # The share of the canvas that has a colour, which frames and text have not.
+        script = """const c = document.getElementById('map');
+                    const bytes = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+                    let colored = 0;
+                    for (let i = 0; i < bytes.length; i += 4)
+                        colored += Math.max(...bytes.slice(i, i + 3)) - Math.min(...bytes.slice(i, i + 3)) > 40;
+                    return colored / (c.width * c.height)"""
+        for words in (["pp=8 dp=1 tp=4", "--on", "node:8 gpu:4"], ["pp=8 dp=9 tp=64", "--on", "rack:64 tray:18 gpu:4"], ["pp=8 dp=1024 tp=8"]):
+            self.open(*words, "--color-by", "pp")
+            self.browser.painted()
+            x, y = self.middle()
+            for step in range(9):
+                with self.subTest(words=words, step=step):
+                    self.assertGreater(self.browser.run(script), 0.1)
+                self.browser.wheel(x + 3, y + 3, -250)
+
     def test_follows_light_and_dark(self):
         self.open("pp=2 dp=2 tp=2")
         seen = set()
