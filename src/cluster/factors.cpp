@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -8,6 +9,18 @@
 namespace rankmesh::detail {
 
 namespace {
+
+/// The divisors of a size, falling.
+std::vector<int> divisors_of(int size) {
+    auto divisors = std::vector<int>{};
+    for (auto low = 1; low <= size / low; ++low) {
+        if (size % low != 0) continue;
+        divisors.push_back(low);
+        if (low != size / low) divisors.push_back(size / low);
+    }
+    std::ranges::sort(divisors, std::greater{});
+    return divisors;
+}
 
 /// A search by branch and bound, level by level from the devices outwards: what the links of a level carry
 /// depends on the factors of the levels inside only, so a part of the choices bounds the whole from below.
@@ -19,6 +32,7 @@ public:
         for (int a = 0; a < mesh.axis_count(); ++a) {
             auto& axis = axes_.emplace_back();
             axis.size = mesh.size(AxisId{a});
+            axis.divisors = divisors_of(axis.size);
             for (const auto& of : objective.traffic)
                 if (of.axis == mesh.name(AxisId{a})) axis.weight = of.weight, axis.operation = of.operation;
             axis.part = objective.bytes / axis.size + (objective.bytes % axis.size != 0 ? 1 : 0);
@@ -51,6 +65,7 @@ private:
 
     struct OneAxis {
         int size = 1;
+        std::vector<int> divisors = {};  // of the size, falling
         double weight = 0.0;
         Collective operation = Collective::all_reduce;
         std::int64_t part = 0;
@@ -106,9 +121,9 @@ private:
         }
         const auto a = order_[place];
         const auto left = state.left[a];
-        // The outermost level takes all that is left.
-        for (auto factor = std::min(left, room); factor >= (level == 0 ? left : 1); --factor) {
-            if (left % factor != 0) continue;
+        for (auto factor : axes_[a].divisors) {
+            // The outermost level takes all that is left.
+            if (factor > room || left % factor != 0 || (level == 0 && factor != left)) continue;
             chosen_[level][a] = factor;
             state.left[a] = left / factor;
             state.ranks *= factor;
