@@ -77,6 +77,7 @@ TEST(Calibrate, WritesAClusterWhoseLinksPredictWhatTheModelKnows) {
         const auto json = json_of("run 'dp=2 tp=2' --bytes 4096 --json --calibrate " + file + " " + given);
         const auto cluster = cluster_in(file);
         EXPECT_EQ(json["cluster"], to_string(cluster)) << given;
+        EXPECT_EQ(json["cluster"], json_of("cluster '@" + file + "' --json")["cluster"]) << given;
         ASSERT_EQ(cluster.size(), 4) << given;
         ASSERT_EQ(json["links"].size(), cluster.levels().size());
         for (int level = 0; level < cluster.level_count(); ++level) {

@@ -101,6 +101,12 @@ TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
               "--from slurm is for a file, and 'node:2 gpu:4' is none; give @FILE");
 }
 
+TEST(ClusterFiles, OneLevelAloneIsTheNotationAndSeveralHostsAreNot) {
+    EXPECT_EQ(to_string(read("# a machine\ngpu:8\n", "f")), "gpu:8");
+    EXPECT_EQ(to_string(read("gpu:8\n", "f", "hostfile")), "node[gpu]:8");
+    EXPECT_EQ(to_string(read("a1:8\na2:8\n", "f")), "node[a1-a2]:8");
+}
+
 TEST(ClusterFiles, DevicesAreSaidOnce) {
     EXPECT_EQ(error_of([] { read("a1\na2\n", "hosts"); }),
               "hosts: does not say how many devices a node has; add it, as in '@FILE gpu:8'");
@@ -130,8 +136,9 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
          "after 'gpu:2', found 'x' at character 13"},
         {"", "a1 slots=2\n\n# again\na1 slots=2\n", "f:4: the host 'a1' stands twice, first in line 1"},
         {"", "a1 slots=0\n", "f:1: slots is '0', which is no whole number of 1 or more"},
-        {"", "a1:-3\n", "f:1: the number of processes is '-3', which is no whole number of 1 or more"},
-        {"", "a1:2147483648\n",
+        {"hostfile", "a1:-3\n",
+         "f:1: the number of processes is '-3', which is no whole number of 1 or more"},
+        {"hostfile", "a1:2147483648\n",
          "f:1: the number of processes is '2147483648', which is no whole number of 1 or more"},
         {"", "a1 slots=2\na2\n", "f:2: 'a2' has no slots=, and hosts before it do"},
         {"", "a1\na2 slots=2\n", "f:2: 'a2' has slots, and hosts before it do not say how many they have"},
@@ -195,7 +202,8 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         {"",
          "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tSYS\tPIX\tSYS\nGPU1\tSYS\tX\tSYS\tPIX\nGPU2\tPIX\tSYS\tX\tSYS\n"
          "GPU3\tSYS\tPIX\tSYS\tX\n",
-         "f: the devices of one pcie-switch are not in a row: gpu 2 is in the same as one before gpu 1, so the "
+         "f: the devices of one pcie-switch are not in a row: gpu 2 is in the same as one before gpu 1, so "
+         "the "
          "devices in their "
          "order fill no tree"},
         {"", "[[level]]\nname = \"node\"\ncount = 0\n",

@@ -39,9 +39,12 @@ bool is_xml_of(std::string_view text, std::string_view element) {
     return element == "topology";  // no element yet: a reader says what is wrong
 }
 
-/// A word that is no host of a hostfile: the notation has several, or brackets.
+/// True for what is no hostfile: several levels on a line, brackets, or one level alone.
 bool is_notation(std::string_view text) {
     const auto lines = lines_of(text);
+    if (lines.size() == 1 && lines.front().words().size() == 1 &&
+        lines.front().text.find(':') != std::string::npos)
+        return true;
     return std::ranges::any_of(lines, [](const Line& line) {
         return line.text.find_first_of("[(") != std::string::npos ||
                (line.words().size() > 1 && line.words()[1].find(':') != std::string_view::npos);
