@@ -110,6 +110,8 @@ class Page(unittest.TestCase):
         host = self.browser.text("#host")
         if host is not None:
             told["host"] = {level: int(i) for level, i in (word.split("=") for word in host.split())}
+        if (name := self.browser.text("#unit")) is not None:
+            told["host_name"] = name
         self.assertEqual(self.browser.text("#coordinate"), " ".join(f"{a}={i}" for a, i in told["coord"].items()))
         return told
 
