@@ -85,7 +85,7 @@ std::string text_of(const Both& both) {
 std::string place_of(const view::Side& side, int rank) {
     if (!has(side, rank)) return "-";
     auto text = to_string(coord_of(side, rank));
-    if (side.cluster) text += fmt::format(" on {}", to_string(side.cluster->path(rank)));
+    if (side.cluster) text += fmt::format(" on {}", host_text(*side.cluster, rank));
     return text;
 }
 
