@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include <rankmesh/cluster/cost.hpp>
@@ -13,20 +12,15 @@
 
 #include "../cli/link_fit.hpp"
 #include "cli/rankmesh.hpp"
+#include "support/content.hpp"
 #include "support/processes.hpp"
 
 namespace rankmesh::tests {
 namespace {
 
-std::string content_of(const std::string& path) {
-    auto text = std::stringstream{};
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-}
-
 /// The cluster in a file, behind its comments.
 Cluster cluster_in(const std::string& path) {
-    auto lines = std::istringstream(content_of(path));
+    auto lines = std::istringstream(support::content_of(path));
     auto cluster = std::string{};
     for (auto line = std::string{}; std::getline(lines, line);)
         if (!line.starts_with('#')) cluster += line;

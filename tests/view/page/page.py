@@ -368,4 +368,10 @@ if __name__ == "__main__":
     if lacking := webdriver.missing():
         print("skipped: no browser to look at the page with: " + " and ".join(lacking) + " missing")
         sys.exit(77)
+    try:
+        with webdriver.Browser():
+            pass
+    except (AttributeError, OSError, RuntimeError) as trouble:
+        print(f"skipped: Chromium does not start here: {trouble}")
+        sys.exit(77)
     unittest.main()
