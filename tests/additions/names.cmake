@@ -9,10 +9,10 @@ set(dialects areal deepspeed llamafactory megatron2022 olmo picotron torchtitan)
 set(most_of_engines 8)
 set(most_of_devices 11)
 set(most_of_dialects 5)
-# Words of launchers and frameworks, not the engine.
+# Words of launchers, frameworks and their files, not the engine.
 set(others_of_gloo "/dialect/|/explain|/frameworks/|/rendezvous/")
-set(others_of_mpi "/rendezvous/|^cmake/test_environment")
-set(others_of_nccl "/dialect/|/explain")
+set(others_of_mpi "/rendezvous/|^cmake/test_environment|/cluster/read/|/place")
+set(others_of_nccl "/dialect/|/explain|/cluster/read/")
 set(others_of_deepspeed "/areal/|/grid_answers")  # AReaL's grid is made of DeepSpeed's
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)
