@@ -194,7 +194,7 @@ TEST(GlooGrow, AProcessThatFindsNoStoreGivesUpAtItsTimeout) {
         << outcome.all();
     EXPECT_GE(std::stoi(found[1]), 1500) << outcome.all();
     EXPECT_LT(std::stoi(found[1]), 10'000) << "not 30 s" << outcome.all();
-    expect_says(outcome, 0, " has not found the store '" + store + "' of the job 'a job' for 15");
+    expect_says(outcome, 0, " has not found the store '" + store + "' of the job 'a job' for 1");
 }
 
 TEST(GlooGrow, AnotherPlanIsADisagreementOnAll) {
