@@ -17,6 +17,7 @@ from flight_records import FAULTS, Job, dump, job, write
 
 COMMAND = os.environ.get("RANKMESH_COMMAND", "")
 SEEDS = range(8)
+TIE = "as many called the one as the other, so records do not tell which is right"
 
 pytestmark = pytest.mark.skipif(not COMMAND, reason="there is no command: RANKMESH_COMMAND names it")
 
@@ -95,8 +96,11 @@ def test_the_records_of_a_program_in_python_name_the_culprit_alone(fault: str, t
         first = said["findings"][0]
         # Who has returned writes no record, and who raises says so.
         assert first["kind"] in {"stop": {"absent"}, "dead": {"left"}}.get(fault, kinds(fault)), where
-        assert first["ranks"] == [made.culprit], where
-        assert first["coordinates"] == [str(made.mesh.coord(made.culprit))], where
+        if first["details"] == [TIE] and len(first["group"]) == 2:  # no other group had come to that call yet
+            assert made.culprit in first["ranks"], where
+        else:
+            assert first["ranks"] == [made.culprit], where
+        assert first["coordinates"] == [str(made.mesh.coord(rank)) for rank in first["ranks"]], where
 
 
 def torch_says(folder: Path) -> set[int]:
