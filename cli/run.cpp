@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 
 #include <rankmesh/cluster/cost.hpp>
 #include <rankmesh/core/name.hpp>
@@ -62,20 +63,17 @@ struct Findings {
         {};  ///< why, and the exit status; the same on all ranks
 };
 
-/// What the model says that a call takes on these machines; nothing for operations that it does not know.
-std::optional<double> predict(const Cluster& machines, const Topology& topology, AxisSet axes,
-                              const Verified& verified) {
+/// What the model says that a call takes; nothing for operations that it does not know.
+std::optional<double> predict(const Traffic& traffic, const Verified& verified) {
     const auto operation = verified.operation.substr(0, verified.operation.find(' '));  // all_reduce sum
     const auto known =
         std::ranges::find(collectives, operation, [](Collective each) { return to_string(each); });
     if (known == collectives.end()) return std::nullopt;
-    return std::visit(
-        [&](const auto& placed) {
-            return Traffic(machines, placed, axes)
-                .cost(*known, static_cast<std::int64_t>(verified.bytes))
-                .seconds;
-        },
-        topology);
+    return traffic.cost(*known, static_cast<std::int64_t>(verified.bytes)).seconds;
+}
+
+Traffic traffic_of(const Cluster& machines, const Topology& topology, AxisSet axes) {
+    return std::visit([&](const auto& placed) { return Traffic(machines, placed, axes); }, topology);
 }
 
 std::string bandwidth_text(const Verified& verified) {
@@ -109,7 +107,7 @@ Plan plan_for(const Topology& topology, const std::vector<std::vector<std::strin
 }
 
 /// Runs every operation on every set of axes, on devices where there are any; every rank of the world calls
-/// it, and all return the same rows.
+/// it, and all return the same rows; what is predicted is on rank 0 alone.
 Findings verify_all(World& world, const nccl::World* devices, const Arguments& arguments,
                     const Topology& topology) {
     auto findings = Findings{.machines = cluster_of(arguments.on)};
@@ -144,6 +142,11 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
         }
         findings.machines = findings.calibration->cluster;
     }
+    try {  // a mesh that the machines have no room for is refused before anything runs
+        if (findings.machines) traffic_of(*findings.machines, topology, {});
+    } catch (const UsageError& error) {
+        return refuse(error.what(), 2);
+    }
     auto& rows = findings.rows;
     for (const auto& set : sets) {
         const auto names = std::vector<std::string_view>(set.begin(), set.end());
@@ -151,6 +154,7 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
         auto axes = AxisSet{};
         for (auto name : names) axes.insert(mesh.axis(name));
         const auto partition = mesh.partition(axes);
+        const auto begin = rows.size();
         for (std::size_t which = 0; which < operations; ++which) {
             const auto label = joined(set, ",");
             progress.at([&] {
@@ -172,9 +176,10 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
             all.all_reduce(bytes, rankmesh::max);
             verified.bytes = static_cast<std::size_t>(bytes);
             rows.push_back({label, partition.size(), partition.group_size(), verified});
-            if (findings.machines)
-                rows.back().predicted = predict(*findings.machines, topology, axes, verified);
         }
+        if (!findings.machines || world.rank() != 0) continue;  // rank 0 alone reports
+        const auto traffic = traffic_of(*findings.machines, topology, axes);
+        for (auto& row : std::span(rows).subspan(begin)) row.predicted = predict(traffic, row.verified);
     }
     return findings;
 }

@@ -13,21 +13,13 @@
 
 #include "support/allocations.hpp"
 #include "support/clean.hpp"
+#include "support/text_of.hpp"
 
 namespace rankmesh {
 namespace {
 
-std::string error_of(auto&& call) {
-    try {
-        call();
-    } catch (const UsageError& error) {
-        return error.what();
-    }
-    return "no error";
-}
-
 std::string parse_error(const char* text) {
-    return error_of([&] { Cluster::parse(text); });
+    return text_of([&] { Cluster::parse(text); });
 }
 
 TEST(Cluster, WhatIsPrintedIsWhatWasRead) {
@@ -282,17 +274,17 @@ TEST(Cluster, SaysWhatIsWrongWithUnitsByName) {
     const auto long_name = parse_error(("node[" + std::string(256, 'a') + "]:8").c_str());
     EXPECT_TRUE(long_name.ends_with("' of level 'node' have a name of 256 characters, more than 255" + end))
         << long_name;
-    EXPECT_EQ(error_of([] {
+    EXPECT_EQ(text_of([] {
                   Cluster({{.name = "node", .units = {{"a", 1}}}});
               }),
               "level 'node' lists its units by name, and no level is inside it; devices are only counted");
     EXPECT_EQ(
-        error_of([] {
+        text_of([] {
             Cluster({{.name = "node", .units = {{"a b", 1}}}, {.name = "gpu"}});
         }),
         "level 'node' has a unit of the name 'a b'; names are 1 to 255 letters, digits, '_', '-' or '.'");
     const auto cluster = Cluster::parse("node[a1]:8 node[a2]:4");
-    EXPECT_EQ(error_of([&] { cluster.first_device(2, 0); }),
+    EXPECT_EQ(text_of([&] { cluster.first_device(2, 0); }),
               "unit 2 of level 'node' was asked of cluster node[a1]:8 node[a2]:4; it has units 0..1");
 }
 
@@ -343,11 +335,11 @@ TEST(Cluster, SaysWhatIsWrongInANotation) {
 TEST(Cluster, NamesTheNearestLevel) {
     const auto cluster = Cluster::parse("rack:2 node:2 gpu:4");
     EXPECT_EQ(cluster.level("node"), 1);
-    EXPECT_EQ(error_of([&] { cluster.level("nod"); }),
+    EXPECT_EQ(text_of([&] { cluster.level("nod"); }),
               "cluster rack:2 node:2 gpu:4 has no level 'nod'; did you mean 'node'?");
-    EXPECT_EQ(error_of([&] { cluster.unit(16, 0); }),
+    EXPECT_EQ(text_of([&] { cluster.unit(16, 0); }),
               "device 16 is outside cluster rack:2 node:2 gpu:4, which has devices 0..15");
-    EXPECT_EQ(error_of([&] { cluster.unit_count(3); }),
+    EXPECT_EQ(text_of([&] { cluster.unit_count(3); }),
               "level number 3 was asked of cluster rack:2 node:2 gpu:4; it has levels 0..2");
 }
 

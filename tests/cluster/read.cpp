@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "support/clean.hpp"
+#include "support/content.hpp"
 #include "support/processes.hpp"
+#include "support/text_of.hpp"
 
 namespace rankmesh::cluster_files {
 namespace {
@@ -48,25 +50,11 @@ const Case cases[] = {
     {"nccl.xml", "nccl", "", "numa:2 gpu:4", true},
 };
 
-std::string content_of(const std::string& path) {
-    auto stream = std::ifstream(path);
-    return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-std::string error_of(auto&& call) {
-    try {
-        call();
-    } catch (const UsageError& error) {
-        return error.what();
-    }
-    return "no error";
-}
-
 TEST(ClusterFiles, AFileOfEachKindIsFoundByItsContentAndByItsName) {
     for (const auto& [file, format, inside, cluster, is_xml] : cases) {
         if (is_xml && !RANKMESH_HAS_XML) {
             EXPECT_EQ(
-                error_of([&] { read_file(files + file); }),
+                text_of([&] { read_file(files + file); }),
                 files + file +
                     ": is XML, which this build does not read; configure with -DRANKMESH_XML=ON, which needs "
                     "pugixml");
@@ -81,7 +69,7 @@ TEST(ClusterFiles, WindowsLineEndsChangeNothing) {
     for (const auto& [file, format, inside, cluster, is_xml] : cases) {
         if (is_xml && !RANKMESH_HAS_XML) continue;
         auto text = std::string{};
-        for (const auto c : content_of(files + file)) text += c == '\n' ? "\r\n" : std::string(1, c);
+        for (const auto c : support::content_of(files + file)) text += c == '\n' ? "\r\n" : std::string(1, c);
         EXPECT_EQ(to_string(read(text, file, "", inside)), cluster) << file;
     }
 }
@@ -91,13 +79,13 @@ TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
     EXPECT_EQ(to_string(read_argument("@" + files + "plain.hosts gpu:8")), "node[a01-a03]:8 gpu");
     EXPECT_EQ(to_string(read_argument(files + "mpich.hosts")), "node[a01-a02]:8 node[b01]:4");
     EXPECT_EQ(
-        error_of([] { read_argument("gpu8"); }),
+        text_of([] { read_argument("gpu8"); }),
         "the cluster 'gpu8' cannot be read: expected ':' and a count, as in gpu:8, after 'gpu8', found the "
         "end");
-    EXPECT_EQ(error_of([] { read_argument("@"); }), "the cluster '@' has '@' without the name of a file");
-    EXPECT_EQ(error_of([] { read_argument("no/such.toml"); }), "the file 'no/such.toml' cannot be read");
-    EXPECT_EQ(error_of([] { read_argument(files); }), "the file '" + files + "' cannot be read");
-    EXPECT_EQ(error_of([] { read_argument("node:2 gpu:4", "slurm"); }),
+    EXPECT_EQ(text_of([] { read_argument("@"); }), "the cluster '@' has '@' without the name of a file");
+    EXPECT_EQ(text_of([] { read_argument("no/such.toml"); }), "the file 'no/such.toml' cannot be read");
+    EXPECT_EQ(text_of([] { read_argument(files); }), "the file '" + files + "' cannot be read");
+    EXPECT_EQ(text_of([] { read_argument("node:2 gpu:4", "slurm"); }),
               "--from slurm is for a file, and 'node:2 gpu:4' is none; give @FILE");
 }
 
@@ -108,13 +96,13 @@ TEST(ClusterFiles, OneLevelAloneIsTheNotationAndSeveralHostsAreNot) {
 }
 
 TEST(ClusterFiles, DevicesAreSaidOnce) {
-    EXPECT_EQ(error_of([] { read("a1\na2\n", "hosts"); }),
+    EXPECT_EQ(text_of([] { read("a1\na2\n", "hosts"); }),
               "hosts: does not say how many devices a node has; add it, as in '@FILE gpu:8'");
-    EXPECT_EQ(error_of([] { read("a1:2\na2:2\n", "hosts", "", "gpu:8"); }),
+    EXPECT_EQ(text_of([] { read("a1:2\na2:2\n", "hosts", "", "gpu:8"); }),
               "hosts: says how many devices a node has; leave out 'gpu:8'");
-    EXPECT_EQ(error_of([] { read("node:2 gpu:2\n", "text", "", "gpu:8"); }),
+    EXPECT_EQ(text_of([] { read("node:2 gpu:2\n", "text", "", "gpu:8"); }),
               "text: says what its devices are; leave out 'gpu:8'");
-    EXPECT_EQ(error_of([] { read("a1\na2\n", "hosts", "", "node:8"); }),
+    EXPECT_EQ(text_of([] { read("a1\na2\n", "hosts", "", "node:8"); }),
               "hosts: the level 'node' is listed twice; every level stands once");
 }
 
@@ -228,12 +216,12 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         {"toml", "x = 1\n", "f: the file has no key 'x'; keys are level"},
     };
     for (const auto& [format, text, error] : wrong)
-        EXPECT_EQ(error_of([&] { read(text, "f", format); }), error) << text;
+        EXPECT_EQ(text_of([&] { read(text, "f", format); }), error) << text;
 }
 
 TEST(ClusterFiles, WrongXmlIsAnErrorWithTheLine) {
     if (!RANKMESH_HAS_XML) GTEST_SKIP() << "without pugixml";
-    const auto error = [](const std::string& text) { return error_of([&] { read(text, "f"); }); };
+    const auto error = [](const std::string& text) { return text_of([&] { read(text, "f"); }); };
     EXPECT_EQ(error("<topology version=\"2.0\">\n <object type=\"Machine\">\n"),
               "f:2: is no XML from here on: Start-end tags mismatch");
     EXPECT_EQ(
@@ -261,13 +249,13 @@ TEST(ClusterFiles, EntitiesOfXmlAreNotReplaced) {
         bomb += "\">";
     }
     bomb += "<!ENTITY file SYSTEM \"file:///etc/passwd\">]>\n<system><gpu dev=\"&a29;\"/></system>";
-    EXPECT_EQ(error_of([&] { read(bomb, "f"); }),
+    EXPECT_EQ(text_of([&] { read(bomb, "f"); }),
               "f:2: dev is '&a29;', which is no whole number of 0 or more");
 }
 
 TEST(ClusterFiles, EveryFileCutShortIsReadOrRefusedInWords) {
     for (const auto& [file, format, inside, cluster, is_xml] : cases) {
-        const auto text = content_of(files + file);
+        const auto text = support::content_of(files + file);
         for (std::size_t end = 0; end < text.size(); end += 7) try {
                 (void)read(text.substr(0, end), file, format, inside);
             } catch (const UsageError& error) {
@@ -281,7 +269,7 @@ TEST(ClusterFiles, AFileOfAGigabyteIsRefusedBeforeItTakesMemory) {
     const auto path = folder.path() + "/large";
     std::ofstream(path).put('a');
     ASSERT_EQ(truncate(path.c_str(), off_t{1} << 30), 0);
-    EXPECT_EQ(error_of([&] { read_file(path); }),
+    EXPECT_EQ(text_of([&] { read_file(path); }),
               path + ": has more than 8388608 bytes, the most that is read of a cluster");
     auto usage = rusage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -290,7 +278,7 @@ TEST(ClusterFiles, AFileOfAGigabyteIsRefusedBeforeItTakesMemory) {
 
 TEST(ClusterFiles, WhatIsReadOfAnyTextIsACleanErrorOrACluster) {
     for (const auto& [file, format, inside, cluster, is_xml] : cases) {
-        const auto valid = content_of(files + file);
+        const auto valid = support::content_of(files + file);
         for (unsigned n = 0; n < 300; ++n) try {
                 const auto read_back = read(support::hostile(n, valid), file, format, inside);
                 ASSERT_EQ(Cluster::parse(to_string(read_back)), read_back);
