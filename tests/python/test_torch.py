@@ -23,7 +23,7 @@ from rankmesh import Declaration, Disagreement, Mesh, Pick, Placement, Timeout, 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
-from torch_ranks import NewGroups, fake_world, ranks  # noqa: E402
+from torch_ranks import Counting, NewGroups, fake_world, ranks  # noqa: E402
 
 
 def every_set(mesh: Mesh) -> list[tuple[str, ...]]:
@@ -343,17 +343,6 @@ def test_init_starts_torch_and_ends_what_it_started(tmp_path: Path) -> None:
     environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     where = ["env://", f"tcp://127.0.0.1:{free_port()}", f"file://{tmp_path}/store"]
     ranks(2, start_and_end, tmp_path, where, environment, initialised=False)
-
-
-class Counting:
-    """A store that counts what is asked of it."""
-
-    def __init__(self, store: Any) -> None:
-        self.store, self.requests = store, 0
-
-    def __getattr__(self, name: str) -> Any:
-        self.requests += 1
-        return getattr(self.store, name)
 
 
 @pytest.mark.parametrize("size", [1, 8, 64, 2048])

@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh import Disagreement, Timeout  # noqa: E402
 from rankmesh.torch import _agree, _restarts, _start  # noqa: E402
+from torch_ranks import Counting  # noqa: E402
 
 # --- torchrun itself
 
@@ -163,17 +164,6 @@ def test_ranks_that_rank_zero_does_not_answer_name_it(monkeypatch: pytest.Monkey
         f"start, has not answered; arrived {{{rank}}}, missing {{0}}; [0]"
         for rank in range(1, SIZE)
     ]
-
-
-class Counting:
-    """A store that counts what is asked of it."""
-
-    def __init__(self, store: Any) -> None:
-        self.store, self.requests = store, 0
-
-    def __getattr__(self, name: str) -> Any:
-        self.requests += 1
-        return getattr(self.store, name)
 
 
 @pytest.mark.parametrize("size", [2, 64, 2048])

@@ -110,3 +110,14 @@ def ranks(
         for _, process, _ in running:
             process.kill()
     return [results[rank] for rank in sorted(results)]
+
+
+class Counting:
+    """A store that counts what is asked of it."""
+
+    def __init__(self, store: Any) -> None:
+        self.store, self.requests = store, 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.requests += 1
+        return getattr(self.store, name)
