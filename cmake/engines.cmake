@@ -1,13 +1,16 @@
-# What the engines of this build are: said in one line at the end of configuring, so that nothing is left out unseen.
+# What of this build needs a library: said in one line at the end of configuring, so that nothing is left out unseen.
 
-# rankmesh_decide(NAME found what how): sets RANKMESH_HAS_NAME. Where RANKMESH_NAME=ON and `what` was not found, configuring
-# fails and says how to get it.
+# rankmesh_decide(NAME found what how [part]): sets RANKMESH_HAS_NAME. Where RANKMESH_NAME=ON and `what` was not found, configuring
+# fails and says how to get it. What is no engine is a `part`, named as the line shall name it where it is left out.
 function(rankmesh_decide name found what how)
     set(wanted ${RANKMESH_${name}})
     string(TOLOWER ${name} engine)
+    set(part ${ARGV4})
     if(wanted AND found)
         set(has ON)
-        set_property(GLOBAL APPEND PROPERTY rankmesh_built ${engine})
+        if(NOT part)
+            set_property(GLOBAL APPEND PROPERTY rankmesh_built ${engine})
+        endif()
     else()
         set(has OFF)
         set(why "RANKMESH_${name}=${wanted}")
@@ -16,9 +19,12 @@ function(rankmesh_decide name found what how)
         elseif(wanted)
             message(FATAL_ERROR "rankmesh: RANKMESH_${name}=${wanted}, but there is no ${what}: ${how}, or set RANKMESH_${name}=OFF")
         endif()
-        set_property(GLOBAL APPEND PROPERTY rankmesh_left_out "${engine} (${why})")
+        if(NOT part)
+            set(part ${engine})
+        endif()
+        set_property(GLOBAL APPEND PROPERTY rankmesh_left_out "${part} (${why})")
     endif()
-    set(RANKMESH_HAS_${name} ${has} CACHE INTERNAL "${engine} is part of this build")
+    set(RANKMESH_HAS_${name} ${has} CACHE INTERNAL "what needs RANKMESH_${name} is part of this build")
 endfunction()
 
 # Prints the line.

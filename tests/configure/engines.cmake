@@ -58,3 +58,18 @@ expect("rankmesh: engines threads; left out: gloo (without Gloo), pmix (without 
 if(NOT result EQUAL 0)
     message(SEND_ERROR "what is only welcome is missing, and configuring fails:\n${output}")
 endif()
+
+# So it is with what the command reads clusters by.
+set(hidden -DRANKMESH_CLI=ON -DCMAKE_DISABLE_FIND_PACKAGE_pugixml=ON -DRANKMESH_HWLOC_LIBRARY=OFF)
+foreach(engine MPI GLOO PMIX REDIS NCCL)
+    list(APPEND hidden -DRANKMESH_${engine}=OFF)
+endforeach()
+configure(-DRANKMESH_XML=ON -DRANKMESH_HWLOC=OFF)
+expect("rankmesh: RANKMESH_XML=ON, but there is no pugixml: install libpugixml-dev, or set RANKMESH_XML=OFF")
+configure(-DRANKMESH_XML=OFF -DRANKMESH_HWLOC=ON)
+expect("rankmesh: RANKMESH_HWLOC=ON, but there is no pugixml, which reads what hwloc says: install libhwloc-dev and libpugixml-dev, or set RANKMESH_HWLOC=OFF")
+configure(-DRANKMESH_XML=AUTO -DRANKMESH_HWLOC=AUTO)
+expect(", clusters in XML (without pugixml), this machine by hwloc (without pugixml, which reads what hwloc says)")
+if(NOT result EQUAL 0)
+    message(SEND_ERROR "what is only welcome is missing, and configuring fails:\n${output}")
+endif()
