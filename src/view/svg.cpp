@@ -242,10 +242,22 @@ private:
             const auto found = scene_.labels.find(own);
             if (!above && !left && found != scene_.labels.end() && labelled_ != own) {
                 labelled_ = own;
-                text(x0, y0 - 4, found->second, " class=\"dim\"");
-                widest_ = std::max(widest_, x0 + width_of(found->second));
+                const auto label = fitting_label(found->second, r, c);
+                text(x0, y0 - 4, label, " class=\"dim\"");
+                widest_ = std::max(widest_, x0 + width_of(label));
             }
         }
+    }
+
+    /// The label of the box that begins at a cell, or only its number where it would run into the next box's:
+    /// the last box of a row as those before it.
+    std::string fitting_label(const std::string& label, std::size_t r, std::size_t c) const {
+        auto next = c + 1;
+        while (next < scene_.columns.size() && (box(r, next) == box(r, c) || box(r, next) < 0)) ++next;
+        const auto is_last = next == scene_.columns.size();
+        const auto end = is_last ? left_.back() + cell_width_ + 2 * gap : left_[next];
+        if ((is_last && c == 0) || left_[c] + width_of(label) + glyph <= end) return label;
+        return label.substr(label.rfind(' ') + 1);
     }
 
     void paint_legend() {
