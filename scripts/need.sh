@@ -38,7 +38,7 @@ build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev
 test_packages=(libgtest-dev libeigen3-dev librapidcheck-dev libdlpack-dev libbenchmark-dev redis-server slurm-wlm munge iproute2 util-linux)
 python_packages=(python3-dev python3-venv)
 # What `./test all` adds.
-other_compilers=(clang-16 libclang-rt-16-dev)
+other_compilers=(clang-16 lld-16 libclang-rt-16-dev)
 other_mpis=(libmpich-dev mpich)
 browsers=(chromium chromium-driver)  # 440 MB: what looks at the page of `rankmesh draw`
 
