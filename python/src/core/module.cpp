@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
     bind_reshard(m);
     bind_view(m);
     bind_check(m);
+    bind_place(m);
 }
 #undef PyInit__core
 

@@ -10,6 +10,14 @@ namespace rankmesh::python {
 
 using detail::cat;
 
+Topology topology_of(nb::handle given) {
+    if (nb::isinstance<Placement>(given)) return nb::cast<Placement>(given);
+    if (nb::isinstance<Mesh>(given)) return nb::cast<Mesh>(given);
+    const auto text = text_of(given, "a mesh");
+    if (text.find("@[") != std::string::npos) return Placement::parse(text);
+    return Mesh::parse(text);
+}
+
 void bind_placement(nb::module_& m) {
     nb::class_<Placement>(m, "Placement",
                           "Which rank stands at which place of a mesh, where strides do not say it.\n\n"

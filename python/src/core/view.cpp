@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <variant>
-
 #include <nanobind/stl/optional.h>
 
-#include <rankmesh/core/placement.hpp>
 #include <rankmesh/view/page.hpp>
 #include <rankmesh/view/svg.hpp>
 #include <rankmesh/view/text.hpp>
@@ -13,8 +10,6 @@
 namespace rankmesh::python {
 
 namespace {
-
-using Topology = std::variant<Mesh, Placement>;
 
 /// What `show` draws: a scene is made anew for each width, from what was asked.
 struct Picture {
@@ -37,17 +32,9 @@ struct Picture {
 
 constexpr auto default_width = 80;
 
-Topology topology_of(nb::handle given) {
-    if (nb::isinstance<Placement>(given)) return nb::cast<Placement>(given);
-    if (nb::isinstance<Mesh>(given)) return nb::cast<Mesh>(given);
-    const auto text = text_of(given, "a mesh");
-    if (text.find("@[") != std::string::npos) return Placement::parse(text);
-    return Mesh::parse(text);
-}
-
 Picture picture_of(nb::handle mesh, nb::handle on, nb::handle rank) {
     auto picture = Picture{topology_of(mesh), {}};
-    if (!on.is_none()) picture.subject.cluster = Cluster::parse(text_of(on, "the machines"));
+    if (!on.is_none()) picture.subject.cluster = Cluster::parse(text_of(on, "the cluster"));
     if (!rank.is_none()) picture.subject.focus = int_of(rank, "a rank");
     (void)picture.scene(default_width);  // what cannot be drawn is said now
     return picture;
