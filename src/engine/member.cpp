@@ -23,6 +23,11 @@ using detail::MeshEntry;
 
 namespace {
 
+/// The state of a member; throws UsageError where it was moved from.
+MemberState& valid(const std::shared_ptr<MemberState>& state) {
+    return state ? *state : throw UsageError("this member was moved from");
+}
+
 std::string listed(std::span<const std::string_view> names) {
     auto text = std::string{};
     for (auto name : names) detail::append(text, cat(text.empty() ? "" : ",", name));
@@ -47,9 +52,8 @@ std::string quoted(std::span<const std::string_view> names) {
 
 /// The mesh entry that a call is about; throws UsageError if the plan has several meshes.
 MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh) {
-    if (!state) throw UsageError("this member was moved from");
-    if (mesh >= 0) return state->mesh_entries[static_cast<std::size_t>(mesh)];
-    throw_several(*state, cat(state->mesh_entries.front().mesh.name, "\"]"));
+    if (mesh >= 0) return valid(state).mesh_entries[static_cast<std::size_t>(mesh)];
+    throw_several(valid(state), cat(state->mesh_entries.front().mesh.name, "\"]"));
 }
 
 /// The group entry of the ranks on one host, if that is what the name stands for; null otherwise.
@@ -148,12 +152,12 @@ MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, std::span<const std::stri
 
 /// A group with these options, whose ranks are still to be found.
 detail::NewGroup new_group(const std::shared_ptr<MemberState>& state, const GroupOptions& options) {
-    if (!state) throw UsageError("this member was moved from");
+    const auto& device = valid(state).joining.device;
     if (!options.name.empty()) checked_name(options.name);
     if (options.timeout) detail::check_timeout(*options.timeout);
     const auto whose = options.name.empty() ? std::string("a group") : cat("the group '", options.name, "'");
     detail::check_settings(options.tuned, whose);
-    if (state->joining.device) state->joining.device->check_settings(options.tuned, whose);
+    if (device) device->check_settings(options.tuned, whose);
     return {.ranks = {}, .name = options.name, .timeout = options.timeout, .settings = options.tuned};
 }
 
@@ -175,13 +179,14 @@ std::shared_ptr<detail::CommunicatorState> made(MemberState& state, int mesh, co
 
 /// The connection of a communicator, none where it has one rank or is not connected; throws UsageError for
 /// one of another member.
-std::vector<std::size_t> connections_of(const MemberState& state, const detail::CommunicatorState* on) {
+std::vector<std::size_t> connections_of(const std::shared_ptr<MemberState>& state,
+                                        const detail::CommunicatorState* on) {
     if (!on) return {};
-    const auto& channels = state.joining.channels;
+    const auto& channels = valid(state).joining.channels;
     const auto found = std::ranges::find(channels, on->host ? on->host->channel : on->channel);
     if (found == channels.end() && on->size > 1)
         throw UsageError(cat(on->label->text(),
-                             " is not of this member, which can suspend and resume its own "
+                             " is not of this member, which can suspend, resume and count its own "
                              "communicators only; ask the member that it is of"));
     if (found == channels.end()) return {};
     return {static_cast<std::size_t>(found - channels.begin())};
@@ -189,25 +194,39 @@ std::vector<std::size_t> connections_of(const MemberState& state, const detail::
 
 /// Those of a whole plan, or of one of its meshes, in the order of creation, which all ranks have.
 std::vector<std::size_t> connections_of(const std::shared_ptr<MemberState>& state, int mesh) {
-    if (!state) throw UsageError("this member was moved from");
-    auto all = std::vector<std::size_t>(state->joining.channels.size());
+    auto all = std::vector<std::size_t>(valid(state).joining.channels.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
     if (mesh < 0 || state->mesh_entries.size() == 1) return all;
     auto used = std::vector<std::size_t>{};
     for (const auto& group_entry : state->mesh_entries[static_cast<std::size_t>(mesh)].group_entries)
-        for (const auto connection : connections_of(*state, group_entry.state.get()))
+        for (const auto connection : connections_of(state, group_entry.state.get()))
             used.push_back(connection);
     std::erase_if(all, [&](std::size_t each) { return std::ranges::find(used, each) == used.end(); });
     return all;
 }
 
-/// Suspends or resumes connections.
-void each_rest(MemberState& state, const std::vector<std::size_t>& connections, const char* what,
-               void (*change)(detail::Joining&, std::size_t)) {
-    const auto use = detail::WorldState::Use(*state.world, what);
-    detail::recording(*state.world, [&] {
-        for (const auto each : connections) change(state.joining, each);
+/// A call of Member that changes what connections hold.
+struct RestCall {
+    const char* name;
+    void (*change)(detail::Joining&, std::size_t);
+};
+constexpr auto suspending = RestCall{"suspend", detail::suspend};
+constexpr auto resuming = RestCall{"resume", detail::resume};
+
+void run(const RestCall& call, const std::shared_ptr<MemberState>& state,
+         const std::vector<std::size_t>& connections) {
+    const auto use = detail::WorldState::Use(*state->world, call.name);
+    detail::recording(*state->world, [&] {
+        for (const auto each : connections) call.change(state->joining, each);
     });
+}
+
+/// The same for a declared set.
+void run(const RestCall& call, const std::shared_ptr<MemberState>& state, int mesh,
+         std::span<const std::string_view> names) {
+    auto& mesh_entry = mesh_entry_of(state, mesh, names, has_communicator,
+                                     [&] { return cat(call.name, "(", quoted(names), ")"); });
+    run(call, state, connections_of(state, declared(mesh_entry, names).state.get()));
 }
 
 }  // namespace
@@ -255,26 +274,21 @@ Member Member::operator[](std::string_view mesh) && {
 }
 
 int Member::index_of(std::string_view mesh) const {
-    if (!state_) throw UsageError("this member was moved from");
     auto known = std::vector<std::string_view>{};
-    for (std::size_t i = 0; i < state_->mesh_entries.size(); ++i) {
-        if (state_->mesh_entries[i].mesh.name == mesh) return static_cast<int>(i);
-        known.push_back(state_->mesh_entries[i].mesh.name);
+    for (const auto& mesh_entry : valid(state_).mesh_entries) {
+        if (mesh_entry.mesh.name == mesh) return static_cast<int>(known.size());
+        known.push_back(mesh_entry.mesh.name);
     }
     throw UsageError(cat("the plan has no mesh '", mesh, "'", did_you_mean(mesh, known)));
 }
 
 std::vector<std::string> Member::meshes() const {
-    if (!state_) throw UsageError("this member was moved from");
     auto names = std::vector<std::string>{};
-    for (const auto& mesh_entry : state_->mesh_entries) names.push_back(mesh_entry.mesh.name);
+    for (const auto& mesh_entry : valid(state_).mesh_entries) names.push_back(mesh_entry.mesh.name);
     return names;
 }
 
-int Member::rank() const {
-    if (!state_) throw UsageError("this member was moved from");
-    return state_->world->rank();
-}
+int Member::rank() const { return valid(state_).world->rank(); }
 
 const Mesh& Member::mesh() const { return mesh_entry_of(state_, mesh_).mesh.mesh; }
 bool Member::inside() const { return mesh_entry_of(state_, mesh_).mesh_position.has_value(); }
@@ -415,58 +429,38 @@ int Member::rank_at(const Coordinate& coordinate) const {
 }
 
 std::string Member::prefix() const {
-    if (!state_) throw UsageError("this member was moved from");
-    for (const auto& mesh_entry : state_->mesh_entries)
+    for (const auto& mesh_entry : valid(state_).mesh_entries)
         if (mesh_entry.mesh_position &&
             (mesh_ < 0 || &mesh_entry == &state_->mesh_entries[static_cast<std::size_t>(mesh_)]))
             return cat("[", to_string(mesh_entry.mesh.mesh.coord(*mesh_entry.mesh_position)), "]");
     return cat("[rank ", rank(), "]");
 }
 
-std::string Member::host() const {
-    return state_ ? state_->world->host() : throw UsageError("this member was moved from");
-}
-int Member::local_rank() const {
-    return state_ ? state_->world->local_rank() : throw UsageError("this member was moved from");
-}
-int Member::local_size() const {
-    return state_ ? state_->world->local_size() : throw UsageError("this member was moved from");
-}
+std::string Member::host() const { return valid(state_).world->host(); }
+int Member::local_rank() const { return valid(state_).world->local_rank(); }
+int Member::local_size() const { return valid(state_).world->local_size(); }
 
-void Member::suspend(std::span<const std::string_view> names) const {
-    auto& mesh_entry = mesh_entry_of(state_, mesh_, names, has_communicator,
-                                     [&] { return cat("suspend(", quoted(names), ")"); });
-    each_rest(*state_, connections_of(*state_, declared(mesh_entry, names).state.get()), "suspend",
-              detail::suspend);
-}
+void Member::suspend(std::span<const std::string_view> names) const { run(suspending, state_, mesh_, names); }
 void Member::suspend(const Communicator& on) const {
-    if (!state_) throw UsageError("this member was moved from");
-    each_rest(*state_, connections_of(*state_, &on.state()), "suspend", detail::suspend);
+    run(suspending, state_, connections_of(state_, &on.state()));
 }
-void Member::suspend() const {
-    each_rest(*state_, connections_of(state_, mesh_), "suspend", detail::suspend);
-}
+void Member::suspend() const { run(suspending, state_, connections_of(state_, mesh_)); }
 
-void Member::resume(std::span<const std::string_view> names) const {
-    auto& mesh_entry = mesh_entry_of(state_, mesh_, names, has_communicator,
-                                     [&] { return cat("resume(", quoted(names), ")"); });
-    each_rest(*state_, connections_of(*state_, declared(mesh_entry, names).state.get()), "resume",
-              detail::resume);
-}
+void Member::resume(std::span<const std::string_view> names) const { run(resuming, state_, mesh_, names); }
 void Member::resume(const Communicator& on) const {
-    if (!state_) throw UsageError("this member was moved from");
-    each_rest(*state_, connections_of(*state_, &on.state()), "resume", detail::resume);
+    run(resuming, state_, connections_of(state_, &on.state()));
 }
-void Member::resume() const { each_rest(*state_, connections_of(state_, mesh_), "resume", detail::resume); }
+void Member::resume() const { run(resuming, state_, connections_of(state_, mesh_)); }
 
 Usage Member::usage() const {
-    if (!state_) throw UsageError("this member was moved from");
-    return detail::usage_of(state_->joining);
+    const auto all = connections_of(state_, -1);
+    return detail::usage_of(state_->joining, all);
+}
+Usage Member::usage(const Communicator& on) const {
+    const auto own = connections_of(state_, &on.state());
+    return detail::usage_of(state_->joining, own);
 }
 
-int Member::channel_count() const {
-    if (!state_) throw UsageError("this member was moved from");
-    return static_cast<int>(state_->joining.channels.size());
-}
+int Member::channel_count() const { return static_cast<int>(valid(state_).joining.channels.size()); }
 
 }  // namespace rankmesh

@@ -89,3 +89,37 @@ TEST(NcclRest, WhereNcclCannotSuspendACommunicatorIsMadeAgain) {
     for (auto checked : {false, true}) check_rest(true, checked);
     unsetenv("FAKE_FAIL");
 }
+
+TEST(NcclRest, AGroupThatNcclCannotMakeChangesNothingOfWhatIsHeldSuspendedAndResumed) {
+    on_devices(4, [&](nccl::World& world) {
+        auto me = world.join({{"dp", 2}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
+        auto all = me.on("dp", "tp");
+        const auto labels = [&] {
+            auto listed = std::vector<std::string>{};
+            for (const auto& each : me.usage().communicators) listed.push_back(each.label);
+            return listed;
+        };
+        expect_sum(all, world.rank());
+        const auto before = labels();
+        all.host().barrier();
+        if (world.rank() == 0) setenv("FAKE_FAIL", "ncclCommInitRankConfig", 1);
+        all.host().barrier();
+        EXPECT_THROW(me.group({3, 1, 0, 2}), Error);
+        all.host().barrier();
+        if (world.rank() == 0) unsetenv("FAKE_FAIL");
+        all.host().barrier();
+        EXPECT_EQ(labels(), before);
+        me.suspend();
+        for (const auto& each : me.usage().communicators) EXPECT_TRUE(each.suspended) << each.label;
+        me.resume();
+        for (const auto& each : me.usage().communicators) EXPECT_FALSE(each.suspended) << each.label;
+        expect_sum(all, world.rank());
+        auto group = me.group({3, 1, 0, 2});
+        expect_sum(group, world.rank());
+        EXPECT_EQ(labels().size(), before.size() + 1);
+        EXPECT_EQ(me.usage(group).communicators.size(), 1U);
+        me.suspend(group);
+        EXPECT_TRUE(me.usage(group).communicators.front().suspended);
+        EXPECT_FALSE(me.usage(all).communicators.front().suspended);
+    });
+}

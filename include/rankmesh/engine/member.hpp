@@ -174,6 +174,9 @@ public:
     ///
     ///     void report(const Member& me, std::ostream& out) { out << me.usage().connections(); }
     Usage usage() const;
+    /// The same of one communicator of this member; none is listed where it has one rank. Throws UsageError
+    /// for one of another member.
+    Usage usage(const Communicator& on) const;
 
     /// How many channels this process has in the whole plan: one for each distinct group of more than one
     /// rank.

@@ -55,9 +55,9 @@ void resume(Joining& joining, std::size_t connection) {
     rest.suspended = false;
 }
 
-Usage usage_of(const Joining& joining) {
+Usage usage_of(const Joining& joining, const std::vector<std::size_t>& connections) {
     auto usage = Usage{};
-    for (std::size_t i = 0; i < joining.channels.size(); ++i) {
+    for (const auto i : connections) {
         const auto& label = *joining.rests[i].request.label;
         auto held = joining.channels[i]->holding();
         if (joining.device) {

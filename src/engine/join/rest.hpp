@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include <rankmesh/engine/usage.hpp>
 
@@ -14,7 +15,7 @@ namespace rankmesh::detail {
 void suspend(Joining& joining, std::size_t connection);
 /// Connects its ranks again; nothing where it is not suspended.
 void resume(Joining& joining, std::size_t connection);
-/// What all of them hold now.
-Usage usage_of(const Joining& joining);
+/// What these hold now.
+Usage usage_of(const Joining& joining, const std::vector<std::size_t>& connections);
 
 }  // namespace rankmesh::detail
