@@ -220,6 +220,17 @@ RANKMESH_C_API rankmesh_error rankmesh_world_sub(rankmesh_world* world, const in
 /// got RANKMESH_LOST. Supported on Gloo.
 RANKMESH_C_API rankmesh_error rankmesh_world_survivors(rankmesh_world* world, double grace_seconds,
                                                        rankmesh_world** survivors);
+/// A new world of these ranks and of up to `most` processes that wait in rankmesh_world_rejoin; all ranks
+/// call it, and those that come take the places of ranks that are gone. It returns once so many have come, or
+/// with those that have come when `timeout_seconds` are over; RANKMESH_TIMEOUT if none has. This world stays
+/// usable. Supported on Gloo with a store, on threads, and on NCCL over them.
+RANKMESH_C_API rankmesh_error rankmesh_world_grow(rankmesh_world* world, int most, double timeout_seconds,
+                                                  rankmesh_world** larger);
+/// The world of a running job that this process enters when its ranks call rankmesh_world_grow: the job of
+/// RANKMESH_STORE and RANKMESH_JOB, in the place of the rank RANK if that is set. It waits for the timeout of
+/// the options, which may be NULL.
+RANKMESH_C_API rankmesh_error rankmesh_world_rejoin(const rankmesh_world_options* options,
+                                                    rankmesh_world** world);
 RANKMESH_C_API void rankmesh_world_free(rankmesh_world* world);
 /// Frees the world of a program that has failed and exits: never waits for peers, whose calls return
 /// RANKMESH_LOST; on MPI the job ends. A program of rankmesh_threads_run returns another number than 0
@@ -324,6 +335,26 @@ RANKMESH_C_API rankmesh_error rankmesh_member_find(const rankmesh_member* member
 /// Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it with the same
 /// axes.
 RANKMESH_C_API rankmesh_error rankmesh_member_prepare(const rankmesh_member* member, const char* axes);
+/// Options of a group that is made at run time; what is left 0 or NULL is the default.
+typedef struct rankmesh_group_options {
+    /// What errors and records call it, a name as an axis has; NULL: its ranks, or its color.
+    const char* name;
+    /// The timeout of its blocking calls; 0: the mesh's.
+    double timeout_seconds;
+} rankmesh_group_options;
+
+/// A communicator of these ranks of the world, in that order; called by exactly those ranks, and no other
+/// takes part. They compare their lists first. `options` may be NULL.
+RANKMESH_C_API rankmesh_error rankmesh_member_group(const rankmesh_member* member, const int* ranks,
+                                                    size_t count, const rankmesh_group_options* options,
+                                                    rankmesh_communicator** communicator);
+/// The communicator of the ranks of `over` that give the same color, ordered by key and then as in `over`;
+/// collective over `over`, with NULL over the world. NULL and no error for a rank without a color, whose
+/// `color` is NULL. `options` may be NULL.
+RANKMESH_C_API rankmesh_error rankmesh_member_split(const rankmesh_member* member,
+                                                    const rankmesh_communicator* over, const int* color,
+                                                    int key, const rankmesh_group_options* options,
+                                                    rankmesh_communicator** communicator);
 /// Releases what the communicator of a declared set holds while it is idle, with NULL those of the whole
 /// mesh, or plan; collective over its ranks. Calls on it, and on all that share its connections, are errors
 /// until it is resumed.
@@ -331,7 +362,7 @@ RANKMESH_C_API rankmesh_error rankmesh_member_suspend(const rankmesh_member* mem
 /// Brings back what was released; called as that was.
 RANKMESH_C_API rankmesh_error rankmesh_member_resume(const rankmesh_member* member, const char* axes);
 
-/// What the communicators of this process hold, all of the plan together.
+/// What communicators of this process hold together, those of the plan and of groups made at run time.
 typedef struct rankmesh_usage {
     /// Those of two or more ranks; sets of axes that share one count once.
     int communicators;
@@ -345,6 +376,10 @@ typedef struct rankmesh_usage {
 
 /// Asks nobody.
 RANKMESH_C_API rankmesh_error rankmesh_member_usage(const rankmesh_member* member, rankmesh_usage* usage);
+/// The same of one communicator of this member.
+RANKMESH_C_API rankmesh_error rankmesh_member_usage_of(const rankmesh_member* member,
+                                                       const rankmesh_communicator* communicator,
+                                                       rankmesh_usage* usage);
 
 // --- communicators
 

@@ -51,6 +51,22 @@ Declaration declaration_of(const rankmesh_declaration& given) {
     return declaration;
 }
 
+GroupOptions options_of(const rankmesh_group_options* given) {
+    auto options = GroupOptions{};
+    if (!given) return options;
+    if (given->name) options.name = given->name;
+    if (given->timeout_seconds != 0) options.timeout = c::duration_of(given->timeout_seconds);
+    return options;
+}
+
+rankmesh_usage sums_of(const Usage& usage) {
+    const auto& each = usage.communicators;
+    return {.communicators = static_cast<int>(each.size()),
+            .suspended = static_cast<int>(std::ranges::count(each, true, &Usage::Communicator::suspended)),
+            .connections = usage.connections(),
+            .descriptors = usage.descriptors()};
+}
+
 /// The rank at these indices of the member's mesh.
 int rank_at(const Member& member, std::span<const int> indices) {
     const auto& mesh = member.mesh();
@@ -143,6 +159,28 @@ rankmesh_error rankmesh_member_prepare(const rankmesh_member* member, const char
     return guarded(__func__, [&] { RANKMESH_GIVEN(member).it.prepare(c::names_of(&RANKMESH_GIVEN(axes))); });
 }
 
+rankmesh_error rankmesh_member_group(const rankmesh_member* member, const int* ranks, size_t count,
+                                     const rankmesh_group_options* options,
+                                     rankmesh_communicator** communicator) {
+    return c::made(__func__, "communicator", communicator, [&] {
+        const auto& it = RANKMESH_GIVEN(member).it;
+        const auto list = listed(ranks, count, "ranks");
+        return new rankmesh_communicator{it.group({list.begin(), list.end()}, options_of(options))};
+    });
+}
+
+rankmesh_error rankmesh_member_split(const rankmesh_member* member, const rankmesh_communicator* over,
+                                     const int* color, int key, const rankmesh_group_options* options,
+                                     rankmesh_communicator** communicator) {
+    return c::made(__func__, "communicator", communicator, [&]() -> rankmesh_communicator* {
+        const auto& it = RANKMESH_GIVEN(member).it;
+        const auto own = color ? std::optional(*color) : std::nullopt;
+        auto part = over ? it.split(over->it, own, key, options_of(options))
+                         : it.split(own, key, options_of(options));
+        return part ? new rankmesh_communicator{*std::move(part)} : nullptr;
+    });
+}
+
 rankmesh_error rankmesh_member_suspend(const rankmesh_member* member, const char* axes) {
     return guarded(__func__, [&] {
         const auto& it = RANKMESH_GIVEN(member).it;
@@ -158,13 +196,13 @@ rankmesh_error rankmesh_member_resume(const rankmesh_member* member, const char*
 }
 
 rankmesh_error rankmesh_member_usage(const rankmesh_member* member, rankmesh_usage* usage) {
+    return guarded(__func__, [&] { RANKMESH_GIVEN(usage) = sums_of(RANKMESH_GIVEN(member).it.usage()); });
+}
+
+rankmesh_error rankmesh_member_usage_of(const rankmesh_member* member,
+                                        const rankmesh_communicator* communicator, rankmesh_usage* usage) {
     return guarded(__func__, [&] {
-        const auto all = RANKMESH_GIVEN(member).it.usage();
-        const auto& each = all.communicators;
-        RANKMESH_GIVEN(usage) = {
-            .communicators = static_cast<int>(each.size()),
-            .suspended = static_cast<int>(std::ranges::count(each, true, &Usage::Communicator::suspended)),
-            .connections = all.connections(),
-            .descriptors = all.descriptors()};
+        const auto& it = RANKMESH_GIVEN(member).it;
+        RANKMESH_GIVEN(usage) = sums_of(it.usage(RANKMESH_GIVEN(communicator).it));
     });
 }

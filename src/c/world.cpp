@@ -69,6 +69,18 @@ rankmesh_error rankmesh_world_survivors(rankmesh_world* world, double grace_seco
     });
 }
 
+rankmesh_error rankmesh_world_grow(rankmesh_world* world, int most, double timeout_seconds,
+                                   rankmesh_world** larger) {
+    return c::made(__func__, "larger", larger, [&] {
+        return new rankmesh_world(RANKMESH_GIVEN(world).it.grow(most, c::duration_of(timeout_seconds)));
+    });
+}
+
+rankmesh_error rankmesh_world_rejoin(const rankmesh_world_options* options, rankmesh_world** world) {
+    return c::made(__func__, "world", world,
+                   [&] { return new rankmesh_world(World::rejoin(options_of(options))); });
+}
+
 void rankmesh_world_free(rankmesh_world* world) {
     if (world && world->own) delete world;
 }

@@ -165,6 +165,8 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_world_nccl);
     EXPECT_REFUSES_NULL(rankmesh_world_sub);
     EXPECT_REFUSES_NULL(rankmesh_world_survivors);
+    EXPECT_REFUSES_NULL(rankmesh_world_grow);
+    EXPECT_REFUSES_NULL(rankmesh_world_rejoin);
     EXPECT_REFUSES_NULL(rankmesh_world_rank);
     EXPECT_REFUSES_NULL(rankmesh_world_size);
     EXPECT_REFUSES_NULL(rankmesh_world_engine);
@@ -183,9 +185,12 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_member_on);
     EXPECT_REFUSES_NULL(rankmesh_member_find);
     EXPECT_REFUSES_NULL(rankmesh_member_prepare);
+    EXPECT_REFUSES_NULL(rankmesh_member_group);
+    EXPECT_REFUSES_NULL(rankmesh_member_split);
     EXPECT_REFUSES_NULL(rankmesh_member_suspend);
     EXPECT_REFUSES_NULL(rankmesh_member_resume);
     EXPECT_REFUSES_NULL(rankmesh_member_usage);
+    EXPECT_REFUSES_NULL(rankmesh_member_usage_of);
     EXPECT_REFUSES_NULL(rankmesh_communicator_rank);
     EXPECT_REFUSES_NULL(rankmesh_communicator_size);
     EXPECT_REFUSES_NULL(rankmesh_communicator_world_rank);

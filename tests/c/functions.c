@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every function for C, used as a program in C uses it: program RANKS runs so many as threads, program
-   without an argument is one rank of the world that it was started in. Each rank checks what it gets by
-   counting. */
+   without an argument is one rank of the world that it was started in, with "grows" one that lets another in,
+   with "comes" that one. Each rank checks what it gets by counting. */
 #include <rankmesh/rankmesh.h>
 
 #include <stdio.h>
@@ -301,6 +301,57 @@ static int check_rest(rankmesh_member* dense, int size) {
     return 0;
 }
 
+/* Groups that are made at run time: all ranks turned round, and those of one parity, once with some that have
+   no color. */
+static int check_groups(rankmesh_member* me, int rank, int size) {
+    rankmesh_group_options options;
+    rankmesh_communicator *on = NULL, *part = NULL;
+    rankmesh_usage before, usage;
+    int ranks[MOST], found[MOST], own;
+    const int color = rank % 2;
+    size_t count;
+    char label[100];
+
+    memset(&options, 0, sizeof options);
+    options.name = "turned";
+    options.timeout_seconds = 20;
+    for (int i = 0; i < size; ++i) ranks[i] = size - 1 - i;
+    CHECK(rankmesh_member_usage(me, &before));
+    CHECK(rankmesh_member_group(me, ranks, (size_t)size, &options, &on));
+    CHECK(rankmesh_communicator_world_ranks(on, found, MOST, &count));
+    EXPECT(count == (size_t)size && memcmp(ranks, found, count * sizeof *ranks) == 0);
+    CHECK(rankmesh_communicator_label(on, label, sizeof label, NULL));
+    EXPECT(strstr(label, "turned") != NULL);
+    CHECK(check_operations(on));
+    CHECK(rankmesh_member_usage_of(me, on, &usage));
+    EXPECT(usage.communicators == (size > 1) && usage.suspended == 0);
+    CHECK(rankmesh_member_usage(me, &before));
+    EXPECT(usage.connections <= before.connections && usage.descriptors <= before.descriptors);
+
+    CHECK(rankmesh_member_split(me, on, &color, rank, NULL, &part));
+    CHECK(rankmesh_communicator_world_ranks(part, found, MOST, &count));
+    EXPECT(count == (size_t)((size + 1 - color) / 2));
+    for (size_t i = 0; i < count; ++i) EXPECT(found[i] == 2 * (int)i + color);
+    CHECK(check_operations(part));
+    rankmesh_communicator_free(part);
+    /* By one key, in the order of those that are split. */
+    CHECK(rankmesh_member_split(me, on, rank == 0 ? NULL : &color, 0, NULL, &part));
+    EXPECT((part == NULL) == (rank == 0));
+    if (part != NULL) {
+        CHECK(rankmesh_communicator_rank(part, &own));
+        CHECK(rankmesh_communicator_world_ranks(part, found, MOST, &count));
+        for (size_t i = 1; i < count; ++i) EXPECT(found[i] < found[i - 1]);
+        EXPECT(found[own] == rank);
+    }
+    rankmesh_communicator_free(part);
+    rankmesh_communicator_free(on);
+    CHECK(rankmesh_member_split(me, NULL, &color, -rank, &options, &part));
+    CHECK(rankmesh_communicator_rank(part, &own));
+    EXPECT(own == (size - 1 - rank) / 2);
+    rankmesh_communicator_free(part);
+    return 0;
+}
+
 /* Two meshes with all that a declaration can say. */
 static int check_plan(rankmesh_world* world, int rank, int size) {
     const int ends[] = {0, -1};
@@ -356,6 +407,7 @@ static int check_plan(rankmesh_world* world, int rank, int size) {
     EXPECT(other == size - 1 - rank);
     CHECK(check_operations(on));
     rankmesh_communicator_free(on);
+    CHECK(check_groups(dense, rank, size));
     CHECK(check_rest(dense, size));
     rankmesh_member_free(turned);
     rankmesh_member_free(dense);
@@ -389,12 +441,35 @@ static int program(rankmesh_world* world, void* engine) {
     return 0;
 }
 
+/* Ranks that let one in, or the process that comes. */
+static int check_growth(const rankmesh_world_options* options, int comes) {
+    rankmesh_world *world = NULL, *larger = NULL;
+    int before = 0, rank, size;
+    if (comes) {
+        CHECK(rankmesh_world_rejoin(options, &larger));
+    } else {
+        CHECK(rankmesh_world_from_environment(options, &world));
+        CHECK(rankmesh_world_size(world, &before));
+        CHECK(rankmesh_world_grow(world, 1, 30, &larger));
+    }
+    CHECK(rankmesh_world_rank(larger, &rank));
+    CHECK(rankmesh_world_size(larger, &size));
+    EXPECT(comes ? rank == size - 1 : size == before + 1);
+    CHECK(check_plan(larger, rank, size));
+    printf("rank %d is right\n", rank);
+    rankmesh_world_free(larger);
+    rankmesh_world_free(world);
+    return 0;
+}
+
 int main(int argc, char** argv) {
     rankmesh_world* world = NULL;
     rankmesh_world_options options;
     int code, rank;
     memset(&options, 0, sizeof options);
     options.timeout_seconds = 40;
+    if (argc > 1 && (strcmp(argv[1], "grows") == 0 || strcmp(argv[1], "comes") == 0))
+        return check_growth(&options, argv[1][0] == 'c');
     if (argc > 1) {
         code = rankmesh_threads_run(atoi(argv[1]), program, "threads", &options);
         if (code != 0) fprintf(stderr, "%d: %s\n", code, rankmesh_error_text());
