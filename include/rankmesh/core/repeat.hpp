@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -13,27 +14,62 @@
 
 namespace rankmesh::detail {
 
+/// Writes the first of `from`, moved on by `by`, into `to` in vectors of that type, all but one of them
+/// aligned; gives how many.
+template <class Vector>
+[[gnu::always_inline]] inline std::size_t copy_vectors(int* to, const int* from, std::size_t count, int by) {
+    constexpr auto step = sizeof(Vector) / sizeof(int);
+    if (count < step) return 0;
+    Vector first;
+    std::memcpy(&first, from, sizeof first);
+    first += by;
+    std::memcpy(to, &first, sizeof first);
+    auto i = step - reinterpret_cast<std::uintptr_t>(to) % sizeof(Vector) / sizeof(int);
+    for (; i + 4 * step <= count; i += 4 * step) {
+        Vector a, b, c, d;
+        std::memcpy(&a, from + i, sizeof a);
+        std::memcpy(&b, from + i + step, sizeof b);
+        std::memcpy(&c, from + i + 2 * step, sizeof c);
+        std::memcpy(&d, from + i + 3 * step, sizeof d);
+        a += by;
+        b += by;
+        c += by;
+        d += by;
+        std::memcpy(to + i, &a, sizeof a);
+        std::memcpy(to + i + step, &b, sizeof b);
+        std::memcpy(to + i + 2 * step, &c, sizeof c);
+        std::memcpy(to + i + 3 * step, &d, sizeof d);
+    }
+    return i;
+}
+
+using Vector128 [[gnu::vector_size(16)]] = int;
+#ifdef __x86_64__
+// Whole cache lines are written without being read first, which processors do with the widest vectors only.
+using Vector256 [[gnu::vector_size(32)]] = int;
+using Vector512 [[gnu::vector_size(64)]] = int;
+[[gnu::target("avx2")]] inline std::size_t copy_by_avx2(int* to, const int* from, std::size_t count, int by) {
+    return copy_vectors<Vector256>(to, from, count, by);
+}
+[[gnu::target("avx512f")]] inline std::size_t copy_by_avx512(int* to, const int* from, std::size_t count,
+                                                             int by) {
+    return copy_vectors<Vector512>(to, from, count, by);
+}
+#endif
+
 /// Writes `from`, moved on by `by`, into `to`; the two do not overlap.
 constexpr void copy_moved(int* to, const int* from, std::size_t count, int by) {
-    // Spelled out, since a plain loop is one of vectors only at some levels of some compilers.
-    using Four [[gnu::vector_size(16)]] = int;
     auto i = std::size_t{0};
-    if (!std::is_constant_evaluated())
-        for (; i + 16 <= count; i += 16) {
-            Four a, b, c, d;
-            std::memcpy(&a, from + i, sizeof a);
-            std::memcpy(&b, from + i + 4, sizeof b);
-            std::memcpy(&c, from + i + 8, sizeof c);
-            std::memcpy(&d, from + i + 12, sizeof d);
-            a += by;
-            b += by;
-            c += by;
-            d += by;
-            std::memcpy(to + i, &a, sizeof a);
-            std::memcpy(to + i + 4, &b, sizeof b);
-            std::memcpy(to + i + 8, &c, sizeof c);
-            std::memcpy(to + i + 12, &d, sizeof d);
-        }
+    if (!std::is_constant_evaluated() && count >= 64) {
+#ifdef __x86_64__
+        if (__builtin_cpu_supports("avx512f"))
+            i = copy_by_avx512(to, from, count, by);
+        else if (__builtin_cpu_supports("avx2"))
+            i = copy_by_avx2(to, from, count, by);
+        else
+#endif
+            i = copy_vectors<Vector128>(to, from, count, by);
+    }
     for (; i < count; ++i) to[i] = from[i] + by;
 }
 
