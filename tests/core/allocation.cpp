@@ -26,6 +26,8 @@ int ask_everything(std::string_view text, std::span<int> room) {
         sum += mesh.contains(rank + 1) ? 1 : 0;
         sum += mesh.neighbor(rank, axis, 1).value_or(0) + *mesh.neighbor(rank, name, -1, Edge::wrap);
         const auto group = mesh.group(rank, mesh.name({0}), name);
+        const auto view = mesh.group_view(rank, mesh.name({0}), name);
+        sum += view.back() + view.size() + *view.group_rank(rank) + (view.contains(rank + 1) ? 1 : 0);
         sum += group.back() + group.pick({0, -1}).size() + *group.group_rank(rank) + group.step().value_or(0);
     }
     for (const auto& group : mesh.partition(name)) sum += group.size();

@@ -257,7 +257,17 @@ inline std::string broken_law_of_partition(const Mesh& mesh, const Table& table,
             const auto rank = expected[i];
             if (mesh.group(rank, axes) != group) return what + "two members have different groups";
             if (group.group_rank(rank) != static_cast<int>(i)) return what + "a position differs";
+            const auto view = mesh.group_view(rank, axes);
+            if (!std::ranges::equal(view, expected) || view.size() != group.size() || view.group() != group)
+                return what + "a view lists another group";
+            if (view.front() != group.front() || view.back() != group.back())
+                return what + "front or back of a view differs";
         }
+        const auto view = mesh.group_view(expected.back(), axes);
+        for (auto rank = mesh.offset() - 1; rank <= mesh.extent(); ++rank)
+            if (view.group_rank(rank) != group.group_rank(rank) ||
+                view.contains(rank) != group.contains(rank))
+                return what + "membership of a view differs";
         for (auto rank : table.ranks)
             if (group.contains(rank) != (std::ranges::find(expected, rank) != expected.end()))
                 return what + "membership differs";
@@ -311,6 +321,8 @@ inline std::string broken_law(const Case& c) {
         if (std::ranges::find(members, rank) != members.end()) continue;
         if (mesh.contains(rank)) return detail::cat(text, ": contains ", rank);
         if (!refuses([&] { (void)mesh.coord(rank); })) return detail::cat(text, ": places ", rank);
+        if (!refuses([&] { (void)mesh.group_view(rank, AxisId{0}); }))
+            return detail::cat(text, ": views a group of ", rank);
         if (mesh.ranks().contains(rank)) return detail::cat(text, ": lists ", rank);
     }
     for (int p = 0; p < mesh.size(); ++p)

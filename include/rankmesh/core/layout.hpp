@@ -63,10 +63,8 @@ public:
         if (count_ == 0) return push_back(digit);
         const auto last = this->digit(count_ - 1);
         if (last.stride != static_cast<std::int64_t>(digit.size) * digit.stride) return push_back(digit);
-        auto merged = Layout{};
-        for (int k = 0; k < count_ - 1; ++k) merged.push_back(this->digit(k));
-        merged.push_back({last.size * digit.size, digit.stride});
-        *this = merged;
+        pop_back();
+        push_back({last.size * digit.size, digit.stride});
     }
 
     /// The same offsets from the fewest digits: two layouts list the same offsets in the same order exactly
@@ -103,7 +101,7 @@ public:
 
     /// The index of `offset`, nothing if no index has that offset.
     constexpr std::optional<int> index_of(std::int64_t offset) const {
-        auto values = std::array<int, max_digits>{};
+        std::array<int, max_digits> values;  // decode fills what is read
         if (!decode(offset, values.data())) return std::nullopt;
         auto index = 0;
         for (int k = 0; k < count_; ++k) index = index * digit(k).size + values[at(k)];
@@ -119,16 +117,28 @@ public:
     /// direct computation", 2019).
     constexpr bool decode(std::int64_t offset, int* values) const {
         if (static_cast<std::uint64_t>(offset) > static_cast<std::uint64_t>(last_offset_)) return false;
+        if (is_gapless()) {
+            for (int k = 0; k < count_; ++k) values[k] = value_of(k, offset);
+            return true;
+        }
         auto rest = static_cast<std::uint32_t>(offset);
         if (!divides_) return decode_by_division(rest, values);
         for (int k = 0; k < count_; ++k) {
-            const auto fraction = fractions_[at(k)] * static_cast<std::uint64_t>(offset);
-            const auto value = static_cast<std::uint32_t>((Wide{fraction} * ratios_[at(k)]) >> 64);
+            const auto value = static_cast<std::uint32_t>(value_of(k, offset));
             if (value >= sizes_[at(k)]) return false;
             rest -= value * strides_[at(k)];
             values[k] = static_cast<int>(value);
         }
         return rest == 0;
+    }
+
+    /// True if every offset from 0 to last_offset() has an index: strides that nest without a gap are
+    /// products of sizes.
+    constexpr bool is_gapless() const { return size_ == last_offset_ + 1; }
+    /// The value of one digit of an offset that has an index, in a layout without gaps.
+    constexpr int value_of(int k, std::int64_t offset) const {
+        const auto fraction = fractions_[at(k)] * static_cast<std::uint64_t>(offset);
+        return static_cast<int>((Wide{fraction} * ratios_[at(k)]) >> 64);
     }
 
     /// Law: equal exactly if the digits are equal one by one.
@@ -143,6 +153,17 @@ private:
     __extension__ using Wide = unsigned __int128;
 
     static constexpr std::size_t at(int k) { return static_cast<std::size_t>(k); }
+
+    /// Takes the innermost digit away.
+    constexpr void pop_back() {
+        const auto last = digit(--count_);
+        size_ /= last.size;
+        last_offset_ -= (last.size - 1) * last.stride;
+        auto place = 0;
+        while (by_stride_[at(place)] != count_) ++place;
+        for (auto next = place; next < count_; ++next) by_stride_[at(next)] = by_stride_[at(next + 1)];
+        if (place < count_) fit(place);
+    }
 
     /// Computes what `decode` multiplies with for the digit that is number `place` by falling stride.
     constexpr void fit(int place) {

@@ -13,6 +13,7 @@
 #include <rankmesh/core/axis.hpp>
 #include <rankmesh/core/coordinate.hpp>
 #include <rankmesh/core/group.hpp>
+#include <rankmesh/core/group_view.hpp>
 #include <rankmesh/core/layout.hpp>
 #include <rankmesh/core/layout_text.hpp>
 #include <rankmesh/core/name.hpp>
@@ -75,7 +76,7 @@ public:
 
     /// True if `rank` is in the mesh.
     constexpr bool contains(int rank) const {
-        auto values = Values{};
+        Values values;  // zeros would cost as much as the rest
         return layout_.decode(std::int64_t{rank} - offset_, values.data());
     }
     /// All ranks, in the order of the axes.
@@ -104,6 +105,17 @@ public:
     constexpr Group group(int rank, AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
         return group(rank, axes(names...));
     }
+    /// The same group without a copy of its strides; the mesh must outlive it.
+    constexpr GroupView group_view(int rank, AxisSet axes) const& {
+        const auto first = first_along(rank, checked(axes));
+        if (!first) throw_outside(rank);
+        return {*this, axes, *first};
+    }
+    constexpr GroupView group_view(int rank,
+                                   AxisRef auto const&... names) const& requires(sizeof...(names) > 0) {
+        return group_view(rank, axes(names...));
+    }
+    GroupView group_view(int rank, auto const&... axes) const&& = delete;
     /// All groups along these axes, in the order of their first ranks.
     constexpr Partition partition(AxisSet axes) const;
     constexpr Partition partition(AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
@@ -155,6 +167,7 @@ public:
 
 private:
     friend class MeshSpec;
+    friend class GroupView;
     using Values = std::array<int, Layout::max_digits>;
 
     struct Unfinished {};
@@ -173,6 +186,7 @@ private:
         if (axes.bits() >> axis_count() != 0) throw_no_axis(31 - std::countl_zero(axes.bits()));
         return axes;
     }
+    constexpr bool has_digit_for_each_axis() const { return whole_ && layout_.digit_count() == axis_count(); }
     constexpr Values decoded(int rank) const {
         auto values = Values{};
         if (!layout_.decode(std::int64_t{rank} - offset_, values.data())) throw_outside(rank);
@@ -185,6 +199,7 @@ private:
         return index;
     }
     constexpr int axis_offset(int axis, int index) const;
+    constexpr std::optional<int> first_along(int rank, AxisSet axes) const;
     constexpr Partition partition_of(std::span<const AxisId> order) const;
 
     [[noreturn]] void throw_no_axis(int index) const;

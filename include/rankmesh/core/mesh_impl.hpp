@@ -110,7 +110,7 @@ constexpr void Mesh::indices(int rank, std::span<int> out) const {
     if (out.size() != at(axis_count()))
         throw UsageError(
             detail::cat("the indices of ", axis_count(), " axes were asked for in ", out.size(), " places"));
-    if (whole_ && layout_.digit_count() == axis_count()) {
+    if (has_digit_for_each_axis()) {
         if (!layout_.decode(std::int64_t{rank} - offset_, out.data())) throw_outside(rank);
         return;
     }
@@ -129,17 +129,21 @@ constexpr int Mesh::rank_at(std::span<const int> indices) const {
         throw UsageError(
             detail::cat("a position on ", axis_count(), " axes was given as ", indices.size(), " indices"));
     auto rank = offset_;
-    auto k = 0;
+    if (whole_) {
+        auto inside = true;
+        auto sum = static_cast<std::uint32_t>(offset_);  // which may wrap around where an index is outside
+        for (int a = 0; a < axis_count(); ++a) {
+            const auto index = static_cast<std::uint32_t>(indices[at(a)]);
+            inside = inside && index < static_cast<std::uint32_t>(sizes_[at(a)]);
+            // An axis of size 1 has no digit, and index 0: any stride here adds nothing.
+            sum += index * static_cast<std::uint32_t>(layout_.digit(first_digit_[at(a)]).stride);
+        }
+        if (inside) return static_cast<int>(sum);
+    }
     for (int a = 0; a < axis_count(); ++a) {
         const auto index = indices[at(a)];
         if (index < 0 || index >= sizes_[at(a)]) throw_no_index(a, index);
-        if (whole_) {
-            // An axis of size 1 has no digit, and index 0: any stride here adds nothing.
-            rank += index * layout_.digit(k).stride;
-            k += sizes_[at(a)] > 1 ? 1 : 0;
-        } else {
-            rank += axis_offset(a, index);
-        }
+        rank += axis_offset(a, index);
     }
     return rank;
 }
@@ -156,20 +160,67 @@ constexpr int Mesh::rank(const Coordinate& coordinate) const {
     return rank_at(std::span<const int>(indices.data(), at(axis_count())));
 }
 
-constexpr Group Mesh::group(int rank, AxisSet axes) const {
-    checked(axes);
-    const auto values = decoded(rank);
-    auto base = offset_;
+/// The first rank of the group of `rank` along these axes, which are the mesh's; nothing for one outside the
+/// mesh.
+constexpr std::optional<int> Mesh::first_along(int rank, AxisSet axes) const {
+    const auto offset = std::int64_t{rank} - offset_;
+    const auto gapless = layout_.is_gapless();
+    Values values;
+    if (gapless ? static_cast<std::uint64_t>(offset) > static_cast<std::uint64_t>(layout_.last_offset())
+                : !layout_.decode(offset, values.data()))
+        return std::nullopt;
+    for (auto left = axes.bits(); left != 0; left &= left - 1) {
+        const auto a = at(std::countr_zero(left));
+        for (int k = first_digit_[a]; k < first_digit_[a + 1]; ++k)
+            rank -= (gapless ? layout_.value_of(k, offset) : values[at(k)]) * layout_.digit(k).stride;
+    }
+    return rank;
+}
+
+constexpr Group Mesh::group(int rank, AxisSet axes) const { return group_view(rank, axes).group(); }
+
+constexpr int GroupView::size() const {
+    auto size = 1;
+    for (auto left = axes_.bits(); left != 0; left &= left - 1)
+        size *= mesh_->sizes_[Mesh::at(std::countr_zero(left))];
+    return size;
+}
+
+constexpr int GroupView::operator[](int position) const {
+    auto rank = first_;
+    for (auto a = mesh_->axis_count(); a-- > 0;) {
+        if (!axes_.contains({a})) continue;
+        const auto size = mesh_->sizes_[Mesh::at(a)];
+        rank += mesh_->axis_offset(a, position % size);
+        position /= size;
+    }
+    return rank;
+}
+
+constexpr std::optional<int> GroupView::group_rank(int rank) const {
+    if (!contains(rank)) return std::nullopt;
+    const auto values = mesh_->decoded(rank);
+    auto index = 0;
+    for (auto left = axes_.bits(); left != 0; left &= left - 1) {
+        const auto a = std::countr_zero(left);
+        index = index * mesh_->sizes_[Mesh::at(a)] + mesh_->fold(values, a);
+    }
+    return index;
+}
+
+constexpr bool GroupView::contains(int rank) const {
+    const auto first = mesh_->first_along(rank, axes_);
+    return first && *first == first_;
+}
+
+constexpr Group GroupView::group() const {
     auto along = Layout{};
-    for (int a = 0; a < axis_count(); ++a)
-        for (int k = first_digit_[at(a)]; k < first_digit_[at(a + 1)]; ++k) {
-            const auto digit = layout_.digit(k);
-            if (axes.contains({a}))
-                along.append(digit);
-            else
-                base += values[at(k)] * digit.stride;
-        }
-    return {base, along};
+    for (auto left = axes_.bits(); left != 0; left &= left - 1) {
+        const auto a = Mesh::at(std::countr_zero(left));
+        for (int k = mesh_->first_digit_[a]; k < mesh_->first_digit_[a + 1]; ++k)
+            along.append(mesh_->layout_.digit(k));
+    }
+    return {first_, along};
 }
 
 constexpr Partition Mesh::partition(AxisSet axes) const {
