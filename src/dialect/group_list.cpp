@@ -6,6 +6,21 @@
 
 namespace rankmesh::dialect {
 
+namespace {
+
+GroupPart part_from(const Group& whole, Cut cut, int first) {
+    const auto left = (whole.size() - first + cut.step - 1) / cut.step;
+    return {whole, first, cut.step, std::min(cut.size, left)};
+}
+
+}  // namespace
+
+GroupPart part_of(const Group& whole, Cut cut, int position) {
+    if (cut.size == 0) return {whole, 0, 1, whole.size()};
+    const auto block = cut.size * cut.step;
+    return part_from(whole, cut, position / block * block + position % cut.step);
+}
+
 GroupList::GroupList(const Partition& groups, Cut cut) : groups_(groups), cut_(cut) {
     if (cut_.size == 0) cut_.size = groups_.group_size();
     const auto block = cut_.size * cut_.step;
@@ -25,17 +40,8 @@ GroupList::GroupList(const Partition& groups, const std::vector<int>& picked)
 
 GroupPart GroupList::operator[](int i) const {
     const auto j = i % parts_;
-    return part(picked(groups_[i / parts_]), j / cut_.step * cut_.size * cut_.step + j % cut_.step);
-}
-
-GroupPart GroupList::part_at(const Group& whole, int position) const {
-    const auto block = cut_.size * cut_.step;
-    return part(whole, position / block * block + position % cut_.step);
-}
-
-GroupPart GroupList::part(const Group& whole, int first) const {
-    const auto left = (whole.size() - first + cut_.step - 1) / cut_.step;
-    return {whole, first, cut_.step, std::min(cut_.size, left)};
+    return part_from(picked(groups_[i / parts_]), cut_,
+                     j / cut_.step * cut_.size * cut_.step + j % cut_.step);
 }
 
 /// The same groups without a cut, nothing where strides do not say it.

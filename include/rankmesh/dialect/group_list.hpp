@@ -66,6 +66,9 @@ struct Cut {
     int step = 1;
 };
 
+/// The part of a group, cut that way, that the member at `position` is in.
+RANKMESH_EXPORT GroupPart part_of(const Group& whole, Cut cut, int position);
+
 /// Groups in the order in which they are created: those of a partition, cut or picked from one by one.
 class RANKMESH_EXPORT GroupList {
 public:
@@ -100,11 +103,9 @@ public:
 protected:
     /// What is listed of a group, before it is cut.
     Group picked(const Group& whole) const { return picked_.empty() ? whole : whole.pick(picked_); }
-    /// The part in which the member at `position` is.
-    GroupPart part_at(const Group& whole, int position) const;
+    GroupPart part_at(const Group& whole, int position) const { return part_of(whole, cut_, position); }
 
 private:
-    GroupPart part(const Group& whole, int first) const;
     std::optional<Partition> partition() const;
 
     Partition groups_;

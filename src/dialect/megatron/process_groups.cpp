@@ -100,6 +100,8 @@ ProcessGroups::ProcessGroups(const Sizes& sizes, int world_size)
       expert_(expert(sizes, local_world(sizes, world_size))),
       partial_(decoder_.world_size() != world_size) {
     check(world_size);
+    instances_ =
+        expert_.mesh().split("dp", {{"inter", sizes.num_distributed_optimizer_instances}, {"intra", rest}});
     add_kinds();
 }
 
@@ -112,12 +114,11 @@ void ProcessGroups::check(int world_size) const {
         throw Error(Fault::sizes,
                     "When not using pp-last rank ordering, the data parallel size of the attention and moe "
                     "layers must be the same");
-    const auto pp = decoder_.get_ranks("pp");
-    const auto expert_pp = expert_.get_ranks("pp");
     if (!same_groups(decoder_.mesh(), decoder_.axes("pp"), expert_.mesh(), expert_.axes("pp")))
-        throw Error(Fault::sizes, cat("Pipeline parallel groups are expected to be the same for Non-Expert "
-                                      "and Expert part, but got ",
-                                      listed(pp), " and ", listed(expert_pp)));
+        throw Error(Fault::sizes,
+                    cat("Pipeline parallel groups are expected to be the same for Non-Expert "
+                        "and Expert part, but got ",
+                        listed(decoder_.get_ranks("pp")), " and ", listed(expert_.get_ranks("pp"))));
     const auto with_cp = dp * dense.cp;
     const auto instances = sizes_.num_distributed_optimizer_instances;
     if (with_cp % instances != 0)
@@ -132,7 +133,8 @@ void ProcessGroups::check(int world_size) const {
     if (!levels.empty() && product(levels) != dense.cp)
         throw Error(Fault::sizes, cat("the hierarchical_context_parallel_sizes make ", product(levels),
                                       ", not the context_parallel_size of ", dense.cp));
-    for (const auto& stages : {sizes_.embedding_stages, sizes_.position_embedding_stages}) {
+    for (const auto* each : {&sizes_.embedding_stages, &sizes_.position_embedding_stages}) {
+        const auto& stages = *each;
         if (stages.empty()) throw Error(Fault::missing, "an embedding is on no stage; name at least one");
         for (auto stage : stages)
             if (stage < -dense.pp || stage >= dense.pp)
@@ -151,8 +153,10 @@ void ProcessGroups::add_kinds() {
     const auto gloo = sizes_.create_gloo_process_groups;
     const auto add = [this](Kind kind) {
         if (kind.mesh.empty()) kind.mesh = kind.of_experts ? "expert" : "dense";
-        kind.axes = (kind.of_experts ? expert_ : decoder_).axes(kind.token);
-        if (kind.names.empty()) kind.names = tokens(kind.token);
+        if (kind.of_instances)
+            for (const auto& name : kind.names) kind.axes.insert(instances_->axis(name));
+        else
+            kind.axes = (kind.of_experts ? expert_ : decoder_).axes(kind.token);
         kinds_.push_back(std::move(kind));
     };
     // Made twice: for the device, and under another name for the host.
@@ -240,7 +244,8 @@ void ProcessGroups::add_kinds() {
          .token = "tp-ep-gtp_remat-pp",
          .of_experts = true,
          .mesh = "instances",
-         .names = {"intra", "tp", "ep", "gtp_remat", "pp"}});
+         .names = {"intra", "tp", "ep", "gtp_remat", "pp"},
+         .of_instances = true});
 }
 
 const ProcessGroups::Kind* ProcessGroups::find(std::string_view desc) const {
@@ -259,19 +264,12 @@ std::vector<std::string> ProcessGroups::descriptions() const {
     return all;
 }
 
-/// The experts' mesh with its data axis taken apart into optimizer instances and what is inside one.
-Mesh ProcessGroups::instances() const {
-    return expert_.mesh().split("dp",
-                                {{"inter", sizes_.num_distributed_optimizer_instances}, {"intra", rest}});
-}
-
 GroupList ProcessGroups::groups(std::string_view desc) const {
     const auto& kind = at(desc);
-    const auto& grid = (kind.of_experts ? expert_ : decoder_).mesh();
-    if (kind.picked) return {grid, kind.axes, sizes_.*kind.picked};
-    if (desc != "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP") return {grid, kind.axes, kind.cut};
+    const auto& mesh = mesh_of(kind);
+    if (kind.picked) return {mesh, kind.axes, sizes_.*kind.picked};
+    if (!kind.of_instances) return {mesh, kind.axes, kind.cut};
     // The original puts the groups of the token one after the other, instance by instance.
-    const auto mesh = instances();
     auto order = std::vector<AxisId>{mesh.axis("intra")};
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.name(AxisId{a}) != "intra" && mesh.name(AxisId{a}) != "inter") order.push_back({a});
@@ -279,7 +277,15 @@ GroupList ProcessGroups::groups(std::string_view desc) const {
 }
 
 std::optional<GroupPart> ProcessGroups::group(std::string_view desc, int rank) const {
-    return groups(desc).of(rank);
+    // What groups(desc).of(rank) is, without the list.
+    const auto& kind = at(desc);
+    const auto& mesh = mesh_of(kind);
+    if (!mesh.contains(rank)) return std::nullopt;
+    auto whole = mesh.group(rank, kind.axes);
+    if (kind.picked) whole = whole.pick(sizes_.*kind.picked);
+    if (!kind.picked && kind.cut.size == 0) return GroupPart(whole, 0, 1, whole.size());
+    const auto position = whole.group_rank(rank);
+    return position ? std::optional(dialect::part_of(whole, kind.cut, *position)) : std::nullopt;
 }
 
 int ProcessGroups::new_group_calls() const {
@@ -292,7 +298,7 @@ std::optional<ProcessGroups::Location> ProcessGroups::location(std::string_view 
     const auto& kind = at(desc);
     const auto ranks = decoder_.arguments().dp * decoder_.arguments().cp;
     if (kind.mesh.starts_with("hybrid_") && ranks % kind.cut.size != 0) return std::nullopt;
-    return Location{kind.mesh, kind.names};
+    return Location{kind.mesh, kind.names.empty() ? tokens(kind.token) : kind.names};
 }
 
 /// The groups along a token cut into parts, as a mesh where strides say it, else rank by rank.
@@ -333,7 +339,7 @@ Plan ProcessGroups::plan() const {
          .over = {{"tp", "ep"}, {"tp", "ep", "pp"}, {"tp", "ep", "gtp_remat", "pp"}, {"dp", "gtp_remat"}},
          .partial = partial_},
         {.name = "instances",
-         .mesh = instances(),
+         .mesh = *instances_,
          .over = {{"intra", "tp", "ep", "gtp_remat", "pp"}},
          .axes = {{"inter", "intra"}},
          .partial = partial_}};

@@ -81,19 +81,24 @@ private:
         const std::vector<int> Sizes::*picked = nullptr;
         std::string mesh = {};                // that of the token's generator if unset
         std::vector<std::string> names = {};  // the token's if unset
-        AxisSet axes = {};                    // the token's
+        AxisSet axes = {};                    // the token's, in the mesh that gives a rank its group
+        bool of_instances = false;
     };
     void add_kinds();
     void check(int world_size) const;
     const Kind* find(std::string_view desc) const;
     const Kind& at(std::string_view desc) const;
-    Mesh instances() const;
+    const Mesh& mesh_of(const Kind& kind) const {
+        return kind.of_instances ? *instances_ : (kind.of_experts ? expert_ : decoder_).mesh();
+    }
     Declaration cut(std::string name, std::string_view token, const std::vector<Axis>& parts,
                     std::vector<std::string> axes) const;
 
     Sizes sizes_;
     RankGenerator decoder_;
     RankGenerator expert_;
+    // The experts' mesh with its data axis taken apart into optimizer instances and what is inside one.
+    std::optional<Mesh> instances_;
     std::vector<Kind> kinds_;
     bool partial_ = false;
 };
