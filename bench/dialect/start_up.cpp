@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one rank asks a dialect at start-up, at 65,536 ranks beside 64, and what it allocates for that.
 //
-//     bench_dialect_start_up
+//     bench_dialect_start_up [DIALECT]
 //
 // Start-up is the pure part, every accessor of it, and this rank's own groups with their ends; joining is
 // what bench_engine_join measures. Texts that list the whole world, as the originals print it, are left out.
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <map>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/groups.hpp>
@@ -23,6 +18,7 @@
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
 
+#include "../measure.hpp"
 #include "allocated.hpp"
 #include "sizes.hpp"
 
@@ -32,9 +28,13 @@ using namespace rankmesh::bench;
 
 constexpr auto rank = 5;  // on the first stage, which has every group
 
+template <class T>
+void seen(const T& value) {
+    asm volatile("" : : "r"(&value) : "memory");
+}
 template <class... Values>
 void keep(Values&&... values) {
-    (benchmark::DoNotOptimize(values), ...);
+    (seen(values), ...);
 }
 /// A group with its ends, its size and this rank's place.
 void keep_group(const auto& group) {
@@ -164,61 +164,27 @@ constexpr Dialect dialects[] = {{"picotron", picotron},
                                 {"deepspeed_groups", deepspeed_groups},
                                 {"areal", areal}};
 
-void start_up(benchmark::State& state, void (*ask)(const Sizes&), const Sizes& sizes) {
+/// In a world of 65,536 ranks beside one of 64, and what it allocates there.
+void compare(const Dialect& dialect) {
     const auto before = allocated_bytes();
-    ask(sizes);
+    dialect.ask(large);
     const auto bytes = allocated_bytes() - before;
-    for (auto _ : state) ask(sizes);
-    state.counters["bytes"] = static_cast<double>(bytes);
+    report(std::string("start-up of 65,536 ranks beside 64/") + dialect.name,
+           in_turn(
+               rounds_of(301), 20, [&] { dialect.ask(large); }, [&] { dialect.ask(small); }));
+    std::printf("%44s allocates %zu bytes\n", "", bytes);
 }
-
-/// Prints as usual and keeps the least time of each benchmark, and what it allocates, for the closing table.
-class Reporter : public benchmark::ConsoleReporter {
-public:
-    Reporter() : ConsoleReporter(OO_Tabular) {}
-    void ReportRuns(const std::vector<Run>& runs) override {
-        for (const auto& run : runs)
-            if (run.run_type == Run::RT_Iteration) {
-                const auto time = run.GetAdjustedCPUTime();
-                const auto [known, fresh] = least_.try_emplace(run.run_name.function_name, time);
-                if (!fresh) known->second = std::min(known->second, time);
-                const auto bytes = run.counters.find("bytes");
-                if (bytes != run.counters.end()) bytes_[run.run_name.function_name] = bytes->second;
-            }
-        ConsoleReporter::ReportRuns(runs);
-    }
-    void compare(const std::string& ours, const std::string& bare) const {
-        const auto a = least_.find(ours);
-        const auto b = least_.find(bare);
-        if (a == least_.end() || b == least_.end()) return;
-        std::printf("%-32s %10.1f ns   %-28s %10.1f ns   ratio %5.2f", ours.c_str(), a->second, bare.c_str(),
-                    b->second, a->second / b->second);
-        if (bytes_.contains(ours)) std::printf("   allocates %6.0f bytes", bytes_.at(ours));
-        std::printf("\n");
-    }
-
-private:
-    std::map<std::string, double> least_, bytes_;
-};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-    const auto add = [](const std::string& name, auto... arguments) {
-        benchmark::RegisterBenchmark(name.c_str(), arguments...)->Repetitions(5)->MinTime(0.05);
-    };
-    for (const auto& dialect : dialects) {
-        add(std::string("start_up/") + dialect.name + "_64", start_up, dialect.ask, small);
-        add(std::string("start_up/") + dialect.name + "_65536", start_up, dialect.ask, large);
-    }
-
-    auto reporter = Reporter();
-    benchmark::RunSpecifiedBenchmarks(&reporter);
-    std::printf("\nleast of all repetitions; promised: at most 1.5 and 65,536 bytes\n");
-    for (const auto& dialect : dialects) {
-        const auto name = std::string("start_up/") + dialect.name;
-        reporter.compare(name + "_65536", name + "_64");
-    }
+    // What ./bench/compare takes in turn with a framework's Python: nanoseconds of one.
+    for (const auto& dialect : dialects)
+        if (argc > 1 && std::string_view(argv[1]) == dialect.name) {
+            time_of(100, [&] { dialect.ask(large); });
+            std::printf("%.1f\n", time_of(2000, [&] { dialect.ask(large); }));
+            return 0;
+        }
+    std::printf("promised: at most 1.5, and 65,536 bytes\n");
+    for (const auto& dialect : dialects) compare(dialect);
 }

@@ -20,12 +20,15 @@
 namespace {
 
 using rankmesh::Communicator;
+namespace detail = rankmesh::detail;
 using rankmesh::bench::median;
 using rankmesh::bench::time_of;
 
+bool reports = false;  // rank 0
+
 /// All ranks run the same number of rounds; each round times bare, ours, and bare again, in turning order.
 template <class Bare, class Ours>
-void compare(benchmark::State& state, std::size_t bytes, Bare&& bare, Ours&& ours) {
+void compare(benchmark::State& state, const std::string& name, std::size_t bytes, Bare&& bare, Ours&& ours) {
     const auto calls = bytes <= 4096 ? 200 : bytes <= 262144 ? 20 : 2;
     auto times = std::array<std::vector<double>, 3>{};
     auto differences = std::vector<double>{};
@@ -42,6 +45,7 @@ void compare(benchmark::State& state, std::size_t bytes, Bare&& bare, Ours&& our
         state.SetIterationTime(now[1] * 1e-9);
         ++round;
     }
+    if (reports) rankmesh::bench::keep_samples(name, {times[1], times[0], times[2]});
     const auto base = (median(times[0]) + median(times[2])) / 2;
     state.counters["bare_ns"] = base;
     state.counters["over_ns"] = median(differences);
@@ -75,7 +79,7 @@ struct Sides {
           ours(member.on("dp")),
           checked(checked.join({{"dp", rankmesh::rest}}).on("dp")),
           unrecorded(ours.within(std::chrono::minutes(30))) {
-        rankmesh::detail::Access::state(unrecorded).ring = nullptr;
+        detail::Access::state(unrecorded).ring = nullptr;
         MPI_Comm_dup(MPI_COMM_WORLD, &bare);
         rank = ours.rank();
         size = ours.size();
@@ -96,8 +100,9 @@ struct Sides {
     int partner;  // of a ping-pong; of an odd number of ranks the last one has none
 };
 
-const auto every_size = std::vector<std::size_t>{8, 64, 512, 4096, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
-const auto some_sizes = std::vector<std::size_t>{8, 512, 32 << 10, 2 << 20};
+const auto every_size =
+    std::vector<std::size_t>{8, 64, 512, 4096, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20};
+const auto some_sizes = std::vector<std::size_t>{8, 512, 32 << 10, 2 << 20, 64 << 20};
 const auto no_size = std::vector<std::size_t>{0};
 
 /// `pair(buffers)` gives the bare call and ours.
@@ -108,10 +113,13 @@ void add(const std::string& name, const std::vector<std::size_t>& sizes, const S
                                      [=, ranks = sides.size](benchmark::State& state) {
                                          auto buffers = Buffers(bytes, ranks);
                                          auto [bare, ours] = pair(buffers);
-                                         compare(state, bytes, bare, ours);
+                                         const auto row = detail::cat("MPI: ", name, " on ", ranks, "/", bytes);
+                                         compare(state, row, bytes, bare, ours);
                                      })
             ->UseManualTime()
-            ->Iterations(bytes <= 262144 ? 301 : 41);
+            ->Iterations(rankmesh::bench::rounds_of(bytes <= 262144    ? 301
+                                                    : bytes <= 2 << 20 ? 41
+                                                                       : 11));
 }
 
 void add_reductions(Sides& s) {
@@ -241,10 +249,10 @@ void add_messages(Sides& s) {
 
 /// What checked mode costs: here the first of the two is ours without it.
 void add_checked(Sides& s) {
-    add("checked/all_reduce", some_sizes, s, [&](Buffers& b) {
+    add("checked all_reduce", some_sizes, s, [&](Buffers& b) {
         return std::pair([&] { s.ours.all_reduce(b.in); }, [&] { s.checked.all_reduce(b.in); });
     });
-    add("checked/send_recv", some_sizes, s, [&](Buffers& b) {
+    add("checked send_recv", some_sizes, s, [&](Buffers& b) {
         return std::pair([&] { s.ours.send_recv(b.in, s.next, b.out, s.previous); },
                          [&] { s.checked.send_recv(b.in, s.next, b.out, s.previous); });
     });
@@ -252,14 +260,14 @@ void add_checked(Sides& s) {
 
 /// What the flight record costs: here the first of the two is ours without it.
 void add_recorded(Sides& s) {
-    add("recorded/all_reduce", some_sizes, s, [&](Buffers& b) {
+    add("recorded all_reduce", some_sizes, s, [&](Buffers& b) {
         return std::pair([&] { s.unrecorded.all_reduce(b.in); }, [&] { s.ours.all_reduce(b.in); });
     });
-    add("recorded/start_all_reduce", some_sizes, s, [&](Buffers& b) {
+    add("recorded start_all_reduce", some_sizes, s, [&](Buffers& b) {
         return std::pair([&] { s.unrecorded.start_all_reduce(b.in).wait(); },
                          [&] { s.ours.start_all_reduce(b.in).wait(); });
     });
-    add("recorded/barrier", no_size, s,
+    add("recorded barrier", no_size, s,
         [&](Buffers&) { return std::pair([&] { s.unrecorded.barrier(); }, [&] { s.ours.barrier(); }); });
 }
 
@@ -282,6 +290,7 @@ int main(int argc, char** argv) {
     add_messages(sides);
     add_checked(sides);
     add_recorded(sides);
+    reports = world.rank() == 0;
     auto silent = Silent{};
     if (world.rank() == 0)
         benchmark::RunSpecifiedBenchmarks();

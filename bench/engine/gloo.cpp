@@ -115,7 +115,7 @@ double uncertainty(std::vector<double> values) {
 /// Each round times bare, ours, and bare again, in turning order.
 void compare(const Case& each, std::size_t bytes, Sides& sides, bool reports) {
     const auto calls = bytes <= 65536 ? 20 : bytes <= 1048576 ? 5 : 1;
-    const auto rounds = bytes <= 1048576 ? 301 : 31;
+    const auto rounds = rankmesh::bench::rounds_of(bytes <= 1048576 ? 301 : 31);
     auto times = std::array<std::vector<double>, 3>{};
     auto differences = std::vector<double>{};
     for (int round = 0; round < rounds; ++round) {
@@ -130,6 +130,10 @@ void compare(const Case& each, std::size_t bytes, Sides& sides, bool reports) {
         differences.push_back(now[1] - (now[0] + now[2]) / 2);
     }
     const auto base = (median(times[0]) + median(times[2])) / 2;
+    if (reports)
+        rankmesh::bench::keep_samples(
+            rankmesh::detail::cat("Gloo: ", each.name, " on ", sides.ours.size(), "/", bytes),
+            {times[1], times[0], times[2]});
     if (reports)
         std::printf("%-22s %10zu %12.0f %12.0f %8.0f %8.3f %10.1f\n", each.name, bytes, base,
                     median(differences), uncertainty(differences), 1 + median(differences) / base,

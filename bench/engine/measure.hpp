@@ -27,20 +27,28 @@ struct Way {
     std::function<void()> after = [] {};
 };
 
-/// The median time of each way in milliseconds: all in turn, round after round, each round in another order,
-/// after one that is not counted.
-inline std::vector<double> medians(const std::vector<Way>& ways, int rounds) {
+/// Nanoseconds of each way by round: all in turn, round after round, each round in another order, after one
+/// that is not counted.
+inline std::vector<std::vector<double>> times_of(const std::vector<Way>& ways, int rounds) {
     auto times = std::vector<std::vector<double>>(ways.size());
     for (int round = -1; round < rounds; ++round)
         for (std::size_t i = 0; i < ways.size(); ++i) {
             const auto which = (i + static_cast<std::size_t>(round + 1)) % ways.size();
             const auto time = slowest(ways[which].run);
             ways[which].after();
-            if (round >= 0) times[which].push_back(time * 1e-6);
+            if (round >= 0) times[which].push_back(time);
         }
+    return times;
+}
+
+/// The median of each in milliseconds.
+inline std::vector<double> medians(const std::vector<std::vector<double>>& times) {
     auto result = std::vector<double>{};
-    for (auto& each : times) result.push_back(median(std::move(each)));
+    for (const auto& each : times) result.push_back(median(each) * 1e-6);
     return result;
+}
+inline std::vector<double> medians(const std::vector<Way>& ways, int rounds) {
+    return medians(times_of(ways, rounds));
 }
 
 }  // namespace rankmesh::bench

@@ -22,6 +22,7 @@ from typing import Any
 
 import rankmesh
 import torch.distributed as dist
+from samples import keep_samples, rounds_of
 
 LIMIT = 120.0  # seconds for a round
 LINE = "{} 12345678901234567890 46 a-host-name\n"  # as long as ours
@@ -43,7 +44,7 @@ def torchs(rank: int, size: int, port: int) -> Any:
 CONTESTANTS: dict[str, Callable[[int, int, int], Any]] = {
     "rankmesh, tcp://": ours,
     "torch's TCPStore": torchs,
-    "rankmesh again": ours,
+    "TCPStore again": torchs,
 }
 
 
@@ -118,17 +119,21 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="*", default=[2, 4, 8, 16, 32, 64])
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
-    for name in [each for each in os.environ if each.startswith("RANKMESH_")]:
+    for name in [each for each in os.environ if each.startswith("RANKMESH_") and each[9:] not in ("SAMPLES", "ROUNDS")]:
         del os.environ[name]
     first, other, again = CONTESTANTS
     for size in given.processes:
-        found = times(size, given.rounds)
+        found = times(size, rounds_of(given.rounds))
+        nanoseconds = ([1e6 * each for each in found[name]] for name in CONTESTANTS)
+        keep_samples(f"start of a world beside TCPStore/{size}", *nanoseconds)
+        if len(found[first]) < 3:
+            continue
         print(f"{size} processes: the slowest one's time in {given.rounds} rounds, median and quartiles")
         for name, values in found.items():
             print(f"  {name:20} {spread(values)} ms")
-        for beside in (other, again):
-            ratios = [mine / theirs for mine, theirs in zip(found[first], found[beside], strict=True)]
-            print(f"  {first} / {beside}: {spread(ratios)}", flush=True)
+        for one, beside in ((first, other), (again, other)):
+            ratios = [mine / theirs for mine, theirs in zip(found[one], found[beside], strict=True)]
+            print(f"  {one} / {beside}: {spread(ratios)}", flush=True)
 
 
 if __name__ == "__main__":

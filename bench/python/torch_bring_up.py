@@ -32,6 +32,7 @@ import torch
 import torch.distributed as dist
 from rankmesh.megatron import parallel_state as live
 from rankmesh.torch import _agree
+from samples import keep_samples, rounds_of
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -40,13 +41,17 @@ MESH = "pp=2 dp=* cp=2 tp=2"
 SETS = (("dp", "cp"), ("cp", "tp"), ("pp", "tp"), ("dp", "cp", "tp"))
 SIZES = (8, 16, 64, 256, 1024, 2048)
 LIMIT = 400.0  # seconds for a world of processes
-OURS = "rankmesh.torch.init"
+OURS, JOIN, MESHES = "rankmesh.torch.init", "World.join", "init_device_mesh"
 LAZY = "TORCH_GLOO_LAZY_INIT"
 
 BringUp = Callable[[int], Any]  # makes a world's groups; what it returns is kept until they have been made
 
 
 # --- what is compared
+
+
+def by_join(world: Callable[[], rankmesh.World], size: int) -> Any:
+    return world().join(MESH, over=SETS)
 
 
 def by_rankmesh(size: int) -> Any:
@@ -95,6 +100,12 @@ def end(before: set[dist.ProcessGroup], made: Any, original: Any) -> None:
     for group in set(c10d._world.pg_map) - before:
         with contextlib.suppress(ValueError):
             dist.destroy_process_group(group)
+
+
+@functools.cache
+def started() -> rankmesh.World:
+    """This process's world, whose own engine is Gloo as torch's."""
+    return rankmesh.World.from_environment(engine="gloo", timeout=LIMIT)
 
 
 # --- counts
@@ -233,10 +244,14 @@ def _rank(program: Callable[..., Any], rank: int, size: int, port: int, args: tu
     os._exit(0)
 
 
+def free_port() -> int:
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False).port
+
+
 def processes(size: int, program: Callable[..., Any], *args: Any) -> list[Any]:
     """What `program(rank, size, store, *args)` returns on each rank."""
     context = multiprocessing.get_context("fork")
-    port = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False).port  # which is free
+    port = free_port()
     running = []
     for rank in range(size):
         here, there = context.Pipe()
@@ -275,10 +290,12 @@ def live_requests(rank: int, size: int, store: dist.Store, bring_ups: Sequence[B
 
 
 def times(
-    rank: int, size: int, store: dist.Store, bring_ups: Sequence[BringUp], original: Any, rounds: int
+    rank: int, size: int, store: dist.Store, bring_ups: Sequence[BringUp], original: Any, rounds: int, port: int
 ) -> list[list[float]]:
     """Seconds on this rank for each of these, in rounds that take them in random orders, equal on all ranks."""
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    os.environ.update(RANKMESH_STORE=f"tcp://127.0.0.1:{port}", RANK=str(rank), WORLD_SIZE=str(size))
+    started()
     found: list[list[float]] = [[] for _ in bring_ups]
     orders = random.Random(size)
     for _ in range(rounds + 1):
@@ -307,11 +324,16 @@ def spread(values: Sequence[float]) -> str:
 def say_times(
     size: int, contestants: dict[str, BringUp], beside: Sequence[tuple[str, str]], original: Any, rounds: int
 ) -> None:
-    ranks = processes(size, times, list(contestants.values()), original, rounds)
+    ranks = processes(size, times, list(contestants.values()), original, rounds, free_port())
     slowest = {
         name: [max(rank[which][turn] for rank in ranks) for turn in range(rounds)]
         for which, name in enumerate(contestants)
     }
+    ns = {name: [1e9 * each for each in values] for name, values in slowest.items()}
+    for ours, name in ((OURS, "rankmesh.torch.init"), (JOIN, "join")):
+        keep_samples(f"bring-up by {name} beside init_device_mesh/{size}", ns[ours], ns[MESHES], ns[f"{MESHES} again"])
+    if rounds < 3:
+        return
     print(f"\n{size} processes over Gloo: the slowest rank's seconds in {rounds} rounds, median and quartiles")
     for name, values in slowest.items():
         print(f"  {name:32} {spread([1e3 * value for value in values])} ms")
@@ -369,21 +391,29 @@ def main() -> None:
     parser.add_argument("--megatron", type=Path, help="a checkout of Megatron-LM")
     parser.add_argument("--processes", type=int, nargs="*", default=[8], help="worlds to time")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--times", action="store_true", help="no counts, nothing that connects late")
     parser.add_argument("--picture", type=Path, help="the SVG file to draw the counts into")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
 
     original = megatron(given.megatron) if given.megatron else None
-    mine, meshes, theirs, port, again = OURS, "init_device_mesh", "Megatron-core", "rankmesh.megatron", f"{OURS} again"
-    counted: dict[str, BringUp] = {mine: by_rankmesh, meshes: by_device_mesh}
+    mine, theirs, port, again = OURS, "Megatron-core", "rankmesh.megatron", f"{MESHES} again"
+    counted: dict[str, BringUp] = {mine: by_rankmesh, MESHES: by_device_mesh}
     if original is not None:
         counted[theirs] = functools.partial(by_megatron, original)
     connecting_late = {f"{name}, lazy Gloo": functools.partial(lazily, counted[name]) for name in counted}
-    timed: dict[str, BringUp] = {**counted, again: by_rankmesh, **connecting_late}
-    beside = [(mine, again), *((mine, name) for name in counted if name != mine)]
+    joining = functools.partial(by_join, started)
+    timed: dict[str, BringUp] = {**counted, again: by_device_mesh, JOIN: joining}
+    if not given.times:
+        timed |= connecting_late
+    beside = [(again, MESHES), (JOIN, MESHES), *((mine, name) for name in counted if name != mine)]
     if original is not None:
         timed[port] = functools.partial(by_megatron, live)
         beside.append((port, theirs))
+    if given.times:
+        for size in given.processes:
+            say_times(size, timed, beside, original, rounds_of(given.rounds))
+        return
     beside += [(f"{mine}, lazy Gloo", name) for name in (*connecting_late, *counted) if name != f"{mine}, lazy Gloo"]
 
     sets = ", ".join(",".join(axes) for axes in SETS)
@@ -408,7 +438,7 @@ def main() -> None:
     for which, name in enumerate(counted):
         print(f"  {name:20} {' '.join(str(rank[which]) for rank in found)}")
     for size in given.processes:
-        say_times(size, timed, beside, original, given.rounds)
+        say_times(size, timed, beside, original, rounds_of(given.rounds))
 
 
 if __name__ == "__main__":
