@@ -131,14 +131,14 @@ constexpr int Mesh::rank_at(std::span<const int> indices) const {
     auto rank = offset_;
     if (whole_) {
         auto inside = true;
-        auto sum = static_cast<std::uint32_t>(offset_);  // which may wrap around where an index is outside
+        auto total = static_cast<std::uint32_t>(offset_);  // which may wrap around where an index is outside
         for (int a = 0; a < axis_count(); ++a) {
             const auto index = static_cast<std::uint32_t>(indices[at(a)]);
             inside = inside && index < static_cast<std::uint32_t>(sizes_[at(a)]);
             // An axis of size 1 has no digit, and index 0: any stride here adds nothing.
-            sum += index * static_cast<std::uint32_t>(layout_.digit(first_digit_[at(a)]).stride);
+            total += index * static_cast<std::uint32_t>(layout_.digit(first_digit_[at(a)]).stride);
         }
-        if (inside) return static_cast<int>(sum);
+        if (inside) return static_cast<int>(total);
     }
     for (int a = 0; a < axis_count(); ++a) {
         const auto index = indices[at(a)];
