@@ -121,14 +121,15 @@ def main() -> None:
     given = parser.parse_args()
     for name in [each for each in os.environ if each.startswith("RANKMESH_") and each[9:] not in ("SAMPLES", "ROUNDS")]:
         del os.environ[name]
+    rounds = rounds_of(given.rounds)
     first, other, again = CONTESTANTS
     for size in given.processes:
-        found = times(size, rounds_of(given.rounds))
+        found = times(size, rounds)
         nanoseconds = ([1e6 * each for each in found[name]] for name in CONTESTANTS)
         keep_samples(f"start of a world beside TCPStore/{size}", *nanoseconds)
         if len(found[first]) < 3:
             continue
-        print(f"{size} processes: the slowest one's time in {given.rounds} rounds, median and quartiles")
+        print(f"{size} processes: the slowest one's time in {rounds} rounds, median and quartiles")
         for name, values in found.items():
             print(f"  {name:20} {spread(values)} ms")
         for one, beside in ((first, other), (again, other)):
