@@ -2,7 +2,6 @@
 #include "engine/gloo/world.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -15,8 +14,10 @@
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
+#include "engine/rendezvous/address_entries.hpp"
 #include "engine/rendezvous/host_lines.hpp"
 #include "engine/rendezvous/hosts.hpp"
+#include "engine/rendezvous/reduction.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -40,11 +41,12 @@ void check_descriptors(std::span<const ChannelRequest> requests) {
     if (!found.shortage.empty()) throw UsageError(found.shortage);
 }
 
-/// Appends this rank's endpoints for one group: one for each peer.
-void add_endpoints(std::string& entry, int item, const Connections& connections) {
+/// Appends this rank's endpoints for one group, one for each peer, to its entries.
+void add_endpoints(std::map<std::string, std::string>& entries, const ChannelRequest& request,
+                   const Connections& connections) {
     for (int i = 0; i < connections.size; ++i) {
         if (i == connections.rank) continue;
-        add_endpoint(entry, item, i, connections.endpoint_for(i));
+        add_endpoint(entries[address_entry(request, i)], request.item, i, connections.endpoint_for(i));
     }
 }
 
@@ -116,24 +118,7 @@ void GlooWorld::leave(const std::string& what) noexcept {
         if (const auto channel = weak.lock()) channel->leave();
 }
 
-void GlooWorld::max(std::array<std::int64_t, 4>& values) {
-    const auto pack = [](const std::array<std::int64_t, 4>& numbers) {
-        return std::string(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
-    };
-    const auto unpack = [](const std::string& text) {
-        auto numbers = std::array<std::int64_t, 4>{};
-        if (text.size() != sizeof numbers)
-            Fields({}, "what another rank's plan is compared by").throw_unreadable();
-        std::memcpy(numbers.data(), text.data(), sizeof numbers);
-        return numbers;
-    };
-    values = unpack(rendezvous_->all("join", pack(values), [&](const std::string& a, const std::string& b) {
-        auto most = unpack(a);
-        const auto other = unpack(b);
-        for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], other[i]);
-        return pack(most);
-    }));
-}
+void GlooWorld::max(std::array<std::int64_t, 4>& values) { values = max_over(*rendezvous_, values); }
 
 /// Looks from time to time whether a rank has ended, which the store cannot know.
 std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phase, std::span<const int> from,
@@ -157,19 +142,19 @@ void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest>
     entries_.clear();
     entry_ = entry_of(key);
     check_descriptors(requests);
-    auto entry = std::string{};
+    auto entries = std::map<std::string, std::string>{};
     for (const auto& request : requests) {
         try {
             auto connections =
                 std::make_shared<Connections>(network_, request.group_rank, request.label->ranks.size());
-            add_endpoints(entry, request.item, *connections);
+            add_endpoints(entries, request, *connections);
             announced_[request.key] = std::move(connections);
         } catch (const std::exception& error) {
             throw UsageError(
                 cat("the connections of ", request.label->text(), " cannot be made: ", error.what()));
         }
     }
-    if (!requests.empty()) rendezvous_->publish(entry_, entry);
+    for (const auto& [name, text] : entries) rendezvous_->publish(entry_ + name, text);
 }
 
 void GlooWorld::connect(Connections& connections, const ChannelRequest& request, const std::string& entry) {
@@ -181,10 +166,12 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
         return expired_in(phase, options.timeout, rank(), arrived, missing, request.label->named(missing));
     };
     auto unread = members;
-    std::erase_if(unread, [&](int each) { return each == rank() || entries_.contains(each); });
+    const auto name = entry + address_entry(request, request.group_rank);
+    auto& known = entries_[name];
+    std::erase_if(unread, [&](int each) { return each == rank() || known.contains(each); });
     try {
-        const auto texts = rendezvous_->fetch(phase, unread, entry, members, until);
-        for (std::size_t i = 0; i < unread.size(); ++i) entries_[unread[i]] = texts[i];
+        const auto texts = rendezvous_->fetch(phase, unread, name, members, until);
+        for (std::size_t i = 0; i < unread.size(); ++i) known[unread[i]] = texts[i];
     } catch (const Heard&) {
         throw;
     } catch (const Timeout& timeout) {
@@ -194,7 +181,7 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
     for (int i = 0; i < ranks.size(); ++i) {
         if (i == request.group_rank) continue;
         auto& endpoint = endpoints[static_cast<std::size_t>(i)];
-        endpoint = endpoint_in(entries_.at(ranks[i]), request.item, request.group_rank);
+        endpoint = endpoint_in(known.at(ranks[i]), request.item, request.group_rank);
         if (endpoint.empty())
             throw EngineFailure(cat(phase, " on rank ", rank(), " failed: rank ",
                                     request.label->named({ranks[i]}), " has announced no connection for it"));
@@ -217,7 +204,9 @@ void GlooWorld::connected(const ChannelRequest& request,
     const auto lazy = found == announced_.end();
     if (lazy) {
         announce(request.key, {&request, 1});
-        announced_alone_.insert(request.key);
+        auto& alone = announced_alone_[request.key];
+        for (int i = 0; i < request.label->ranks.size(); i += peers_of_an_entry)
+            alone.push_back(entry_ + address_entry(request, i));
         found = announced_.find(request.key);
     }
     const auto connections = found->second;
@@ -281,7 +270,10 @@ void GlooWorld::restore(Channel& channel, const ChannelRequest& request) {
 }
 
 void GlooWorld::forget(const std::string& key) {
-    if (announced_alone_.erase(key) > 0) rendezvous_->withdraw(entry_of(key));
+    const auto found = announced_alone_.find(key);
+    if (found == announced_alone_.end()) return;
+    for (const auto& name : found->second) rendezvous_->withdraw(name);
+    announced_alone_.erase(found);
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -73,9 +72,10 @@ private:
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
     std::map<std::string, std::shared_ptr<Connections>> announced_;  // by key, until they are connected
-    std::string entry_;                      // the name under which they were announced
-    std::set<std::string> announced_alone_;  // the keys of channels that have an entry of their own
-    std::map<int, std::string> entries_;     // those of peers, which are read once
+    std::string entry_;  // the name under which they were announced
+    std::map<std::string, std::vector<std::string>>
+        announced_alone_;                                        // by key: entries of that channel alone
+    std::map<std::string, std::map<int, std::string>> entries_;  // of peers by name, which are read once
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };
 

@@ -61,13 +61,14 @@ struct StoreRendezvous::Series {
 };
 
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size,
-                                 Duration timeout, std::shared_ptr<Series> series, std::vector<int> places)
+                                 Duration timeout, std::shared_ptr<Series> series,
+                                 std::optional<std::vector<int>> places)
     : Rendezvous(rank, size),
       store_(std::move(store)),
       scope_(std::move(scope)),
       timeout_(timeout),
       survivor_agreement_(store_, scope_, rank, size, timeout),
-      grow_agreement_(store_, scope_, rank, size, std::move(places)),
+      places_(std::move(places)),
       series_(std::move(series)) {
     if (!series_) return;
     const auto lock = std::lock_guard(series_->mutex);
@@ -85,7 +86,7 @@ StoreRendezvous::~StoreRendezvous() {
 
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout)
     : StoreRendezvous(store ? std::make_shared<SealedStore>(std::move(store)) : nullptr, "", rank, size,
-                      timeout, nullptr, first_ranks(size)) {
+                      timeout, nullptr, std::nullopt) {
     const auto until = from_now(timeout);
     const auto claim = cat("claim.", rank);
     if (size == 1 || store_->put(claim, cat("process ", getpid(), " on ", host_name()), until)) return;
@@ -369,7 +370,7 @@ std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) 
     if (!series) series = std::make_shared<Series>();
     return std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, full(scope_of_next(ranks)), group_rank,
                                                            static_cast<int>(ranks.size()), timeout_, series,
-                                                           {}));
+                                                           std::vector<int>{}));
 }
 
 Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
@@ -379,22 +380,22 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
     const auto size = static_cast<int>(ranks.size());
     auto places = std::vector<int>{};
-    if (const auto& known = grow_agreement_.places(); !known.empty())
+    if (const auto& known = growing().places(); !known.empty())
         for (auto each : ranks) places.push_back(known[static_cast<std::size_t>(each)]);
     auto rest = std::unique_ptr<StoreRendezvous>(
         new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr, std::move(places)));
-    if (group_rank == 0) rest->stale_keys_ = grow_agreement_.take_leftovers();
+    if (group_rank == 0) rest->stale_keys_ = growing().take_leftovers();
     return {std::move(ranks), std::move(rest)};
 }
 
 Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
-    auto world = grow_agreement_.grow(asked, ended);
+    auto world = growing().grow(asked, ended);
     const auto size = static_cast<int>(world.places.size());
     auto larger = std::unique_ptr<StoreRendezvous>(
         new StoreRendezvous(store_, world.scope, world.rank, size, timeout_, nullptr, world.places));
     // Everybody has read it once all have taken two steps of the larger world.
     if (rank() == 0) {
-        larger->stale_keys_ = grow_agreement_.take_leftovers();
+        larger->stale_keys_ = growing().take_leftovers();
         larger->stale_keys_.push_back(world.outcome);
     }
     // All ranks have arrived, so what was written for earlier steps is read.
@@ -405,10 +406,17 @@ Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function
     return {std::move(world), std::move(larger)};
 }
 
+GrowAgreement& StoreRendezvous::growing() {
+    if (!grow_agreement_)
+        grow_agreement_.emplace(store_, scope_, rank(), size(), places_ ? *places_ : first_ranks(size()));
+    return *grow_agreement_;
+}
+
 std::unique_ptr<StoreRendezvous> StoreRendezvous::of_part(std::shared_ptr<Store> store, std::string scope,
                                                           int rank, int size, Duration timeout) {
-    return std::unique_ptr<StoreRendezvous>(new StoreRendezvous(
-        std::make_shared<SealedStore>(std::move(store)), std::move(scope), rank, size, timeout, nullptr, {}));
+    return std::unique_ptr<StoreRendezvous>(
+        new StoreRendezvous(std::make_shared<SealedStore>(std::move(store)), std::move(scope), rank, size,
+                            timeout, nullptr, std::vector<int>{}));
 }
 
 Rendezvous::Grown StoreRendezvous::rejoin(std::shared_ptr<Store> store, std::optional<int> place,

@@ -63,11 +63,12 @@ public:
 private:
     /// `scope` is the prefix of this world's keys, which no other world of the job has.
     /// `series`: the worlds of these ranks among which this is the next, null for others. `places`: of its
-    /// ranks, as GrowAgreement takes them.
+    /// ranks, as GrowAgreement takes them; nothing: their numbers.
     struct Series;
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout,
-                    std::shared_ptr<Series> series, std::vector<int> places);
+                    std::shared_ptr<Series> series, std::optional<std::vector<int>> places);
 
+    GrowAgreement& growing();
     std::string step(const std::string& phase, std::string text, const Combine& combine);
     using Entries = std::function<std::string(int rank)>;
     /// The ranks that hold a step up, once all have arrived at it.
@@ -106,7 +107,8 @@ private:
     std::optional<Failure> gave_up_;     // for which this rank has thrown, unless a later step was completed
     std::optional<std::string> left_;    // why this rank has left
     SurvivorAgreement survivor_agreement_;
-    GrowAgreement grow_agreement_;
+    const std::optional<std::vector<int>> places_;
+    std::optional<GrowAgreement> grow_agreement_;  // made when it is asked for: it lists all ranks
     const std::shared_ptr<Series> series_;
     int number_ = 0;  // in the series
     std::map<std::vector<int>, std::shared_ptr<Series>> series_of_subs_;

@@ -24,8 +24,8 @@ SurvivorAgreement::SurvivorAgreement(std::shared_ptr<Store> store, std::string s
     : store_(std::move(store)),
       scope_(std::move(scope)),
       rank_(rank),
-      timeout_(timeout),
-      ranks_(first_ranks(size)) {}
+      size_(size),
+      timeout_(timeout) {}
 
 std::string SurvivorAgreement::gone(int rank) const { return cat(scope_, "gone.", rank); }
 
@@ -35,6 +35,7 @@ void SurvivorAgreement::say_gone(int rank, Store::Instant until) {
 
 std::vector<int> SurvivorAgreement::survivors(Duration grace,
                                               const std::function<std::vector<int>()>& ended) {
+    if (ranks_.empty()) ranks_ = first_ranks(size_);  // seldom asked for
     if (!store_) return ranks_;
     const auto next = [&] {
         if (std::ranges::binary_search(ranks_, rank_)) ranks_ = round(grace, ended);

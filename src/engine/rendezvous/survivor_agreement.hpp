@@ -38,8 +38,9 @@ private:
     const std::shared_ptr<Store> store_;
     const std::string scope_;
     const int rank_;
+    const int size_;
     const Duration timeout_;
-    std::vector<int> ranks_;  // that may still arrive
+    std::vector<int> ranks_;  // that may still arrive; empty until the first round
     std::set<int> said_gone_;
     int rounds_ = 0;
 };
