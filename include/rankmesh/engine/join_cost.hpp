@@ -42,6 +42,9 @@ struct JoinCost {
 ///     join_cost({{.mesh = {{"pp", 16}, {"dp", rest}, {"tp", 8}}}}, 1 << 20, 0).communicators == 3
 RANKMESH_EXPORT JoinCost join_cost(const Plan& plan, int world, int rank);
 
+/// By what the ranks of a world reach each other during a join: messages, or a store and then connections.
+enum class JoinBy : std::uint8_t { messages, store };
+
 /// What a join takes of one engine.
 struct EngineNeed {
     /// So many `of` something that a rank takes.
@@ -57,6 +60,7 @@ struct EngineNeed {
     bool fits = true;                  ///< false if this process may not take as much
     std::string outside = {};          ///< what a rank outside of all meshes takes too, such as
                                        ///< `NCCL's of all ranks`
+    std::optional<JoinBy> by = {};     ///< nothing: the ranks join by the engine of their hosts
 };
 
 /// What a join of that cost takes of each engine that takes something, built or not.

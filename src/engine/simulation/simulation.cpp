@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/simulation/simulation.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/world.hpp>
+
+#include "engine/simulation/creations.hpp"
+#include "engine/simulation/replay.hpp"
+
+namespace rankmesh {
+namespace detail {
+namespace {
+
+constexpr auto most_shown = std::size_t{8};  // reasons in one text
+
+/// One world while it is simulated.
+class Simulation {
+public:
+    explicit Simulation(const SimulatedWorld& world)
+        : world_(world),
+          replay_(world.size),
+          creations_(world.size),
+          tallies_(static_cast<std::size_t>(world.size)) {}
+
+    SimulationResult result() {
+        auto result = SimulationResult{};
+        replay_.run([&](Replay::Run& run) { join_as(run, result); });
+        find_stuck(result);
+        count(result.join);
+        return result;
+    }
+
+private:
+    const std::vector<int>& local_ranks(int rank) {
+        const auto first = rank - rank % world_.ranks_per_host;
+        if (local_.empty() || local_.front() != first) {
+            local_.resize(static_cast<std::size_t>(std::min(world_.ranks_per_host, world_.size - first)));
+            std::iota(local_.begin(), local_.end(), first);
+        }
+        return local_;
+    }
+
+    template <class Then>
+    void join_once(Replay::Run& run, Tally& tally, Then&& then) {
+        auto exchange = SimulatedExchange(run, world_.size, world_.by, local_ranks(run.rank()), world_.costs,
+                                          tally, creations_);
+        const auto between = world_.through ? world_.through(exchange) : nullptr;
+        auto joining = Joining{
+            .exchange = between ? *between : exchange, .key = "join 1", .timeout = WorldOptions{}.timeout};
+        const auto joined = join(world_.plan(run.rank()), std::nullopt, joining);
+        then(joined, exchange.created());
+    }
+
+    void join_as(Replay::Run& run, SimulationResult& result) {
+        const auto rank = run.rank();
+        try {
+            join_once(run, tallies_[static_cast<std::size_t>(rank)],
+                      [&](const auto& joined, const auto& created) {
+                          if (world_.visit) world_.visit(rank, joined, created);
+                      });
+        } catch (const EngineFailure&) {  // of the simulation itself
+            throw;
+        } catch (const Error& error) {
+            result.errors[error.what()].push_back(rank);
+        }
+    }
+
+    /// The request of a creation, found by running its rank once more.
+    ChannelRequest request_of(int rank, std::size_t number) {
+        auto run = Replay::Run(replay_, rank);
+        auto unused = Tally{};
+        auto found = ChannelRequest{};
+        try {
+            join_once(run, unused, [&](const auto&, const auto& created) { found = created[number]; });
+        } catch (const Error&) {
+        }
+        return found;
+    }
+
+    void find_stuck(SimulationResult& result) {
+        for (const auto& [rank, entry] : replay_.waiting())
+            result.stuck.push_back(
+                {rank, {writer_of(entry)}, cat("for the entry '", entry, "', comparing plans")});
+        const auto creates = creations_.match(replay_.progress(), [&](int size) {
+            const auto& costs = world_.costs;
+            return world_.by == JoinBy::store ? costs.request + (size - 1) * costs.connection
+                                              : 2 * tree_rounds(size) * costs.message;
+        });
+        auto there = std::map<std::uint32_t, std::vector<int>>{};  // by group
+        for (const auto& each : creates) there[each.group].push_back(each.rank);
+        for (const auto& each : creates) {
+            const auto request = request_of(each.rank, each.number);
+            if (!request.label) continue;  // it has failed since
+            auto missing = request.label->ranks.list();
+            std::erase_if(missing, [&](int rank) { return contains(there[each.group], rank); });
+            result.stuck.push_back({each.rank, std::move(missing),
+                                    cat("making ", request.label->text(), ", group ",
+                                        to_string(request.label->ranks), ", as '", request.key, "'")});
+        }
+        std::ranges::sort(result.stuck, {}, &Stuck::rank);
+    }
+
+    /// The rank that writes an entry: `message.3.0.0`, `step.0.up.5` and `step.0.down` say which.
+    static int writer_of(std::string_view entry) {
+        const auto is_message = entry.starts_with("message.");
+        const auto digits = is_message ? entry.substr(8) : entry.substr(entry.rfind('.') + 1);
+        auto rank = 0;
+        std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+        return rank;
+    }
+
+    void count(SimulatedJoin& join) {
+        auto rank = 0;
+        const auto add = [&](SimulatedJoin::Count& count, std::int64_t value) {
+            if (value > count.most) {
+                count.most = value;
+                count.rank = rank;
+            }
+            count.total += value;
+        };
+        for (const auto& each : tallies_) {
+            add(join.messages, each.messages);
+            add(join.bytes, each.bytes);
+            add(join.creations, each.creations);
+            add(join.address_requests, each.address_requests);
+            add(join.address_bytes, each.address_bytes);
+            add(join.connections, each.connections);
+            ++rank;
+        }
+        for (const auto& each : replay_.progress()) {
+            join.rounds = std::max(join.rounds, static_cast<int>(each.rounds));
+            join.seconds = std::max(join.seconds, each.time);
+        }
+        if (world_.by == JoinBy::messages) return;
+        // One store answers one request after the other.
+        const auto requests = join.messages.total + join.address_requests.total;
+        const auto bytes = join.bytes.total + join.address_bytes.total;
+        const auto busy = static_cast<double>(requests) * world_.costs.served +
+                          static_cast<double>(bytes) * world_.costs.served_byte;
+        join.seconds = std::max(join.seconds, busy);
+    }
+
+    const SimulatedWorld& world_;
+    Replay replay_;
+    Creations creations_;
+    std::vector<Tally> tallies_;  // by rank
+    std::vector<int> local_;      // the ranks of the host of the last one that ran
+};
+
+}  // namespace
+
+SimulationResult simulate(const SimulatedWorld& world) { return Simulation(world).result(); }
+
+std::string to_text(const std::vector<Stuck>& stuck) {
+    const auto named = [](const std::vector<int>& ranks) {
+        return ranks.size() == 1 ? cat("rank ", ranks.front()) : cat("ranks ", ranks_to_string(ranks));
+    };
+    auto reasons = std::vector<std::pair<std::string, std::vector<int>>>{};
+    for (const auto& each : stuck) {
+        const auto reason = cat(named(each.missing), ", ", each.where);
+        auto found = std::ranges::find(reasons, reason, [](const auto& known) { return known.first; });
+        if (found == reasons.end()) {
+            if (reasons.size() == most_shown) continue;
+            found = reasons.insert(reasons.end(), {reason, {}});
+        }
+        found->second.push_back(each.rank);
+    }
+    auto text = std::string{};
+    for (const auto& [reason, ranks] : reasons)
+        append(text, cat(text.empty() ? "" : "\n", named(ranks),
+                         ranks.size() == 1 ? " waits for " : " wait for ", reason));
+    return text;
+}
+
+}  // namespace detail
+
+SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by, const StepCosts& costs) {
+    if (world < 1)
+        throw UsageError(
+            detail::cat("a join of ", world, " ranks was to be simulated; a world has 1 or more"));
+    const auto result = detail::simulate(
+        {.size = world, .by = by, .costs = costs, .plan = [&](int) -> const Plan& { return plan; }});
+    if (!result.errors.empty()) throw UsageError(result.errors.begin()->first);
+    if (!result.stuck.empty())
+        throw EngineFailure(
+            detail::cat("the join of ", world, " ranks does not end:\n", detail::to_text(result.stuck)));
+    return result.join;
+}
+
+}  // namespace rankmesh
