@@ -4,6 +4,7 @@
 
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/join_cost.hpp>
+#include <rankmesh/engine/simulation.hpp>
 
 #include "cluster_output.hpp"
 #include "output.hpp"
@@ -21,6 +22,7 @@ struct Arguments : Common {
     std::vector<std::string> over;
     std::optional<std::string> axes;
     std::string engine;
+    bool simulate = false;
 };
 
 struct Question {
@@ -111,6 +113,88 @@ std::vector<std::vector<std::string>> sets_of(const JoinCost& cost) {
     return sets;
 }
 
+/// What a step takes on a cluster: besides what it takes inside a host, the links between the two devices
+/// that are furthest from each other.
+StepCosts costs_on(const std::optional<Cluster>& cluster) {
+    auto costs = StepCosts{};
+    if (!cluster) return costs;
+    auto path = 0.0;
+    for (const auto& level : cluster->levels())
+        if (level.count > 1) path += 2 * level.latency.value_or(0);
+    costs.message += path;
+    costs.request += 2 * path;
+    costs.connection += 4 * path;
+    return costs;
+}
+
+/// What a join takes on one engine.
+struct Simulation {
+    std::string engine;
+    JoinBy by = JoinBy::messages;
+    SimulatedJoin join = {};
+};
+
+/// That of each of these whose ranks join by it.
+std::vector<Simulation> simulations(const Question& question, const std::vector<EngineNeed>& needs,
+                                    const StepCosts& costs) {
+    auto found = std::vector<Simulation>{};
+    for (const auto& need : needs)
+        if (need.by)
+            found.push_back({need.engine, *need.by,
+                             simulate_join({question.declaration}, question.world, *need.by, costs)});
+    if (found.empty())
+        throw UsageError(fmt::format("ranks on {} join by the engine of their hosts; simulate that one",
+                                     needs.front().engine));
+    return found;
+}
+
+void print_simulations(const std::vector<Simulation>& simulated, const Question& question,
+                       const StepCosts& costs, Output& output) {
+    const auto width = static_cast<std::size_t>(terminal_width());
+    output.print("\n{}\n\n",
+                 folded(fmt::format("join of {} simulated, at {} a message, {} a request to the store and "
+                                    "{} a connection",
+                                    counted(question.world, "rank"), time_text(costs.message),
+                                    time_text(costs.request), time_text(costs.connection)),
+                        0, width));
+    for (const auto& [engine, by, join] : simulated) {
+        const auto store = by == JoinBy::store;
+        auto text = fmt::format(
+            "{:<4} {}: a rank agrees by at most {} of {} B in {} rounds", engine, time_text(join.seconds),
+            counted(join.messages.most, store ? "request" : "message"), join.bytes.most, join.rounds);
+        text += store ? fmt::format(", and connects by at most {} of {} to {}",
+                                    counted(join.address_requests.most, "request"),
+                                    megabytes_text(join.address_bytes.most),
+                                    counted(join.connections.most, "peer"))
+                      : fmt::format(", and makes its groups by at most {}",
+                                    counted(join.creations.most, "message"));
+        output.print("{}\n", folded(text, 5, width));
+    }
+}
+
+Json json_of_count(const SimulatedJoin::Count& count) {
+    return {{"most", count.most}, {"rank", count.rank}, {"total", count.total}};
+}
+
+Json json_of_simulations(const std::vector<Simulation>& simulated, const StepCosts& costs) {
+    auto out = Json{{"costs",
+                     {{"message", costs.message},
+                      {"request", costs.request},
+                      {"connection", costs.connection},
+                      {"served", costs.served},
+                      {"served_byte", costs.served_byte}}}};
+    for (const auto& [engine, by, join] : simulated)
+        out[engine] = {{"seconds", join.seconds},
+                       {"rounds", join.rounds},
+                       {"messages", json_of_count(join.messages)},
+                       {"bytes", json_of_count(join.bytes)},
+                       {"creations", json_of_count(join.creations)},
+                       {"address_requests", json_of_count(join.address_requests)},
+                       {"address_bytes", json_of_count(join.address_bytes)},
+                       {"connections", json_of_count(join.connections)}};
+    return out;
+}
+
 int run(const Arguments& arguments, Output& output) {
     const auto topology = arguments.topology();
     const auto question = question_of(arguments, topology);
@@ -118,6 +202,9 @@ int run(const Arguments& arguments, Output& output) {
     const auto cost = join_cost({question.declaration}, question.world, question.rank);
     auto needs = needs_of(cost);
     if (!arguments.engine.empty()) keep(needs, arguments.engine);
+    const auto costs = costs_on(asked ? std::optional(asked->first) : std::nullopt);
+    const auto simulated =
+        arguments.simulate ? simulations(question, needs, costs) : std::vector<Simulation>{};
     const auto fits = std::ranges::all_of(needs, &EngineNeed::fits);
     auto report = std::optional<ClusterReport>{};
     if (asked) {
@@ -129,6 +216,7 @@ int run(const Arguments& arguments, Output& output) {
     const auto mesh = std::visit([](const auto& known) { return to_string(known); }, topology);
     if (!arguments.json) {
         print_text(mesh, question, cost, needs, output);
+        if (arguments.simulate) print_simulations(simulated, question, costs, output);
         if (report) print_report(asked->first, topology, *report, arguments.on_cluster.explain, output);
         return status;
     }
@@ -150,6 +238,7 @@ int run(const Arguments& arguments, Output& output) {
         }
         values["text"] = need.text;
     }
+    if (arguments.simulate) out["simulated"] = json_of_simulations(simulated, costs);
     if (report) out["cluster"] = json_of(asked->first, *report);
     output.print("{}\n", out.dump());
     return status;
@@ -164,7 +253,8 @@ Subcommand check() {
         on_cluster.begin(),
         {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over, "AXES"},
          {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
-         {"--engine", "the only engine to check; else all of them", &arguments->engine, "ENGINE"}});
+         {"--engine", "the only engine to check; else all of them", &arguments->engine, "ENGINE"},
+         {"--simulate", "run the join of every rank, and say what it takes", &arguments->simulate}});
     return {
         .name = "check",
         .help =
@@ -178,7 +268,8 @@ Subcommand check() {
             "on the cluster, or a rule does not hold. Without --keep, tp, then cp, then ep stay inside the "
             "level with the fastest links as long as they fit there; docs/machines.md has the model.\n\n"
             "Examples:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp\n"
-            "  rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node"};
+            "  rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node\n"
+            "  rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"};
 }
 
 }  // namespace rankmesh::cli
