@@ -14,6 +14,7 @@ class Part:
     quick: tuple[str, ...] = ()  # instead, with --quick
     needs: tuple[str, ...] = ()  # of: mpirun, torch, peers
     is_quick: bool = True
+    is_usual: bool = True  # else only where --only names it
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,17 @@ PARTS = (
     ),
     *(
         Part(f"join {n}", (*MPIRUN, str(n), "{bin}/bench_engine_join"), needs=("mpirun",), is_quick=n == 2)
-        for n in (2, 4, 8, 16, 32)
+        for n in (2, 4, 8, 16, 32, 64)
     ),
     *(
         Part(f"Gloo bring-up {size}", ("{bin}/bench_engine_gloo_bring_up", mesh), is_quick=size == 2)
-        for size, mesh in ((2, "dp=2"), (4, "dp=2 tp=2"), (8, "pp=2 cp=2 tp=2"), (16, "pp=2 dp=2 cp=2 tp=2"))
+        for size, mesh in (
+            (2, "dp=2"),
+            (4, "dp=2 tp=2"),
+            (8, "pp=2 cp=2 tp=2"),
+            (16, "pp=2 dp=2 cp=2 tp=2"),
+            (32, "pp=2 dp=4 cp=2 tp=2"),
+        )
     ),
     Part(
         "store",
@@ -74,8 +81,9 @@ PARTS = (
             ),
             needs=("torch",),
             is_quick=False,
+            is_usual=size < 128,
         )
-        for size, rounds in ((8, 11), (16, 7), (32, 5), (64, 3))
+        for size, rounds in ((8, 11), (16, 7), (32, 5), (64, 3), (128, 3))
     ),
     Part(
         "c10d",
@@ -120,6 +128,7 @@ FAMILIES = (
     Family(
         "bring-up by join beside init_device_mesh", "init_device_mesh", "processes", 0.25, "own groups' connections"
     ),
+    Family("growth of a rank's part in a join", "the growth of its own groups' sizes", "processes", 1, "1"),
     Family(
         "bring-up by rankmesh.torch.init beside init_device_mesh",
         "init_device_mesh",

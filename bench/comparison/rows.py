@@ -67,6 +67,23 @@ def rows_of(lines: str, target_of: Callable[[str], float]) -> list[Row]:
     ]
 
 
+def growth(rows: Sequence[Row], curve: str, name: str, work_of: Callable[[int], float], target: float) -> list[Row]:
+    """How a rank's part of a curve's times grows from the curve's first point on, beside how its work does.
+
+    All ranks share the processors of one machine, so a rank's part is the time over the number of ranks.
+    """
+    points = sorted((int(row.point), row) for row in rows if row.curve == curve)
+    found = []
+    for size, row in points[1:]:
+        first, least = points[0]
+        ours = row.ours / size / (least.ours / first)
+        theirs = work_of(size) / work_of(first)
+        wide = (row.high / row.low * least.high / least.low) ** 0.5
+        ratio = ours / theirs
+        found.append(Row(f"{name}/{size}", ours, theirs, ratio, ratio / wide, ratio * wide, row.aa + least.aa, target))
+    return found
+
+
 def as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
     return [asdict(row) | {"verdict": row.verdict} for row in rows]
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(BENCH))
 from comparison.charts import draw, picture  # noqa: E402
 from comparison.document import BEGIN, END, in_document  # noqa: E402
 from comparison.families import FAMILIES, PARTS, family_of, target_of  # noqa: E402
-from comparison.rows import Row, as_json, from_json, interval, row_of, rows_of  # noqa: E402
+from comparison.rows import Row, as_json, from_json, growth, interval, row_of, rows_of  # noqa: E402
 
 loader = importlib.machinery.SourceFileLoader("instructions", str(BENCH / "instructions"))
 spec = importlib.util.spec_from_loader("instructions", loader)
@@ -79,6 +79,19 @@ class Rows(unittest.TestCase):
             [(each.curve, each.point, each.ratio, each.target) for each in rows], [("membership", "8", 0.5, 2)]
         )
         self.assertEqual(from_json(as_json(rows)), rows)
+
+
+class Growth(unittest.TestCase):
+    def test_is_of_a_ranks_part_beside_its_work(self) -> None:
+        rows = [
+            Row("x/8", 80.0, 1.0, 1.0, 0.5, 2.0, 0.1, 1),
+            Row("x/64", 3200.0, 1.0, 1.0, 1.0, 1.0, 0.2, 1),
+            Row("y/64", 1.0, 1.0, 1.0, 1.0, 1.0, 0.2, 1),
+        ]
+        (made,) = growth(rows, "x", "growth", lambda size: size / 4, 1)
+        self.assertEqual((made.name, made.ours, made.theirs, made.ratio), ("growth/64", 5.0, 8.0, 0.625))
+        self.assertAlmostEqual(made.high / made.low, 4)
+        self.assertAlmostEqual(made.aa, 0.3)
 
 
 class Families(unittest.TestCase):
