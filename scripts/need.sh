@@ -40,6 +40,7 @@ python_packages=(python3-dev python3-venv)
 # What `./test all` adds.
 other_compilers=(clang-16 lld-16 libclang-rt-16-dev)
 other_mpis=(libmpich-dev mpich)
+bench_packages=(valgrind)  # what counts instructions
 browsers=(chromium chromium-driver)  # 440 MB: what looks at the page of `rankmesh draw`
 
 # What NCCL's headers need, as Python wheels, in the versions that were tried.
