@@ -12,6 +12,7 @@ set(interop_may core engine)
 set(c_may core engine)
 set(convert_may core engine dialect)
 set(explain_may core)
+set(plan_may core cluster dialect)
 
 set(standard "^[a-z_]+$")
 set(c_header include/rankmesh/rankmesh.h)
