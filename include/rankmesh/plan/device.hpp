@@ -21,7 +21,6 @@ struct Device {
     double sustained = 1;     ///< of `gemm_rate`, what lasts through training under its power limit
     std::int64_t memory = 0;  ///< bytes
     double memory_bandwidth = 0;
-    int multiprocessors = 0;
     int scale_up_size = 0;           ///< devices of one NVLink domain
     double scale_up_bandwidth = 0;   ///< of each device inside that domain
     double scale_out_bandwidth = 0;  ///< of each device between domains, 0 where its machines differ

@@ -31,17 +31,25 @@ RANKMESH_EXPORT Machine machine(const Cluster& cluster, const Device& device);
 /// How attention runs: as matrix products with the scores in memory, or in one kernel.
 enum class Attention : std::uint8_t { unfused, early_flash, flash, newest };
 
-/// What differs between training frameworks and shows in step times and memory.
+/// What differs between training frameworks and shows in step times and memory; docs/plan.md has the
+/// formulas.
 struct Stack {
     std::string name = {};
-    double scale = 1;  ///< of the step time, fitted
-    Attention attention = Attention::flash;
-    double tp_hidden = 0;           ///< share of tensor-parallel communication behind compute
-    double dp_exposed = 1;          ///< share of data-parallel communication that nothing hides
-    double sharded_exposed = 0.26;  ///< of FSDP, the share of the shorter of compute and communication
-    bool tokens_once = false;       ///< all-to-all sends a token to a node once
-    bool fused = false;             ///< element-wise operations compiled into few kernels
-    double reserved = 1.1;          ///< allocator: reserved over allocated bytes
+    Attention attention = Attention::newest;
+    double scale = 1;                 ///< of the step time, fitted
+    double tp_hidden = 0;             ///< share of tensor-parallel communication behind compute
+    double dp_exposed = 1;            ///< share of data-parallel communication that delays the step
+    bool overlaps = false;            ///< gradients are reduced while the backward pass goes on
+    double gradient_bytes = 4;        ///< of each parameter, on the wire
+    double gradient_memory = 4;       ///< of each parameter, in memory
+    double logit_bytes = 6;           ///< of each logit, at the peak of the loss
+    double elementwise = 1;           ///< bytes of element-wise operations, of what fused kernels move
+    double hop = 0;                   ///< seconds of each step of a ring
+    double shard_latency = 0;         ///< seconds of each shard that ZeRO broadcasts one after another
+    bool tokens_once = false;         ///< all-to-all sends a token to a node once
+    double expert_launch = 0;         ///< seconds that the host takes at least for a layer with experts
+    double reserved = 1.1;            ///< bytes that the allocator holds, of those in use
+    std::int64_t overhead = 1 << 30;  ///< bytes beside the allocator
     std::string source = {};
     friend bool operator==(const Stack&, const Stack&) = default;
 };
@@ -49,7 +57,7 @@ struct Stack {
 /// The frameworks that the library knows, from `src/plan/data/stacks.csv`; the first is for all others.
 RANKMESH_EXPORT std::span<const Stack> stacks();
 
-/// The stack whose name begins `framework`, the longest of them, else the first.
+/// The stack whose name `framework` begins with, in any case, the longest of them, else the first.
 RANKMESH_EXPORT const Stack& stack(std::string_view framework);
 
 enum class Precision : std::uint8_t { bf16, fp8 };

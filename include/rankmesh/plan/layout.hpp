@@ -9,8 +9,9 @@
 
 namespace rankmesh::plan {
 
-/// What of a layer is computed again in the backward pass: nothing, the core of attention, or all.
-enum class Recompute : std::uint8_t { none, selective, full };
+/// What of a layer is computed again in the backward pass: nothing, the core of attention, all, what is
+/// element-wise, or that and every second matrix product.
+enum class Recompute : std::uint8_t { none, selective, full, elementwise, operations };
 
 /// How a job is laid over its devices: `tp * cp * pp * dp` of them, and `ep` divides `tp * cp * dp`.
 struct Layout {

@@ -11,7 +11,8 @@ namespace rankmesh::plan {
 
 /// Bytes on the device of the stage that needs most.
 ///
-/// Law: `lower <= estimate`, and `lower` is the sum of parameters, gradients, optimizer and activations.
+/// Law: `lower` is the sum of parameters, gradients, optimizer and activations, `allocated` has the buffers
+/// too, and `estimate` is the sum of all parts.
 struct Memory {
     std::int64_t parameters = 0;
     std::int64_t gradients = 0;
@@ -19,9 +20,10 @@ struct Memory {
     std::int64_t activations = 0;
     std::int64_t buffers = 0;   ///< of communication, and what the largest single operation needs
     std::int64_t overhead = 0;  ///< of the allocator and the driver, as the stack is known to have
-    std::int64_t lower = 0;     ///< what no implementation of this layout goes below
-    std::int64_t estimate = 0;  ///< the sum of all parts
-    int stage = 0;              ///< that needs most
+    std::int64_t lower = 0;
+    std::int64_t allocated = 0;  ///< what the framework reports as allocated
+    std::int64_t estimate = 0;   ///< what the driver reports as used
+    int stage = 0;               ///< that needs most
 };
 
 /// What a layout of a job needs; both as their `check` accepts them.

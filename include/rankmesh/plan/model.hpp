@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <rankmesh/core/export.hpp>
 
@@ -54,5 +57,13 @@ RANKMESH_EXPORT void check(const Model& model);
 
 /// Counts the parameters of a model that `check` accepts.
 RANKMESH_EXPORT Parameters parameters(const Model& model);
+
+/// The shapes that the library knows by name, from `src/plan/data/models.csv`.
+RANKMESH_EXPORT std::span<const Model> models();
+
+/// Reads models from text with the columns of `src/plan/data/models.csv`, of which those for latent attention
+/// and windows may be missing; lines without layers or heads are passed over. Throws UsageError with `file`
+/// and line.
+RANKMESH_EXPORT std::vector<Model> read_models(std::string_view text, std::string_view file);
 
 }  // namespace rankmesh::plan

@@ -29,23 +29,27 @@ struct Step {
     double high = 0;
 };
 
+struct Constants;
+
 /// What one micro-batch takes on one device, forward, backward and what is computed again: all that depends
 /// on tp, cp, ep, micro-batch, sequence parallelism and recomputation, and not on pp, vpp and dp.
 struct Pieces {
-    struct Layer {
+    struct Parts {
         double compute = 0;
         double attention = 0;
         double tp = 0;
         double cp = 0;
         double ep = 0;
-        double again = 0;  ///< of these, what recomputation adds
         double sum() const { return compute + attention + tp + cp + ep; }
+    };
+    struct Layer : Parts {
+        Parts repeated = {};  ///< of the parts, what recomputation adds
+        double again = 0;     ///< the sum of `repeated`
     };
     Layer dense = {};   ///< a layer without experts
     Layer expert = {};  ///< a layer with experts
     double embedding = 0;
     double head = 0;
-    double send = 0;  ///< of activations to the next stage and gradients back
 };
 
 /// Predicts steps of one job, whose constants it works out once.
@@ -55,6 +59,8 @@ class RANKMESH_EXPORT Steps {
 public:
     /// Throws UsageError as `check(job)` does.
     explicit Steps(const Job& job);
+    /// With other constants than the fitted ones, which must outlive it: for the program that scores them.
+    Steps(const Job& job, const Constants& constants);
 
     /// For a search, which asks for the pieces once and for many layouts with them.
     Pieces pieces(const Layout& layout) const;
@@ -65,6 +71,8 @@ public:
 
 private:
     Job job_;
+    const Constants* constants_;
+    Parameters parameters_;
 };
 
 /// What one step takes; `layout` as its `check` accepts it.
