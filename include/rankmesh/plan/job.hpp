@@ -38,7 +38,6 @@ struct Stack {
     Attention attention = Attention::newest;
     double scale = 1;                 ///< of the step time, fitted
     double tp_hidden = 0;             ///< share of tensor-parallel communication behind compute
-    double dp_exposed = 1;            ///< share of data-parallel communication that delays the step
     bool overlaps = false;            ///< gradients are reduced while the backward pass goes on
     double gradient_bytes = 4;        ///< of each parameter, on the wire
     double gradient_memory = 4;       ///< of each parameter, in memory

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/device.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "plan/csv.hpp"
+#include "plan/data.hpp"
+#include "plan/names.hpp"
+
+namespace rankmesh::plan {
+
+using detail::cat;
+using detail::in_quotes;
+
+void check(const Device& device) {
+    using Constant = std::pair<const char*, double>;
+    const auto refuse = [&](const Constant& constant, const char* takes) {
+        throw UsageError(cat("the device ", in_quotes(device.name), " has ", constant.first, " ",
+                             constant.second, "; it takes ", takes));
+    };
+    for (const auto& constant : {Constant{"a matrix rate of", device.dense_rate},
+                                 Constant{"a measured matrix rate of", device.gemm_rate},
+                                 Constant{"a memory of", static_cast<double>(device.memory)},
+                                 Constant{"a memory bandwidth of", device.memory_bandwidth},
+                                 Constant{"a scale-up bandwidth of", device.scale_up_bandwidth}})
+        if (!(constant.second > 0) || constant.second > 1e21)
+            refuse(constant, "more than 0 and at most 1e21");
+    for (const auto& constant : {Constant{"an fp8 rate of", device.fp8_rate},
+                                 Constant{"a scale-out bandwidth of", device.scale_out_bandwidth}})
+        if (!(constant.second >= 0) || constant.second > 1e21) refuse(constant, "0 to 1e21");
+    if (!(device.sustained > 0) || device.sustained > 2)
+        refuse({"a sustained share of", device.sustained}, "more than 0 and at most 2");
+    if (device.scale_up_size < 1) refuse({"a scale-up size of", device.scale_up_size}, "1 or more");
+}
+
+std::vector<Device> read_devices(std::string_view text, std::string_view file) {
+    const auto csv = Csv(text, file);
+    csv.require({"device", "bf16_dense_tflops", "fp8_dense_tflops", "hbm_gb", "hbm_tb_s",
+                 "scaleup_gb_s_per_dir", "scaleup_size", "scaleout_gb_s_per_gpu", "gemm_achieved_tflops",
+                 "source"});
+    auto devices = std::vector<Device>{};
+    for (std::size_t row = 0; row < csv.size(); ++row) {
+        const auto value = [&](std::string_view column) { return csv.number(row, column).value_or(0); };
+        auto device = Device{.name = std::string(csv.text(row, "device")),
+                             .dense_rate = value("bf16_dense_tflops") * 1e12,
+                             .fp8_rate = value("fp8_dense_tflops") * 1e12,
+                             .gemm_rate = value("gemm_achieved_tflops") * 1e12,
+                             .sustained = csv.number(row, "sustained").value_or(1),
+                             .memory = static_cast<std::int64_t>(std::min(value("hbm_gb"), 1e9) * 1e9),
+                             .memory_bandwidth = value("hbm_tb_s") * 1e12,
+                             .scale_up_size = static_cast<int>(csv.count(row, "scaleup_size").value_or(1)),
+                             .scale_up_bandwidth = value("scaleup_gb_s_per_dir") * 1e9,
+                             .scale_out_bandwidth = value("scaleout_gb_s_per_gpu") * 1e9,
+                             .source = std::string(csv.text(row, "source"))};
+        // What nobody has measured is assumed, as docs/plan.md says.
+        if (device.gemm_rate == 0) device.gemm_rate = 0.8 * device.dense_rate;
+        if (device.scale_up_bandwidth == 0) continue;  // its network is no tree of switches
+        try {
+            check(device);
+        } catch (const UsageError& error) {
+            throw UsageError(cat(csv.place(row), ": ", error.what()));
+        }
+        devices.push_back(std::move(device));
+    }
+    return devices;
+}
+
+std::span<const Device> devices() {
+    static const auto all = read_devices(devices_csv, "src/plan/data/devices.csv");
+    return all;
+}
+
+const Device& device(std::string_view name) {
+    const auto all = devices();
+    const auto found =
+        std::ranges::find_if(all, [&](const Device& one) { return same_name(one.name, name); });
+    if (found != all.end()) return *found;
+    auto names = std::vector<std::string_view>{};
+    for (const auto& one : all) names.push_back(one.name);
+    throw UsageError(cat("no device is named ", in_quotes(name), did_you_mean(name, names), "; known are ",
+                         detail::listed({names.begin(), names.end()})));
+}
+
+}  // namespace rankmesh::plan

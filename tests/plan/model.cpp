@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/model.hpp>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "plan/csv.hpp"
+#include "plan/data.hpp"
+#include "support/text_of.hpp"
+
+namespace rankmesh::plan {
+namespace {
+
+Model small() {
+    return {.name = "small",
+            .layers = 2,
+            .hidden = 8,
+            .heads = 4,
+            .kv_heads = 2,
+            .head_dim = 2,
+            .ffn = 16,
+            .vocabulary = 32};
+}
+
+TEST(Models, HaveAsManyParametersAsTheirSourcesSay) {
+    const auto csv = Csv(models_csv, "models.csv");
+    ASSERT_EQ(csv.size(), models().size());
+    auto compared = 0;
+    for (std::size_t row = 0; row < csv.size(); ++row) {
+        const auto published = csv.number(row, "params_b");
+        if (!published) continue;
+        ++compared;
+        // Sources round, and some count neither embeddings nor norms.
+        const auto tolerance = models()[row].name == "opt-350m" ? 0.08 : 0.032;
+        EXPECT_NEAR(static_cast<double>(parameters(models()[row]).total) / 1e9 / *published, 1, tolerance)
+            << models()[row].name;
+    }
+    EXPECT_GT(compared, 80);
+}
+
+TEST(Models, AreCountedByHand) {
+    auto model = small();
+    // Queries and output 8x8, keys and values 8x4, two matrices 8x16, two norms.
+    EXPECT_EQ(parameters(model).dense_layer, 2 * 64 + 2 * 32 + 2 * 128 + 16);
+    EXPECT_EQ(parameters(model).total, 2 * parameters(model).dense_layer + 2 * 32 * 8 + 8);
+    EXPECT_EQ(parameters(model).active, parameters(model).total);
+    const auto before = parameters(model).total;
+    model.tied = true;
+    EXPECT_EQ(parameters(model).total, before - 32 * 8);
+    model.gated = true;
+    EXPECT_EQ(parameters(model).total, before - 32 * 8 + 2 * 128);
+    model.experts = 4;
+    model.top_k = 1;
+    model.expert_ffn = 16;
+    EXPECT_EQ(parameters(model).total - parameters(model).active, 2 * 3 * parameters(model).expert);
+}
+
+TEST(Models, OfTheTableAreAllPossibleAndHaveDifferentNames) {
+    for (const auto& model : models()) {
+        EXPECT_NO_THROW(check(model)) << model.name;
+        for (const auto& other : models())
+            EXPECT_TRUE(&model == &other || model.name != other.name) << model.name;
+    }
+}
+
+TEST(Models, RefuseSizesThatNoModelHas) {
+    const auto text = [](auto change) {
+        auto model = small();
+        change(model);
+        return text_of([&] { check(model); });
+    };
+    EXPECT_EQ(text([](Model&) {}), "");
+    EXPECT_EQ(text([](Model& m) { m.layers = 0; }), "the model 'small' has layers=0; it takes 1 to 100000");
+    EXPECT_EQ(text([](Model& m) { m.hidden = -1; }),
+              "the model 'small' has hidden=-1; it takes 1 to 16777216");
+    EXPECT_EQ(text([](Model& m) { m.ffn = -1; }), "the model 'small' has ffn=-1; it takes 0 to 16777216");
+    EXPECT_EQ(text([](Model& m) { m.ffn = 0; }),
+              "the model 'small' has ffn=0; a model without experts takes 1 or more");
+    EXPECT_EQ(text([](Model& m) { m.kv_heads = 3; }),
+              "the model 'small' has 4 heads and 3 kv heads; each of these serves equally many of those");
+    EXPECT_EQ(text([](Model& m) { m.top_k = 2; }),
+              "the model 'small' has no experts, but sizes of them; it takes experts=1 or more");
+    EXPECT_EQ(text([](Model& m) {
+                  m.experts = 2;
+                  m.top_k = 3;
+                  m.expert_ffn = 4;
+              }),
+              "the model 'small' has top_k=3; with 2 experts it takes 1 to 2");
+    EXPECT_EQ(text([](Model& m) {
+                  m.experts = 2;
+                  m.top_k = 2;
+              }),
+              "the model 'small' has experts, but expert_ffn=0; it takes 1 or more");
+    EXPECT_EQ(text([](Model& m) { m.q_rank = 4; }),
+              "the model 'small' has sizes of latent attention, but kv_rank=0; it takes 1 or more");
+    EXPECT_EQ(text([](Model& m) { m.sequence = -1; }),
+              "the model 'small' has a sequence of -1 tokens; it takes 0 or more");
+    EXPECT_EQ(text([](Model& m) {
+                  m.layers = 100000;
+                  m.hidden = m.ffn = 1 << 24;
+              }),
+              "the model 'small' has 4503599627370496 parameters; it takes at most 2^50");
+    EXPECT_EQ(text([](Model& m) {
+                  m.experts = 1 << 16;
+                  m.top_k = 1;
+                  m.hidden = m.expert_ffn = 1 << 24;
+              }),
+              "the model 'small' has 4503599627370496 parameters; it takes at most 2^50");
+}
+
+}  // namespace
+}  // namespace rankmesh::plan
