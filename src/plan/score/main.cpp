@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// rankmesh-plan-score [--kept] [--rows] [--without TERM | --ablation] FILE...: how far the model is from
+// measurements.
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "plan/score/report.hpp"
+#include "plan/score/rows.hpp"
+#include "plan/score/terms.hpp"
+
+namespace {
+
+using namespace rankmesh;
+using detail::cat;
+using detail::in_quotes;
+
+constexpr auto usage =
+    "usage: rankmesh-plan-score [--kept] [--rows] [--without TERM | --ablation] FILE...\n"
+    "Predicts the step times and memory of the measurements in each FILE, with the columns that docs/plan.md "
+    "names, and prints the errors.\n"
+    "A models.csv and a hardware.csv beside the first FILE add shapes and devices.\n"
+    "  --kept          only the rows that no constant was fitted on\n"
+    "  --rows          prints each row too\n"
+    "  --without TERM  leaves a term of the model out\n"
+    "  --ablation      prints what leaving out each term does\n";
+
+std::string read_file(const std::string& name) {
+    auto in = std::ifstream(name, std::ios::binary);
+    auto failed = std::error_code{};
+    if (!in || std::filesystem::is_directory(name, failed))
+        throw UsageError(cat("cannot read ", in_quotes(name)));
+    auto text = std::string(std::istreambuf_iterator<char>(in), {});
+    if (in.bad()) throw UsageError(cat("cannot read ", in_quotes(name)));
+    return text;
+}
+
+int run(const std::vector<std::string>& arguments) {
+    auto files = std::vector<std::string>{};
+    auto kept = false, ablation = false, each = false;
+    const plan::score::Term* without = nullptr;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const auto& word = arguments[i];
+        if (word == "--help" || word == "-h") {
+            std::fputs(usage, stdout);
+            return 0;
+        }
+        if (word == "--kept") {
+            kept = true;
+        } else if (word == "--rows") {
+            each = true;
+        } else if (word == "--ablation") {
+            ablation = true;
+        } else if (word == "--without") {
+            if (++i == arguments.size()) throw UsageError("--without names no term");
+            auto names = std::vector<std::string_view>{};
+            for (const auto& term : plan::score::terms()) {
+                names.push_back(term.name);
+                if (term.name == arguments[i]) without = &term;
+            }
+            if (without == nullptr || without->name != arguments[i])
+                throw UsageError(cat("no term is named ", in_quotes(arguments[i]),
+                                     did_you_mean(arguments[i], names), "; there are ",
+                                     detail::listed({names.begin(), names.end()})));
+        } else if (word.starts_with("-") && word.size() > 1) {
+            throw UsageError(cat("there is no option ", in_quotes(word)));
+        } else {
+            files.push_back(word);
+        }
+    }
+    if (files.empty()) throw UsageError(cat("names no file\n", usage));
+    auto beside = plan::score::Known{};
+    const auto folder = std::filesystem::path(files.front()).parent_path();
+    auto failed = std::error_code{};
+    if (const auto name = (folder / "models.csv").string(); std::filesystem::is_regular_file(name, failed))
+        beside.models = plan::read_models(read_file(name), name);
+    if (const auto name = (folder / "hardware.csv").string(); std::filesystem::is_regular_file(name, failed))
+        beside.devices = plan::read_devices(read_file(name), name);
+    auto rows = std::vector<plan::score::Row>{};
+    auto left_out = std::map<std::string, int>{};
+    for (const auto& file : files) {
+        auto table = plan::score::read(read_file(file), file, beside);
+        for (auto& row : table.rows)
+            if (!kept || row.kept_back) rows.push_back(std::move(row));
+        for (const auto& [why, count] : table.left_out) left_out[why] += count;
+    }
+    auto text = std::string{};
+    if (rows.empty()) text += "0 rows can be scored\n";
+    for (const auto& [why, count] : left_out)
+        text += cat(detail::counted(count, "row"), " cannot be scored: ", detail::escaped(why), "\n");
+    if (!text.empty()) text += '\n';
+    const auto scored = plan::score::predict(rows, without);
+    if (each) text += plan::score::listing(scored);
+    text += ablation ? plan::score::ablation(rows) : plan::score::report(scored);
+    std::fputs(text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run({argv + 1, argv + argc});
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "rankmesh-plan-score: %s\n", error.what());
+        return 2;
+    }
+}
