@@ -92,8 +92,9 @@ def picture(panels: Sequence[tuple[str, Sequence[Row]]]) -> str:
     return shown + "</svg>\n"
 
 
-def draw(folder: Path, rows: Sequence[Row]) -> None:
-    """Each picture of which a curve of two points or more was taken."""
+def draw(folder: Path, rows: Sequence[Row]) -> list[str]:
+    """Each picture of which a curve of two points or more was taken; gives their names."""
+    drawn = []
     for name, wanted in PICTURES.items():
         panels = [
             (title, [row for row in rows if row.curve == curve and row.point.isdigit()]) for title, curve in wanted
@@ -101,3 +102,5 @@ def draw(folder: Path, rows: Sequence[Row]) -> None:
         panels = [(title, found) for title, found in panels if len(found) > 1]
         if panels:
             (folder / name).write_text(picture(panels), encoding="utf-8")
+            drawn.append(name)
+    return drawn

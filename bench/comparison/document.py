@@ -51,26 +51,29 @@ def table(family: Family, rows: Sequence[Row]) -> str:
     ]
     for curve in curves:
         cells = " | ".join(at.get((curve, point), "") for point in points)
-        lines.append(f"| {curve.removeprefix(family.name).strip() or family.unit or 'ratio'} | {cells} |")
+        lines.append(f"| {curve.removeprefix(family.name).strip(' ,') or family.unit or 'ratio'} | {cells} |")
     return "\n".join(lines) + "\n"
 
 
-def text_of(made: dict[str, Any], rows: Sequence[Row]) -> str:
+def text_of(made: dict[str, Any], rows: Sequence[Row], pictures: Sequence[str]) -> str:
     about = "; ".join(f"{name} {value or 'absent'}" for name, value in made["machine"].items())
     parts = [f"Taken on this machine: {about}.\n"]
     if made["quick"]:
         parts.append("Three rounds each: these figures show that all works, not how fast.\n")
     if made["absent"]:
         parts.append("Absent: " + "; ".join(each.partition(":")[0] for each in made["absent"]) + ".\n")
+    for name in pictures:
+        what = name.removeprefix("compare-").removesuffix(".svg")
+        parts.append(f"![Curves of rankmesh beside others: {what}](pictures/{name})\n")
     for family in FAMILIES:
         if found := [row for row in rows if family_of(row.name) is family]:
             parts.append(table(family, found))
     return "\n".join(parts)
 
 
-def in_document(path: Path, made: dict[str, Any], rows: Sequence[Row]) -> None:
+def in_document(path: Path, made: dict[str, Any], rows: Sequence[Row], pictures: Sequence[str]) -> None:
     before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{path} lacks the lines '{BEGIN}' and '{END}'")
-    path.write_text(f"{before}{BEGIN}\n\n{text_of(made, rows)}\n{END}{after}", encoding="utf-8")
+    path.write_text(f"{before}{BEGIN}\n\n{text_of(made, rows, pictures)}\n{END}{after}", encoding="utf-8")

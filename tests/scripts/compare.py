@@ -117,15 +117,16 @@ class Documents(unittest.TestCase):
             path = Path(folder) / "performance.md"
             path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
             for _ in range(2):
-                in_document(path, self.made, rows)
+                in_document(path, self.made, rows, ["compare-queries.svg"])
                 text = path.read_text(encoding="utf-8")
             self.assertTrue(text.startswith("before\n") and text.endswith("\nafter\n"))
             self.assertNotIn("old", text)
             self.assertIn("| | 8 | 4,096 |\n", text)
             self.assertIn("0.50 | (0.50; ±900 %) |\n", text)
             self.assertIn("torch absent", text)
+            self.assertIn("(pictures/compare-queries.svg)", text)
             path.write_text("nothing\n", encoding="utf-8")
-            self.assertRaises(SystemExit, in_document, path, self.made, rows)
+            self.assertRaises(SystemExit, in_document, path, self.made, rows, [])
 
     def test_show_curves_that_have_points(self) -> None:
         rows = [Row(f"membership/{8**i}", 5.0 * i, 100.0, 0.5, 0.4, 0.6, 0.1, 2) for i in range(1, 5)]
@@ -133,9 +134,8 @@ class Documents(unittest.TestCase):
         self.assertEqual(drawn.count("<polyline"), 2)
         self.assertNotIn("nan", drawn)
         with tempfile.TemporaryDirectory() as folder:
-            draw(Path(folder), rows[:1])
-            self.assertEqual([*Path(folder).iterdir()], [])
-            draw(Path(folder), rows)
+            self.assertEqual((draw(Path(folder), rows[:1]), [*Path(folder).iterdir()]), ([], []))
+            self.assertEqual(draw(Path(folder), rows), ["compare-queries.svg"])
             self.assertEqual([each.name for each in Path(folder).iterdir()], ["compare-queries.svg"])
 
 
