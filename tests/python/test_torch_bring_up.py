@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def load_bench() -> Any:
+    if (folder := str(ROOT / "bench/python")) not in sys.path:
+        sys.path.append(folder)  # where it finds the modules beside it
     spec = importlib.util.spec_from_file_location("torch_bring_up", ROOT / "bench/python/torch_bring_up.py")
     assert spec is not None
     assert spec.loader is not None
