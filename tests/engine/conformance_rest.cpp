@@ -150,8 +150,8 @@ TEST(Conformance, WhatIsStartedAndNotCompleteIsNotSuspended) {
         const auto other = world.join({{"dp", rest}});
         EXPECT_EQ(text_of([&] { other.suspend(on); }),
                   detail::cat("'dp' of mesh dp=", world.size(),
-                              " is not of this member, which can suspend and resume its own communicators "
-                              "only; ask the member that it is of"));
+                              " is not of this member, which can suspend, resume and count its own "
+                              "communicators only; ask the member that it is of"));
         on.barrier();
     });
 }
