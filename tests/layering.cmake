@@ -29,6 +29,8 @@ set(third_party_of_cli "^fmt/core\\.h$")
 set(private_of_cli "^convert/(json|words)\\.hpp$|^cluster/read/read\\.hpp$")
 # Of another layer only what reads JSON, where records are read.
 set(private_of_src_explain_read "^convert/json\\.hpp$")
+# And where models are read, and what is said of them is written.
+set(private_of_src_plan_read "^convert/(json|settings_file|settings_text)\\.hpp$|^rankmesh/convert/convert\\.hpp$")
 # And where clusters are read.
 set(private_of_src_cluster_read "^convert/(json|settings_file|settings_text)\\.hpp$")
 # What takes seconds to compile is included by one file.

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/read/fields.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace rankmesh::plan::of_read {
+
+namespace {
+
+std::string kind_of(const Json& value) {
+    if (value.is_string()) return in_quotes(value.text());
+    if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
+    return detail::excerpt(value.dump());
+}
+
+}  // namespace
+
+const Json* Fields::find(std::initializer_list<std::string_view> names) const {
+    for (const auto name : names)
+        if (values_.contains(name) && !values_[name].is_null()) return &values_[name];
+    return nullptr;
+}
+
+void Fields::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
+    fail(cat(name, " is ", kind_of(value), "; it is ", wanted));
+}
+
+namespace {
+
+/// The one of these names that the values have.
+std::string_view name_in(const Json& values, std::initializer_list<std::string_view> names) {
+    for (const auto name : names)
+        if (values.contains(name) && !values[name].is_null()) return name;
+    return {};
+}
+
+}  // namespace
+
+std::optional<int> Fields::number(std::initializer_list<std::string_view> names, int least) const {
+    const auto* value = find(names);
+    if (value == nullptr) return std::nullopt;
+    constexpr auto most = std::numeric_limits<int>::max();
+    if (!value->is_number_integer() || *value < least || *value > most)
+        refuse(name_in(values_, names), *value, cat("a whole number from ", least, " to ", most));
+    return value->get<int>();
+}
+
+int Fields::needed(std::initializer_list<std::string_view> names, std::string_view what) const {
+    if (const auto value = number(names)) return *value;
+    fail(cat("has no ", *names.begin(), ", ", what, "; add it"));
+}
+
+std::optional<bool> Fields::flag(std::initializer_list<std::string_view> names) const {
+    const auto* value = find(names);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_boolean()) refuse(name_in(values_, names), *value, "true or false");
+    return value->get<bool>();
+}
+
+std::optional<std::string> Fields::word(std::initializer_list<std::string_view> names) const {
+    const auto* value = find(names);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_string()) refuse(name_in(values_, names), *value, "a text");
+    return value->text();
+}
+
+int divided(const Fields& fields, std::string_view what, int a, std::string_view by, int b) {
+    if (a % b != 0) fields.fail(cat(what, " ", a, " is no multiple of ", by, " ", b));
+    return a / b;
+}
+
+}  // namespace rankmesh::plan::of_read

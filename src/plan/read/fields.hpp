@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a model by the names that a file has for them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/plan/model.hpp>
+
+#include "convert/json.hpp"
+
+namespace rankmesh::plan::of_read {
+
+using conversion::Json;
+using detail::cat;
+using detail::in_quotes;
+
+/// The fields of one text, which are asked for by name; errors begin with the source and name the field.
+class Fields {
+public:
+    Fields(std::string source, Json values) : source_(std::move(source)), values_(std::move(values)) {}
+
+    const std::string& source() const { return source_; }
+    const Json& values() const { return values_; }
+
+    [[noreturn]] void fail(std::string_view why) const { throw UsageError(cat(source_, ": ", why)); }
+
+    /// The first of these fields that is there and not null.
+    const Json* find(std::initializer_list<std::string_view> names) const;
+    /// A whole number from `least` on, up to the largest int.
+    std::optional<int> number(std::initializer_list<std::string_view> names, int least = 1) const;
+    /// The same of a field that must be there; `what` says in words what it is.
+    int needed(std::initializer_list<std::string_view> names, std::string_view what) const;
+    std::optional<bool> flag(std::initializer_list<std::string_view> names) const;
+    std::optional<std::string> word(std::initializer_list<std::string_view> names) const;
+
+private:
+    [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
+
+    std::string source_;
+    Json values_;
+};
+
+/// Hugging Face's config.json.
+Model of_config(const Fields& fields);
+/// Megatron's flags in a text, which may be a shell script.
+Model of_flags(const std::string& text, const std::string& source);
+/// `layers=32 hidden=4096 heads=32 ...`.
+Model of_line(std::string_view text, const std::string& source);
+
+/// `a / b`; throws UsageError where that is no whole number.
+int divided(const Fields& fields, std::string_view what, int a, std::string_view by, int b);
+
+}  // namespace rankmesh::plan::of_read

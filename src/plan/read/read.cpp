@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/read.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "convert/settings_file.hpp"
+#include "convert/settings_text.hpp"
+#include "plan/read/fields.hpp"
+
+namespace rankmesh::plan {
+
+namespace of_read {
+
+namespace of_read_model {
+
+/// True for what can only be meant as a file, whether or not it is there.
+bool is_file(const std::string& text) {
+    if (text == "-") return true;
+    if (text.find_first_of("={\n") != std::string::npos || text.starts_with("--")) return false;
+    auto unknown = std::error_code{};  // a name that is too long for a file is none
+    return text.find('/') != std::string::npos || text.ends_with(".json") || text.ends_with(".sh") ||
+           text.ends_with(".txt") || std::filesystem::is_regular_file(text, unknown);
+}
+
+std::string lower(std::string_view text) {
+    auto out = std::string(text);
+    for (auto& c : out)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return out;
+}
+
+Model named(const std::string& name) {
+    const auto all = models();
+    const auto found = std::ranges::find(all, lower(name), [](const Model& one) { return lower(one.name); });
+    if (found != all.end()) return *found;
+    auto names = std::vector<std::string_view>{};
+    for (const auto& one : all) names.push_back(one.name);
+    throw UsageError(
+        cat("no model is named ", in_quotes(name), did_you_mean(name, names),
+            "; MODEL is a name such as llama3.1-8B, a Hugging Face config.json, a file with Megatron's "
+            "flags, or a line of sizes such as 'layers=32 hidden=4096 heads=32 kv=8 ffn=14336 "
+            "gated vocab=128256'"));
+}
+
+}  // namespace of_read_model
+
+}  // namespace of_read
+
+Model read_model_text(const std::string& text, const std::string& source) {
+    using namespace of_read;
+    if (text.size() > conversion::most_bytes)
+        throw UsageError(
+            cat(source, ": has more than ", conversion::most_bytes, " bytes, the most that is read"));
+    for (std::size_t at = 0; at < text.size();) {
+        const auto size = detail::character_size(std::string_view(text).substr(at));
+        if (size == 0 || text[at] == '\0')
+            throw UsageError(cat(source, ": is no text in UTF-8: byte ", at + 1, " is ",
+                                 detail::escaped(std::string_view(text).substr(at, 1))));
+        at += size;
+    }
+    auto said = std::string_view(text);
+    if (said.starts_with("\xEF\xBB\xBF")) said.remove_prefix(3);
+    said = conversion::trimmed(said);
+    if (said.empty()) throw UsageError(cat(source, ": is empty"));
+    auto model = said.front() == '{'
+                     ? of_config(Fields(source, conversion::parse_json(std::string(said), source)))
+                 : said.find("--num-layers") != std::string_view::npos || said.starts_with("--")
+                     ? of_flags(std::string(said), source)
+                     : of_line(said, source);
+    try {
+        check(model);
+    } catch (const UsageError& error) {
+        throw UsageError(cat(source, ": ", error.what()));
+    }
+    return model;
+}
+
+Model read_model(const std::string& text) {
+    using namespace of_read::of_read_model;
+    if (is_file(text)) {
+        const auto source = text == "-" ? std::string("standard input") : detail::excerpt(text, 400);
+        return read_model_text(conversion::content_of(text, source, conversion::most_bytes), source);
+    }
+    if (text.find_first_of("={") == std::string::npos && !text.starts_with("--")) return named(text);
+    return read_model_text(text, "MODEL");
+}
+
+}  // namespace rankmesh::plan

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/read.hpp>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <rankmesh/core/error.hpp>
+
+#include "support/processes.hpp"
+
+namespace of_read_tests {
+
+namespace {
+
+using namespace rankmesh;
+
+std::string error_of(const std::string& text) {
+    try {
+        return "no error: " + plan::to_line(plan::read_model(text));
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+}
+
+const auto llama = std::string("layers=32 hidden=4096 heads=32 kv=8 ffn=14336 gated vocab=128256");
+
+plan::Model without_name(plan::Model model) {
+    model.name.clear();
+    model.sequence = 0;
+    return model;
+}
+
+const auto config_of_llama =
+    std::string(R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,
+    "rope_scaling": {"factor": 8.0}, "max_position_embeddings": 131072, "tie_word_embeddings": false})");
+
+const auto config_of_deepseek =
+    std::string(R"({"model_type": "deepseek_v3", "num_hidden_layers": 61, "hidden_size": 7168,
+    "num_attention_heads": 128, "num_key_value_heads": 128, "intermediate_size": 18432, "moe_intermediate_size": 2048,
+    "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+    "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+    "vocab_size": 129280})");
+
+}  // namespace
+
+TEST(ReadModel, PrintsAsALineThatIsReadAsTheSameModel) {
+    auto checked = 0;
+    for (const auto& model : plan::models()) {
+        EXPECT_EQ(plan::read_model_text(plan::to_line(model), "a line"), model) << model.name;
+        EXPECT_EQ(plan::read_model(model.name), model);
+        ++checked;
+    }
+    EXPECT_GT(checked, 20);
+    for (const auto& text : {llama, config_of_llama, config_of_deepseek}) {
+        const auto model = plan::read_model(text);
+        EXPECT_EQ(plan::read_model(plan::to_line(model)), model) << plan::to_line(model);
+    }
+}
+
+TEST(ReadModel, SaysTheSameOfOneModelInEveryForm) {
+    const auto line = plan::read_model(llama);
+    EXPECT_EQ(without_name(plan::read_model(config_of_llama)), line);
+    EXPECT_EQ(without_name(plan::read_model("--num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+                                            "--group-query-attention --num-query-groups 8 "
+                                            "--ffn-hidden-size 14336 --swiglu --vocab-size 128256 "
+                                            "--untie-embeddings-and-output-weights --bf16 "
+                                            "--seq-length 8192")),
+              line);
+    EXPECT_EQ(without_name(plan::read_model("LLAMA3.1-8b")), line);
+}
+
+TEST(ReadModel, ReadsExpertsAndLatentAttention) {
+    const auto line = plan::read_model(
+        "layers=61 hidden=7168 heads=128 head_dim=128 ffn=18432 gated vocab=129280 experts=256 topk=8 "
+        "expert_ffn=2048 shared=2048 "
+        "dense=3 q_rank=1536 kv_rank=512 rope=64");
+    EXPECT_EQ(without_name(plan::read_model(config_of_deepseek)), line);
+    EXPECT_EQ(
+        without_name(plan::read_model("--num-layers 61 --hidden-size 7168 --num-attention-heads 128 "
+                                      "--ffn-hidden-size 18432 --swiglu --vocab-size 129280 "
+                                      "--untie-embeddings-and-output-weights --multi-latent-attention "
+                                      "--q-lora-rank 1536 --kv-lora-rank 512 "
+                                      "--qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "
+                                      "--num-experts 256 --moe-router-topk 8 "
+                                      "--moe-ffn-hidden-size 2048 --moe-shared-expert-intermediate-size 2048 "
+                                      "--moe-layer-freq ([0]*3+[1]*58)")),
+        line);
+    const auto mixtral = plan::read_model(
+        R"({"model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 32000, "num_local_experts": 8,
+            "num_experts_per_tok": 2, "sliding_window": null})");
+    EXPECT_EQ(mixtral.experts, 8);
+    EXPECT_EQ(mixtral.top_k, 2);
+    EXPECT_EQ(mixtral.expert_ffn, 14336);
+    EXPECT_EQ(plan::parameters(mixtral).total / 100'000'000, 467);
+    const auto qwen = plan::read_model(
+        R"({"model_type": "qwen3_moe", "num_hidden_layers": 94, "hidden_size": 4096, "num_attention_heads": 64,
+            "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 12288, "vocab_size": 151936, "num_experts": 128,
+            "num_experts_per_tok": 8, "moe_intermediate_size": 1536, "decoder_sparse_step": 1, "mlp_only_layers": []})");
+    EXPECT_EQ(plan::parameters(qwen).total / 1'000'000'000, 235);
+}
+
+TEST(ReadModel, ReadsTheFlagsOfAShellScript) {
+    const auto folder = support::Folder();
+    const auto path = folder.path() + "/train.sh";
+    std::ofstream(path) << R"(#!/bin/bash
+# --num-layers 99 is not what is run
+NUM_LAYERS=32
+HIDDEN=4096
+GPT_MODEL_ARGS=(
+    --num-layers ${NUM_LAYERS}
+    --hidden-size "$HIDDEN"   # the width
+    --num-attention-heads 32 \
+    --group-query-attention --num-query-groups 8
+    --ffn-hidden-size=14336
+    --swiglu --vocab-size 128256
+    --untie-embeddings-and-output-weights
+)
+torchrun --nproc-per-node 8 pretrain_gpt.py ${GPT_MODEL_ARGS[@]}
+)";
+    EXPECT_EQ(plan::read_model(path), plan::read_model(llama));
+}
+
+TEST(ReadModel, RefusesWithFileFieldAndValue) {
+    const auto cases = std::vector<std::pair<std::string, std::string>>{
+        {"layers=0 hidden=4096 heads=32 ffn=1 vocab=1",
+         "MODEL: layers is '0'; it is a whole number from 1 to 2147483647"},
+        {"layers=nan hidden=4096 heads=32 ffn=1 vocab=1",
+         "MODEL: layers is 'nan'; it is a whole number from 1 to 2147483647"},
+        {"layers=-2 hidden=4096 heads=32 ffn=1 vocab=1",
+         "MODEL: layers is '-2'; it is a whole number from 1 to 2147483647"},
+        {"layers=32 hidden=4096 heads=32 vocab=1", "MODEL: has no ffn; add ffn=N"},
+        {"layers=32 hidden=4096 heads=32 ffn=1 vocab=1 layers=3",
+         "MODEL: layers is there twice; give it once"},
+        {"layers=32 hidden=4097 heads=32 ffn=1 vocab=1",
+         "MODEL: hidden 4097 is no multiple of heads 32; add head_dim=N"},
+        {"{\"hidden_size\": 4096}", "MODEL: has no num_hidden_layers, the number of layers; add it"},
+        {"{\"num_hidden_layers\": 0}",
+         "MODEL: num_hidden_layers is 0; it is a whole number from 1 to 2147483647"},
+        {"{\"num_hidden_layers\": 1e9}",
+         "MODEL: num_hidden_layers is 1000000000.0; it is a whole number from 1 to 2147483647"},
+        {"{\"num_hidden_layers\": \"32\"}",
+         "MODEL: num_hidden_layers is '32'; it is a whole number from 1 to 2147483647"},
+        {"--num-layers 32 --hidden-size 64 --num-attention-heads 4",
+         "MODEL: has no --vocab-size, which Megatron takes from the tokenizer and which is not known here; "
+         "add it"},
+        {"--num-layers $N --hidden-size 64 --num-attention-heads 4",
+         "MODEL: num-layers is '$N'; it is a whole number from 1 to 2147483647"},
+        {"nowhere/config.json", "nowhere/config.json cannot be read"}};
+    for (const auto& [text, error] : cases) EXPECT_EQ(error_of(text), error) << text;
+    EXPECT_TRUE(
+        error_of("llama3.1-8").starts_with("no model is named 'llama3.1-8'; did you mean 'llama3.1-8B'?"))
+        << error_of("llama3.1-8");
+    EXPECT_TRUE(error_of("layers=32 hiden=4096")
+                    .starts_with("MODEL: 'hiden=4096' is no size of a model; sizes are name, "))
+        << error_of("layers=32 hiden=4096");
+    EXPECT_TRUE(error_of("layers=32 hiden=4096").ends_with("; did you mean 'hidden'?"));
+}
+
+}  // namespace of_read_tests
