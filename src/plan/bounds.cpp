@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "plan/constants.hpp"
+
+namespace rankmesh::plan {
+
+namespace of_bounds {
+
+/// The seconds of one micro-batch, forward and backward.
+struct Times {
+    double layer = 0;  ///< at least, of any layer
+    double first = 0;  ///< of what else is on the first stage
+    double last = 0;
+    double all = 0;  ///< of the whole model
+
+    Times(const Pieces& pieces, const Model& model, bool some_layers) {
+        const auto of = [&](const Pieces::Layer& one) {
+            return some_layers ? one.sum() - one.again : one.sum();
+        };
+        const auto dense = model.experts == 0 ? model.layers : std::min(model.dense_layers, model.layers);
+        const auto expert = model.layers - dense;
+        layer = dense == 0    ? of(pieces.expert)
+                : expert == 0 ? of(pieces.dense)
+                              : std::min(of(pieces.dense), of(pieces.expert));
+        first = pieces.embedding;
+        last = pieces.head;
+        all = first + last + (dense > 0 ? dense * of(pieces.dense) : 0.0) +
+              (expert > 0 ? expert * of(pieces.expert) : 0.0);
+    }
+};
+
+/// `m * t_max + (sum - t_max) / vpp` of `m` micro-batches, and less by what rounding may take off.
+double pipeline(double slowest, double all, int vpp, double micro_batches) {
+    return (micro_batches * slowest + (all - slowest) / vpp) * (1 - 1e-9);
+}
+
+/// What all parts of a step are multiplied by.
+double factor(const Job& job) {
+    const auto nodes = static_cast<double>(job.devices) / job.machine.node;
+    return job.stack.scale * (1 + Constants{}.stragglers * std::log2(std::max(1.0, nodes)));
+}
+
+}  // namespace of_bounds
+
+bool legal_tp(const Model& model, int tp) {
+    return model.heads % tp == 0 && (model.kv_heads % tp == 0 || tp % model.kv_heads == 0);
+}
+
+bool legal_cp(std::int64_t sequence, int tp, int cp, bool sequence_parallel) {
+    return sequence % (std::int64_t{cp} * (cp > 1 ? 2 : 1) * (sequence_parallel ? tp : 1)) == 0;
+}
+
+bool legal_ep(const Model& model, int tp, int cp, int dp, int ep) {
+    return ep == 1 || (model.experts > 0 && model.experts % ep == 0 && std::int64_t{dp} * cp * tp % ep == 0);
+}
+
+bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches) {
+    return vpp == 1 || (pp > 1 && model.layers % (std::int64_t{pp} * vpp) == 0 && micro_batches % pp == 0);
+}
+
+std::vector<int> divisors(std::int64_t number) {
+    auto low = std::vector<int>{};
+    auto high = std::vector<int>{};
+    for (std::int64_t d = 1; d * d <= number; ++d)
+        if (number % d == 0) {
+            low.push_back(static_cast<int>(d));
+            if (d * d != number && number / d <= std::numeric_limits<int>::max())
+                high.push_back(static_cast<int>(number / d));
+        }
+    low.insert(low.end(), high.rbegin(), high.rend());
+    return low;
+}
+
+double lower_bound(const Pieces& pieces, const Job& job, int pp, int vpp, std::int64_t micro_batches,
+                   bool some_layers) {
+    const auto times = of_bounds::Times(pieces, job.model, some_layers);
+    const auto most_layers = (job.model.layers + pp - 1) / pp;
+    const auto slowest = std::max(times.all / pp, most_layers * times.layer);
+    return of_bounds::factor(job) *
+           of_bounds::pipeline(slowest, times.all, vpp, static_cast<double>(micro_batches));
+}
+
+double split_bound(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,
+                   int first, int last) {
+    const auto times = of_bounds::Times(pieces, job.model, some_layers);
+    auto slowest =
+        std::max({times.all / pp, times.first + first * times.layer, times.last + last * times.layer});
+    if (pp > 2)
+        slowest = std::max(slowest, (job.model.layers - first - last + pp - 3) / (pp - 2) * times.layer);
+    return of_bounds::factor(job) *
+           of_bounds::pipeline(slowest, times.all, 1, static_cast<double>(micro_batches));
+}
+
+Splits splits(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,
+              double most) {
+    const auto times = of_bounds::Times(pieces, job.model, some_layers);
+    const auto layers = job.model.layers;
+    auto slowest = std::numeric_limits<double>::infinity();
+    if (micro_batches > 1 && std::isfinite(most))
+        slowest = (most / of_bounds::factor(job) - times.all) / static_cast<double>(micro_batches - 1) *
+                      (1 + 1e-6) +
+                  1e-9 * times.all;
+    const auto fit = [&](double beside) {
+        const auto count =
+            times.layer > 0 ? (slowest - beside) / times.layer : std::numeric_limits<double>::infinity();
+        return static_cast<int>(std::clamp(std::floor(count), 0.0, static_cast<double>(layers)));
+    };
+    auto found = Splits{};
+    found.first_most = std::min(fit(times.first), layers - (pp - 1));
+    found.last_most = std::min(fit(times.last), layers - (pp - 1));
+    const auto middle = static_cast<std::int64_t>(pp - 2) * fit(0);
+    found.both_least = static_cast<int>(std::max(std::int64_t{2}, layers - middle));
+    return found;
+}
+
+int most_layers(const Layout& layout, int layers) {
+    auto most = 0;
+    for (int stage = 0; stage < std::min(layout.pp, 2); ++stage)
+        most = std::max(most, stage_layers(layout, layers, stage));
+    return std::max(most, stage_layers(layout, layers, layout.pp - 1));
+}
+
+}  // namespace rankmesh::plan

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/search.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/plan/text.hpp>
+
+#include "plan/bounds.hpp"
+
+namespace rankmesh::plan {
+
+using detail::cat;
+using detail::in_quotes;
+
+namespace of_search {
+
+struct Name {
+    std::string_view name;
+    Range Options::*range;
+};
+
+constexpr auto names = std::array<Name, 8>{{{"tp", &Options::tp},
+                                            {"cp", &Options::cp},
+                                            {"ep", &Options::ep},
+                                            {"pp", &Options::pp},
+                                            {"vpp", &Options::vpp},
+                                            {"dp", &Options::dp},
+                                            {"zero", &Options::zero},
+                                            {"mbs", &Options::micro_batch}}};
+
+/// Reads `tp=8`; `others` are what `option` takes beside these. Throws UsageError that names `option`.
+std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_view option,
+                                            const std::vector<std::string_view>& others) {
+    const auto equals = std::min(text.find('='), text.size());
+    const auto name = text.substr(0, equals);
+    const auto value = text.substr(std::min(equals + 1, text.size()));
+    const auto known = std::ranges::find(names, name, &Name::name);
+    if (known == names.end()) {
+        auto words = std::vector<std::string_view>{};
+        for (const auto& one : names) words.push_back(one.name);
+        words.insert(words.end(), others.begin(), others.end());
+        throw UsageError(cat(option, " has ", in_quotes(text),
+                             "; write a setting and its value, such as tp=8; settings are ",
+                             detail::listed({words.begin(), words.end()}), did_you_mean(name, words)));
+    }
+    auto number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc{} || end != value.data() + value.size() || number < (name == "zero" ? 0 : 1) ||
+        (name == "zero" && number > 3))
+        throw UsageError(cat(option, " has ", in_quotes(text), "; ", name, " is ",
+                             name == "zero" ? "0, 1, 2 or 3" : "a whole number of 1 or more"));
+    return {known->range, number};
+}
+
+/// All layouts on one mesh, with what they have in common.
+struct Family {
+    Layout mesh = {};     // tp, cp, ep, pp and dp
+    double bound = 0;     // no layout of it is faster
+    std::size_t set = 0;  // of pieces
+};
+
+/// The pieces of all layouts with the same tp, cp and ep, by micro-batch and recomputation.
+using PieceSet = std::vector<std::array<std::optional<Pieces>, 5>>;
+
+class Search {
+public:
+    Search(const Job& job, const Options& options)
+        : job_(job),
+          options_(options),
+          steps_(job),
+          capacity_(options.capacity > 0 ? options.capacity : capacity(job.machine.device)),
+          micro_batches_(divisors(job.batch)),
+          chunks_(divisors(job.model.layers)) {}
+
+    Found run() {
+        add_families();
+        std::ranges::stable_sort(families_, {}, &Family::bound);
+        auto done = std::size_t{0};
+        const auto all = families_.size() * (options_.uneven ? 2 : 1);
+        for (const auto uneven : {false, true}) {
+            if (uneven && !options_.uneven) break;
+            for (const auto& family : families_) {
+                if (options_.progress) options_.progress(done, all);
+                ++done;
+                const auto most = cutoff(family);
+                if (family.bound >= most) continue;
+                look_at(family, uneven);
+            }
+        }
+        if (found_.best.empty()) find_smallest();
+        return std::move(found_);
+    }
+
+private:
+    void add_families() {
+        const auto& model = job_.model;
+        const auto n = job_.devices;
+        auto sets = std::map<std::tuple<int, int, int>, std::size_t>{};
+        for (const auto tp : divisors(n)) {
+            if (!options_.tp.has(tp) || !legal_tp(model, tp)) continue;
+            const auto shares = options_.sequence_parallel.value_or(tp > 1);
+            for (const auto cp : divisors(n / tp)) {
+                if (!options_.cp.has(cp) || !legal_cp(job_.sequence, tp, cp, shares)) continue;
+                for (const auto pp : divisors(n / tp / cp)) {
+                    if (pp > model.layers) break;
+                    const auto dp = n / tp / cp / pp;
+                    if (!options_.pp.has(pp) || !options_.dp.has(dp)) continue;
+                    least_dp_ = std::min(least_dp_, dp);
+                    if (job_.batch % dp != 0) continue;
+                    for (const auto ep : divisors(std::max(1, model.experts))) {
+                        if (!options_.ep.has(ep) || !legal_ep(model, tp, cp, dp, ep)) continue;
+                        auto family = Family{.mesh = {.tp = tp, .cp = cp, .ep = ep, .pp = pp, .dp = dp}};
+                        family.mesh.sequence_parallel = shares;
+                        family.mesh.zero_group = options_.zero_group;
+                        const auto [set, fresh] = sets.try_emplace({tp, cp, ep}, pieces_.size());
+                        if (fresh) pieces_.emplace_back(micro_batches_.size());
+                        family.set = set->second;
+                        if (!set_bound(family)) continue;
+                        families_.push_back(family);
+                    }
+                }
+            }
+        }
+        found_.meshes = static_cast<std::int64_t>(families_.size());
+        if (families_.empty()) refuse();
+    }
+
+    /// Says why no layout is legal.
+    [[noreturn]] void refuse() const {
+        const auto what = cat("no layout of ", job_.devices, " devices is legal");
+        if (least_dp_ == std::numeric_limits<int>::max())
+            throw UsageError(cat(
+                what, " for ", job_.model.heads, " heads, ", job_.model.layers, " layers and ", job_.sequence,
+                " tokens within the settings that are fixed or limited; tp divides the heads, cp the "
+                "sequence, pp is at most the layers, and tp * cp * pp * dp are the devices"));
+        throw UsageError(cat(what, " with a batch of ", job_.batch,
+                             " sequences: dp and the micro-batch must divide it, and dp is at least ",
+                             least_dp_, " within the settings that are fixed or limited; a batch of ",
+                             (job_.batch / least_dp_ + 1) * least_dp_, " has a layout"));
+    }
+
+    const Pieces& pieces(const Family& family, std::size_t micro, Recompute recompute) {
+        auto& kept = pieces_[family.set][micro][static_cast<std::size_t>(recompute)];
+        if (!kept) {
+            auto layout = family.mesh;
+            layout.micro_batch = micro_batches_[micro];
+            layout.recompute = recompute;
+            kept = steps_.pieces(layout);
+        }
+        return *kept;
+    }
+
+    /// Calls `each(index of the micro-batch, micro-batches of a step)`.
+    template <class Each>
+    void each_micro_batch(const Family& family, const Each& each) const {
+        const auto sequences = job_.batch / family.mesh.dp;
+        for (std::size_t i = 0; i < micro_batches_.size(); ++i)
+            if (micro_batches_[i] <= sequences && sequences % micro_batches_[i] == 0 &&
+                options_.micro_batch.has(micro_batches_[i]))
+                each(i, sequences / micro_batches_[i]);
+    }
+
+    template <class Each>
+    void each_vpp(int pp, std::int64_t micro_batches, const Each& each) const {
+        for (const auto vpp : chunks_)
+            if (options_.vpp.has(vpp) && legal_vpp(job_.model, pp, vpp, micro_batches)) each(vpp);
+    }
+
+    template <class Each>
+    void each_zero(const Each& each) const {
+        for (int zero = 0; zero <= 3; ++zero)
+            if (options_.zero.has(zero)) each(zero);
+    }
+
+    /// False where the mesh has no layout at all.
+    bool set_bound(Family& family) {
+        auto any = false;
+        family.bound = std::numeric_limits<double>::infinity();
+        each_micro_batch(family, [&](std::size_t micro, std::int64_t count) {
+            each_vpp(family.mesh.pp, count, [&](int vpp) {
+                for (const auto kind : options_.recompute) {
+                    any = true;
+                    const auto partial = kind == Recompute::full && options_.some_layers;
+                    family.bound = std::min(family.bound, lower_bound(pieces(family, micro, kind), job_,
+                                                                      family.mesh.pp, vpp, count, partial));
+                }
+                each_zero(
+                    [&](int) { found_.layouts += static_cast<std::int64_t>(options_.recompute.size()); });
+            });
+        });
+        return any;
+    }
+
+    /// No layout of the family that takes as long changes what is found.
+    double cutoff(const Family& family) const {
+        for (const auto& one : found_.best)
+            if (same_mesh(one.layout, family.mesh)) return one.step.seconds;
+        return found_.best.size() < options_.count ? std::numeric_limits<double>::infinity()
+                                                   : found_.best.back().step.seconds;
+    }
+
+    static bool same_mesh(const Layout& a, const Layout& b) {
+        return a.tp == b.tp && a.cp == b.cp && a.ep == b.ep && a.pp == b.pp && a.dp == b.dp;
+    }
+
+    void keep(const Planned& planned) {
+        auto& best = found_.best;
+        std::erase_if(best, [&](const Planned& one) { return same_mesh(one.layout, planned.layout); });
+        const auto at = std::ranges::upper_bound(best, planned.step.seconds, {},
+                                                 [](const Planned& one) { return one.step.seconds; });
+        best.insert(at, planned);
+        if (best.size() > options_.count) best.pop_back();
+    }
+
+    bool is_fast(const Family& family, const Layout& layout, const Pieces& of) {
+        ++found_.evaluated;
+        step_ = steps_.step(of, layout);
+        return step_.seconds < cutoff(family);
+    }
+
+    /// The stage that does not fit; nothing where all do.
+    std::optional<int> too_large(const Layout& layout) {
+        memory_ = plan::memory(job_, layout);
+        return memory_.estimate <= capacity_ ? std::nullopt : std::optional(memory_.stage);
+    }
+
+    /// Keeps a layout if it is fast enough and fits; the stage that does not fit, where one was found.
+    std::optional<int> consider(const Family& family, Layout layout, const Pieces& of) {
+        if (options_.allows && !options_.allows(layout)) return std::nullopt;
+        const auto partial = layout.recompute == Recompute::full && options_.some_layers;
+        if (partial) return consider_layers(family, layout, of);
+        if (!is_fast(family, layout, of)) return std::nullopt;
+        if (const auto stage = too_large(layout)) return stage;
+        keep({layout, step_, memory_});
+        return std::nullopt;
+    }
+
+    /// The same of all numbers of layers that are computed again: the least that fits is the fastest.
+    std::optional<int> consider_layers(const Family& family, Layout layout, const Pieces& of) {
+        const auto largest = most_layers(layout, job_.model.layers);
+        layout.recompute_layers = largest > 1 ? 1 : 0;
+        if (!is_fast(family, layout, of)) return std::nullopt;
+        layout.recompute_layers = 0;
+        if (const auto stage = too_large(layout)) return stage;
+        auto low = 0;  // layers that do not fit
+        auto high = largest;
+        while (high - low > 1) {
+            const auto middle = low + (high - low) / 2;
+            layout.recompute_layers = middle;
+            (too_large(layout) ? low : high) = middle;
+        }
+        for (; high < largest; ++high) {
+            layout.recompute_layers = high;
+            if (!options_.allows || options_.allows(layout)) break;
+        }
+        if (high == largest) layout.recompute_layers = 0;
+        if (!is_fast(family, layout, of)) return std::nullopt;
+        static_cast<void>(too_large(layout));
+        keep({layout, step_, memory_});
+        return std::nullopt;
+    }
+
+    void look_at(const Family& family, bool uneven) {
+        each_micro_batch(family, [&](std::size_t micro, std::int64_t count) {
+            each_vpp(family.mesh.pp, count, [&](int vpp) {
+                if (uneven && (vpp > 1 || family.mesh.pp == 1)) return;
+                for (const auto kind : options_.recompute) {
+                    const auto& of = pieces(family, micro, kind);
+                    const auto partial = kind == Recompute::full && options_.some_layers;
+                    if (lower_bound(of, job_, family.mesh.pp, vpp, count, partial) >= cutoff(family))
+                        continue;
+                    auto layout = family.mesh;
+                    layout.micro_batch = micro_batches_[micro];
+                    layout.vpp = vpp;
+                    layout.recompute = kind;
+                    each_zero([&](int zero) {
+                        layout.zero = zero;
+                        if (uneven)
+                            look_at_uneven(family, layout, of, count, partial);
+                        else
+                            static_cast<void>(consider(family, layout, of));
+                    });
+                }
+            });
+        });
+    }
+
+    void look_at_uneven(const Family& family, Layout layout, const Pieces& of, std::int64_t count,
+                        bool partial) {
+        const auto pp = layout.pp;
+        const auto layers = job_.model.layers;
+        auto range = splits(of, job_, pp, count, partial, cutoff(family));
+        for (int first = 1; first <= range.first_most; ++first) {
+            const auto least = std::max(1, pp == 2 ? layers - first : range.both_least - first);
+            for (int last = least; last <= std::min(range.last_most, layers - first - (pp - 2)); ++last) {
+                if (split_bound(of, job_, pp, count, partial, first, last) >= cutoff(family)) continue;
+                layout.first_layers = first;
+                layout.last_layers = last;
+                const auto full = consider(family, layout, of);
+                // What the first stage needs grows with its layers alone, and so what the last one needs;
+                // what those between need grows with theirs where all layers are of one kind.
+                if (!full) continue;
+                if (*full == 0) return;
+                if (*full == pp - 1) range.last_most = last - 1;
+                if (*full > 0 && *full < pp - 1 && (job_.model.experts == 0 || job_.model.dense_layers == 0))
+                    range.both_least = std::max(range.both_least, first + last + 1);
+            }
+        }
+    }
+
+    void find_smallest() {
+        for (const auto& family : families_)
+            each_micro_batch(family, [&](std::size_t micro, std::int64_t count) {
+                each_vpp(family.mesh.pp, count, [&](int vpp) {
+                    for (const auto kind : options_.recompute)
+                        each_zero([&](int zero) {
+                            auto layout = family.mesh;
+                            layout.micro_batch = micro_batches_[micro];
+                            layout.vpp = vpp;
+                            layout.recompute = kind;
+                            layout.zero = zero;
+                            if (options_.allows && !options_.allows(layout)) return;
+                            const auto memory = plan::memory(job_, layout);
+                            auto& least = found_.smallest;
+                            if (!least || memory.estimate < least->memory.estimate)
+                                least =
+                                    Planned{layout, steps_.step(pieces(family, micro, kind), layout), memory};
+                        });
+                });
+            });
+    }
+
+    const Job& job_;
+    const Options& options_;
+    Steps steps_;
+    std::int64_t capacity_;
+    std::vector<int> micro_batches_;
+    std::vector<int> chunks_;  // those that stages may have
+    std::vector<Family> families_;
+    std::vector<PieceSet> pieces_;
+    int least_dp_ = std::numeric_limits<int>::max();
+    Found found_;
+    Step step_;      // of the layout that was looked at last
+    Memory memory_;  // the same
+};
+
+}  // namespace of_search
+
+void fix(Options& options, std::string_view text) {
+    if (text == "sp=0" || text == "sp=1") {
+        options.sequence_parallel = text == "sp=1";
+        return;
+    }
+    if (text.starts_with("recompute=")) {
+        const auto layout = read_layout(text);
+        if (layout.recompute_layers > 0)
+            throw UsageError(
+                cat("--fix has ", in_quotes(text),
+                    "; how many layers are computed again is searched for, so fix recompute=full"));
+        options.recompute = {layout.recompute};
+        return;
+    }
+    const auto [range, value] = of_search::setting_of(text, "--fix", {"recompute", "sp"});
+    options.*range = {value, value};
+}
+
+void limit(Options& options, std::string_view text) {
+    const auto [range, value] = of_search::setting_of(text, "--max", {});
+    (options.*range).most = value;
+}
+
+Found search(const Job& job, const Options& options) {
+    check(job);
+    // Splits of layers are tried in pairs.
+    constexpr auto most_layers = 4096;
+    if (job.model.layers > most_layers)
+        throw UsageError(
+            cat("the model has ", job.model.layers, " layers; a search takes at most ", most_layers));
+    return of_search::Search(job, options).run();
+}
+
+}  // namespace rankmesh::plan

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/text.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+namespace rankmesh::plan {
+
+using detail::cat;
+using detail::in_quotes;
+
+namespace of_text {
+
+struct Word {
+    std::string_view name;
+    int Layout::*value;
+    int least;
+};
+
+constexpr auto axes = std::array<Word, 4>{
+    {{"pp", &Layout::pp, 1}, {"dp", &Layout::dp, 1}, {"cp", &Layout::cp, 1}, {"tp", &Layout::tp, 1}}};
+constexpr auto settings = std::array<Word, 7>{{{"ep", &Layout::ep, 1},
+                                               {"vpp", &Layout::vpp, 1},
+                                               {"mbs", &Layout::micro_batch, 1},
+                                               {"zero", &Layout::zero, 0},
+                                               {"group", &Layout::zero_group, 0},
+                                               {"first", &Layout::first_layers, 0},
+                                               {"last", &Layout::last_layers, 0}}};
+constexpr auto recomputes =
+    std::array<std::string_view, 5>{"none", "selective", "full", "elementwise", "operations"};
+
+std::optional<int> number_in(std::string_view text, int least) {
+    auto value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < least) return std::nullopt;
+    return value;
+}
+
+int number(std::string_view name, std::string_view text, int least) {
+    if (const auto value = number_in(text, least)) return *value;
+    throw UsageError(
+        cat("the layout's ", name, " is ", in_quotes(text), "; it is a whole number of ", least, " or more"));
+}
+
+void read_recompute(std::string_view text, Layout& layout) {
+    const auto colon = text.find(':');
+    const auto kind = std::ranges::find(recomputes, text.substr(0, colon));
+    const auto layers =
+        colon == std::string_view::npos ? std::optional(0) : number_in(text.substr(colon + 1), 1);
+    if (kind == recomputes.end() || !layers || (*layers > 0 && *kind != "full"))
+        throw UsageError(cat(
+            "the layout's recompute is ", in_quotes(text),
+            "; it is none, selective, elementwise, operations, full, or full:N for N layers of each stage"));
+    layout.recompute = static_cast<Recompute>(kind - recomputes.begin());
+    layout.recompute_layers = *layers;
+}
+
+}  // namespace of_text
+
+std::string_view to_string(Recompute recompute) {
+    return of_text::recomputes[static_cast<std::size_t>(recompute)];
+}
+
+std::string settings_text(const Layout& layout) {
+    using namespace of_text;
+    auto text = std::string{};
+    const auto add = [&](const auto&... parts) { text += cat(text.empty() ? "" : " ", parts...); };
+    if (layout.ep > 1) add("ep=", layout.ep);
+    if (layout.vpp > 1) add("vpp=", layout.vpp);
+    add("mbs=", layout.micro_batch);
+    add("zero=", layout.zero);
+    if (layout.zero_group > 0) add("group=", layout.zero_group);
+    add("recompute=", to_string(layout.recompute));
+    if (layout.recompute_layers > 0) text += cat(":", layout.recompute_layers);
+    if (layout.first_layers > 0) add("first=", layout.first_layers);
+    if (layout.last_layers > 0) add("last=", layout.last_layers);
+    if (layout.sequence_parallel != (layout.tp > 1)) add("sp=", layout.sequence_parallel ? 1 : 0);
+    return text;
+}
+
+std::string to_string(const Layout& layout) {
+    using namespace of_text;
+    auto text = std::string{};
+    for (const auto& axis : axes)
+        if (layout.*(axis.value) > 1 || axis.name == "dp")
+            text += cat(axis.name, "=", layout.*(axis.value), " ");
+    return text + settings_text(layout);
+}
+
+Layout read_layout(std::string_view text, int devices) {
+    using namespace of_text;
+    auto layout = Layout{};
+    auto seen = std::vector<std::string_view>{};
+    auto shares_sequence = std::optional<bool>{};
+    constexpr auto blanks = std::string_view(" \t\n\r,");
+    for (auto at = text.find_first_not_of(blanks); at != std::string_view::npos;
+         at = text.find_first_not_of(blanks, at)) {
+        const auto end = std::min(text.size(), text.find_first_of(blanks, at));
+        const auto word = text.substr(at, end - at);
+        at = end;
+        const auto equals = std::min(word.find('='), word.size());
+        const auto name = word.substr(0, equals);
+        const auto value = word.substr(std::min(equals + 1, word.size()));
+        if (std::ranges::find(seen, name) != seen.end())
+            throw UsageError(cat("the layout says ", name, " twice; say it once"));
+        seen.push_back(name);
+        const auto axis = std::ranges::find(axes, name, &Word::name);
+        const auto setting = std::ranges::find(settings, name, &Word::name);
+        if (axis != axes.end()) {
+            layout.*(axis->value) = number(name, value, axis->least);
+        } else if (setting != settings.end()) {
+            layout.*(setting->value) = number(name, value, setting->least);
+        } else if (name == "recompute") {
+            read_recompute(value, layout);
+        } else if (name == "sp") {
+            if (value != "0" && value != "1")
+                throw UsageError(cat("the layout's sp is ", in_quotes(value), "; it is 0 or 1"));
+            shares_sequence = value == "1";
+        } else {
+            auto names = std::vector<std::string_view>{"recompute", "sp"};
+            for (const auto& one : axes) names.push_back(one.name);
+            for (const auto& one : settings) names.push_back(one.name);
+            const auto words = std::vector<std::string>(names.begin(), names.end());
+            throw UsageError(cat(in_quotes(word),
+                                 " is no part of a layout, such as 'pp=4 dp=8 tp=8 mbs=1 zero=1'; parts are ",
+                                 detail::listed(words), did_you_mean(name, names)));
+        }
+    }
+    if (seen.empty())
+        throw UsageError("the layout is empty; write one such as 'pp=4 dp=8 tp=8 mbs=1 zero=1'");
+    const auto others = std::int64_t{1} * layout.pp * layout.cp;
+    const auto product = others > std::numeric_limits<int>::max() ? others : others * layout.tp;
+    if (devices > 0 && std::ranges::find(seen, "dp") == seen.end()) {
+        if (devices % product != 0)
+            throw UsageError(cat("pp * cp * tp of the layout is ", product, ", which does not divide ",
+                                 devices, " devices"));
+        layout.dp = static_cast<int>(devices / product);
+    }
+    if (product > std::numeric_limits<int>::max() || product * layout.dp > std::numeric_limits<int>::max())
+        throw UsageError(cat("the layout ", in_quotes(text), " has more than 2147483647 ranks"));
+    layout.sequence_parallel = shares_sequence.value_or(layout.tp > 1);
+    return layout;
+}
+
+}  // namespace rankmesh::plan
