@@ -5,8 +5,8 @@
 
 namespace rankmesh::cli {
 
-Subcommand show(), draw(), diff(), rank(), groups(), check(), place(), convert(), env(), run(), explain(), reshard(), cluster();
+Subcommand show(), draw(), diff(), rank(), groups(), check(), place(), convert(), env(), run(), explain(), reshard(), cluster(), plan();
 
-std::vector<Subcommand> subcommands() { return {show(), draw(), diff(), rank(), groups(), check(), place(), convert(), env(), run(), explain(), reshard(), cluster()}; }
+std::vector<Subcommand> subcommands() { return {show(), draw(), diff(), rank(), groups(), check(), place(), convert(), env(), run(), explain(), reshard(), cluster(), plan()}; }
 
 }  // namespace rankmesh::cli

@@ -53,7 +53,7 @@ TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse("",
                   "missing subcommand; one of: show, draw, diff, rank, groups, check, place, convert, env, "
                   "run, explain, "
-                  "reshard, cluster; see rankmesh --help");
+                  "reshard, cluster, plan; see rankmesh --help");
     expect_misuse("show dp=8 --width", "--width: 1 required N missing");
     expect_misuse("show dp=8 --width 39", "--width: Value 39 not in range 40 to 10000");
     expect_misuse("groups dp=4 dp,", "AXES has an empty name; list axes such as dp,tp");

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <memory>
+
+#include <rankmesh/core/text.hpp>
+#include <rankmesh/plan/answer.hpp>
+#include <rankmesh/plan/text.hpp>
+
+#include "output.hpp"
+#include "progress.hpp"
+#include "topology.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_plan {
+
+struct Arguments {
+    plan::Question question;
+    std::optional<std::string> on;
+    std::optional<int> batch;
+    std::optional<int> sequence;
+    bool json = false;
+};
+
+/// One of the parts that a step is made of.
+struct Part {
+    std::string_view name;
+    double plan::Step::*seconds;
+    std::string_view what;
+};
+
+constexpr auto parts =
+    std::array<Part, 10>{{{"compute", &plan::Step::compute, "matrix products and what stands between them"},
+                          {"attn", &plan::Step::attention, "the core of attention"},
+                          {"tp", &plan::Step::tp, "communication of tensor parallelism"},
+                          {"cp", &plan::Step::cp, "communication of context parallelism"},
+                          {"ep", &plan::Step::ep, "communication of expert parallelism"},
+                          {"dp", &plan::Step::dp, "communication of data parallelism"},
+                          {"pp", &plan::Step::pp, "messages between stages"},
+                          {"bubble", &plan::Step::bubble, "waiting for the pipeline to fill and drain"},
+                          {"head", &plan::Step::head, "embedding, last projection and loss"},
+                          {"optim", &plan::Step::optimizer, "the optimizer"}}};
+
+std::string gib(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
+
+/// Three digits.
+std::string seconds_text(double seconds) {
+    if (seconds < 0.0995) return fmt::format("{:.2g}", seconds);
+    return fmt::format("{:.{}f}", seconds, seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::string range_text(const plan::Step& step) {
+    return fmt::format("{}..{}", seconds_text(step.low), seconds_text(step.high));
+}
+
+void print_table(const plan::Answer& answer, std::size_t count, Output& output) {
+    const auto& best = answer.found->best;
+    const auto shown = std::min(count, best.size());
+    auto present = std::vector<Part>{};
+    for (const auto& part : parts)
+        if (std::any_of(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(shown),
+                        [&](const auto& one) { return one.step.*part.seconds / one.step.seconds >= 0.0005; }))
+            present.push_back(part);
+    auto rows = std::vector<std::vector<std::string>>{{"step s", "range", "GiB"}};
+    for (const auto& part : present) rows.front().push_back(fmt::format("{} %", part.name));
+    rows.front().insert(rows.front().end(), {"mesh", "settings"});
+    for (std::size_t i = 0; i < shown; ++i) {
+        const auto& one = best[i];
+        rows.push_back({seconds_text(one.step.seconds), range_text(one.step), gib(one.memory.estimate)});
+        for (const auto& part : present)
+            rows.back().push_back(percent(one.step.*part.seconds / one.step.seconds));
+        rows.back().push_back(to_string(plan::mesh(one.layout)));
+        rows.back().push_back(plan::settings_text(one.layout));
+    }
+    print_rows(rows, 2, output);
+}
+
+/// Where the time goes that the next layout takes longer.
+std::string difference_text(const plan::Step& best, const plan::Step& next) {
+    auto all = std::vector<std::pair<double, std::string_view>>{};
+    for (const auto& part : parts) all.emplace_back(next.*part.seconds - best.*part.seconds, part.name);
+    std::ranges::sort(all, std::greater<>{});
+    auto text = std::string{};
+    for (const auto& [more, name] : all)
+        if (more > 0.2 * (all.front().first))
+            text += fmt::format("{}{} {} s", text.empty() ? "" : ", ", name, seconds_text(more));
+    return text;
+}
+
+void print_reasons(const plan::Answer& answer, Output& output) {
+    const auto width = static_cast<std::size_t>(terminal_width());
+    const auto& best = answer.found->best;
+    const auto say = [&](const std::string& text) { output.print("{}\n", folded(text, 2, width)); };
+    if (best.size() > 1) {
+        const auto gain = best[1].step.seconds / best[0].step.seconds - 1;
+        const auto more = difference_text(best[0].step, best[1].step);
+        say(fmt::format("gain: {} % over the next mesh, {}{}{}", percent(gain),
+                        to_string(plan::mesh(best[1].layout)), more.empty() ? "" : ", which spends more on ",
+                        more));
+        if (best[1].step.seconds < best[0].step.high)
+            say("unsure: the ranges of the first two overlap, so measure both; three measured steps in "
+                "--measured FILE narrow them");
+    }
+    const auto& first = best.front();
+    const auto bound = plan::what_binds(first.step);
+    for (const auto& part : parts)
+        if (part.name == bound || (bound == "optimizer" && part.name == "optim"))
+            say(
+                fmt::format("binds: {} % of the step is {} ({}), the most beside compute; memory is {} of {} "
+                            "GiB on stage {}",
+                            percent(first.step.*part.seconds / first.step.seconds), part.name, part.what,
+                            gib(first.memory.estimate), gib(answer.capacity), first.memory.stage));
+    for (const auto& help : answer.help)
+        say(fmt::format("helps: {} gains {} %{}{}", help.what, percent(help.gain),
+                        help.how.empty() ? "" : ", with ", help.how));
+    say(
+        fmt::format("looked at: {} layouts with even stages on {} meshes, and those with uneven stages or "
+                    "some layers computed again; {} were "
+                    "computed, bounds ruled out the others",
+                    answer.found->layouts, answer.found->meshes, answer.found->evaluated));
+}
+
+void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& output) {
+    const auto& [layout, step, memory] = planned;
+    output.print("step {} s ({})\n", seconds_text(step.seconds), range_text(step));
+    auto rows = std::vector<std::vector<std::string>>{};
+    for (const auto& part : parts)
+        rows.push_back({seconds_text(step.*part.seconds), percent(step.*part.seconds / step.seconds) + " %",
+                        std::string(part.name), std::string(part.what)});
+    print_rows(rows, 2, output);
+    output.print("\nmemory {} GiB of {} on stage {}, at least {}\n", gib(memory.estimate), gib(capacity),
+                 memory.stage, gib(memory.lower));
+    rows.clear();
+    const auto add = [&](std::int64_t bytes, const char* name) { rows.push_back({gib(bytes), name}); };
+    add(memory.parameters, "parameters");
+    add(memory.gradients, "gradients");
+    add(memory.optimizer, "optimizer");
+    add(memory.activations, "activations");
+    add(memory.buffers, "buffers");
+    add(memory.overhead, "overhead");
+    print_rows(rows, 1, output);
+}
+
+void print_explained(const plan::Answer& answer, Output& output) {
+    const auto& explained = *answer.explained;
+    output.print("{}\n\n", to_string(explained.planned.layout));
+    print_parts(explained.planned, explained.capacity, output);
+    if (explained.fits()) {
+        output.print("\nfits, with {} GiB to spare\n",
+                     gib(explained.capacity - explained.planned.memory.estimate));
+        return;
+    }
+    output.print("\ndoes not fit: {} GiB too much\n",
+                 gib(explained.planned.memory.estimate - explained.capacity));
+    if (const auto& change = explained.change)
+        output.print("least change that fits: {}\n  step {} s, memory {} GiB\n", to_string(change->layout),
+                     seconds_text(change->step.seconds), gib(change->memory.estimate));
+    else
+        output.write("no change of one or two settings makes it fit\n");
+}
+
+void print_nothing_fits(const plan::Answer& answer, Output& output) {
+    if (const auto& least = answer.found->smallest)
+        output.print(
+            "nothing fits: {} needs least, {} of {} GiB; more devices, a shorter sequence or --explain with "
+            "that layout help\n",
+            to_string(least->layout), gib(least->memory.estimate), gib(answer.capacity));
+    else
+        output.write("no layout is left that the framework can run; try without --as\n");
+}
+
+void print_settings(const plan::FrameworkSettings& settings, Output& output) {
+    output.print("\n{}\n", settings.text);
+    output.flush();
+    for (const auto& note : settings.notes) std::cerr << "# " << note << '\n';
+}
+
+void print_text(const plan::Answer& answer, std::size_t count, Output& output) {
+    const auto& job = answer.job;
+    const auto width = static_cast<std::size_t>(terminal_width());
+    output.print("{} · {:.4g} B parameters · {} {} · batch {} x {} tokens · {}\n",
+                 job.model.name.empty() ? "model" : job.model.name,
+                 static_cast<double>(plan::parameters(job.model).total) / 1e9, job.devices,
+                 job.machine.device.name, job.batch, job.sequence,
+                 job.precision == plan::Precision::fp8 ? "fp8" : "bf16");
+    for (const auto& one : answer.assumed) output.print("{}\n", folded("assumed: " + one, 2, width));
+    if (const auto& made = answer.calibration)
+        output.print(
+            "{}\n", folded(fmt::format("calibrated by {} measured steps: times are {:.3g} of the model's; "
+                                       "mean error {} % before, {} % after{}",
+                                       made->steps, made->factor, percent(made->before), percent(made->after),
+                                       made->steps > 1 ? ", each by the others" : ""),
+                           2, width));
+    output.write("\n");
+    if (answer.explained) {
+        print_explained(answer, output);
+    } else if (answer.found->best.empty()) {
+        print_nothing_fits(answer, output);
+    } else {
+        print_table(answer, count, output);
+        output.write("\n");
+        print_reasons(answer, output);
+    }
+    if (answer.settings) print_settings(*answer.settings, output);
+}
+
+int run(Arguments& arguments, Output& output) {
+    auto& question = arguments.question;
+    question.on = cluster_of(arguments.on);
+    if (arguments.batch) question.batch = *arguments.batch;
+    if (arguments.sequence) question.sequence = *arguments.sequence;
+    auto progress = Progress(isatty(STDERR_FILENO) != 0);
+    question.progress = [&](std::size_t done, std::size_t all) {
+        progress.at([&] { return fmt::format("{} of {} meshes", done, all); });
+    };
+    const auto answer = plan::answer(question);
+    if (arguments.json)
+        output.print("{}\n", plan::to_json(answer));
+    else
+        print_text(answer, question.count, output);
+    const auto* planned = answer.planned();
+    return planned != nullptr && planned->memory.estimate <= answer.capacity ? 0 : 1;
+}
+
+}  // namespace of_plan
+
+Subcommand plan() {
+    const auto arguments = std::make_shared<of_plan::Arguments>();
+    auto& question = arguments->question;
+    return {.name = "plan",
+            .help = "Find the fastest layouts of a training job that fit, and say why.",
+            .options = {{"MODEL",
+                         "a name such as llama3.1-8B, a config.json, Megatron's flags, or sizes in one line",
+                         &question.model},
+                        {"--on", "the cluster, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'",
+                         &arguments->on, "CLUSTER"},
+                        {"--device", "what its devices are, such as H100-SXM-80GB", &question.device, "NAME"},
+                        {"--devices-file", "more devices, with the columns of devices.csv",
+                         &question.devices_file, "FILE"},
+                        {"--devices", "how many of them; else all", &question.devices, "N"},
+                        {"--batch", "sequences of a step", &arguments->batch, "B"},
+                        {"--seq", "tokens of a sequence; else the model's", &arguments->sequence, "S"},
+                        {"--precision", "bf16, or fp8 for matrix products; else bf16", &question.precision,
+                         "TYPE"},
+                        {"--fix", "a setting that is decided, such as tp=8; may be repeated", &question.fix,
+                         "NAME=VALUE"},
+                        {"--max", "the most that a setting may be, such as pp=16; may be repeated",
+                         &question.most, "NAME=VALUE"},
+                        {"--as",
+                         "print the best layout as this framework's settings too, of layouts that it can run",
+                         &question.as, "FRAMEWORK"},
+                        {"--measured", "measured steps to calibrate by: a line each of seconds and layout",
+                         &question.measured, "FILE"},
+                        {"--explain", "break down this layout instead, whether or not it fits",
+                         &question.explain, "LAYOUT"},
+                        {"--count", "layouts in the table; else 10", &question.count, "N",
+                         Option::Range{1, 1000, false}},
+                        {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+            .run = [arguments](Output& output) { return of_plan::run(*arguments, output); },
+            .footer =
+                "A LAYOUT is what the table prints: 'pp=4 dp=8 tp=8 vpp=2 mbs=1 zero=1 recompute=full:3 "
+                "first=7 last=6'. Exit status 1: nothing "
+                "fits. docs/plan.md has the model, its errors, and what it cannot know.\n\n"
+                "Example:\n  rankmesh plan llama3.1-8B --on 'node:8(400GB/s,5us) gpu:8(450GB/s,2us)' "
+                "--device H100-SXM-80GB --batch 512"};
+}
+
+}  // namespace rankmesh::cli

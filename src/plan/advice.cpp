@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/advice.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/plan/text.hpp>
+
+#include "plan/bounds.hpp"
+
+namespace rankmesh::plan {
+
+using detail::cat;
+using detail::in_quotes;
+
+namespace of_advice {
+
+bool is_legal(const Job& job, const Layout& layout) {
+    try {
+        check(layout, job.model, job.batch, job.sequence);
+        return true;
+    } catch (const UsageError&) {
+        return false;
+    }
+}
+
+/// The layouts that differ in one setting, and in dp where that is what makes room for it.
+std::vector<Layout> changes_of(const Job& job, const Layout& layout) {
+    auto all = std::vector<Layout>{};
+    const auto add = [&](auto change) {
+        auto other = layout;
+        change(other);
+        if (!(other == layout) && other.devices() == layout.devices() && is_legal(job, other))
+            all.push_back(other);
+    };
+    for (int zero = layout.zero + 1; zero <= 3; ++zero) add([&](Layout& l) { l.zero = zero; });
+    if (layout.recompute == Recompute::none) add([](Layout& l) { l.recompute = Recompute::selective; });
+    if (layout.recompute != Recompute::full || layout.recompute_layers > 0)
+        add([](Layout& l) { l.recompute = Recompute::full, l.recompute_layers = 0; });
+    const auto largest = stage_layers(layout, job.model.layers, 0);
+    for (int layers = layout.recompute == Recompute::full ? layout.recompute_layers + 1 : 1; layers < largest;
+         ++layers)
+        if (layout.recompute != Recompute::full || layout.recompute_layers > 0)
+            add([&](Layout& l) { l.recompute = Recompute::full, l.recompute_layers = layers; });
+    for (int micro = layout.micro_batch / 2; micro > 0; micro /= 2)
+        add([&](Layout& l) { l.micro_batch = micro; });
+    for (int vpp = layout.vpp - 1; vpp > 0; --vpp) add([&](Layout& l) { l.vpp = vpp; });
+    for (const auto factor : divisors(layout.dp)) {
+        add([&](Layout& l) { l.dp /= factor, l.tp *= factor, l.sequence_parallel = true; });
+        add([&](Layout& l) { l.dp /= factor, l.pp *= factor; });
+        add([&](Layout& l) { l.dp /= factor, l.cp *= factor; });
+    }
+    for (const auto ep : divisors(std::max(1, job.model.experts)))
+        if (ep > layout.ep) add([&](Layout& l) { l.ep = ep; });
+    if (!layout.sequence_parallel && layout.tp > 1) add([](Layout& l) { l.sequence_parallel = true; });
+    if (layout.zero_group > 0) add([](Layout& l) { l.zero_group = 0; });
+    return all;
+}
+
+double number(std::string_view text) {
+    auto value = 0.0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const auto whole = error == std::errc{} && end == text.data() + text.size();
+    return whole && std::isfinite(value) ? value : 0;
+}
+
+double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    const auto middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : std::sqrt(values[middle - 1] * values[middle]);
+}
+
+}  // namespace of_advice
+
+std::vector<Help> what_would_help(const Job& job, const Found& found, const Options& options) {
+    if (found.best.empty()) return {};
+    const auto& best = found.best.front();
+    auto all = std::vector<Help>{};
+    const auto add = [&](std::string what, double seconds, double work, std::string how = {}) {
+        all.push_back({std::move(what), best.step.seconds * work / seconds - 1, std::move(how)});
+    };
+    auto other = job;
+    if (job.devices > job.machine.node) {
+        other.machine.scale_out *= 2;
+        add("twice the bandwidth between nodes", step(other, best.layout).seconds, 1);
+        other = job;
+    }
+    other.machine.scale_up *= 2;
+    add("twice the bandwidth inside a node", step(other, best.layout).seconds, 1);
+    if (job.batch <= std::numeric_limits<std::int64_t>::max() / 2) {
+        other = job;
+        other.batch *= 2;
+        if (of_advice::is_legal(other, best.layout))
+            add("twice the batch", step(other, best.layout).seconds, 2);
+    }
+    auto roomy = options;
+    roomy.count = 1;
+    roomy.capacity = std::numeric_limits<std::int64_t>::max();
+    if (const auto without = search(job, roomy).best;
+        !without.empty() && !(without.front().layout == best.layout)) {
+        const auto& one = without.front();
+        add("memory without limit", one.step.seconds, 1, to_string(one.layout));
+    }
+    std::erase_if(all, [](const Help& help) { return help.gain < 0.001; });
+    std::ranges::stable_sort(all, std::greater<>{}, &Help::gain);
+    return all;
+}
+
+std::string_view what_binds(const Step& step) {
+    const auto parts = std::array<std::pair<std::string_view, double>, 8>{{{"tp", step.tp},
+                                                                           {"cp", step.cp},
+                                                                           {"ep", step.ep},
+                                                                           {"dp", step.dp},
+                                                                           {"pp", step.pp},
+                                                                           {"bubble", step.bubble},
+                                                                           {"head", step.head},
+                                                                           {"optimizer", step.optimizer}}};
+    return std::ranges::max(parts, {}, &std::pair<std::string_view, double>::second).first;
+}
+
+Explained explain(const Job& job, const Layout& layout) {
+    check(job);
+    if (layout.devices() != job.devices)
+        throw UsageError(cat("the layout ", to_string(layout), " has ", layout.devices(), " ranks, the job ",
+                             job.devices, " devices"));
+    check(layout, job.model, job.batch, job.sequence);
+    auto explained = Explained{.planned = {layout, step(job, layout), memory(job, layout)},
+                               .capacity = capacity(job.machine.device)};
+    if (explained.fits()) return explained;
+    auto& best = explained.change;
+    const auto consider = [&](const Layout& other) {
+        const auto needs = memory(job, other);
+        if (needs.estimate > explained.capacity) return;
+        const auto takes = step(job, other);
+        if (!best || takes.seconds < best->step.seconds) best = Planned{other, takes, needs};
+    };
+    const auto one = of_advice::changes_of(job, layout);
+    for (const auto& other : one) consider(other);
+    if (!best)
+        for (const auto& other : one)
+            for (const auto& two : of_advice::changes_of(job, other)) consider(two);
+    return explained;
+}
+
+std::vector<Measured> read_measured(std::string_view text, std::string_view file) {
+    auto all = std::vector<Measured>{};
+    auto number = 0;
+    while (!text.empty()) {
+        const auto end = std::min(text.find('\n'), text.size());
+        auto line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        ++number;
+        constexpr auto blanks = std::string_view(" \t\r");
+        const auto begin = line.find_first_not_of(blanks);
+        if (begin == std::string_view::npos || line[begin] == '#') continue;
+        line.remove_prefix(begin);
+        const auto fail = [&](std::string_view why) {
+            throw UsageError(cat(file, " line ", number, ": ", why));
+        };
+        const auto blank = std::min(line.find_first_of(blanks), line.size());
+        auto one = Measured{};
+        one.seconds = of_advice::number(line.substr(0, blank));
+        if (!(one.seconds > 0))
+            fail(cat("begins with ", in_quotes(line.substr(0, blank)),
+                     "; a line is the seconds of a step, more than 0, and a layout, such as 4.52 pp=4 dp=8 "
+                     "tp=8 mbs=1 zero=1"));
+        auto layout = std::string{};
+        for (auto rest = line.substr(blank); !rest.empty();) {
+            rest.remove_prefix(std::min(rest.find_first_not_of(blanks), rest.size()));
+            const auto word = rest.substr(0, rest.find_first_of(blanks));
+            rest.remove_prefix(word.size());
+            const auto is_batch = word.starts_with("batch=");
+            if (!is_batch && !word.starts_with("seq=")) {
+                layout += cat(layout.empty() ? "" : " ", word);
+                continue;
+            }
+            const auto value = of_advice::number(word.substr(word.find('=') + 1));
+            if (!(value >= 1) || value != std::floor(value) || value > std::numeric_limits<int>::max())
+                fail(cat("has ", in_quotes(word), "; it is a whole number of 1 or more"));
+            (is_batch ? one.batch : one.sequence) = static_cast<std::int64_t>(value);
+        }
+        try {
+            one.layout = read_layout(layout);
+        } catch (const UsageError& error) {
+            fail(error.what());
+        }
+        all.push_back(one);
+    }
+    if (all.empty())
+        throw UsageError(
+            cat(file, " has no measured step; write one a line, such as 4.52 pp=4 dp=8 tp=8 mbs=1 zero=1"));
+    return all;
+}
+
+Calibration calibrate(Job& job, const std::vector<Measured>& measured) {
+    if (measured.empty()) throw UsageError("there is no measured step to calibrate by");
+    auto ratios = std::vector<double>{};
+    for (const auto& one : measured) {
+        auto then = job;
+        then.devices = one.layout.devices();
+        if (one.batch > 0) then.batch = one.batch;
+        if (one.sequence > 0) then.sequence = one.sequence;
+        try {
+            check(then);
+            check(one.layout, then.model, then.batch, then.sequence);
+        } catch (const UsageError& error) {
+            throw UsageError(cat("the measured step of ", to_string(one.layout), ": ", error.what()));
+        }
+        ratios.push_back(one.seconds / step(then, one.layout).seconds);
+    }
+    auto found = Calibration{.steps = static_cast<int>(ratios.size()), .factor = of_advice::median(ratios)};
+    for (std::size_t i = 0; i < ratios.size(); ++i) {
+        auto others = ratios;
+        if (ratios.size() > 1) others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+        found.before += std::abs(1 / ratios[i] - 1) / found.steps;
+        found.after += std::abs(of_advice::median(others) / ratios[i] - 1) / found.steps;
+    }
+    job.stack.scale *= found.factor;
+    return found;
+}
+
+}  // namespace rankmesh::plan

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/answer.hpp>
+
+#include <algorithm>
+#include <limits>
+
+#include <rankmesh/convert/convert.hpp>
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+#include <rankmesh/plan/read.hpp>
+#include <rankmesh/plan/text.hpp>
+
+#include "convert/settings_file.hpp"
+#include "plan/read/abilities.hpp"
+
+namespace rankmesh::plan {
+
+namespace of_answer {
+
+using detail::cat;
+using detail::counted;
+using detail::in_quotes;
+
+constexpr auto most_bytes = std::size_t{1} << 20;
+
+std::string file(const std::string& path) {
+    const auto name = detail::excerpt(path, 400);
+    auto text = conversion::content_of(path, name, most_bytes);
+    if (text.size() > most_bytes)
+        throw UsageError(cat(name, " has more than ", most_bytes, " bytes, the most that is read"));
+    return text;
+}
+
+/// The constants of a framework that convert has another name for.
+Stack stack_of(std::string_view framework) {
+    if (framework == "megatron") return stack("Megatron-Core");
+    if (framework == "megatron2022") return stack("Megatron-LM");
+    if (framework == "olmo") return stack("OLMo-core");
+    return stack(framework);
+}
+
+/// The device of that name among the user's own and those that the library knows.
+Device device_of(const Question& question, const Cluster& cluster) {
+    auto own = std::vector<Device>{};
+    if (!question.devices_file.empty())
+        own = read_devices(file(question.devices_file), detail::excerpt(question.devices_file, 400));
+    auto names = std::vector<std::string>{};
+    for (const auto& one : own) names.push_back(one.name);
+    for (const auto& one : devices()) names.push_back(one.name);
+    if (question.device.empty())
+        throw UsageError(cat("what the devices of ", to_string(cluster),
+                             " are is not said, so neither their memory nor their speed is "
+                             "known; add --device NAME, one of ",
+                             detail::listed(names), ", or --devices-file FILE with the constants of others"));
+    for (const auto& one : own)
+        if (one.name == question.device) return one;
+    return device(question.device);
+}
+
+void set_size(Job& job, const Question& question, std::vector<std::string>& assumed) {
+    const auto ask = [](const char* option, std::int64_t value, const char* what) {
+        if (value < 1 || value > std::numeric_limits<int>::max())
+            throw UsageError(
+                cat(option, " is ", value, "; ", what, " is a whole number from 1 to 2147483647"));
+        return value;
+    };
+    job.devices = static_cast<int>(
+        ask("--devices", question.devices.value_or(question.on->size()), "the number of devices"));
+    if (job.devices > question.on->size())
+        throw UsageError(cat("--devices is ", job.devices, ", but ", to_string(*question.on), " has ",
+                             question.on->size()));
+    if (!question.devices) assumed.push_back(cat("all ", counted(job.devices, "device"), " of the cluster"));
+    if (question.sequence) {
+        job.sequence = ask("--seq", *question.sequence, "the tokens of a sequence");
+    } else if (job.model.sequence > 0) {
+        job.sequence = job.model.sequence;
+        assumed.push_back(cat("sequences of ", job.sequence, " tokens, which is the model's"));
+    } else {
+        throw UsageError("the model does not say how long sequences are; add --seq TOKENS");
+    }
+    if (question.batch) {
+        job.batch = ask("--batch", *question.batch, "the sequences of a step");
+        return;
+    }
+    constexpr auto tokens = std::int64_t{4} << 20;
+    const auto unit = std::max(std::int64_t{1}, (job.devices + std::int64_t{7}) / 8);
+    const auto least = std::max(unit, (tokens + job.sequence - 1) / job.sequence);
+    job.batch = (least + unit - 1) / unit * unit;
+    assumed.push_back(cat("a batch of ", counted(job.batch, "sequence"),
+                          ": 4 Mi tokens or more, and one for every eight devices or more"));
+}
+
+/// What links carry where the cluster does not say it.
+void say_links(const Cluster& cluster, const Machine& machine, std::vector<std::string>& assumed) {
+    const auto levels = cluster.levels();
+    if (!cluster.is_even())
+        assumed.push_back(cat("nodes of ", machine.node, " devices, as the largest have"));
+    const auto say = [&](double bandwidth, std::string_view where) {
+        assumed.push_back(cat(static_cast<std::int64_t>(bandwidth / 1e9), " GB/s for each device ", where,
+                              ", as is usual with ", machine.device.name));
+    };
+    if (!levels.back().bandwidth) say(machine.scale_up, "inside a node");
+    if (levels.size() > 1 && !levels[levels.size() - 2].bandwidth) say(machine.scale_out, "between nodes");
+}
+
+}  // namespace of_answer
+
+const Planned* Answer::planned() const {
+    if (explained) return &explained->planned;
+    return found && !found->best.empty() ? &found->best.front() : nullptr;
+}
+
+Answer answer(const Question& question) {
+    using namespace of_answer;
+    auto answer = Answer{};
+    auto& job = answer.job;
+    job.model = read_model(question.model);
+    if (!question.on)
+        throw UsageError(
+            "plan needs the machines; add --on CLUSTER, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'");
+    answer.on = to_string(*question.on);
+    job.machine = machine(*question.on, device_of(question, *question.on));
+    set_size(job, question, answer.assumed);
+    if (!question.precision.empty() && question.precision != "bf16" && question.precision != "fp8")
+        throw UsageError(cat("--precision is bf16 or fp8, not ", in_quotes(question.precision)));
+    if (question.precision.empty()) answer.assumed.emplace_back("matrix products in bf16");
+    job.precision = question.precision == "fp8" ? Precision::fp8 : Precision::bf16;
+    say_links(*question.on, job.machine, answer.assumed);
+    if (!question.as.empty()) {
+        const auto all = known_frameworks();
+        if (std::ranges::find(all, question.as, &FrameworkInfo::name) == all.end()) {
+            auto names = std::vector<std::string_view>{};
+            for (const auto& one : all) names.push_back(one.name);
+            throw UsageError(cat("no framework is named ", in_quotes(question.as), "; --as takes one of ",
+                                 detail::listed({names.begin(), names.end()}),
+                                 did_you_mean(question.as, names)));
+        }
+    }
+    job.stack = stack_of(question.as);
+    if (question.as.empty())
+        answer.assumed.emplace_back(
+            "no framework: what is typical of all that were measured; --as FRAMEWORK says which");
+    check(job);
+    answer.capacity = capacity(job.machine.device);
+    if (!question.measured.empty()) {
+        const auto measured = read_measured(file(question.measured), detail::excerpt(question.measured, 400));
+        answer.calibration = calibrate(job, measured);
+    }
+    if (question.explain) {
+        answer.explained = explain(job, read_layout(*question.explain, job.devices));
+    } else {
+        auto options =
+            Options{.count = std::max(question.count, std::size_t{2}), .progress = question.progress};
+        restrict_to(question.as, options);
+        const auto says_tp = [](const std::string& text) { return text.starts_with("tp="); };
+        if (std::ranges::none_of(question.fix, says_tp) && std::ranges::none_of(question.most, says_tp) &&
+            job.devices > job.machine.node) {
+            options.tp.most = job.machine.node;
+            answer.assumed.push_back(
+                cat("tp inside a node of ", job.machine.node,
+                    " devices, since no measured step has it across nodes; --max tp=N looks further"));
+        }
+        for (const auto& text : question.fix) fix(options, text);
+        for (const auto& text : question.most) limit(options, text);
+        answer.count = question.count;
+        answer.found = search(job, options);
+        answer.help = what_would_help(job, *answer.found, options);
+    }
+    if (const auto* planned = answer.planned();
+        planned != nullptr && planned->memory.estimate <= answer.capacity && !question.as.empty())
+        answer.settings = settings(job, planned->layout, question.as, *question.on);
+    return answer;
+}
+
+}  // namespace rankmesh::plan

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "rankmesh.hpp"
+#include "support/processes.hpp"
+
+namespace rankmesh::tests {
+namespace {
+
+const std::string on = " --on 'node:4(400GB/s,5us) gpu:8(450GB/s,2us)' --device H100-SXM-80GB --batch 64 ";
+
+std::string plan_of(const std::string& words) { return "plan llama3.1-8B" + on + words; }
+
+void expect_refused(const std::string& words, const std::string& error) {
+    const auto outcome = rankmesh(words);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_EQ(outcome.output.substr(0, error.size() + 10), "rankmesh: " + error) << words << "\n"
+                                                                                 << outcome.output;
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+}
+
+double sum_of(const nlohmann::json& step) {
+    auto sum = 0.0;
+    for (const auto* part :
+         {"compute", "attention", "tp", "cp", "ep", "dp", "pp", "bubble", "head", "optimizer"})
+        sum += step[part].get<double>();
+    return sum;
+}
+
+TEST(PlanSubcommand, ListsTheFastestLayoutsThatFitAndExplainsEach) {
+    const auto plan = json_of(plan_of("--json --count 4"));
+    ASSERT_EQ(plan["best"].size(), 4U);
+    auto last = 0.0;
+    for (const auto& one : plan["best"]) {
+        const auto seconds = one["step"]["seconds"].get<double>();
+        EXPECT_GE(seconds, last);
+        last = seconds;
+        EXPECT_NEAR(sum_of(one["step"]), seconds, 1e-9 * seconds);
+        EXPECT_LE(one["memory"]["estimate"], plan["capacity"]);
+        EXPECT_LE(one["memory"]["lower"], one["memory"]["estimate"]);
+        EXPECT_EQ(one["fits"], true);
+        EXPECT_EQ(Mesh::parse(one["mesh"].get<std::string>()).size(), 32);
+        const auto explained =
+            json_of(plan_of("--json --explain '" + one["layout"].get<std::string>() + "'"));
+        EXPECT_EQ(explained["explained"], one);
+        EXPECT_EQ(explained["change"], nullptr);
+    }
+}
+
+TEST(PlanSubcommand, PrintsWhatItsJsonSays) {
+    const auto plan = json_of(plan_of("--json"));
+    const auto outcome = rankmesh(plan_of(""));
+    EXPECT_EQ(outcome.exit_code, 0);
+    for (const auto& one : plan["best"]) {
+        const auto layout = one["layout"].get<std::string>();
+        const auto settings = layout.substr(layout.find("mbs="));
+        EXPECT_NE(outcome.output.find(one["mesh"].get<std::string>()), std::string::npos) << outcome.output;
+        EXPECT_NE(outcome.output.find(settings), std::string::npos) << settings << "\n" << outcome.output;
+    }
+    for (const auto& assumed : plan["assumed"])
+        EXPECT_NE(rankmesh(plan_of(""), "COLUMNS=500").output.find("assumed: " + assumed.get<std::string>()),
+                  std::string::npos);
+    EXPECT_EQ(outcome.output.find('\033'), std::string::npos);
+}
+
+TEST(PlanSubcommand, SaysByHowMuchALayoutDoesNotFitAndWhatMakesItFit) {
+    const auto words = plan_of("--explain 'tp=1 mbs=2 zero=0 recompute=none' ");
+    const auto outcome = rankmesh(words);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.output.find("does not fit: "), std::string::npos) << outcome.output;
+    const auto plan = json_of(words + "--json");
+    EXPECT_EQ(plan["explained"]["fits"], false);
+    EXPECT_GT(plan["explained"]["memory"]["estimate"], plan["capacity"]);
+    ASSERT_TRUE(plan["change"].is_object());
+    const auto change = plan["change"]["layout"].get<std::string>();
+    EXPECT_EQ(rankmesh(plan_of("--explain '" + change + "'")).exit_code, 0) << change;
+}
+
+TEST(PlanSubcommand, WritesSettingsThatConvertReadsAsTheSameMesh) {
+    for (const auto* framework : {"megatron", "torchtitan", "olmo", "picotron", "torch"}) {
+        const auto plan = json_of(plan_of(std::string("--json --fix tp=2 --as ") + framework));
+        ASSERT_TRUE(plan.contains("settings")) << framework << plan;
+        const auto text = plan["settings"]["text"].get<std::string>();
+        const auto folder = support::Folder();
+        const auto path = folder.path() + (text.starts_with("[") ? "/settings.toml" : "/settings.txt");
+        std::ofstream(path) << text;
+        const auto back =
+            json_of(std::string("convert --from ") + framework + " --to rankmesh --json --world 32 " + path);
+        const auto there = json_of(std::string("convert --from rankmesh --to ") + framework + " --json '" +
+                                   plan["best"][0]["mesh"].get<std::string>() + "'");
+        EXPECT_EQ(back["mesh_from"], there["mesh_to"]) << framework << ": " << text;
+    }
+}
+
+TEST(PlanSubcommand, IsCalibratedByMeasuredSteps) {
+    const auto plan = json_of(plan_of("--json"));
+    const auto folder = support::Folder();
+    const auto path = folder.path() + "/measured";
+    {
+        auto file = std::ofstream(path);
+        file << "# seconds and layout\n";
+        for (int i = 0; i < 3; ++i)
+            file << plan["best"][static_cast<std::size_t>(i)]["step"]["seconds"].get<double>() * 1.25 << "  "
+                 << plan["best"][static_cast<std::size_t>(i)]["layout"].get<std::string>() << " batch=64\n";
+    }
+    const auto after = json_of(plan_of("--json --measured " + path));
+    EXPECT_NEAR(after["calibration"]["factor"], 1.25, 1e-4);
+    EXPECT_NEAR(after["calibration"]["before"], 0.2, 1e-4);
+    EXPECT_NEAR(after["calibration"]["after"], 0, 1e-4);
+    for (const auto i : {std::size_t{0}, std::size_t{5}}) {
+        EXPECT_EQ(after["best"][i]["layout"], plan["best"][i]["layout"]);
+        EXPECT_NEAR(after["best"][i]["step"]["seconds"].get<double>(),
+                    1.25 * plan["best"][i]["step"]["seconds"].get<double>(), 1e-3);
+    }
+    EXPECT_NE(rankmesh(plan_of("--measured " + path)).output.find("calibrated by 3 measured steps"),
+              std::string::npos);
+    std::ofstream(path) << "nan tp=1\n";
+    expect_refused(plan_of("--measured " + path),
+                   path + " line 1: begins with 'nan'; a line is the seconds of a step, more than 0,");
+    std::ofstream(path) << "1.5 tp=3\n";
+    EXPECT_EQ(rankmesh(plan_of("--measured " + path)).exit_code, 2);
+}
+
+TEST(PlanSubcommand, FailsWhereNothingFits) {
+    const auto outcome =
+        rankmesh("plan llama3.1-405B --on 'node:1(400GB/s) gpu:8(450GB/s)' --device H100-SXM-80GB --batch 8");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.output.find("nothing fits: "), std::string::npos) << outcome.output;
+}
+
+TEST(PlanSubcommand, AsksForWhatIsMissingAndRefusesWhatIsImpossible) {
+    const auto cluster = std::string(" --on 'node:4(400GB/s) gpu:8(450GB/s)' ");
+    const auto device = std::string(" --device H100-SXM-80GB ");
+    expect_refused(
+        "plan llama3.1-8B" + device,
+        "plan needs the machines; add --on CLUSTER, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'");
+    expect_refused(
+        "plan llama3.1-8B" + cluster,
+        "what the devices of node:4(400GB/s) gpu:8(450GB/s) are is not said, so neither their memory nor "
+        "their speed is known; add --device NAME, one of ");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--devices 64",
+                   "--devices is 64, but node:4(400GB/s) gpu:8(450GB/s) has 32");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--devices 0",
+                   "--devices is 0; the number of devices is a whole number from 1 to 2147483647");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--batch=-8",
+                   "--batch is -8; the sequences of a step is a whole number from 1 to 2147483647");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--seq 0",
+                   "--seq is 0; the tokens of a sequence is a whole number from 1 to 2147483647");
+    expect_refused("plan 'layers=2 hidden=64 heads=4 ffn=256 vocab=1000'" + cluster + device,
+                   "the model does not say how long sequences are; add --seq TOKENS");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--as megatrn",
+                   "no framework is named 'megatrn'; --as takes one of ");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--fix tp=7", "no layout of 32 devices is legal ");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--batch 3 --max tp=1 --max pp=1 --max cp=1",
+                   "no layout of 32 devices is legal with a batch of 3 sequences");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--fix tq=7",
+                   "--fix has 'tq=7'; write a setting and its value, such as tp=8; ");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--explain tp=64",
+                   "pp * cp * tp of the layout is 64, which does not divide 32 devices");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--precision fp4",
+                   "--precision is bf16 or fp8, not 'fp4'");
+    expect_refused("plan 'layers=nan hidden=64'" + cluster + device,
+                   "MODEL: layers is 'nan'; it is a whole number from 1 to 2147483647");
+}
+
+TEST(PlanSubcommand, AnswersForABillionDevices) {
+    const auto outcome = rankmesh(
+        "plan llama3.1-405B --on 'node:125000000(400GB/s) gpu:8(450GB/s)' --device H100-SXM-80GB --batch "
+        "1000000000 --fix zero=1");
+    EXPECT_LE(outcome.exit_code, 1) << outcome.output;
+}
+
+}  // namespace
+}  // namespace rankmesh::tests
