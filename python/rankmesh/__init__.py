@@ -37,7 +37,7 @@ TYPE_CHECKING = False  # importing typing would take longer than all the rest
 if TYPE_CHECKING:
     from typing import Any
 
-    from rankmesh._dialects import Conversion, Loss, convert, frameworks
+    from rankmesh._dialects import Conversion, Loss, convert, frameworks, plan
     from rankmesh._engine import Communicator, Member, Pending, Usage, World, engines, from_mpi4py, run, to_mpi4py
     from rankmesh._plan import Axes, Declaration, Pick
 
@@ -47,7 +47,7 @@ _LATER = {
         ("Communicator", "Member", "Pending", "Usage", "World", "engines", "from_mpi4py", "run", "to_mpi4py"),
         "rankmesh._engine",
     ),
-    **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks"), "rankmesh._dialects"),
+    **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks", "plan"), "rankmesh._dialects"),
     **dict.fromkeys(("Axes", "Declaration", "Pick"), "rankmesh._plan"),
 }
 
@@ -106,6 +106,7 @@ __all__ = [
     "frameworks",
     "from_mpi4py",
     "place",
+    "plan",
     "run",
     "show",
     "to_mpi4py",

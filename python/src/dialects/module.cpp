@@ -30,6 +30,7 @@ NB_MODULE(_dialects, m) {
     nanobind::module_::import_("rankmesh._core");
     register_dialect_errors();
     bind_convert(m);
+    bind_plan(m);
     bind_device_mesh(m);
     bind_topology(m);
     bind_deepspeed(m);

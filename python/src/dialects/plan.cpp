@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/plan/answer.hpp>
+
+#include "dialects/dialects.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+using detail::cat;
+
+/// `{"tp": 8}` as `tp=8`.
+std::vector<std::string> settings_of(nb::handle values, const char* what) {
+    auto all = std::vector<std::string>{};
+    if (values.is_none()) return all;
+    if (!nb::hasattr(values, "keys"))
+        throw TypeFault(cat(what, " is ", described(values), "; it must be a mapping such as {'tp': 8}"));
+    const auto plain = nb::dict(nb::module_::import_("builtins").attr("dict")(values));
+    for (const auto& [name, value] : plain)
+        all.push_back(cat(text_of(name, "the name of a setting"), "=",
+                          text_of(nb::str(value), "the value of a setting")));
+    return all;
+}
+
+nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handle devices, nb::handle batch,
+                   nb::handle seq, nb::handle precision, nb::handle fix, nb::handle max, nb::handle as,
+                   nb::handle measured, nb::handle explain, nb::handle devices_file, nb::handle count) {
+    auto question = plan::Question{};
+    question.model = text_of(model, "the model");
+    question.on = Cluster::parse(text_of(on, "the machines"));
+    question.device = text_of(device, "the device");
+    question.devices = optional_int(devices, "the number of devices");
+    if (const auto value = optional_int(batch, "the batch")) question.batch = *value;
+    if (const auto value = optional_int(seq, "the tokens of a sequence")) question.sequence = *value;
+    if (!precision.is_none()) question.precision = text_of(precision, "the precision");
+    question.fix = settings_of(fix, "fix");
+    question.most = settings_of(max, "max");
+    if (!as.is_none()) question.as = text_of(as, "the framework of as_");
+    if (!measured.is_none()) question.measured = path_of(measured, "the file of measured steps");
+    if (!explain.is_none()) question.explain = text_of(explain, "the layout to explain");
+    if (!devices_file.is_none()) question.devices_file = path_of(devices_file, "the file of devices");
+    const auto most = int_of(count, "the count of layouts");
+    if (most < 1) throw UsageError(cat("the count of layouts is ", most, "; it is 1 or more"));
+    question.count = static_cast<std::size_t>(most);
+    return nb::module_::import_("json").attr("loads")(nb::cast(plan::to_json(plan::answer(question))));
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& m) {
+    m.def(
+        "plan", &planned, nb::arg("model").none(), nb::kw_only(), nb::arg("on").none(),
+        nb::arg("device").none(), nb::arg("devices") = nb::none(), nb::arg("batch") = nb::none(),
+        nb::arg("seq") = nb::none(), nb::arg("precision") = nb::none(), nb::arg("fix") = nb::none(),
+        nb::arg("max") = nb::none(), nb::arg("as_") = nb::none(), nb::arg("measured") = nb::none(),
+        nb::arg("explain") = nb::none(), nb::arg("devices_file") = nb::none(), nb::arg("count") = 10,
+        nb::sig(
+            "def plan(model: str, *, on: str, device: str, devices: int | None = None, batch: int | None = "
+            "None, seq: int | None "
+            "= None, precision: str | None = None, fix: collections.abc.Mapping[str, int | str] | None = "
+            "None, "
+            "max: "
+            "collections.abc.Mapping[str, int | str] | None = None, as_: str | None = None, measured: str | "
+            "None = None, explain: "
+            "str | None = None, devices_file: str | None = None, count: int = 10) -> dict[str, typing.Any]"),
+        "Finds the fastest layouts of a training job that fit, and says why: what `rankmesh plan --json` "
+        "prints. `model`: a name, a "
+        "file or a line of sizes; `on`: the cluster. UsageError for what is missing or impossible.");
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,42 @@
+"""`rankmesh.plan` gives what the command prints as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+import pytest
+import rankmesh
+
+COMMAND = os.environ.get("RANKMESH_COMMAND", "")
+ON = "node:4(400GB/s,5us) gpu:8(450GB/s,2us)"
+
+
+@pytest.mark.skipif(not COMMAND, reason="the command is not built")
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        ([], {}),
+        (["--fix", "tp=2", "--max", "pp=4", "--as", "megatron"], {"fix": {"tp": 2}, "max": {"pp": 4}, "as_": "megatron"}),
+        (["--explain", "tp=8 mbs=4 zero=0"], {"explain": "tp=8 mbs=4 zero=0"}),
+    ],
+)
+def test_a_plan_is_what_the_command_prints(words: list[str], more: dict[str, Any]) -> None:
+    out = subprocess.run(
+        [COMMAND, "plan", "llama3.1-8B", "--on", ON, "--device", "H100-SXM-80GB", "--batch", "64", "--json", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", batch=64, **more) == json.loads(out.stdout)
+
+
+def test_what_is_wrong_is_a_usage_error() -> None:
+    with pytest.raises(rankmesh.UsageError, match="no model is named"):
+        rankmesh.plan("llama9", on=ON, device="H100-SXM-80GB")
+    with pytest.raises(rankmesh.UsageError, match="--batch is -1"):
+        rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", batch=-1)
+    with pytest.raises(rankmesh.UsageTypeError, match="fix is 'tp=8'"):
+        rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", fix="tp=8")  # type: ignore[arg-type]
