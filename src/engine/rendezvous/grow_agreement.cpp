@@ -157,7 +157,7 @@ GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vec
                 soon());
     auto outcome = std::string{};
     try {
-        outcome = rank_ == 0 ? lead(asked, lost) : follow(asked, lost);
+        outcome = rank_ == 0 ? lead(asked, lost, ended) : follow(asked, lost);
     } catch (const EngineFailure& error) {
         outcome = decide(Failure{.kind = Failure::Kind::engine, .why = error.what()});
     }
@@ -234,7 +234,9 @@ std::string GrowAgreement::follow(const Growth& asked, const Lost& lost) {
 struct GrowAgreement::Leading {
     const Growth& asked;
     const Lost& lost;
-    Instant last;  // when it ends
+    const std::function<std::vector<int>()>& ended;  // also those whose connection was cut before
+    Instant last;                                    // when it ends
+    bool has_looked = false;                         // whether these are there
     std::map<int, std::string> abouts = {};
     std::vector<Candidate> candidates = {};
     std::set<std::string> offered = {};   // to these secrets
@@ -243,11 +245,12 @@ struct GrowAgreement::Leading {
     std::string outcome = {};  // once it is decided
 };
 
-std::string GrowAgreement::lead(const Growth& asked, const Lost& lost) {
+std::string GrowAgreement::lead(const Growth& asked, const Lost& lost,
+                                const std::function<std::vector<int>()>& ended) {
     const auto begin = Clock::now();
     const auto timeout = wait_of(asked);
     const auto until = from_now(timeout);
-    auto leading = Leading{.asked = asked, .lost = lost, .last = until + timeout};
+    auto leading = Leading{.asked = asked, .lost = lost, .ended = ended, .last = until + timeout};
     leading.abouts[0] = asked.about;
     auto absent = first_ranks(size_);
     std::erase(absent, 0);
@@ -302,6 +305,11 @@ std::string GrowAgreement::lead(const Growth& asked, const Lost& lost) {
             return decide(pack_texts({misuse, cat("a world is to grow within a timeout that is not positive, "
                                                   "on ",
                                                   ranks_to_string(untimely), "; give it one that is")}));
+        // One that had come before its connection was cut may have ended since.
+        if (absent.empty() && !std::exchange(leading.has_looked, absent.empty()) && !ended().empty()) {
+            if (confirmed(leading, {})) return leading.outcome;
+            return {};
+        }
         leading.candidates.clear();
         auto wishes = std::vector<int>{};
         for (int slot = 0; slot < most_candidates; ++slot) {
@@ -331,10 +339,10 @@ std::string GrowAgreement::lead(const Growth& asked, const Lost& lost) {
             .kind = Failure::Kind::timeout,
             .why =
                 cat("the timeout of ", to_text(asked.timeout), " expired in grow: ",
-                    leading.round > 0 ? "those that came to enter the job '"
-                                      : "no process has come to enter the job '",
+                    leading.offered.empty() ? "no process has come to enter the job '"
+                                            : "those that came to enter the job '",
                     store_->job(), "' in ", store_->text(),
-                    leading.round > 0 ? " did not go on: stopped, cut off or gone" : "",
+                    leading.offered.empty() ? "" : " did not go on: stopped, cut off or gone",
                     waiting == 0 ? "" : cat(", and ", counted(waiting, "process"), waiting == 1 ? "" : "es"),
                     waiting == 0 ? "" : " to take a place that a rank has", "; ", as_before()),
             .arrived = first_ranks(size_)});
@@ -353,8 +361,8 @@ std::string GrowAgreement::lead(const Growth& asked, const Lost& lost) {
     return outcome;
 }
 
-/// Asks those that are chosen, and all ranks, whether they are there; true once it is decided. What does not
-/// answer is removed: it comes again if it lives.
+/// Asks those that are chosen, none or more, and all ranks, whether they are there; true once it is decided.
+/// What does not answer is removed: it comes again if it lives.
 bool GrowAgreement::confirmed(Leading& leading, const std::vector<std::pair<std::size_t, int>>& chosen) {
     const auto number = leading.round++;
     auto secrets = std::vector<std::string>{};
@@ -400,6 +408,21 @@ bool GrowAgreement::confirmed(Leading& leading, const std::vector<std::pair<std:
             if (!found[i]) still.push_back(unanswered[i]);
         unanswered = std::move(still);
         if (unanswered.empty()) break;
+        if (now >= patient) {
+            auto gone = leading.ended();
+            std::erase_if(gone, [&](int each) {
+                return std::ranges::none_of(unanswered, [&](const auto& key) {
+                    const auto found = rank_of.find(key);
+                    return found != rank_of.end() && found->second == each;
+                });
+            });
+            std::ranges::sort(gone);
+            gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+            if (!gone.empty()) {
+                leading.outcome = decide_lost(gone);
+                return true;
+            }
+        }
         const auto a_rank =
             std::ranges::any_of(unanswered, [&](const auto& key) { return rank_of.contains(key); });
         if (!a_rank && now >= patient) {
@@ -421,6 +444,7 @@ bool GrowAgreement::confirmed(Leading& leading, const std::vector<std::pair<std:
         }
         pause(*store_, begin);
     }
+    if (chosen.empty()) return false;
     // A candidate that confirmed at once may have left since: they are asked again.
     if (Clock::now() - begin >= longest_patience) return false;
     struct Entering {

@@ -76,7 +76,7 @@ private:
     /// The ranks that have ended, given those that have not come.
     using Lost = std::function<std::vector<int>(const std::vector<int>& absent)>;
 
-    std::string lead(const Growth& asked, const Lost& lost);
+    std::string lead(const Growth& asked, const Lost& lost, const std::function<std::vector<int>()>& ended);
     std::string follow(const Growth& asked, const Lost& lost);
     bool confirmed(Leading& leading, const std::vector<std::pair<std::size_t, int>>& chosen);
     std::string decide(const std::string& outcome);
