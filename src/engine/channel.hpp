@@ -103,6 +103,7 @@ public:
         std::string doing;     // `is in barrier, ...`
         bool answers = true;
         bool ended = false;  // it has that channel no more
+        bool known = true;   // false: it is where the engine cannot ask, and nothing else here is true
     };
     /// Asks the other ranks of the group, over the engine, for the device's channel; by group rank, empty
     /// where the engine cannot ask. Any thread may call it.

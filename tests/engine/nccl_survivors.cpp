@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "support/command.hpp"
 #include "support/gloo_job.hpp"
 
 namespace {
@@ -83,6 +84,24 @@ TEST(NcclBlame, AnExpiredTimeoutSaysWhoIsMissingAndWhatItDoes) {
     }
     for (auto code : outcome.exit_codes) EXPECT_EQ(code, 0) << outcome.all();
 }
+
+#if RANKMESH_HAS_MPI
+TEST(NcclBlame, OverMpiAsWell) {
+    const auto outcome =
+        support::run("env " RANKMESH_ENVIRONMENT " RANKMESH_ENGINE=mpi timeout -k 5 60 " RANKMESH_MPIRUN
+                     " -n 3 " RANKMESH_MPIEXEC_FLAGS " " RANKMESH_NCCL_SURVIVORS_PROGRAM " missing 1");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    for (const std::string rank : {"0", "2"}) {
+        const auto said = outcome.output.find("rank " + rank + " waits in vain: ");
+        ASSERT_NE(said, std::string::npos) << outcome.output;
+        const auto line = outcome.output.substr(said, outcome.output.find('\n', said) - said);
+        EXPECT_NE(line.find("arrived {0, 2}, missing 1 [dp=1]"), std::string::npos) << line;
+        EXPECT_NE(line.find("rank 1 [dp=1] is in barrier, call number 2 on 'dp' of mesh dp=3, for 0."),
+                  std::string::npos)
+            << line;
+    }
+}
+#endif
 
 TEST(NcclBlame, ARankThatMakesNoWorldOnDevicesIsTheOnlyOneMissing) {
     const auto outcome = job("absent 1", 5);

@@ -148,8 +148,12 @@ bool is_truncation(int code) {
 }  // namespace
 
 MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
-                       std::uint64_t key, std::shared_ptr<Recorder> recorder)
-    : runtime_(std::move(runtime)), comm_(comm), flight_(key, std::move(world), std::move(recorder)) {
+                       std::uint64_t key, std::shared_ptr<const Label> label,
+                       std::shared_ptr<Recorder> recorder)
+    : runtime_(std::move(runtime)),
+      comm_(comm),
+      label_(std::move(label)),
+      flight_(key, std::move(world), std::move(recorder)) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     Channels::of_process().add(comm_, *this);

@@ -17,9 +17,9 @@ namespace rankmesh::detail {
 class MpiChannel final : public Channel {
 public:
     /// Takes over `comm`, in which this process has the group rank of its rank. `key` is the same on all
-    /// members, and identifies the channel within the job.
+    /// members, and identifies the channel within the job; `label` has its ranks.
     MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
-               std::uint64_t key, std::shared_ptr<Recorder> recorder);
+               std::uint64_t key, std::shared_ptr<const Label> label, std::shared_ptr<Recorder> recorder);
     ~MpiChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;
@@ -28,6 +28,11 @@ public:
     bool done(std::uint64_t ticket) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
+
+    /// Asks over the watchdogs, which reach the ranks of this host.
+    std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
+        return runtime_->watchdog().ask(flight_, label_->ranks, key, number);
+    }
 
     bool is_pending() override {
         return std::ranges::any_of(slots_, [](const auto& each) { return each->taken; });
@@ -99,6 +104,7 @@ private:
 
     std::shared_ptr<Runtime> runtime_;
     MPI_Comm comm_;
+    const std::shared_ptr<const Label> label_;
     int rank_ = 0;
     int size_ = 1;
     std::uint64_t messages_ = 0;  // how many this rank has called

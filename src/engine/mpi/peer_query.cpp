@@ -159,7 +159,7 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
             ended_.push_back({head.rank, std::chrono::steady_clock::now()});
         if (head.kind != MessageKind::question) continue;
         asked = asked || head.flags != 0;
-        const auto status = self(*this, head.key, head.number);
+        const auto status = self(*this, head.key, head.number, message->text);
         const auto waits = status.waits.value_or(AwaitedCall{});
         send(PeerMessage{{MessageKind::answer, rank_, head.key, head.number, flags_of(status), waits.key,
                           waits.number},
@@ -170,13 +170,14 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
 }
 
 PeerQuery::Answers PeerQuery::ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
-                                  const RankStatusOf& self, Duration patience, bool for_report) {
+                                  const RankStatusOf& self, Duration patience, bool for_report,
+                                  const std::string& ring) {
     auto answers = Answers{};
     if (socket_ < 0) return answers;
     auto& waiting = answers.mute;
     std::ranges::copy_if(ranks, std::back_inserter(waiting), [&](int rank) { return rank != rank_; });
     const auto question =
-        PeerMessage{{MessageKind::question, rank_, key, number, for_report ? 1U : 0U}}.bytes();
+        PeerMessage{{MessageKind::question, rank_, key, number, for_report ? 1U : 0U}, ring}.bytes();
     const auto begin = std::chrono::steady_clock::now();
     for (auto again = begin;;) {
         const auto now = std::chrono::steady_clock::now();

@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/mpi/peer_message.hpp"
 #include "engine/mpi/types.hpp"
 #include "engine/thread_without_signals.hpp"
 #include "engine/timeout.hpp"
@@ -20,7 +21,7 @@ namespace rankmesh::detail {
 namespace {
 
 /// What a rank is whose process is there.
-constexpr auto stopped_in_words = " is stopped, or has no time to answer";
+constexpr auto stopped_in_words = "is stopped, or has no time to answer";
 
 }  // namespace
 
@@ -129,7 +130,9 @@ void Watchdog::end_after(Duration grace) {
 }
 
 RankStatusOf Watchdog::own_status() const {
-    return [this](const auto& world, auto key, auto number) { return status(world, key, number); };
+    return [this](const auto& world, auto key, auto number, const auto& ring) {
+        return status(world, key, number, ring);
+    };
 }
 
 void Watchdog::answer() const {
@@ -275,7 +278,8 @@ bool Watchdog::have_all_come(const Flight& flight) const {
            std::ranges::all_of(told, [](const auto& answer) { return answer.second.arrived; });
 }
 
-RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint64_t number) const {
+RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint64_t number,
+                            const std::string& ring) const {
     auto status = RankStatus{.arrived = false, .text = "outside any call"};
     const Recorder* recorder = nullptr;
     for (const auto* flight : flights_) {
@@ -297,7 +301,35 @@ RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint
             status.arrived = number > 0 && world.reached(key) >= number;
             status.ended = true;
         }
+    if (!ring.empty()) {
+        const auto called = recorder ? recorder->collectives(ring) : std::nullopt;
+        status.arrived = called && *called >= number;
+        status.ended = status.ended || !called;
+    }
     return status;
+}
+
+std::vector<Channel::PeerStatus> Watchdog::ask(const Flight& flight, const Ranks& ranks,
+                                               const std::string& ring, std::uint64_t number) {
+    const auto lock = std::lock_guard(mutex_);
+    const auto& world = flight.world_;
+    if (!world || ranks.size() > most_asked || ring.size() > PeerMessage::longest_text) return {};
+    const auto answers = world->ask(ranks.list(), flight.key_, number, own_status(), patience, true, ring);
+    auto statuses = std::vector<Channel::PeerStatus>{};
+    for (const auto rank : ranks.list()) {
+        const auto told = answers.told.find(rank);
+        if (rank == world->rank())
+            statuses.push_back({.arrived = true, .doing = {}});
+        else if (told != answers.told.end())
+            statuses.push_back({.arrived = told->second.arrived,
+                                .doing = cat("is ", told->second.text),
+                                .ended = told->second.ended});
+        else if (const auto mute = contains(answers.mute, rank); mute || world->is_local(rank))
+            statuses.push_back({.doing = mute ? stopped_in_words : "is gone", .answers = false});
+        else
+            statuses.push_back({.doing = {}, .known = false});
+    }
+    return statuses;
 }
 
 /// Writes the records of this process, since a peer has asked.
@@ -341,9 +373,9 @@ std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) co
             constexpr auto most_told = 8;
             if (missing.size() > most_told) continue;
             append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank,
-                              mute ? stopped_in_words
+                              mute ? cat(" ", stopped_in_words)
                               : answer == answers.told.end()
-                                  ? unborn
+                                  ? std::string(unborn)
                                   : cat(" is ", answer->second.text,
                                         who_is_awaited(flight, rank, answer->second, known_mute))));
         }
@@ -394,7 +426,7 @@ std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus 
         if (std::ranges::find(followed, *found) != followed.end()) break;
         followed.push_back(*found);
         if (is_silent(*found)) {
-            append(text, cat("; rank ", *found, contains(mute, *found) ? stopped_in_words : " is gone"));
+            append(text, cat("; rank ", *found, " ", contains(mute, *found) ? stopped_in_words : "is gone"));
             break;
         }
         status = std::move(answers.told[*found]);

@@ -121,6 +121,10 @@ public:
     void end_world(std::shared_ptr<PeerQuery> world);
     /// The rank that reports name, once it is known better than when this was made.
     void rename(int rank);
+    /// What the ranks of a flight's group say of the channel beside it that they record as `ring`; by group
+    /// rank, empty where they cannot be asked. Any thread may call it.
+    std::vector<Channel::PeerStatus> ask(const Flight& flight, const Ranks& ranks, const std::string& ring,
+                                         std::uint64_t number);
     /// Ends the job after `grace` from now, unless the process has ended by then.
     void end_after(Duration grace);
     /// Does not return once a watchdog of this process has reported that the job is ended, also where the
@@ -132,7 +136,8 @@ public:
 private:
     void watch();
     void sleep(std::unique_lock<std::mutex>& lock);
-    RankStatus status(const PeerQuery& world, std::uint64_t key, std::uint64_t number) const;
+    RankStatus status(const PeerQuery& world, std::uint64_t key, std::uint64_t number,
+                      const std::string& ring) const;
     RankStatusOf own_status() const;
     void answer() const;
     std::string who_is_missing(const Flight& flight, RecordReason& why) const;

@@ -180,7 +180,8 @@ std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
     const auto watched = InFlight(*flight_, "join, making a communicator", *request.label, options.timeout);
     const auto made = create(request.label->ranks.list(), request.item);
     name(made, "rankmesh " + request.label->text());
-    return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key), recorder());
+    return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key), request.label,
+                                        recorder());
 }
 
 void MpiWorld::record_in(std::shared_ptr<Recorder> recorder, std::shared_ptr<const std::vector<int>> roots) {

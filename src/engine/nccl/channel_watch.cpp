@@ -66,6 +66,7 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
         };
         auto arrived = std::vector<int>{};
         auto missing = std::vector<int>{};
+        auto remote = std::vector<int>{};
         for (int i = 0; i < ranks.size(); ++i) {
             const auto peer =
                 work.call.operation == Operation::send_recv ? work.call.source : work.call.argument;
@@ -74,12 +75,15 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
             if (here)
                 arrived.push_back(ranks[i]);
             else if (!is_message || i == peer || i == work.call.argument)
-                missing.push_back(ranks[i]);
+                (statuses[static_cast<std::size_t>(i)].known ? missing : remote).push_back(ranks[i]);
         }
         // Of the two ends of a message one may be there.
         const auto answers = [&](int rank) { return status(rank).answers; };
         if (is_message && !std::ranges::all_of(missing, answers)) std::erase_if(missing, answers);
-        if (missing.empty()) why = "all its ranks have called it, but the device has not completed it";
+        if (!remote.empty())
+            why = cat("no answer from ", work.label->named(remote), ", which are on other hosts");
+        else if (missing.empty())
+            why = "all its ranks have called it, but the device has not completed it";
         auto seen = last_seen(missing, *work.label, [&](int rank) { return status(rank).doing; });
         if (!missing.empty())
             return expired(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
