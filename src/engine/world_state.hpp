@@ -111,6 +111,9 @@ public:
     };
 
     const WorldOptions options;
+    /// Processes have entered it, of which one may have ended since: all ranks hear of that in their next
+    /// join.
+    bool is_grown = false;
     /// Throws UsageError unless these are different ranks of the world, this one among them: those of `what`,
     /// as in `a world`, which only they `call`.
     void check_listed(const std::vector<int>& ranks, const char* what, const char* call);

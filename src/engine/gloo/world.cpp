@@ -85,6 +85,7 @@ GlooWorld::GlooWorld(Rendezvous::Grown grown, const std::string& interface, cons
         append(lines, line.front().text());
     }
     find_address(Hosts(this->rank(), host_, interface_), lines);
+    is_grown = true;
 }
 
 std::string GlooWorld::about_this_process(const std::string& interface) {

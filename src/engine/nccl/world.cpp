@@ -53,18 +53,32 @@ void throw_what_is_wrong(Exchange& exchange, const std::string& wrong) {
 
 namespace {
 
+std::shared_ptr<NcclDevice> own_device(WorldState& host, std::optional<int> asked) {
+    auto device = std::make_shared<NcclDevice>(choose(host, asked), host.rank());
+    device->use();
+    return device;
+}
+
 std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> asked) {
     auto wrong = std::string{};
     auto device = std::shared_ptr<NcclDevice>{};
     try {
-        device = std::make_shared<NcclDevice>(choose(host, asked), host.rank());
-        device->use();
+        device = own_device(host, asked);
     } catch (const UsageError& error) {
         wrong = cat("m", error.what());
     } catch (const std::exception& error) {
         wrong = cat("e", error.what());
     }
-    throw_what_is_wrong(host.exchange(), wrong);
+    // Of a world that has grown some ranks would have it and others not, if a rank that has ended were an
+    // error here: they would look for its survivors in two different worlds.
+    const auto goes_on = host.is_grown && device;
+    try {
+        throw_what_is_wrong(host.exchange(), wrong);
+    } catch (const PeerLost&) {
+        if (!goes_on) throw;
+    } catch (const Timeout&) {
+        if (!goes_on) throw;
+    }
     return device;
 }
 
@@ -72,10 +86,14 @@ std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> a
 
 NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share,
                      std::unique_ptr<NcclComm> root)
+    : NcclWorld(host, agreed_device(*host, device), share, std::move(root)) {}
+
+NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::shared_ptr<NcclDevice> device, bool share,
+                     std::unique_ptr<NcclComm> root)
     : WorldState(host->options),
       host_(std::move(host)),
       share_(share),
-      engine_(host_->exchange(), agreed_device(*host_, device), share, options.timeout, std::move(root)) {
+      engine_(host_->exchange(), std::move(device), share, options.timeout, std::move(root)) {
     WorldState::record_in(host_->recorder(), host_->roots());
     groups = host_->groups;
     joins = 1'000'000;  // different from the host world's, whose channels have keys of the same form
@@ -96,10 +114,16 @@ std::shared_ptr<WorldState> NcclWorld::sub(const std::vector<int>& ranks) {
 
 std::shared_ptr<WorldState> NcclWorld::survivors(Duration grace) {
     auto host = host_->survivors(grace);
-    auto root = engine_.shrink(host->exchange());
+    auto root = std::unique_ptr<NcclComm>{};
+    try {
+        root = engine_.shrink(host->exchange());
+    } catch (const PeerLost&) {  // another one has ended, of which the next join tells all ranks
+    } catch (const Timeout&) {
+    }
     log(cat("rank ", rank()),
         cat("goes on ", root ? "with a shrunk" : "without the", " NCCL communicator of all ranks"));
-    return std::make_shared<NcclWorld>(std::move(host), device_number(), share_, std::move(root));
+    auto device = own_device(*host, device_number());
+    return std::make_shared<NcclWorld>(std::move(host), std::move(device), share_, std::move(root));
 }
 
 /// Those that enter make theirs over the larger host world, and the next join a communicator of all.

@@ -22,6 +22,9 @@ public:
     /// a communicator of all of them.
     NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share,
               std::unique_ptr<NcclComm> root);
+    /// The same on a device that was in use before: by each rank alone.
+    NcclWorld(std::shared_ptr<WorldState> host, std::shared_ptr<NcclDevice> device, bool share,
+              std::unique_ptr<NcclComm> root);
 
     std::string engine() const override { return host_->engine(); }
     Exchange& exchange() override { return host_->exchange(); }

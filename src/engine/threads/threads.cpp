@@ -368,14 +368,18 @@ std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration grace) {
 std::shared_ptr<WorldState> ThreadsWorld::grow(int most, Duration timeout) {
     auto grown = rendezvous().grow({.most = most, .timeout = timeout, .common = *options.checked ? "1" : "0"},
                                    [this] { return job_->ended(); });
-    return over(std::move(grown.rendezvous), store_, options, pending_);
+    auto world = over(std::move(grown.rendezvous), store_, options, pending_);
+    world->is_grown = true;
+    return world;
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::rejoin(const std::shared_ptr<JobStore>& store,
                                                  std::optional<int> place, WorldOptions options) {
     auto grown = StoreRendezvous::rejoin(store, place, "", options.timeout);
     options.checked = grown.world.common == "1";  // as all others have it
-    return over(std::move(grown.rendezvous), store, options, std::make_shared<PendingBuffers>());
+    auto world = over(std::move(grown.rendezvous), store, options, std::make_shared<PendingBuffers>());
+    world->is_grown = true;
+    return world;
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
