@@ -13,10 +13,12 @@ namespace rankmesh::plan {
 
 /// The shape of a decoder-only transformer; 0 where a part is absent.
 ///
-///     auto model = Model{.name = "8B", .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8, .head_dim =
-///     128,
-///                        .ffn = 14336, .gated = true, .vocabulary = 128256};
-///     EXPECT_EQ(parameters(model).total, 8030261248);
+///     auto model = plan::Model{.name = "8B", .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8};
+///     model.head_dim = 128;
+///     model.ffn = 14336;
+///     model.gated = true;
+///     model.vocabulary = 128256;
+///     EXPECT_EQ(plan::parameters(model).total, 8030261248);
 struct Model {
     std::string name = {};
     int layers = 0;

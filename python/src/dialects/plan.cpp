@@ -14,7 +14,7 @@ std::vector<std::string> settings_of(nb::handle values, const char* what) {
     if (values.is_none()) return all;
     if (!nb::hasattr(values, "keys"))
         throw TypeFault(cat(what, " is ", described(values), "; it must be a mapping such as {'tp': 8}"));
-    const auto plain = nb::dict(nb::module_::import_("builtins").attr("dict")(values));
+    const auto plain = nb::cast<nb::dict>(nb::module_::import_("builtins").attr("dict")(values));
     for (const auto& [name, value] : plain)
         all.push_back(cat(text_of(name, "the name of a setting"), "=",
                           text_of(nb::str(value), "the value of a setting")));
