@@ -6,7 +6,8 @@ set(ours "^_Z(T[ISV])?N[KRO]*8rankmesh")
 set(detail "${ours}6detail")
 set(standard "^_Z(T[ISV]|GV|Z)?N?K?(S[tabsiod]|9__gnu_cxx|P?F)")
 set(c_interface "^rankmesh_[a-z]")
-set(behind_the_headers "^_ZN[KRO]*8rankmesh(4view4Line|1c)")  # of src/view/canvas.hpp, and of src/c behind the header for C
+# Of src/view/canvas.hpp, of src/c behind the header for C, and of src/plan: bounds.hpp, csv.hpp and what one file has for itself.
+set(behind_the_headers "^_ZN[KRO]*8rankmesh(4view4Line|1c|4plan[0-9]+(of_|Csv|divisors|legal_|lower_bound|most_layers|splits|split_bound))")
 
 # defined(symbols types file option...): what a file defines, of some of nm's types.
 function(defined symbols types file)

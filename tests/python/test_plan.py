@@ -19,7 +19,10 @@ ON = "node:4(400GB/s,5us) gpu:8(450GB/s,2us)"
     ("words", "more"),
     [
         ([], {}),
-        (["--fix", "tp=2", "--max", "pp=4", "--as", "megatron"], {"fix": {"tp": 2}, "max": {"pp": 4}, "as_": "megatron"}),
+        (
+            ["--fix", "tp=2", "--max", "pp=4", "--as", "megatron"],
+            {"fix": {"tp": 2}, "max": {"pp": 4}, "as_": "megatron"},
+        ),
         (["--explain", "tp=8 mbs=4 zero=0"], {"explain": "tp=8 mbs=4 zero=0"}),
     ],
 )
