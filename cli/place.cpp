@@ -175,9 +175,7 @@ int run(const Arguments& arguments, Output& output) {
                         {"order", order},
                         {"before", placed.before},
                         {"after", placed.after},
-                        {"search", placed.search == Placed::Search::all       ? "all"
-                                   : placed.search == Placed::Search::strided ? "strided"
-                                                                              : "some"},
+                        {"search", std::string(to_string(placed.search))},
                         {"axes", Json::array()}};
         for (const auto& [traffic, before, after] : placed.axes)
             out["axes"].push_back({{"axis", traffic.axis},

@@ -117,4 +117,15 @@ Placed place(const Cluster& cluster, const Placement& placement, const std::vect
     return placed(cluster, placement, traffic, bytes);
 }
 
+std::string_view to_string(Placed::Search search) {
+    switch (search) {
+        case Placed::Search::all:
+            return "all";
+        case Placed::Search::strided:
+            return "strided";
+        default:
+            return "some";
+    }
+}
+
 }  // namespace rankmesh

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -49,6 +50,9 @@ struct Placed {
     /// The device of each position, the last axis fastest.
     RANKMESH_EXPORT std::vector<int> devices() const;
 };
+
+/// `some`, `strided` or `all`.
+RANKMESH_EXPORT std::string_view to_string(Placed::Search search);
 
 /// The placement with the least sum over the axes of weight times seconds, of operations of `bytes` bytes;
 /// an axis that `traffic` does not name has its `typical_traffic`.

@@ -7,6 +7,7 @@
 
 #include <rankmesh/cluster/place.hpp>
 
+#include "cluster/mesh_of.hpp"
 #include "core/core.hpp"
 
 namespace rankmesh::python {
@@ -37,28 +38,11 @@ Placed place_on(nb::handle given, nb::handle on, nb::handle weights, nb::handle 
     auto length = std::int64_t{};
     if (!nb::try_cast(bytes, length))
         throw TypeFault(detail::cat("bytes is ", described(bytes), "; it must be an int"));
-    const auto& mesh = std::visit(
-        [](const auto& known) -> const Mesh& {
-            if constexpr (std::is_same_v<std::decay_t<decltype(known)>, Mesh>)
-                return known;
-            else
-                return known.mesh();
-        },
-        topology);
+    const auto& mesh =
+        std::visit([](const auto& known) -> const Mesh& { return detail::mesh_of(known); }, topology);
     const auto traffic = traffic_of(mesh, weights);
     const auto released = nb::gil_scoped_release();
     return std::visit([&](const auto& known) { return place(cluster, known, traffic, length); }, topology);
-}
-
-std::string_view name_of(Placed::Search search) {
-    switch (search) {
-        case Placed::Search::all:
-            return "all";
-        case Placed::Search::strided:
-            return "strided";
-        default:
-            return "some";
-    }
 }
 
 }  // namespace
@@ -88,7 +72,7 @@ void bind_place(nb::module_& m) {
         .def_ro("after", &Placed::after, "The same in the order that was found, never more.")
         .def_prop_ro("devices", &Placed::devices, "The device of each position, the last axis fastest.")
         .def_prop_ro(
-            "search", [](const Placed& self) { return std::string(name_of(self.search)); },
+            "search", [](const Placed& self) { return std::string(to_string(self.search)); },
             "What is known of it: 'all', no placement is better; 'strided', no mesh whose strides fit the "
             "units is better; 'some', the best of some that were tried.")
         .def("__repr__", [](const Placed& self) {
