@@ -52,11 +52,10 @@ std::string others(std::size_t rank) { return rank < 2 ? "{2, 3}" : "{0, 1}"; }
 }  // namespace
 
 TEST_F(GlooHosts, TheSuiteHoldsOverIPv4AndOverIPv6) {
-    const auto suite =
-        std::string(RANKMESH_GLOO_SUITE " --gtest_brief=1 --gtest_filter=" RANKMESH_GLOO_SUITE_PART);
-    for (const auto& [a, b] :
-         {std::pair{"10.77.0.1/24", "10.77.0.2/24"}, std::pair{"fd77::1/64", "fd77::2/64"}}) {
+    for (const auto& [a, b, part] : {std::tuple{"10.77.0.1/24", "10.77.0.2/24", RANKMESH_GLOO_SUITE_PART},
+                                     std::tuple{"fd77::1/64", "fd77::2/64", RANKMESH_GLOO_SUITE_JOINING}}) {
         const auto hosts = TwoHosts({a}, {b});
+        const auto suite = std::string(RANKMESH_GLOO_SUITE " --gtest_brief=1 --gtest_filter=") + part;
         const auto outcome = Job(on(hosts, suite)).end();
         EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
         expect_says(outcome, 0, "PASSED");

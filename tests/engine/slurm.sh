@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# slurm.sh RANKMESH PROGRAM SUITE: runs them on Gloo under a Slurm of one node that is started for it and stopped again:
-# by srun --mpi=pmix, and by srun with a folder.
+# slurm.sh RANKMESH PROGRAM SUITE PART: runs them, and of the suite that part, on Gloo under a Slurm of one node that is
+# started for it and stopped again: by srun --mpi=pmix, and by srun with a folder.
 set -u
 rankmesh=$1
 program=$2
 suite=$3
+part=$4
 
 PATH=$PATH:/usr/sbin
 for tool in munged slurmctld slurmd salloc srun; do
@@ -107,7 +108,7 @@ run_all() {
     check 4 '^rank [0-3] ended well' "$home/pmix"
     step pmix-run --mpi=pmix "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
     check 1 '^all 51 ok in ' "$home/pmix-run"
-    RANKMESH_STORE=pmix step pmix-suite --mpi=pmix "$suite" --gtest_brief=1
+    RANKMESH_STORE=pmix step pmix-suite --mpi=pmix "$suite" --gtest_brief=1 --gtest_filter="$part"
     check 1 '  PASSED  ' "$home/pmix-suite"
     check 0 'rank [0-3]: |FAILED' "$home/pmix-suite"
     step pmix-throw --mpi=pmix "$program" throw-before-join
@@ -123,12 +124,12 @@ run_all() {
     check 4 '^rank [0-3] ended well' "$home/folder"
     step folder-run "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
     check 1 '^all 51 ok in ' "$home/folder-run"
-    step folder-suite "$suite" --gtest_brief=1
+    step folder-suite "$suite" --gtest_brief=1 --gtest_filter="$part"
     check 1 '  PASSED  ' "$home/folder-suite"
     check 0 'rank [0-3]: |FAILED' "$home/folder-suite"
     return $failures
 }
-export rankmesh program suite home failures
+export rankmesh program suite part home failures
 export -f check step run_all
 timeout -k 5 120 salloc -n 8 -Q bash -c run_all || exit 1
 echo "all is well"
