@@ -52,6 +52,18 @@ std::string refusal(Communicator& on) {
     return text_of([&] { on.barrier(); });
 }
 
+/// Reduces one number over the communicator, and sends it around.
+void expect_sums(Communicator& on) {
+    const auto ranks = on.world_ranks();
+    auto sum = on.world_rank(on.rank());
+    auto before = sum;
+    on.all_reduce(sum);
+    EXPECT_EQ(sum, std::accumulate(ranks.begin(), ranks.end(), 0)) << on.label();
+    on.shift(before, 1);
+    const auto n = on.size();
+    EXPECT_EQ(before, ranks[static_cast<std::size_t>((on.rank() + n - 1) % n)]) << on.label();
+}
+
 }  // namespace
 
 TEST(Conformance, ASuspendedSetRefusesCallsInWordsUntilItIsResumedAndTheOthersGoOn) {
@@ -61,7 +73,7 @@ TEST(Conformance, ASuspendedSetRefusesCallsInWordsUntilItIsResumedAndTheOthersGo
             for (int turn = 0; turn < 2; ++turn)
                 for (int a = 0; a < mesh.axis_count(); ++a) {
                     auto on = me.on(AxisId{a});
-                    check_all<float>(on, world.rank(), 2);
+                    if (turn == 0) check_all<float>(on, world.rank(), 2);
                     me.suspend(AxisId{a});
                     me.suspend(AxisId{a});  // does nothing
                     if (on.size() > 1) {
@@ -73,7 +85,7 @@ TEST(Conformance, ASuspendedSetRefusesCallsInWordsUntilItIsResumedAndTheOthersGo
                     }
                     for (int other = 0; other < mesh.axis_count(); ++other)
                         if (auto beside = me.on(AxisId{other}); beside.world_ranks() != on.world_ranks())
-                            check_all<float>(beside, world.rank(), 2);
+                            expect_sums(beside);
                     me.resume(AxisId{a});
                     me.resume(AxisId{a});
                     check_all<float>(on, world.rank(), 3);
@@ -170,7 +182,7 @@ TEST(Conformance, WhatIsHeldAgreesWithTheSystemAndIsGoneWhileSuspended) {
         }());
         for (int turn = 0; turn < 3; ++turn) {
             const auto held = me.usage();
-            const auto before = settled_descriptors();
+            const auto before = world.engine() == "gloo" ? settled_descriptors() : 0;
             EXPECT_EQ(static_cast<int>(held.communicators.size()), me.channel_count());
             auto wanted = 0;
             for (const auto& each : held.communicators) {
