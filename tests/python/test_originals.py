@@ -156,7 +156,10 @@ def test_it_says_what_is_not_there(originals: Any, tmp_path: Path, capsys: Any) 
 
 def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    code, lines = run(originals, tmp_path, capsys, {"tests/test_ranks.py": 2}, "--limit", "5", "--own")
+    # torch as it was compiled when it was installed
+    installed = {"PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    files = {"tests/test_ranks.py": 2}
+    code, lines = run(originals, tmp_path, capsys, files, "--limit", "5", "--own", environment=installed)
     assert code == 1, lines
     assert lines[0] == "tests/test_ranks.py on 2 ranks: 2 passed, 2 failed, 0 skipped"
     assert "test_that_one_rank_fails: assert 1 == 0" in lines[1]
