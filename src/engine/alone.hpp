@@ -14,6 +14,7 @@ public:
     bool done(std::uint64_t) override { return true; }
     void leave(std::uint64_t, const Label&) noexcept override {}
     void leave() noexcept override {}
+    void enter_child() noexcept override {}  // where it works as well
 };
 
 }  // namespace rankmesh::detail

@@ -108,6 +108,10 @@ std::string Label::unusable(const std::vector<int>& lost) const {
 void Channel::throw_not_idle(const Label& label) const {
     const auto now = state();
     if (now == State::failed) std::rethrow_exception(failure_);
+    if (now == State::foreign)
+        throw UsageError(cat(label.text(), ", group ", to_string(label.ranks),
+                             ", belongs to the process that this one was forked off; make a world of its own "
+                             "after the fork"));
     if (now == State::suspended)
         throw UsageError(cat(label.text(), ", group ", to_string(label.ranks),
                              ", is suspended; its ranks call resume first"));

@@ -17,6 +17,8 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/call.hpp>
 
+#include "engine/children.hpp"
+
 namespace rankmesh::detail {
 
 using Duration = std::chrono::nanoseconds;
@@ -69,10 +71,8 @@ class CallRing;
 ///
 /// Lengths were checked before a call gets here, and no send or recv names this rank itself. Every call takes
 /// its label and timeout, since handles of several meshes share a channel.
-class Channel {
+class Channel : public OfOneProcess {
 public:
-    virtual ~Channel() = default;
-
     /// Runs one operation until it is complete; on a device, enqueues it on the call's stream.
     virtual void run(const Call& call, const Label& label, Duration timeout) = 0;
     /// Starts one operation, or several as one; the ticket identifies them until `wait` or `leave`. The
@@ -135,8 +135,10 @@ public:
     virtual Holding holding() { return {}; }
 
     /// The use that the channel is in; a thread may call only when it is idle.
-    enum class State : std::uint8_t { idle, used, collecting, suspended, failed };
+    enum class State : std::uint8_t { idle, used, collecting, suspended, failed, foreign };
     State state() const { return state_.load(std::memory_order_acquire); }
+
+    void enter_child() noexcept override { state_.store(State::foreign, std::memory_order_relaxed); }
 
     /// True if a call has thrown the error that every later call throws as well.
     bool has_told() const { return told_ || state() == State::failed; }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace rankmesh::detail {
@@ -15,6 +16,7 @@ namespace {
 struct Kept {
     std::mutex mutex;
     std::vector<const int*> descriptors;
+    OfOneProcess* first = nullptr;
 };
 
 /// Never destroyed: a process may fork while it ends.
@@ -25,6 +27,8 @@ Kept& kept() {
 
 void before_fork() { kept().mutex.lock(); }
 void in_parent() { kept().mutex.unlock(); }
+
+}  // namespace
 
 /// Calls only what a child may call whose process had several threads. The numbers stay taken, since the
 /// child has copies of the objects that would close them.
@@ -37,14 +41,38 @@ void in_child() {
         if (nothing < 0 || dup3(nothing, *descriptor, O_CLOEXEC) < 0) close(*descriptor);
     }
     if (nothing >= 0) close(nothing);
+    for (auto* each = kept().first; each; each = each->next_) {
+        each->is_foreign_ = true;
+        each->enter_child();
+        each->kept_ = each->weak_from_this().lock();
+    }
     kept().mutex.unlock();
+}
+
+namespace {
+
+void watch_forks() {
+    static std::once_flag once;
+    std::call_once(once, [] { pthread_atfork(before_fork, in_parent, in_child); });
 }
 
 }  // namespace
 
+OfOneProcess::OfOneProcess() {
+    watch_forks();
+    const auto lock = std::lock_guard(kept().mutex);
+    next_ = std::exchange(kept().first, this);
+    if (next_) next_->previous_ = this;
+}
+
+OfOneProcess::~OfOneProcess() {
+    const auto lock = std::lock_guard(kept().mutex);
+    (previous_ ? previous_->next_ : kept().first) = next_;
+    if (next_) next_->previous_ = previous_;
+}
+
 ClosedInChildren::ClosedInChildren(const int& descriptor) : descriptor_(descriptor) {
-    static std::once_flag once;
-    std::call_once(once, [] { pthread_atfork(before_fork, in_parent, in_child); });
+    watch_forks();
     const auto lock = std::lock_guard(kept().mutex);
     kept().descriptors.push_back(&descriptor_);
 }

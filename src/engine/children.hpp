@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 namespace rankmesh::detail {
 
 /// A descriptor of a connection that a child which this process forks does not keep: else peers would not
@@ -15,6 +17,28 @@ public:
 
 private:
     const int& descriptor_;
+};
+
+/// A part of a rank, with threads, locks or connections, none of which is in a child that the process forks:
+/// there it is never destroyed, since its destructor would wait for them.
+class OfOneProcess : public std::enable_shared_from_this<OfOneProcess> {
+public:
+    OfOneProcess();
+    virtual ~OfOneProcess();
+    OfOneProcess(const OfOneProcess&) = delete;
+    OfOneProcess& operator=(const OfOneProcess&) = delete;
+
+    /// True in such a child.
+    bool is_foreign() const { return is_foreign_; }
+    /// Called in such a child, where no more may be called than in a signal handler.
+    virtual void enter_child() noexcept {}
+
+private:
+    friend void in_child();
+    bool is_foreign_ = false;
+    std::shared_ptr<OfOneProcess> kept_ = nullptr;  // itself, in a child
+    OfOneProcess* previous_ = nullptr;              // in the list of all
+    OfOneProcess* next_ = nullptr;
 };
 
 }  // namespace rankmesh::detail

@@ -251,7 +251,8 @@ Member& Member::operator=(Member&& other) noexcept {
 
 Member::~Member() {
     // A member from operator[] is a view: it is destroyed after every call, also after one that throws.
-    if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_) return;
+    if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_ || state_->world->is_foreign())
+        return;
     state_->world->log(cat("rank ", state_->world->rank()), "left its member by an exception");
     // The host's first: they tell peers which rank left, devices only that some rank did.
     for (const auto* channels : {&state_->joining.channels, &state_->joining.on_device})

@@ -81,6 +81,10 @@ bool Pending::done() {
 
 void Pending::leave() noexcept {
     if (!state_) return;
+    if (state_->channel->is_foreign()) {  // the process that has started it waits for it
+        state_ = nullptr;
+        return;
+    }
     if (!ordered_ && std::uncaught_exceptions() <= exceptions_) {
         const auto told = state_->channel->has_told();
         try {

@@ -104,7 +104,7 @@ World& World::operator=(World&& other) noexcept {
 }
 
 World::~World() {
-    if (state_ && state_->size() > 1 && std::uncaught_exceptions() > exceptions_)
+    if (state_ && !state_->is_foreign() && state_->size() > 1 && std::uncaught_exceptions() > exceptions_)
         state_->leave(
             detail::cat("rank ", state_->rank(), " of ", state_->size(), " left its world by an exception"));
 }

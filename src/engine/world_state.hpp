@@ -12,6 +12,7 @@
 
 #include <rankmesh/engine/world.hpp>
 
+#include "engine/children.hpp"
 #include "engine/device_engine.hpp"
 #include "engine/join/exchange.hpp"
 #include "engine/pending_buffers.hpp"
@@ -33,13 +34,10 @@ struct GroupCounts {
 };
 
 /// What an engine implements for one rank of a world.
-class WorldState {
+class WorldState : public OfOneProcess {
 public:
     /// Throws UsageError as `settled` does.
     explicit WorldState(const WorldOptions& options) : options(settled(options)) {}
-    virtual ~WorldState() = default;
-    WorldState(const WorldState&) = delete;
-    WorldState& operator=(const WorldState&) = delete;
 
     virtual std::string engine() const = 0;
     virtual Exchange& exchange() = 0;
@@ -93,10 +91,14 @@ public:
     }
 
     /// Marks the world as in use by one thread for a collective of the world, `what` in words; throws
-    /// UsageError if another thread is in one.
+    /// UsageError if another thread is in one, and in a child that the process has forked.
     class Use {
     public:
         Use(WorldState& world, const char* what) : world_(world), phase_(world.recorder_.get(), what) {
+            if (world.is_foreign() && world.size() > 1)
+                throw UsageError(
+                    cat(what, ": this world belongs to the process that this one was forked off, rank ",
+                        world.rank(), "; make a world of its own after the fork"));
             if (world_.in_use_.exchange(true))
                 throw UsageError(
                     "two threads join or prepare in one world at once; one thread at a time may");

@@ -117,6 +117,27 @@ TEST(GlooFailures, AKilledRankIsLostAtOnceAlsoWhileItsChildLives) {
     }
 }
 
+TEST(GlooFailures, AChildThatARankForksIsToldThatItIsNoneAndEnds) {
+    const auto outcome = job("child");
+    for (const std::string what : {"child", "child's wait"}) {
+        expect_says(outcome, 1, ", " + what + ": Error  after ");
+        expect_says(outcome, 1,
+                    " ms: 'dp,tp' of mesh dp=2 tp=2, group {0..3}, belongs to the process that this one was "
+                    "forked off; "
+                    "make a world of its own after the fork");
+    }
+    expect_says(outcome, 1, ", child's join: Error  after ");
+    expect_says(outcome, 1,
+                " ms: join: this world belongs to the process that this one was forked off, rank 1; make a "
+                "world of its "
+                "own after the fork");
+    expect_says(outcome, 1, "the child ended with 0");
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+        expect_says(outcome, rank, "rank " + std::to_string(rank) + ", wait: went well");
+        expect_says(outcome, rank, "rank " + std::to_string(rank) + ", all: went well");
+    }
+}
+
 TEST(GlooFailures, AStartedOperationThrowsLostInWait) {
     const auto outcome = job("kill-started");
     for (auto rank : {0U, 2U, 3U}) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that goes wrong in the way its argument says; gloo_failures.cpp starts its ranks and looks at
 // what each of them says.
+#include <fcntl.h>
 #include <gloo/common/error.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -295,6 +298,21 @@ int program(const std::string& mode) {
         }
         if (odd) raise(SIGKILL);
         hear(world, "all", [&] { all.all_reduce(x); });
+        return 0;
+    }
+    if (mode == "child") {  // goes on where rank 1 is, and ends as the program does
+        auto pending = all.start_all_reduce(x);
+        const auto child = odd ? fork() : -1;
+        if (child == 0) {
+            hear(world, "child", [&] { all.barrier(); });
+            hear(world, "child's wait", [&] { pending.wait(); });
+            hear(world, "child's join", [&] { world.join({{"dp", rest}}); });
+            return 0;
+        }
+        auto status = 0;
+        if (odd && waitpid(child, &status, 0) == child) std::printf("the child ended with %d\n", status);
+        hear(world, "wait", [&] { pending.wait(); });
+        hear(world, "all", [&] { all.barrier(); });
         return 0;
     }
     if (mode == "kill-started") {
