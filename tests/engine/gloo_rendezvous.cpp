@@ -481,6 +481,28 @@ TEST(RendezvousConfig, TheOnlyRankIsZeroWhereNobodySaysAndNeedsNoStore) {
     EXPECT_EQ(config.text(), "rank 0 (the only one) of 1 (the program)");
 }
 
+TEST(StoreRendezvous, AStoreThatWasEmptiedIsToldFromRanksThatDoNotCome) {
+    for (const auto in_part : {false, true}) {
+        const auto entries = std::make_shared<Entries>();
+        const auto store = std::make_shared<CountingStore>(entries, false);
+        auto world = StoreRendezvous(store, 1, 2, std::chrono::milliseconds(200));
+        const auto part = world.sub({1, 0});
+        auto& asked = in_part ? *part : static_cast<Rendezvous&>(world);
+        EXPECT_THROW(asked.all("a test", "", concatenation), Timeout);
+        entries->by_name.clear();
+        try {
+            asked.all("a test", "", concatenation);
+            FAIL();
+        } catch (const EngineFailure& error) {
+            EXPECT_EQ(std::string(error.what()),
+                      cat("the store 'memory' no longer has what rank ", asked.rank(),
+                          " wrote there when it started: it was emptied, removed or started again; the ranks "
+                          "of the job "
+                          "'job' cannot find each other any more"));
+        }
+    }
+}
+
 TEST(StoreRendezvous, ARankThatIsThereTwiceIsToldOfTheOther) {
     const auto entries = std::make_shared<Entries>();
     const auto store = std::make_shared<CountingStore>(entries, false);

@@ -500,6 +500,45 @@ TEST(TcpStore, RanksThatTheServerLeavesSayWhoServed) {
     EXPECT_EQ(text_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
 }
 
+TEST(TcpStore, RanksNameTheOneThatServesWhereItIsKilledOrStoppedByItsNumberInTheirWorld) {
+    for (const auto signal : {SIGKILL, SIGSTOP})
+        for (const auto in_part : {false, true}) {
+            const auto url = free_url();
+            const auto rank_0 = fork();
+            if (rank_0 == 0) {
+                const auto host = tcp_store(url, "a job", 0, 2);
+                for (;;) pause();
+            }
+            auto world = StoreRendezvous(std::shared_ptr<Store>(tcp_store(url, "a job", 1, 2)), 1, 2,
+                                         std::chrono::seconds(1));
+            const auto part = world.sub({1, 0});
+            kill(rank_0, signal);
+            const auto number = in_part ? 1 : 0;
+            auto text = std::string{};
+            try {
+                const auto any = [](const std::string&, const std::string&) { return std::string{}; };
+                (in_part ? *part : static_cast<Rendezvous&>(world)).all("a test", "", any);
+            } catch (const PeerLost& lost) {
+                EXPECT_EQ(signal, SIGKILL);
+                EXPECT_EQ(lost.ranks, std::vector{number});
+                text = lost.what();
+            } catch (const Timeout& timeout) {
+                EXPECT_EQ(signal, SIGSTOP);
+                EXPECT_EQ(timeout.missing, std::vector{number});
+                text = timeout.what();
+            }
+            EXPECT_NE(text.find(signal == SIGKILL ? "', which rank 0 serves, is gone ("
+                                                  : "', which rank 0 serves, has not answered for "),
+                      text.npos)
+                << text;
+            EXPECT_NE(text.find(cat(": rank 0, process ", rank_0, " on ")), text.npos) << text;
+            EXPECT_TRUE(text.ends_with(cat("; a test cannot be completed on rank ", in_part ? 0 : 1)))
+                << text;
+            kill(rank_0, SIGKILL);
+            waitpid(rank_0, nullptr, 0);
+        }
+}
+
 TEST(TcpStore, RankZeroThatEndsStaysUntilTheOthersHaveReadWhatTheyWaitFor) {
     const auto url = free_url();
     const auto rank_0 = fork();

@@ -18,6 +18,7 @@
 #include "engine/rendezvous/host_lines.hpp"
 #include "engine/rendezvous/hosts.hpp"
 #include "engine/rendezvous/reduction.hpp"
+#include "engine/rendezvous/store.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -127,7 +128,11 @@ std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phas
     constexpr auto period = std::chrono::milliseconds(100);
     for (;;) {
         const auto next = std::min(until, from_now(period));
-        if (auto heard = rendezvous_->hear(phase, from, next); !heard.empty()) return heard;
+        try {
+            if (auto heard = rendezvous_->hear(phase, from, next); !heard.empty()) return heard;
+        } catch (const ServerSilent&) {  // which may only be paused
+            if (std::chrono::steady_clock::now() >= until) throw;
+        }
         const auto ended = ended_->ranks();
         for (const auto each : from)
             if (contains(ended, each))
@@ -174,6 +179,8 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
         const auto texts = rendezvous_->fetch(phase, unread, name, members, until);
         for (std::size_t i = 0; i < unread.size(); ++i) known[unread[i]] = texts[i];
     } catch (const Heard&) {
+        throw;
+    } catch (const ServerSilent&) {
         throw;
     } catch (const Timeout& timeout) {
         throw late(timeout.arrived, timeout.missing);

@@ -8,7 +8,18 @@
 #include <thread>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 namespace rankmesh::detail {
+
+/// The process of the job that serves the store, where one of them does, has ended or cannot be reached.
+struct ServerLost final : EngineFailure {
+    using EngineFailure::EngineFailure;
+};
+/// That process does not answer.
+struct ServerSilent final : Timeout {
+    using Timeout::Timeout;
+};
 
 /// A key-value store shared by the processes of one job; each entry is written once.
 ///

@@ -33,6 +33,12 @@ const std::vector<int>& blamed(const Failure& failure) {
     return failure.kind == Failure::Kind::timeout ? failure.missing : failure.lost;
 }
 
+/// Where a number stands in a list, -1 if it does not.
+int place_in(const std::vector<int>& list, int number) {
+    const auto found = std::ranges::find(list, number);
+    return found == list.end() ? -1 : static_cast<int>(found - list.begin());
+}
+
 }  // namespace
 
 /// The worlds of the same ranks that `sub` has made, one after the other.
@@ -84,12 +90,34 @@ StoreRendezvous::~StoreRendezvous() {
     stale.insert(stale.end(), stale_keys_.begin(), stale_keys_.end());
 }
 
+template <class Body>
+auto StoreRendezvous::served(const std::string& phase, Body&& body) const {
+    const auto why = [&](const Error& error) {
+        return cat(error.what(), "; ", phase, " cannot be completed on rank ", rank());
+    };
+    try {
+        return body();
+    } catch (const ServerLost& lost) {
+        if (server_ < 0) throw;
+        throw PeerLost(why(lost), {server_});
+    } catch (const ServerSilent& silent) {
+        if (server_ < 0 || !silent.missing.empty()) throw;
+        throw ServerSilent(why(silent), {}, {server_});
+    }
+}
+
 StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout)
     : StoreRendezvous(store ? std::make_shared<SealedStore>(std::move(store)) : nullptr, "", rank, size,
                       timeout, nullptr, std::nullopt) {
+    server_ = 0;
+    claim_ = cat("claim.", rank);
+    claimed_ = std::chrono::steady_clock::now();
     const auto until = from_now(timeout);
-    const auto claim = cat("claim.", rank);
-    if (size == 1 || store_->put(claim, cat("process ", getpid(), " on ", host_name()), until)) return;
+    const auto& claim = claim_;
+    if (size == 1 || served("the start of the world", [&] {
+            return store_->put(claim, cat("process ", getpid(), " on ", host_name()), until);
+        }))
+        return;
     throw UsageError(cat("rank ", rank, " of the job '", store_->job(), "' is in ", store_->text(),
                          " already, of ",
                          store_->get({claim}, until).front().value_or("a process that is gone"),
@@ -99,7 +127,7 @@ StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int siz
 
 std::string StoreRendezvous::all(const std::string& phase, std::string text, const Combine& combine) {
     if (size() == 1) return text;
-    if (!series_) return step(phase, std::move(text), combine);
+    if (!series_) return served(phase, [&] { return step(phase, std::move(text), combine); });
     // Each says as well which of the earlier worlds of these ranks it still uses: the entries of those that
     // nobody does can go.
     const auto split = [](const std::string& said) {
@@ -107,11 +135,12 @@ std::string StoreRendezvous::all(const std::string& phase, std::string text, con
         const auto world = fields.number();
         return std::pair(static_cast<int>(world), said.substr(said.find(' ') + 1));
     };
-    const auto said = step(phase, cat(series_->first_used(), " ", text), [&](const auto& a, const auto& b) {
+    const auto both = [&](const auto& a, const auto& b) {
         const auto [world_a, text_a] = split(a);
         const auto [world_b, text_b] = split(b);
         return cat(std::min(world_a, world_b), " ", combine(text_a, text_b));
-    });
+    };
+    const auto said = served(phase, [&] { return step(phase, cat(series_->first_used(), " ", text), both); });
     auto [world, result] = split(said);
     if (const auto keys = series_->take_before(world); !keys.empty())
         store_->remove(keys, from_now(timeout_));
@@ -177,7 +206,7 @@ std::string StoreRendezvous::step(const std::string& phase, std::string text, co
 
 void StoreRendezvous::publish(const std::string& name, const std::string& text) {
     const auto own = own_entry(name);
-    if (!store_->put(own, text, from_now(timeout_)))
+    if (!served("join", [&] { return store_->put(own, text, from_now(timeout_)); }))
         throw EngineFailure(cat("the entry '", own, "' of the job '", store_->job(), "' is in ",
                                 store_->text(),
                                 " already; start the job again under another id, such as "
@@ -202,7 +231,8 @@ std::vector<std::string> StoreRendezvous::fetch(const std::string& phase, std::s
 }
 
 void StoreRendezvous::send(int to, const std::string& text) {
-    store_->put(full(cat("message.", rank(), ".", to, ".", sent_[to]++)), text, from_now(timeout_));
+    const auto message = full(cat("message.", rank(), ".", to, ".", sent_[to]++));
+    served("join", [&] { return store_->put(message, text, from_now(timeout_)); });
 }
 
 std::string StoreRendezvous::receive(int from) {
@@ -215,7 +245,8 @@ std::string StoreRendezvous::receive(int from) {
 }
 
 void StoreRendezvous::tell(int to, const std::string& text) {
-    store_->put(full(cat("tell.", rank(), ".", to, ".", told_[to]++)), text, from_now(timeout_));
+    const auto message = full(cat("tell.", rank(), ".", to, ".", told_[to]++));
+    served("a group", [&] { return store_->put(message, text, from_now(timeout_)); });
 }
 
 std::vector<std::pair<int, std::string>> StoreRendezvous::hear(const std::string& phase,
@@ -226,7 +257,7 @@ std::vector<std::pair<int, std::string>> StoreRendezvous::hear(const std::string
         auto names = std::vector<std::string>{};
         for (auto each : ranks) names.push_back(full(cat("tell.", each, ".", rank(), ".", heard_[each])));
         names.push_back(next_failure());
-        auto found = store_->get(names, std::max(until, from_now(grace)));
+        auto found = served(phase, [&] { return store_->get(names, std::max(until, from_now(grace))); });
         auto heard = std::vector<std::pair<int, std::string>>{};
         auto read = std::vector<std::string>{};
         for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -324,7 +355,14 @@ bool StoreRendezvous::read_failures() {
 void StoreRendezvous::throw_if_failed(const std::string& phase, const std::vector<int>& ranks) {
     if (size() == 1) return;
     const auto lock = std::lock_guard(failing_);
-    read_failures();
+    try {
+        read_failures();
+    } catch (const ServerSilent&) {  // it is asked again
+        return;
+    } catch (const ServerLost&) {
+        if (!contains(ranks, server_)) return;
+        served(phase, [] { throw; });
+    }
     // Where ranks wait for each other their timeouts expire together: one of them knows who is missing.
     const auto* told = told_about(ranks, false);
     if (told && told->failure.kind == Failure::Kind::timeout) {
@@ -365,18 +403,20 @@ void StoreRendezvous::throw_told(const std::string& phase, const std::vector<int
 }
 
 std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) {
-    const auto group_rank = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    const auto group_rank = place_in(ranks, rank());
     auto& series = series_of_subs_[ranks];
     if (!series) series = std::make_shared<Series>();
-    return std::unique_ptr<Rendezvous>(new StoreRendezvous(store_, full(scope_of_next(ranks)), group_rank,
-                                                           static_cast<int>(ranks.size()), timeout_, series,
-                                                           std::vector<int>{}));
+    auto part = std::unique_ptr<StoreRendezvous>(
+        new StoreRendezvous(store_, full(scope_of_next(ranks)), group_rank, static_cast<int>(ranks.size()),
+                            timeout_, series, std::vector<int>{}));
+    part->follow(*this, place_in(ranks, server_));
+    return part;
 }
 
 Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
                                             const std::function<std::vector<int>()>& ended) {
     auto ranks = survivor_agreement_.survivors(longest, ended);
-    const auto group_rank = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    const auto group_rank = place_in(ranks, rank());
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
     const auto size = static_cast<int>(ranks.size());
     auto places = std::vector<int>{};
@@ -384,6 +424,7 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
         for (auto each : ranks) places.push_back(known[static_cast<std::size_t>(each)]);
     auto rest = std::unique_ptr<StoreRendezvous>(
         new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr, std::move(places)));
+    rest->follow(*this, place_in(ranks, server_));
     if (group_rank == 0) rest->stale_keys_ = growing().take_leftovers();
     return {std::move(ranks), std::move(rest)};
 }
@@ -393,6 +434,9 @@ Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function
     const auto size = static_cast<int>(world.places.size());
     auto larger = std::unique_ptr<StoreRendezvous>(
         new StoreRendezvous(store_, world.scope, world.rank, size, timeout_, nullptr, world.places));
+    larger->follow(
+        *this,
+        server_ < 0 ? -1 : place_in(world.places, growing().places()[static_cast<std::size_t>(server_)]));
     // Everybody has read it once all have taken two steps of the larger world.
     if (rank() == 0) {
         larger->stale_keys_ = growing().take_leftovers();
@@ -464,7 +508,8 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         for (auto each : absent) wanted.push_back(full(names[each]));
         wanted.push_back(next_failure());
         // A request that begins just before the timeout may complete.
-        auto found = store_->await(wanted, until, std::max(until, Clock::now()) + grace);
+        auto found = served(
+            phase, [&] { return store_->await(wanted, until, std::max(until, Clock::now()) + grace); });
         auto still = std::vector<std::size_t>{};
         for (std::size_t i = 0; i < absent.size(); ++i) {
             if (found[i])
@@ -500,11 +545,28 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
     throw_timeout(phase, timeout_, arrived, late, seen);
 }
 
-/// The ranks among these that have not written the key that they write when they arrive.
+void StoreRendezvous::follow(const StoreRendezvous& before, int server) {
+    server_ = server;
+    claim_ = before.claim_;
+    claimed_ = before.claimed_;
+}
+
+/// The ranks among these that have not written the key that they write when they arrive. Throws EngineFailure
+/// where the store has lost what they wrote.
 std::vector<int> StoreRendezvous::missing(std::vector<int> ranks, const Entries& arrival_key) {
     auto entries = std::vector<std::string>{};
     for (auto each : ranks) entries.push_back(full(arrival_key(each)));
+    // Redis lets an entry go after a day.
+    const auto knows_own =
+        !claim_.empty() && std::chrono::steady_clock::now() - claimed_ < std::chrono::hours(20);
+    if (knows_own) entries.push_back(claim_);
     const auto there = store_->get(entries, from_now(grace));
+    if (knows_own && !there.back())
+        throw EngineFailure(
+            cat(store_->text(), " no longer has what rank ", rank(),
+                " wrote there when it started: it was emptied, removed or started again; the ranks of the "
+                "job '",
+                store_->job(), "' cannot find each other any more"));
     auto next = there.begin();
     std::erase_if(ranks, [&](int each) { return (next++)->has_value() || each == rank(); });
     return ranks;

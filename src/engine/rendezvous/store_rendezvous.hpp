@@ -68,6 +68,8 @@ private:
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout,
                     std::shared_ptr<Series> series, std::optional<std::vector<int>> places);
 
+    /// Takes over what another world of this process knows of the store, which `server` serves here.
+    void follow(const StoreRendezvous& before, int server);
     GrowAgreement& growing();
     std::string step(const std::string& phase, std::string text, const Combine& combine);
     using Entries = std::function<std::string(int rank)>;
@@ -87,12 +89,19 @@ private:
     bool read_failures();
     const FailureNote* told_about(const std::vector<int>& ranks, bool of_this) const;
     void throw_told(const std::string& phase, const std::vector<int>& ranks, bool of_this);
+    /// Runs a part of `phase`. Where a rank serves the store and is the reason why that is of no use, throws
+    /// what is true of this rank, PeerLost or Timeout.
+    template <class Body>
+    auto served(const std::string& phase, Body&& body) const;
     std::string full(const std::string& name) const { return scope_ + name; }
     std::string own_entry(const std::string& name) const { return full(cat(name, ".", rank())); }
 
     const std::shared_ptr<Store> store_;
     const std::string scope_;
     const Duration timeout_;
+    int server_ = -1;    // the rank whose process serves the store, if one does; -1: none of these
+    std::string claim_;  // the entry that this process wrote when it started; "" where it entered later
+    Instant claimed_;
     int steps_ = 0;
     std::map<int, int> sent_;  // by receiver
     std::map<int, int> told_;  // as `sent_`, of groups that are made at run time

@@ -164,9 +164,7 @@ private:
                 if (wire::ready(socket_, POLLOUT, until)) continue;
                 // What was sent cannot be taken back.
                 fail(cat("it took no request for ", elapsed(begin)));
-                throw Timeout(
-                    cat("the timeout expired: ", text(), " has taken no request for ", elapsed(begin)), {},
-                    {});
+                throw_silent("has taken no request", begin);
             } else if (errno != EINTR) {
                 fail(std::strerror(errno));
                 throw_gone();
@@ -187,8 +185,7 @@ private:
             if (!broken_.empty()) throw_gone(broken_);
             if (Clock::now() >= until) {
                 asked_.erase(id);
-                throw Timeout(cat("the timeout expired: ", text(), " has not answered for ", elapsed(begin)),
-                              {}, {});
+                throw_silent("has not answered", begin);
             }
             if (reading_) {
                 changed_.wait_until(lock, until);
@@ -243,11 +240,17 @@ private:
         throw_gone(broken_);
     }
     [[noreturn]] void throw_gone(const std::string& why) const {
-        throw EngineFailure(
-            cat(text(), ", which rank 0 serves, is gone (", why, "): rank 0, ",
-                served_by_.substr(0, served_by_.find(',')),
+        throw ServerLost(
+            cat(text(), ", which rank 0 serves, is gone (", why, "): rank 0, ", server(),
                 ", has ended or cannot be reached, and the ranks cannot find each other any more"));
     }
+    [[noreturn]] void throw_silent(const std::string& what, Clock::time_point begin) const {
+        throw ServerSilent(cat("the timeout expired: ", text(), ", which rank 0 serves, ", what, " for ",
+                               elapsed(begin), ": rank 0, ", server(), ", is stopped or cannot be reached"),
+                           {}, {});
+    }
+    /// `process 4711 on a-host`.
+    std::string server() const { return served_by_.substr(0, served_by_.find(',')); }
 
     void connect(Instant until) {
         const auto lock = std::lock_guard(connecting_);
