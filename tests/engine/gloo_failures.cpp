@@ -302,6 +302,22 @@ TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheTimeout) {
     for (std::size_t rank = 0; rank < 3; ++rank) expect_says(outcome, rank, ": arrived {0..2}, missing {3}");
 }
 
+TEST(GlooFailures, OfARankThatAloneCannotStartAllHearWhyAtOnce) {
+    for (const auto& [how, why] :
+         {std::pair("interface", "no network interface that is up on this host is 'nonsense'"),
+          std::pair("descriptors", "lacks descriptors")}) {
+        const auto outcome = job(std::string("hindered-") + how);
+        expect_says(outcome, 1, ", program: Error  after ");
+        expect_says(outcome, 1, why);
+        for (auto rank : {0U, 2U, 3U}) {
+            expect_says(outcome, rank, ", program: PeerLost {1} after ");
+            expect_says(outcome, rank, " ms: rank 1 cannot start its world: ");
+            expect_says(outcome, rank, why);
+            expect_took(outcome, rank, "program", 0, 10'000);
+        }
+    }
+}
+
 TEST(GlooFailures, ARankThatThrowsIsLostOnAllOthers) {
     for (const auto* mode : {"throw", "throw-pending"}) {
         const auto outcome = job(mode);

@@ -79,8 +79,22 @@ void stop_for_a_while() {
     if (std::system(wake.c_str()) == 0) raise(SIGSTOP);
 }
 
+/// Keeps rank 1 alone from starting its world: by a limit, or by the name of an interface.
+void hinder(const std::string& how) {
+    if (std::atoi(std::getenv("RANK")) != 1) return;
+    if (how == "interface") setenv("RANKMESH_INTERFACE", "nonsense", 1);
+    if (how != "descriptors") return;
+    const auto next = open("/dev/null", O_RDONLY);
+    close(next);
+    auto limits = rlimit{};
+    getrlimit(RLIMIT_NOFILE, &limits);
+    limits.rlim_cur = static_cast<rlim_t>(next) + 2;  // as many as the store takes
+    setrlimit(RLIMIT_NOFILE, &limits);
+}
+
 /// A program that an error ends, as most do: its world goes while the error is thrown.
 void program_of_one_try(const std::string& mode, const WorldOptions& options) {
+    if (mode.starts_with("hindered-")) hinder(mode.substr(9));
     auto world = World::from_environment(options);
     const auto last = world.rank() == world.size() - 1;
     if (mode == "timeout-absent" && last) return sleep(2500);
@@ -203,7 +217,8 @@ int program(const std::string& mode) {
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
     if (mode == "timeout-absent" || mode == "differ" || mode == "differ-and-leave" ||
-        mode == "kill-in-join" || mode.starts_with("timeout-stop-in-") || mode.ends_with("in-step")) {
+        mode == "kill-in-join" || mode.starts_with("timeout-stop-in-") || mode.ends_with("in-step") ||
+        mode.starts_with("hindered-")) {
         const auto rank = std::atoi(std::getenv("RANK"));
         return hear(rank, "program", [&] { program_of_one_try(mode, options); }) ? 0 : 1;
     }

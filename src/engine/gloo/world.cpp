@@ -59,10 +59,19 @@ std::string entry_of(const std::string& key) { return cat("connections.", key); 
 GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
                      const WorldOptions& options)
     : WorldState(options), rendezvous_(std::move(rendezvous)), interface_(interface), host_(line_of_host()) {
-    const auto hosts = Hosts(rank(), host_, interface_);
-    const auto lines = rendezvous_->all("the start of the world", hosts.line(),
-                                        [](const std::string& a, const std::string& b) { return a + b; });
-    find_address(hosts, lines);
+    try {
+        const auto hosts = Hosts(rank(), host_, interface_);
+        const auto lines = rendezvous_->all("the start of the world", hosts.line(),
+                                            [](const std::string& a, const std::string& b) { return a + b; });
+        find_address(hosts, lines);
+    } catch (const PeerLost&) {
+        throw;
+    } catch (const Timeout&) {
+        throw;
+    } catch (const std::exception& error) {  // the others hear why they need not wait for this rank
+        rendezvous_->leave(cat("rank ", rank(), " cannot start its world: ", error.what()));
+        throw;
+    }
 }
 
 void GlooWorld::find_address(const Hosts& hosts, const std::string& lines) {

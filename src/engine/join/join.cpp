@@ -2,12 +2,14 @@
 #include "engine/join/join.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 #include <rankmesh/core/placement.hpp>
 
 #include "engine/alone.hpp"
 #include "engine/checked/channel.hpp"
 #include "engine/checked/device_channel.hpp"
+#include "engine/failure.hpp"
 #include "engine/join/agree.hpp"
 #include "engine/world_state.hpp"
 
@@ -257,6 +259,20 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
     auto said = std::string{};
     auto mesh_entries = std::vector<MeshEntry>{};
     auto order = std::vector<MeshEntry*>{};
+    // Channels that just end would wait until all peers know it, also for one that is stopped.
+    const auto leave = [&] {
+        for (const auto* channels : {&joining.channels, &joining.on_device})
+            for (const auto& channel : *channels) channel->leave();
+    };
+    // The others must not wait for this rank where something keeps it alone from joining, such as a limit.
+    const auto fail_alone = [&](const std::exception& error) {
+        const auto rank = exchange.rank();
+        const auto why = cat("rank ", rank, " cannot join: ", error.what());
+        exchange.fail({.kind = Failure::Kind::left, .why = why, .lost = {rank}});
+        leave();
+        if (dynamic_cast<const std::system_error*>(&error))
+            throw EngineFailure(cat(why, "; see the limits of its process (ulimit -a)"));
+    };
     try {
         if (wrong) throw UsageError(*wrong);
         auto meshes = make_blueprint(plan, exchange.size(), joining.timeout);
@@ -272,6 +288,13 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
         // An invalid plan is compared like any other, so that no rank waits for one that has thrown.
         wrong = error;
         said = cat("a wrong plan: ", error.what());
+    } catch (const PeerLost&) {
+        throw;
+    } catch (const Timeout&) {
+        throw;
+    } catch (const std::exception& error) {
+        fail_alone(error);
+        throw;
     }
     if (joining.checked) append(said, ", in checked mode");
     // The exchange has no mesh: coordinates are those in the plan's first one.
@@ -292,11 +315,6 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
     }
     if (wrong) throw *wrong;
 
-    // Channels that just end would wait until all peers know it, also for one that is stopped.
-    const auto leave = [&] {
-        for (const auto* channels : {&joining.channels, &joining.on_device})
-            for (const auto& channel : *channels) channel->leave();
-    };
     try {
         for (auto* mesh_entry : order)
             for (auto& group_entry : mesh_entry->group_entries)
@@ -307,6 +325,13 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
         throw;
     } catch (const Timeout&) {
         leave();
+        throw;
+    } catch (const UsageError&) {
+        throw;
+    } catch (const Disagreement&) {
+        throw;
+    } catch (const std::exception& error) {
+        fail_alone(error);
         throw;
     }
     return mesh_entries;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -13,6 +14,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/rendezvous/host_lines.hpp"
+#include "engine/shortage.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -22,7 +24,9 @@ namespace {
 /// networks.
 std::string network_of_this_process(const std::string& host) {
     auto boot = std::string{};
+    errno = 0;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    if (boot.empty()) throw_if_short(errno);
     char space[64] = {};
     // Without these files, hosts are told apart by name only.
     const auto known = !boot.empty() && readlink("/proc/self/ns/net", space, sizeof space - 1) > 0;

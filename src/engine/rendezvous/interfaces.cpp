@@ -85,7 +85,10 @@ std::vector<Interface> interfaces(const std::string& wanted) {
     };
     auto found = std::vector<Found>{};
     ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) return {};
+    if (getifaddrs(&list) != 0) {
+        throw_if_short(errno);
+        return {};
+    }
     const auto* master = std::getenv("MASTER_ADDR");
     for (const auto family : {AF_INET, AF_INET6}) {
         const auto towards_master = source_towards(family, master ? master : "");

@@ -75,6 +75,11 @@ void Connection::adopt(Connector& connector) {
     }
 }
 
+int Connection::shortage() {
+    const auto lock = std::lock_guard(m_);
+    return state_ == LISTENING ? shortage_ : 0;
+}
+
 bool Connection::wait_until(std::chrono::steady_clock::time_point until) {
     auto lock = std::unique_lock(m_);
     return cv_.wait_until(lock, until, [this] {
@@ -99,6 +104,7 @@ void Connection::accept_pending() {
     for (;;) {
         const auto descriptor = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         const auto full = descriptor < 0 && (errno == EMFILE || errno == ENFILE);
+        if (full || descriptor >= 0) shortage_ = full ? errno : 0;
         if (descriptor < 0 && (!full || pending_.empty())) return;
         if (full || pending_.size() == most_pending) {
             ::close(pending_.front().descriptor);

@@ -36,6 +36,8 @@ public:
     void adopt(Connector& connector);
     /// Waits for the peer; false if it did not connect in time.
     bool wait_until(std::chrono::steady_clock::time_point until);
+    /// The errno for which this process cannot accept the peer, 0 if there is none.
+    int shortage();
 
     void handleEvents(int events) override;
 
@@ -51,6 +53,7 @@ private:
 
     Endpoint endpoint_;
     std::vector<PendingConnection> pending_;  // oldest first
+    int shortage_ = 0;                        // the errno of the last accept, where it was this process's own
     const ClosedInChildren closed_in_children_{fd_};
 };
 

@@ -12,6 +12,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/shortage.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -28,6 +30,8 @@ template <class Step>
 auto step_with(int group_rank, Step&& step) {
     try {
         return step();
+    } catch (const Shortage&) {
+        throw;
     } catch (const ::gloo::Exception& error) {
         throw Connections::Unreachable{group_rank, gloo_reports(error)};
     } catch (const ::gloo::EnforceNotMet& error) {
@@ -232,6 +236,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
             if (missing.empty()) throw;
         }
     }
+    for (const auto each : missing) throw_if_short(connection(each).shortage());
     return missing;
 }
 

@@ -12,6 +12,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/shortage.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -54,7 +56,10 @@ void Connector::fail(const char* what, int error) {
 void Connector::begin() {
     const auto& address = endpoint_.address;
     descriptor_ = ::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (descriptor_ < 0) return fail("socket", errno);
+    if (descriptor_ < 0) {
+        throw_if_short(errno);
+        return fail("socket", errno);
+    }
     stage_ = Stage::connecting;
     next_ = Clock::now() + connecting_time;
     if (::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), endpoint_.address_size()) != 0 &&

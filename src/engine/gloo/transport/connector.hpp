@@ -23,7 +23,7 @@ public:
     Connector& operator=(const Connector&) = delete;
 
     /// Advances as far as possible without waiting; true once the peer has answered. Throws EngineFailure
-    /// where another attempt cannot help.
+    /// where another attempt cannot help, Shortage where it is this process's own.
     bool advance();
     /// The event, and the time, after which to call `advance` again.
     pollfd awaited() const;

@@ -7,18 +7,24 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <thread>
 
+#include <rankmesh/core/error.hpp>
+
 #include "engine/gloo/monitor/terminate_handler.hpp"
+#include "engine/shortage.hpp"
 
 namespace rankmesh::detail {
 
 /// A descriptor that is readable while fast wakeups are wanted.
 struct Network::Wakeup final : ::gloo::transport::tcp::Handler {
-    Wakeup() : descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+    Wakeup() : descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+        if (descriptor < 0) throw_if_short(errno);
+    }
     ~Wakeup() override { close(descriptor); }
     /// A short pause leaves the processor to the other ranks that connect.
     void handleEvents(int) override { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
@@ -49,7 +55,12 @@ Network::Network(const std::string& address) : wakeup_(std::make_unique<Wakeup>(
     install_terminate_handler();
     auto wanted = ::gloo::transport::tcp::attr(address.c_str());
     wanted.ai_family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
-    device_ = ::gloo::transport::tcp::CreateDevice(wanted);
+    try {
+        device_ = ::gloo::transport::tcp::CreateDevice(wanted);
+    } catch (const std::exception& error) {
+        throw EngineFailure(cat("Gloo cannot use the address ", address,
+                                ", or lacks descriptors or threads: ", error.what()));
+    }
     if (auto* device = dynamic_cast<::gloo::transport::tcp::Device*>(device_.get()))
         device->registerDescriptor(wakeup_->descriptor, EPOLLIN, wakeup_.get());
 }
