@@ -23,6 +23,7 @@
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/sha256.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
+#include "engine/rendezvous/tcp_greeting.hpp"
 #include "engine/rendezvous/tcp_protocol.hpp"
 #include "engine/rendezvous/tcp_server.hpp"
 #include "engine/rendezvous/tcp_store.hpp"
@@ -584,6 +585,25 @@ TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
     auto status = 0;
     waitpid(rank_0, &status, 0);
     EXPECT_EQ(status, 0);
+}
+
+TEST(TcpStore, RankZeroThatEndsDoesNotStayForOthersThatLookWhoListensThere) {
+    const auto url = free_url();
+    const auto rank_0 = fork();
+    if (rank_0 == 0) {
+        {
+            const auto host = tcp_store(url, "a job", 0, 2);
+            host->await({"here", "failed"}, soon(), soon());
+        }
+        std::exit(0);
+    }
+    const auto silent = tcp_store(url, "a job", 1, 2);  // as a rank that is stopped keeps its connection
+    const auto begin = Clock::now();
+    ASSERT_TRUE(silent->put("here", "", soon()));
+    // Those of other jobs, which look for their own store.
+    while (waitpid(rank_0, nullptr, WNOHANG) == 0 && Clock::now() - begin < std::chrono::seconds(20))
+        TcpGreeting::of("127.0.0.1", url.first_port, "127.0.0.1", in(100));
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10)) << "not after the longest time, 30 s";
 }
 
 TEST(TcpStore, AChildOfRankZeroNeitherServesNorHoldsTheConnections) {

@@ -626,7 +626,7 @@ void TcpServer::flush(Connection& connection) {
             if (!shared) unsent_ -= text->size();
             connection.out.pop_front();
         }
-        if (finishing_ && !connection.spare) last_request_ = Clock::now();
+        if (finishing_ && connection.known && !connection.spare) last_request_ = Clock::now();
     }
 }
 
