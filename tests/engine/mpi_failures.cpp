@@ -213,6 +213,13 @@ TEST(MpiFailures, ARankThatIsStoppedIsThereAndDoesNotAnswer) {
         "job is ended");
 }
 
+TEST(MpiFailures, ARankThatCallsMpiFinalizeWhileOthersNeedItIsNamedWithThat) {
+    const auto outcome = job("timeout-finalize");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome,
+               ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1] (rank 1 is in MPI_Finalize); the job is ended");
+}
+
 TEST(MpiFailures, OfARankThatItselfWaitsIsSaidForWhom) {
     const auto outcome = job("timeout-chain");
     expect_failed(outcome);

@@ -288,6 +288,7 @@ int program(const std::string& mode, int argc, char** argv) {
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the process itself does not end
     }
     if (mode == "timeout" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (mode == "timeout-finalize" && odd) MPI_Finalize();
     if (mode == "ends-early-well") {
         // Rank 1 ends at once after calls that the others complete later, and is in no call after them.
         const auto late = std::chrono::milliseconds(odd ? 0 : 700);

@@ -27,19 +27,14 @@ namespace {
 int process_rank = -1;
 std::atomic<bool> initialised = false;
 
-int on_finalize(MPI_Comm, int, void* flag, void*) {
-    static_cast<std::atomic<bool>*>(flag)->store(true, std::memory_order_relaxed);
-    return MPI_SUCCESS;
-}
-
-/// Sets the flag as soon as MPI_Finalize is called, by whoever calls it: it first deletes the attributes of
-/// MPI_COMM_SELF.
-void watch_finalize(std::atomic<bool>& flag) {
+/// Calls a function as soon as MPI_Finalize is called, by whoever calls it: it first deletes the attributes
+/// of MPI_COMM_SELF.
+void watch_finalize(int (*on_finalize)(MPI_Comm, int, void*, void*)) {
     static std::once_flag once;
     std::call_once(once, [&] {
         auto key = 0;
         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr);
-        MPI_Comm_set_attr(MPI_COMM_SELF, key, &flag);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
         MPI_Comm_free_keyval(&key);
     });
 }
@@ -124,7 +119,12 @@ Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration timeout)
     MPI_Comm_rank(MPI_COMM_WORLD, &process_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     watchdog_->rename(process_rank);
-    watch_finalize(finalised_);
+    running_ = this;
+    watch_finalize([](MPI_Comm, int, void*, void*) {
+        finalised_.store(true, std::memory_order_relaxed);
+        if (auto* const runtime = running_.load()) runtime->await_end();
+        return MPI_SUCCESS;
+    });
 }
 
 /// MPI_Init waits for all ranks of the job: one that never comes is reported when the timeout expires.
@@ -164,7 +164,15 @@ void Runtime::await_all() const {
     }
 }
 
+/// The program calls MPI_Finalize although it has a world: the others must not be left inside.
+void Runtime::await_end() {
+    if (!ends_together_ || left_) return;
+    const auto watched = InFlight(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
+    await_all();
+}
+
 Runtime::~Runtime() {
+    running_ = nullptr;
     // The last user is destroyed while an exception unwinds: peers may be in any call.
     if (std::uncaught_exceptions() > exceptions_ && size_ > 1) leave_by_exception();
     if (left_) {

@@ -45,7 +45,9 @@ private:
     [[noreturn]] static void throw_finalised();
     void start(int argc, char** argv, bool multithreaded);
     void await_all() const;
+    void await_end();
 
+    inline static std::atomic<Runtime*> running_ = nullptr;
     inline static std::atomic<bool> finalised_ = false;  // since MPI_Finalized costs 14 ns a call
     bool finalises_ = false;                             // this runtime has initialised MPI
     bool multithreaded_ = false;
