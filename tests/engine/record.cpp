@@ -2,6 +2,7 @@
 // The flight record: what a ring holds, and what is written when.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <complex>
@@ -380,6 +381,24 @@ TEST(FlightRecord, AFolderThatCannotBeWrittenChangesNoError) {
                   }).find("the flight record is not written: '/dev/null/record.json"),
                   std::string::npos);
     });
+}
+
+TEST(FlightRecord, AFullDiskIsSaidAndNothingHalfWrittenStays) {
+    const auto folder = support::Folder();
+    const auto path = cat(folder.path(), "/record.json");
+    auto before = rlimit{};
+    getrlimit(RLIMIT_FSIZE, &before);
+    const auto full = rlimit{16, before.rlim_max};
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    auto text = std::string{};
+    threads::run(1, [&](World& world) {
+        setrlimit(RLIMIT_FSIZE, &full);
+        text = text_of<UsageError>([&] { world.write_record(path); });
+        setrlimit(RLIMIT_FSIZE, &before);
+    });
+    signal(SIGXFSZ, handler);
+    EXPECT_EQ(text, cat("the flight record is not written: '", path, "' cannot be written: File too large"));
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(FlightRecord, ASignalThatTheProgramAskedForWritesTheRecordsOfAllRanks) {

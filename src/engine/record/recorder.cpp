@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -80,11 +82,15 @@ std::string replace_file(const std::filesystem::path& path, const std::string& t
     const auto temporary = std::filesystem::path(cat(path.string(), ".", getpid(), ".tmp"));
     auto error = std::error_code{};
     if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-    if (!(std::ofstream(temporary, std::ios::binary) << text).flush())
-        return cat("'", temporary.string(), "' cannot be written");
+    auto ignored = std::error_code{};
+    errno = 0;
+    if (!(std::ofstream(temporary, std::ios::binary) << text).flush()) {
+        const auto why = std::error_code(errno, std::generic_category());
+        std::filesystem::remove(temporary, ignored);
+        return cat("'", path.string(), "' cannot be written: ", why.message());
+    }
     std::filesystem::rename(temporary, path, error);
     if (!error) return {};
-    auto ignored = std::error_code{};
     std::filesystem::remove(temporary, ignored);
     return cat("'", path.string(), "' cannot be replaced: ", error.message());
 }
