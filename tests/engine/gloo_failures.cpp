@@ -178,6 +178,10 @@ TEST(GlooFailures, AStoppedRankDoesNotAnswerAndIsNotCalledGone) {
     const auto outcome = job("timeout-stopped");
     for (auto rank : {0U, 2U, 3U})
         expect_says(outcome, rank, "; rank 1 [dp=0 tp=1] does not answer: it is stopped, cut off or gone");
+    // It goes on once they have ended.
+    EXPECT_TRUE(
+        std::regex_search(outcome.outputs[1], std::regex(", all: (PeerLost|Timeout) \\{[0-3., ]+\\} after ")))
+        << outcome.outputs[1];
 }
 
 TEST(GlooFailures, EveryRankOfAnExpiredTimeoutLeavesItsRecord) {

@@ -374,7 +374,6 @@ int program(const std::string& mode) {
                 }
             }).join();
             raise(SIGSTOP);
-            return 0;
         }
         hear(world, "all", [&] { all.all_reduce(x); });
         return 0;

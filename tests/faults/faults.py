@@ -7,7 +7,7 @@
 Everything about a job follows from the engine, the seed and the job's number, but for what the system's scheduler adds; each job
 that does not end right is printed with the command that repeats it. Exits with 1 if there is one.
 """
-import argparse, collections, concurrent.futures, dataclasses, json, os, random, re, shutil, signal, subprocess, sys, tempfile, time
+import argparse, collections, concurrent.futures, dataclasses, functools, json, os, random, re, shutil, signal, subprocess, sys, tempfile, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,12 +25,18 @@ RIGHT = {
     "exit0":     ("dies",       "as kill, although the exit code says success"),
     "throw":     ("dies",       "as kill"),
     "forked":    ("dies",       "as kill, although a child of the victim lives on with its descriptors"),
+    "finalize":  ("early",      "as early, of a rank that calls MPI_Finalize while it has a world"),
+    "descriptors": ("limits",   "where the limit is met, the victim says so and ends, and survivors throw PeerLost or Timeout with it"),
+    "memory":    ("limits",     "as descriptors"),
+    "disk":      ("limits",     "as descriptors"),
     "early":     ("early",      "survivors throw PeerLost with the victim, before the timeout; before join Timeout is right as well"),
     "absent":    ("absent",     "survivors throw Timeout with the victim as missing; on threads PeerLost, before the timeout"),
-    "stop":      ("stopped",    "survivors throw Timeout with the victim as missing"),
+    "stop":      ("stopped",    "survivors throw Timeout with the victim as missing; it throws as well once it goes on"),
+    "cut":       ("stopped",    "as stop, of a rank whose link is cut: what it sends and what is sent to it vanishes"),
     "pause":     ("harmless",   "all sums are right: it goes on in time"),
     "slow":      ("harmless",   "all sums are right"),
     "none":      ("harmless",   "all sums are right"),
+    "child":     ("harmless",   "all sums are right; the child, which goes on with what its parent had, throws UsageError and ends"),
     "started":   ("harmless",   "all sums are right where one rank starts a call that others block in; MPI may refuse it in words"),
     "plan":      ("plans",      "every rank throws Disagreement, with the victim where it is outnumbered; on MPI the first to exit ends the rest"),
     "operation": ("mismatch",   "every rank of the call throws Disagreement, with the victim where it is outnumbered; where one side is a "
@@ -47,13 +53,15 @@ ROWS = {
     "dies": "dies: killed, exits or throws, also with a forked child",
     "early": "returns early",
     "absent": "does not come",
-    "stopped": "is stopped",
+    "stopped": "is stopped, or its link is cut",
+    "limits": "has no more descriptors, memory or disk",
     "plans": "plans differ",
     "mismatch": "operation, length, type, root or reduction differs",
     "sequence": "a call skipped, made twice, or swapped with the next",
     "harmless": "harmless: paused, slowed, started for blocking, no fault",
 }
 # Without checked mode, docs/engines.md promises an error in words only where an engine notices; the rest is counted as not noticed.
+STORE_PORTS = "tcp://127.0.0.1:29600-29663"  # of which rank 0 takes one that is free
 LAUNCHERS = ("mpirun", "orterun", "orted")
 MISMATCHES = ("mismatch", "sequence")
 CLASSES = {
@@ -87,7 +95,15 @@ MOMENTS = {
     "stop": ("world", "join", "in-join", "step", "pending", "during"),
     "pause": ("world", "join", "in-join", "step", "pending", "during"),
     "slow": ("step", "pending"),
+    "cut": ("world", "join", "in-join", "step", "pending", "during"),
+    "child": ("step", "pending"),
+    "finalize": ("step", "pending"),
+    "descriptors": ("world", "join", "in-join", "step"),
+    "memory": ("world", "join", "in-join", "step"),
+    "disk": ("world", "join"),
 }
+# Faults that only some engines can have, and that --rare draws.
+RARE = {"gloo": ("cut", "cut", "child", "descriptors", "memory", "disk"), "mpi": ("finalize", "child"), "nccl": (), "threads": ()}
 BEFORE = ("world", "device", "join", "in-join")  # the first call
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
 REDUCING = ("all_reduce", "reduce", "scan", "reduce_scatter")
@@ -109,6 +125,9 @@ class Job:
     victim: int = -1
     at: int = -1
     delay: int = 0  # in us
+    rare: bool = False
+    room: int = 0  # what a limit leaves: descriptors, or MiB of memory
+    store: str = "folder"
     plan: str = ""
     steps: list = dataclasses.field(default_factory=list)
     victim_steps: list = dataclasses.field(default_factory=list)
@@ -138,11 +157,13 @@ class Job:
 
     def command(self):
         words = [f"tests/faults/faults.py --engine {self.engine}", "--checked" if self.checked else "",
+                 "--rare" if self.rare else "", f"--store {self.store}" if self.store != "folder" else "",
                  f"--seed {self.seed} --job {self.number}", f"--timeout {self.timeout}" if self.timeout != 2000 else ""]
         return " ".join(word for word in words if word)
 
     def words(self):
         where = f" at {self.moment}" if self.moment else ""
+        where += f" with the store of rank 0" if self.store == "tcp" else ""
         where += f" {self.at}" if self.moment in ("step", "pending", "during") or self.row in MISMATCHES else ""
         step = self.steps[self.at] if 0 <= self.at < len(self.steps) else None
         what = f" ({step['operation']} on {step['axes']}{', started' if step['how'] == 'started' else ''})" if step else ""
@@ -154,10 +175,10 @@ def as_words(steps):
     return ",".join(":".join(str(step[name]) for name in names) for step in steps)
 
 
-def draw(engine, checked, seed, number, timeout):
+def draw(engine, checked, seed, number, timeout, rare=False, store="folder"):
     """The job of this number."""
     chance = random.Random(f"{seed} {engine} {int(checked)} {number}")
-    job = Job(engine, checked, seed, number, timeout)
+    job = Job(engine, checked, seed, number, timeout, rare=rare, store=store)
     job.dp, job.tp = chance.choice([(2, 1), (1, 3), (3, 1), (2, 2), (4, 1), (1, 5), (2, 3), (3, 2), (6, 1)])
     axes = [name for name, size in (("dp", job.dp), ("tp", job.tp), ("all", 2)) if size > 1]
     for i in range(chance.randint(6, 16)):
@@ -172,10 +193,13 @@ def draw(engine, checked, seed, number, timeout):
             step["reduction"] = "sum" if step["operation"] == "scan" else step["reduction"]
     job.victim = chance.randrange(job.ranks)
     row = chance.choice(["dies"] * 6 + ["early", "absent", "stopped", "plans"] + ["mismatch", "sequence"] * 3 + ["harmless"] * 2)
-    kinds = [kind for kind, right in RIGHT.items() if right[0] == row]
+    others = {kind for kinds in RARE.values() for kind in kinds}
+    kinds = [kind for kind, right in RIGHT.items() if right[0] == row and kind not in others]
     if engine == "threads":  # a killed thread is a killed process
         kinds = [kind for kind in kinds if row != "dies" or kind == "throw"]
     job.kind = chance.choice(kinds)
+    if rare:
+        job.kind = chance.choice(RARE[engine])
     moments = MOMENTS.get(job.kind, ("",))
     if engine == "threads":
         moments = [moment for moment in moments if moment not in ("world", "in-join", "during")] or ["join"]
@@ -187,6 +211,8 @@ def draw(engine, checked, seed, number, timeout):
     if job.plan == "order" and job.dp == job.tp or job.plan in ("sizes", "over") and job.tp == 1:
         job.plan = "name"
     change_calls(job, chance)
+    if rare:
+        job.room = chance.choice([0, 1, 2, 5, 10, 20, 50])
     barrier = {"id": 99, "axes": "all", "operation": "barrier", "length": 1, "type": "i32", "reduction": "sum", "root": 0,
                "how": "started" if engine == "nccl" else "blocking"}  # a device is waited for
     if job.kind != "early" or job.moment != "step":
@@ -306,6 +332,63 @@ def events_in(paths):
     return events, "\n".join(rest)
 
 
+class Links:
+    """A network of its own for each rank, linked by a bridge, from which a rank can be cut off without anybody being told."""
+
+    def __init__(self, ranks):
+        self.holders = []
+        try:
+            self.hub = self.hold()
+            self.do(self.hub, "link add bridge0 type bridge", "link set bridge0 up")
+            self.hosts = [self.hold() for _ in range(ranks)]
+            self.do(self.hub, *(words for rank, host in enumerate(self.hosts) for words in (
+                f"link add port{rank} type veth peer name eth0 netns {host}", f"link set port{rank} master bridge0 up")))
+            for rank, host in enumerate(self.hosts):
+                self.do(host, "link set lo up", f"address add {self.address(rank)}/24 dev eth0", "link set eth0 up")
+        except Exception:
+            self.close()
+            raise
+
+    def hold(self):
+        """The pid of a process that does nothing but be in a network namespace of its own."""
+        holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep 600"], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.holders.append(holder)
+        if not holder.stdout.readline():
+            raise OSError(holder.stderr.read().decode().strip())
+        return holder.pid
+
+    @staticmethod
+    def do(host, *commands):
+        subprocess.run(["nsenter", "-t", str(host), "-n", "ip", "-batch", "-"], input="\n".join(commands), text=True, check=True,
+                       capture_output=True)
+
+    @staticmethod
+    def address(rank):
+        return f"10.88.0.{rank + 1}"
+
+    def on(self, rank):
+        return ["nsenter", "-t", str(self.hosts[rank]), "-n"]
+
+    def cut(self, rank):
+        self.do(self.hub, f"link set port{rank} nomaster")
+
+    def close(self):
+        for holder in self.holders:
+            holder.kill()
+            holder.communicate()
+
+    @staticmethod
+    @functools.cache
+    def why_not():
+        """Why this machine cannot have them, "" if it can."""
+        try:
+            Links(2).close()
+            return ""
+        except (OSError, subprocess.CalledProcessError) as error:
+            return f"links cannot be cut here: {getattr(error, 'stderr', None) or error}".strip()
+
+
 def run(job, program, launcher):
     folder = Path(tempfile.mkdtemp(prefix="faults"))
     mark = f"RANKMESH_FAULT_JOB={os.getpid()}-{job.number}-{folder.name}"
@@ -315,15 +398,20 @@ def run(job, program, launcher):
     arguments = [str(program)] + [f"{name}={value}" for name, value in {
         "engine": job.engine, "timeout": job.timeout, "checked": int(job.checked), "dp": job.dp, "tp": job.tp,
         "fault": "early" if job.kind == "absent" else job.kind,
-        "when": job.moment, "victim": job.victim, "at": job.at, "delay": job.delay, "plan": job.plan,
+        "when": job.moment, "victim": job.victim, "at": job.at, "delay": job.delay, "room": job.room, "plan": job.plan,
         "steps": as_words(job.steps), "victim-steps": as_words(job.victim_steps)}.items()]
-    outs, children = [], {}
+    outs, children, readers, links = [], {}, [], None
 
     def start(rank, words, **more):
         outs.append(folder / f"out-{rank}")
         with open(outs[-1], "w") as out:
+            if job.kind == "disk":  # what is full must not be what ranks print to
+                readers.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out, start_new_session=True))
+                out = readers[-1].stdin
             children[rank] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
                                               env=environment | more)
+            if readers:
+                out.close()
 
     began = time.monotonic()
     if job.engine == "mpi":
@@ -331,25 +419,30 @@ def run(job, program, launcher):
     elif job.engine == "threads":
         start(-1, arguments)
     else:
-        store = folder / "store"
+        links = Links(job.ranks) if job.kind == "cut" else None
+        store = folder / "store" if job.store == "folder" else f"tcp://{links.address(0)}:29500" if links else STORE_PORTS
         for rank in range(job.ranks):
-            start(rank, arguments, RANK=str(rank), WORLD_SIZE=str(job.ranks), RANKMESH_STORE=str(store), RANKMESH_JOB="job",
-                  RANKMESH_INTERFACE="lo")
+            start(rank, (links.on(rank) if links else []) + arguments, RANK=str(rank), WORLD_SIZE=str(job.ranks),
+                  RANKMESH_STORE=str(store), RANKMESH_JOB=folder.name, RANKMESH_INTERFACE="eth0" if links else "lo")
     limit = began + 4 * job.timeout / 1000 + 8
-    goes_on, stopped, lasting = None, None, []
+    goes_on, stopped, lasting, woken = None, None, [], False
     while True:
         running = [rank for rank, child in children.items() if child.poll() is None]
-        events, _ = events_in(outs) if job.kind in ("stop", "pause", "forked") and stopped is None else ({}, "")
+        events, _ = events_in(outs) if job.kind in ("stop", "pause", "forked", "cut") and stopped is None else ({}, "")
         for event in events.get(job.victim, []):
             if event["event"] == "fault":
                 stopped = event["pid"]
-                lasting = [event["child"]]
+                lasting = [event["child"]] if event["child"] else []
                 goes_on = time.monotonic() + job.timeout / 4000
         if job.engine != "threads" and goes_on and time.monotonic() > goes_on and job.kind == "pause":
             send_signal(stopped, signal.SIGCONT)
             goes_on = None
+        if job.kind == "cut" and stopped and not woken and state_of(stopped) == "T":
+            links.cut(job.victim)
+            send_signal(stopped, signal.SIGCONT)
+            woken = True
         if job.kind == "stop" and stopped and state_of(stopped) == "T" and is_alone(job, stopped, running, mark):
-            send_signal(stopped, signal.SIGKILL)  # it has done its part
+            send_signal(stopped, signal.SIGCONT if job.engine in ("gloo", "nccl") else signal.SIGKILL)
         if not running or time.monotonic() > limit:
             break
         time.sleep(0.01)
@@ -365,8 +458,10 @@ def run(job, program, launcher):
             time.sleep(0.05)
     for pid in processes_of(mark):
         send_signal(pid, signal.SIGKILL)
-    for child in children.values():
+    for child in [*children.values(), *readers]:
         child.wait()
+    if links:
+        links.close()
     events, text = events_in(outs)
     shutil.rmtree(folder, ignore_errors=True)
     return Outcome(events, {rank: child.returncode for rank, child in children.items()}, text, seconds, hung, only_launcher, left)
@@ -392,11 +487,15 @@ def judge(job, outcome):
     wrong = [rank for rank, events in outcome.events.items() if any(event["event"] == "wrong" for event in events)]
     if wrong:
         return "W" if noticed else "U", f"wrong data on {sorted(wrong)}"
-    ends = {rank: next((event for event in reversed(events) if event["event"] in ("ok", "error")), None)
+    children = [event for events in outcome.events.values() for event in events if event.get("phase") == "child"]
+    ends = {rank: next((event for event in reversed(events) if event["event"] in ("ok", "error") and event not in children), None)
             for rank, events in outcome.events.items()}
     ends = {rank: ends.get(rank) for rank in range(job.ranks)}
     fault = next((event for event in outcome.events.get(job.victim, []) if event["event"] == "fault"), None)
-    if job.row == "harmless" or job.row in ("dies", "stopped") and not fault:
+    if job.kind == "child" and fault and [child["type"] for child in children] != ["UsageError"]:
+        return "E" if children else "C", f"the child: {children}"
+    met = not all(end and end["event"] == "ok" for end in ends.values())
+    if job.row == "harmless" or job.row in ("dies", "stopped", "limits") and not fault or job.row == "limits" and not met:
         return harmless(job, outcome, ends)
     if job.kind == "swap" and all(end and end["event"] == "ok" for end in ends.values()):
         return harmless(job, outcome, ends)
@@ -414,7 +513,7 @@ def harmless(job, outcome, ends):
         return "", ""
     for rank, end in ends.items():
         if not end:
-            return "C", f"rank {rank} ended without words"
+            return "C", f"rank {rank} ended without words, exit codes {outcome.codes}: {outcome.text[-600:]}"
         if end["event"] != "ok":
             return "E", f"rank {rank}: {end['type']}: {end['text']}"
     bad = {rank: code for rank, code in outcome.codes.items() if code != 0}
@@ -449,6 +548,8 @@ def judge_ranks(job, outcome, ends, fault, noticed):
                 problems.append(("E", f"rank {rank}: {end['type']}: {end['text']}"))
         else:
             problems += judge_error(job, rank, end, fault, allowed, failed)
+    if not problems and fault:
+        problems += judge_victim(job, outcome, ends[job.victim], near_end)
     if job.kind in ("skip", "twice") and noticed and not problems:
         said = "\n".join(end["text"] for end in ends.values() if end and end["event"] == "error")
         if not re.search(rf"(rank |\{{[^}}]*|from |to )\b{job.victim}\b", said):
@@ -460,12 +561,34 @@ def judge_ranks(job, outcome, ends, fault, noticed):
     return min(problems, key=lambda problem: "CSEL".index(problem[0])) if problems else ("", "")
 
 
+def judge_victim(job, outcome, end, near_end):
+    """What is wrong with the end of a rank that meets a limit, or that goes on after the others have given it up."""
+    code = outcome.codes.get(job.victim, outcome.codes.get(-1))
+    if job.kind in ("stop", "cut") and job.engine in ("gloo", "nccl"):
+        if not end or code < 0:
+            return [("C", f"the victim, rank {job.victim}, ended without words by {code}")]
+        if end["event"] == "ok" and not near_end and job.moment != "during":
+            return [("S", "the victim ended well")]
+        if end["event"] == "error" and (end["type"] not in ("Timeout", "PeerLost") or not named(end)):
+            return [("E", f"the victim, rank {job.victim}: {end['type']}: {end['text']}")]
+    if job.row == "limits":
+        if not end and not outcome.text.strip():
+            return [("C", f"the victim, rank {job.victim}, ended without words by {code}")]
+        if end and end["event"] == "ok":
+            return [("S", "the victim ended well")]
+        if end and end["type"] == "other" and job.kind != "memory":
+            return [("E", f"the victim, rank {job.victim}: {end['type']}: {end['text']}")]
+    return []
+
+
 def allowed_types(job):
     """What a rank of the same call may throw."""
     if job.row == "dies":
         return {"PeerLost"} | ({"Timeout"} if job.moment in BEFORE else set())
     if job.row == "early":
         return {"PeerLost"} | ({"Timeout"} if job.moment in BEFORE and job.engine != "threads" else set())
+    if job.row == "limits":
+        return {"PeerLost", "Timeout", "Disagreement"}
     if job.row == "absent":
         return {"PeerLost"} if job.engine == "threads" else {"Timeout"}
     if job.row == "stopped":
@@ -492,6 +615,10 @@ def judge_error(job, rank, end, fault, allowed, failed):
         return []  # neither is outnumbered
     # Others that had failed by then, or were failing: their own words say why.
     followed = {other for other, ns in failed.items() if ns < end["ns"] + 100_000_000 or end["type"] == "Timeout"} - {rank}
+    by_victim = job.kind == "cut" and f"expired on rank {job.victim} " in end["text"] + " " or \
+        job.kind == "cut" and re.search(rf" on rank {job.victim}: arrived", end["text"])
+    if by_victim:  # to whom the others are missing
+        return []
     at_other = re.search(r"expired on rank (\d+)", end["text"])
     if at_other and int(at_other.group(1)) != rank:  # the words of another one, to whom this one may be missing
         followed.add(rank)
@@ -554,14 +681,14 @@ def judge_mpi(job, outcome, ends, fault, noticed):
     well = [rank for rank, end in ends.items() if rank != job.victim and end and end["event"] == "ok"]
     if not noticed:
         if not spoken:
-            return ("C", f"exit code {code}") if code else ("U", "no rank failed")
+            return ("C", f"exit code {code}: {outcome.text[-600:]}") if code else ("U", "no rank failed")
         return "", ""
     if code == 0 and not (near_end and len(well) == job.ranks - 1):
         return "S", "the launcher says success"
     if well and not near_end:
         return "S", f"{well} ended well"
     if not spoken:
-        return ("", "") if near_end and len(well) == job.ranks - 1 else ("C", f"exit code {code}")
+        return ("", "") if near_end and len(well) == job.ranks - 1 else ("C", f"exit code {code}: {outcome.text[-600:]}")
     survivors = {rank: end for rank, end in errors.items() if rank != job.victim or job.row in MISMATCHES}
     failed = {rank: end["ns"] for rank, end in errors.items()}
     allowed = allowed_types(job) | {"Timeout", "PeerLost"}
@@ -585,6 +712,8 @@ def judge_mpi(job, outcome, ends, fault, noticed):
 # --- all jobs ---
 
 def is_known(job):
+    if job.kind == "cut" and Links.why_not():
+        return Links.why_not()
     when = job.moment
     if job.row == "mismatch" and "started" in (job.steps[job.at]["how"], job.victim_steps[job.at]["how"]):
         when = "started"
@@ -620,7 +749,10 @@ def main():
     parser.add_argument("--jobs", type=int, default=100, help="how many, of each engine")
     parser.add_argument("--seed", type=int, help="else RANKMESH_FAULT_SEED, else a fresh one, which is printed")
     parser.add_argument("--checked", action="store_true", help="in checked mode")
+    parser.add_argument("--rare", action="store_true", help="faults of Gloo or MPI alone: " + ", ".join(sorted(set(sum(RARE.values(), ())))))
+    parser.add_argument("--store", choices=("folder", "tcp"), default="folder", help="of Gloo; tcp: the one that rank 0 serves")
     parser.add_argument("--job", type=int, help="only this one, with all that it printed")
+    parser.add_argument("--fault", choices=RIGHT, help="only the jobs with this fault")
     parser.add_argument("--timeout", type=int, default=2000, help="of the worlds, in ms")
     parser.add_argument("--workers", type=int, default=1, help="jobs at a time")
     parser.add_argument("--known", action="store_true", help="also run what is known to fail")
@@ -634,12 +766,17 @@ def main():
     columns = [("threads", False)] + [(engine, checked) for engine in ENGINES[1:] for checked in (False, True)] \
         if given.engine == "all" else [(given.engine, given.checked)]
     numbers = [given.job] if given.job is not None else range(given.jobs)
-    jobs = [draw(engine, checked, given.seed, number, given.timeout) for engine, checked in columns for number in numbers]
+    if given.rare:
+        columns = [column for column in columns if RARE[column[0]]]
+    jobs = [draw(engine, checked, given.seed, number, given.timeout, given.rare, given.store if engine == "gloo" else "folder")
+            for engine, checked in columns for number in numbers]
+    jobs = [job for job in jobs if given.fault in (None, job.kind)]
     print(f"seed {given.seed}: {len(jobs)} jobs", file=sys.stderr if given.json else sys.stdout, flush=True)
     left_out = collections.Counter()
-    if not given.known and given.job is None:
-        left_out.update(reason for reason in map(is_known, jobs) if reason)
-        jobs = [job for job in jobs if not is_known(job)]
+    if given.job is None:
+        reasons = [is_known(job) for job in jobs]
+        left_out.update(reason for job, reason in zip(jobs, reasons) if reason and (job.kind == "cut" or not given.known))
+        jobs = [job for job, reason in zip(jobs, reasons) if not reason or given.known and job.kind != "cut"]
     counts, bad = collections.defaultdict(collections.Counter), 0
     with concurrent.futures.ThreadPoolExecutor(given.workers) as pool:
         for job, outcome in zip(jobs, pool.map(lambda job: run(job, program, given.launcher), jobs)):

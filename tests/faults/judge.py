@@ -83,6 +83,40 @@ class Judge(unittest.TestCase):
                 self.assertFalse(step["operation"] == "scan" and step["reduction"] == "max", job.command())
             self.assertEqual(job.steps[-1]["how"], "started")
 
+    def test_a_rank_that_goes_on_after_the_others_have_given_it_up_is_told_as_well(self):
+        for kind in ("stop", "cut"):
+            job, missed = job_of(kind), error("Timeout", [1], seconds=2)
+            self.assertEqual(judge(job, {0: missed, 1: error("Timeout", [0, 2], seconds=4), 2: missed}), "")
+            self.assertEqual(judge(job, {0: missed, 1: error("PeerLost", [0], seconds=4), 2: missed}), "")
+            self.assertEqual(judge(job, {0: missed, 1: error("Timeout", [], seconds=4), 2: missed}), "E")
+            self.assertEqual(judge(job, {0: missed, 1: None, 2: missed}), "C")
+            self.assertEqual(judge(job, {0: missed, 1: {"event": "ok"}, 2: missed}), "S")
+
+    def test_of_a_link_that_is_cut_in_a_join_both_sides_tell_the_truth(self):
+        job, missed = job_of("cut", moment="join"), error("Timeout", [1], step=-1, seconds=2)
+        told = error("Timeout", [0], step=-1, seconds=2, text="expired in join on rank 1: arrived {1, 2}, missing 0")
+        own = error("Timeout", [0, 2], step=-1, seconds=2)
+        self.assertEqual(judge(job, {0: missed, 1: own, 2: told}), "")
+        self.assertEqual(judge(job, {0: missed, 1: own, 2: told | {"text": "expired in join on rank 0"}}), "E")
+
+    def test_a_child_that_goes_on_is_told_that_it_is_no_rank(self):
+        well, child = {rank: {"event": "ok"} for rank in range(3)}, error("UsageError", []) | {"phase": "child"}
+        for said, right in (([child], ""), ([], "C"), ([child | {"type": "Timeout"}], "E"), ([child, child], "E")):
+            events = {rank: [well[rank]] for rank in range(3)}
+            events[1] = [{"event": "fault", "step": 1, "ns": 0}, *said, well[1]]
+            outcome = faults.Outcome(events, {rank: 0 for rank in range(3)}, "", 1.0, [])
+            self.assertEqual(faults.judge(job_of("child"), outcome)[0], right)
+
+    def test_who_meets_a_limit_says_so_and_the_others_name_it(self):
+        job, lost = job_of("descriptors", moment="join"), error("PeerLost", [1], step=-1)
+        own = error("Error", [], step=-1, text="no socket can be opened here")
+        self.assertEqual(judge(job, {0: lost, 1: own, 2: lost}), "")
+        self.assertEqual(judge(job, {0: lost, 1: own, 2: error("PeerLost", [0], step=-1)}), "E")
+        self.assertEqual(judge(job, {0: lost, 1: None, 2: lost}), "C")
+        self.assertEqual(judge(job, {0: lost, 1: own | {"type": "other"}, 2: lost}), "E")
+        self.assertEqual(judge(job, {rank: {"event": "ok"} for rank in range(3)}, {rank: 0 for rank in range(3)}), "",
+                         "it was not met")
+
     def test_a_job_without_a_fault_ends_well(self):
         well = {rank: {"event": "ok"} for rank in range(3)}
         self.assertEqual(judge(job_of("pause"), well, codes={0: 0, 1: 0, 2: 0}), "")
@@ -113,6 +147,9 @@ class Judge(unittest.TestCase):
         drawn = [[faults.draw(engine, False, 7, number, 2000) for number in range(200)] for engine in faults.ENGINES]
         self.assertEqual(drawn, [[faults.draw(engine, False, 7, number, 2000) for number in range(200)] for engine in faults.ENGINES])
         self.assertNotEqual(drawn[1][0], faults.draw("gloo", False, 8, 0, 2000))
+        rare = [faults.draw(engine, False, 7, number, 2000, rare=True) for engine in ("gloo", "mpi") for number in range(200)]
+        self.assertTrue(all(job.kind in (*faults.RARE[job.engine], "none") for job in rare))
+        drawn.append(rare)
         for kind in faults.RIGHT:
             self.assertTrue(any(job.kind == kind for jobs in drawn for job in jobs), kind)
         for job in sum(drawn, []):

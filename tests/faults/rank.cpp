@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job of faults.py: makes the calls that its arguments list, compares every element, puts the
 // fault into effect if it is the victim, and prints each event as a line of JSON.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -98,6 +101,27 @@ void say(int rank, const std::string& event, const std::string& more = {}) {
     if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::abort();
 }
 
+void set_limit(int resource, rlim_t limit) {
+    auto limits = rlimit{};
+    getrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &limits);
+    limits.rlim_cur = std::min(limit, limits.rlim_max);
+    setrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &limits);
+}
+
+rlim_t next_descriptor() {
+    const auto next = open("/dev/null", O_RDONLY);
+    close(next);
+    return static_cast<rlim_t>(next);
+}
+
+/// The address space that this process has, in bytes.
+rlim_t memory_in_use() {
+    auto pages = rlim_t{0};
+    auto file = std::ifstream("/proc/self/statm");
+    file >> pages;
+    return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
 /// What the victim does, and when; on the other ranks `kind` is empty.
 class Fault {
 public:
@@ -111,6 +135,8 @@ public:
     /// a call, or at the end. A timed one happens a while later, on another thread.
     void at(const std::string& moment, int step = -1) {
         if (step >= 0) step_ = step;  // after the last one it stays
+        if (kind_ == "memory" && moment == "end")
+            set_limit(RLIMIT_AS, RLIM_INFINITY);  // the program has passed
         if (kind_.empty() || (step >= 0 && step != job_.number("at"))) return;
         if (when_ == moment) happen();
         const auto timed =
@@ -122,6 +148,14 @@ public:
             }).detach();
     }
     bool returns_at(const std::string& moment) const { return kind_ == "early" && when_ == moment; }
+    /// True in a child that the victim forks at this moment, which goes on where it is.
+    bool is_child_at(const std::string& moment, int step) {
+        if (kind_ != "child" || when_ != moment || step != job_.number("at")) return false;
+        say(rank_, "fault", ", \"step\": " + std::to_string(step));
+        is_child_ = fork() == 0;
+        return is_child_;
+    }
+    bool is_child() const { return is_child_; }
     int step() const { return step_; }
 
 private:
@@ -144,6 +178,16 @@ private:
         if (kind_ == "exit") _exit(3);
         if (kind_ == "exit0") _exit(0);
         if (kind_ == "throw") throw std::runtime_error("the fault of rank " + std::to_string(rank_));
+        if (kind_ == "finalize")
+            if (auto* const finalize = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPI_Finalize")))
+                finalize();
+        if (kind_ == "cut") raise(SIGSTOP);  // until its link has been cut
+        if (kind_ == "descriptors") set_limit(RLIMIT_NOFILE, next_descriptor() + rlim_t(job_.number("room")));
+        if (kind_ == "memory") set_limit(RLIMIT_AS, memory_in_use() + (rlim_t(job_.number("room")) << 20));
+        if (kind_ == "disk") {
+            signal(SIGXFSZ, SIG_IGN);
+            set_limit(RLIMIT_FSIZE, 0);
+        }
         const auto a_thread = job_.text("engine") == "threads";
         if (kind_ == "stop")
             a_thread ? std::this_thread::sleep_for(2 * timeout) : void(kill(getpid(), SIGSTOP));
@@ -156,6 +200,7 @@ private:
     int rank_;
     std::string kind_, when_;
     std::atomic<int> step_ = -1;
+    bool is_child_ = false;
 };
 
 /// Element `i` of what world rank `rank` gives to call `id`: whole numbers so small that every sum is exact.
@@ -321,8 +366,14 @@ void run_steps(World& world, const Job& job, Fault& fault) {
             if (is_victim && job.text("fault") == "slow" && i % 4 == 0)
                 std::this_thread::sleep_for(std::chrono::milliseconds(job.number("timeout")) / 20);
             began = now_ns();
+            const auto number = static_cast<int>(i);
+            if (fault.is_child_at("step", number)) phase = "child";
             auto on = step.axes == "all" ? member->on("dp", "tp") : member->on(step.axes);
-            if (!perform(std::move(on), step, [&] { fault.at("pending", static_cast<int>(i)); }))
+            const auto between = [&] {
+                fault.at("pending", number);
+                if (fault.is_child_at("pending", number)) phase = "child";
+            };
+            if (!perform(std::move(on), step, between))
                 say(world.rank(), "wrong", ", \"step\": " + std::to_string(i));
         }
         fault.at("end");
@@ -338,6 +389,7 @@ void run_steps(World& world, const Job& job, Fault& fault) {
         said("Disagreement", error, ", \"ranks\": " + list_of(error.ranks));
         throw;
     } catch (const UsageError& error) {
+        if (fault.is_child()) return said("UsageError", error, "");  // and ends as a program does
         said("UsageError", error, "");
         throw;
     } catch (const Error& error) {
