@@ -164,10 +164,16 @@ void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Jo
     } else {
         const auto request = request_of(group_entry, joining.key);
         host = joining.exchange.create(request);
-        if (joining.checked)
-            host = std::make_shared<CheckedChannel>(
-                host, joining.exchange.create(check_of(request, Space::host)), group_entry.label->ranks,
-                group_entry.group_rank, joining.world->checked_buffers);
+        if (joining.checked) {
+            try {
+                host = std::make_shared<CheckedChannel>(
+                    host, joining.exchange.create(check_of(request, Space::host)), group_entry.label->ranks,
+                    group_entry.group_rank, joining.world->checked_buffers);
+            } catch (...) {
+                host->leave();  // a channel that just ends waits until all peers know it
+                throw;
+            }
+        }
         record(*host, request.key, "");
         if (device) {
             try {
