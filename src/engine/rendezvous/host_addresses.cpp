@@ -36,9 +36,10 @@ std::vector<std::string> host_addresses(const std::string& host,
     auto found = search.get_future();
     std::thread(std::move(search)).detach();
     if (found.wait_until(until) == std::future_status::timeout)
-        throw Timeout(
-            cat("the timeout expired: the address of the store's host '", host, "' is not found yet"), {},
-            {});
+        throw Timeout(cat("the timeout expired: the address of the store's host '", host,
+                          "' is not found yet; see that it is the name of a host and that a name server "
+                          "answers, or give an address in numbers"),
+                      {}, {});
     return found.get();
 }
 

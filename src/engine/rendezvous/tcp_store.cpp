@@ -306,6 +306,10 @@ private:
         } catch (const HostNotFound& error) {  // a host may get its name later
             reasons[url_.first_port] = cat("of '", url_.host, "' cannot be reached: ", error.what());
             return {};
+        } catch (const Timeout&) {  // what an attempt before it has found says more
+            reasons.try_emplace(url_.first_port,
+                                cat("of '", url_.host, "' cannot be reached: its address is not found yet"));
+            return {};
         }
     }
 
