@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/engine/gloo.hpp>
+
 #include "support/command.hpp"
 #include "support/gloo_job.hpp"
 
@@ -22,16 +24,19 @@ namespace {
 /// The environment of a process that no launcher has started, with these variables; restored afterwards.
 class Environment {
 public:
-    Environment(std::initializer_list<std::pair<const char*, const char*>> variables) {
+    explicit Environment(const std::map<std::string, std::string>& variables) {
         for (const auto* name :
              {"RANKMESH_THREADS", "RANKMESH_ENGINE", "RANKMESH_STORE", "RANKMESH_WORLD_SIZE",
-              "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"}) {
+              "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE", "RANK", "MASTER_ADDR",
+              "MASTER_PORT"}) {
             if (const auto* value = std::getenv(name)) before_[name] = value;
             unsetenv(name);
             names_.push_back(name);
         }
-        for (const auto& [name, value] : variables) setenv(name, value, 1);
+        for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     }
+    Environment(std::initializer_list<std::pair<const char*, const char*>> variables)
+        : Environment(std::map<std::string, std::string>(variables.begin(), variables.end())) {}
     ~Environment() {
         for (const auto& name : names_) unsetenv(name.c_str());
         for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
@@ -108,10 +113,45 @@ TEST(Run, ALauncherIsBelievedAndItsWorldIsNeverMadeOfThreadsUnseen) {
     }
     const auto several = Environment{{"WORLD_SIZE", "4"}};
     EXPECT_EQ(
-        refusal({.threads = 4}),
+        refusal({.threads = 4, .world = {.engine = "threads"}}),
         "rankmesh: the launcher announced 4 processes (WORLD_SIZE), but the engine 'threads' sees a world "
         "of 1; start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "
         "RANKMESH_WORLD_SIZE=1 if a world of 1 is meant\n");
+}
+
+TEST(Run, AProcessThatWasStartedAsOneOfSeveralNeverRunsAloneWhateverWasForgotten) {
+    if (!gloo::is_built()) GTEST_SKIP() << "built without Gloo";
+    const auto all = std::vector<std::pair<std::string, std::string>>{
+        {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
+    for (unsigned set = 0; set + 1 < 1U << all.size(); ++set) {
+        auto given = std::map<std::string, std::string>{};
+        for (std::size_t i = 0; i < all.size(); ++i)
+            if ((set >> i & 1U) != 0) given.insert(all[i]);
+        const auto some = Environment(given);
+        if (!given.contains("WORLD_SIZE") && !given.contains("RANK")) {
+            EXPECT_EQ(size_of_run({}), 1);
+            continue;
+        }
+        const auto* missing = !given.contains("WORLD_SIZE")    ? "WORLD_SIZE is set"
+                              : !given.contains("RANK")        ? "RANK is set"
+                              : !given.contains("MASTER_ADDR") ? "set MASTER_ADDR"
+                                                               : "MASTER_PORT is not";
+        const auto text = refusal({.threads = 4});
+        EXPECT_NE(text.find(missing), std::string::npos) << set << ": " << text;
+        EXPECT_NE(text.find("the engine 'gloo'"), std::string::npos) << set << ": " << text;
+    }
+    {
+        const auto outside = Environment{{"RANK", "1"}, {"WORLD_SIZE", "1"}};
+        EXPECT_EQ(refusal({}), "rankmesh: rank 1 (RANK) of a world of 1 (WORLD_SIZE); ranks are 0..0\n");
+    }
+    for (const auto& given :
+         std::vector<std::map<std::string, std::string>>{{{"RANK", "1"}, {"RANKMESH_WORLD_SIZE", "1"}},
+                                                         {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
+                                                         {{"RANK", "0"}},
+                                                         {{"RANK", "first"}}}) {
+        const auto alone = Environment(given);
+        EXPECT_EQ(size_of_run({}), 1);
+    }
 }
 
 TEST(Run, AnExceptionOfOneOfTheThreadsIsPrintedOnceWithItsRank) {

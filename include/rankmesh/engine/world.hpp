@@ -24,8 +24,8 @@ struct Access;
 /// Options of a world.
 struct WorldOptions {
     /// "threads", "mpi" or "gloo"; empty: RANKMESH_ENGINE, else MPI if built and started by an MPI launcher,
-    /// else Gloo if built, under a launcher that announces a size, and RANKMESH_STORE is set, or MASTER_ADDR
-    /// and MASTER_PORT, or the launcher speaks PMIx, else threads.
+    /// else Gloo if built, under a launcher that announces several processes, or one and RANKMESH_STORE is
+    /// set, or MASTER_ADDR and MASTER_PORT, or the launcher speaks PMIx, else threads.
     std::string engine = {};
     /// The timeout of join, and of every blocking call whose mesh does not set its own.
     std::chrono::nanoseconds timeout = std::chrono::minutes(30);

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/engine/gloo.hpp>
 #include <rankmesh/engine/launcher.hpp>
@@ -24,6 +28,21 @@ std::vector<BuiltEngine> built_of_gloo() {
     return built;
 }
 
+/// True if this process was started as one of several, or alone beside a store: also where something that
+/// Gloo then asks for was forgotten, so that no process runs alone that was meant to be one of several.
+bool started_for_gloo() {
+    if (!gloo::is_built()) return false;
+    const auto size = announced_size();
+    if (size && (size->value > 1 || has_rendezvous())) return true;
+    if (size && size->variable != "WORLD_SIZE") return false;  // RANKMESH_WORLD_SIZE=1 says that it is alone
+    const auto* variable = std::getenv("RANK");
+    const auto text = std::string_view(variable ? variable : "");
+    auto rank = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (error != std::errc{} || end != text.data() + text.size()) return false;
+    return rank > 0 || has_rendezvous();
+}
+
 EngineNeed need_of_gloo(const JoinCost& cost) {
     auto groups = std::vector<Connected>{};
     for (const auto& set : cost.sets)
@@ -47,7 +66,7 @@ EngineNeed need_of_gloo(const JoinCost& cost) {
 Engine gloo_engine() {
     return {.name = "gloo",
             .built = built_of_gloo,
-            .started = [] { return gloo::is_built() && has_rendezvous() && announced_size(); },
+            .started = started_for_gloo,
             .create = [](int, char**, const WorldOptions& options) -> World { return gloo::World(options); },
             .rejoin = [](const WorldOptions& options) -> World { return gloo::World::rejoin({}, options); },
             .need = need_of_gloo};
