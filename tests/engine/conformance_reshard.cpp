@@ -2,6 +2,8 @@
 // Arrays that go over from one split to another.
 #include <gtest/gtest.h>
 
+#include <complex>
+#include <cstring>
 #include <random>
 
 #include <rankmesh/engine/reshard.hpp>
@@ -78,7 +80,96 @@ void expect_moved(Communicator& all, const Sharding& from, const Sharding& to, c
             << ", " << host << " a host, " << staging << " bytes";
 }
 
+/// Elements whose bytes begin with those of the numbers.
+template <class T>
+std::vector<T> beginning_with(const std::vector<std::int32_t>& numbers) {
+    auto out = std::vector<T>(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        std::memcpy(&out[i], &numbers[i], std::min(sizeof(T), sizeof numbers[i]));
+    return out;
+}
+
+/// Moves elements that need not be numbers.
+template <class T>
+void expect_same_bytes(Communicator& all, const Sharding& from, const Sharding& to, const Reshard& plan) {
+    const auto rank = all.world_rank(all.rank());
+    const auto in = beginning_with<T>(slice_of<std::int32_t>(from, rank, 257));
+    const auto expected = beginning_with<T>(slice_of<std::int32_t>(to, rank, 257));
+    auto out = std::vector<T>(expected.size());
+    reshard(all, plan, in, out, 64);
+    for (std::size_t i = 0; i < out.size(); ++i)
+        ASSERT_EQ(std::memcmp(&out[i], &expected[i], sizeof(T)), 0)
+            << "element " << i << " of rank " << rank << " of " << sizeof(T) << " bytes each";
+}
+
+/// An element that no engine reduces.
+struct Token {
+    std::array<std::uint8_t, 3> bytes;
+};
+
+std::string error_of(const auto& call) {
+    try {
+        call();
+    } catch (const UsageError& caught) {
+        return caught.what();
+    }
+    return "no error";
+}
+
 }  // namespace
+
+TEST(Conformance, ReshardMovesElementsThatCannotBeAddedWhereNothingIsToBeAdded) {
+    on_every_rank([](World& world) {
+        auto all = world.join({{"world", rest}}).on("world");
+        auto random = std::mt19937(8);  // the same on all ranks
+        for (int i = 0; i < 20; ++i) {
+            const auto shape = std::vector<std::int64_t>{i % 5, 6};
+            const auto from = any_sharding(world.size(), shape, random);
+            const auto to = any_sharding(world.size(), shape, random);
+            const auto plan = Reshard(from, to, 2);
+            if (from.parts() == 1 && to.parts() == 1) {
+                expect_same_bytes<f8e4m3>(all, from, to, plan);
+                expect_same_bytes<std::byte>(all, from, to, plan);
+                expect_same_bytes<Token>(all, from, to, plan);
+                expect_same_bytes<std::complex<double>>(all, from, to, plan);
+            }
+            if (from.parts() <= to.parts()) continue;
+            const auto slice = [&](const Sharding& sharding) {
+                return slice_of<std::int32_t>(sharding, world.rank(), 1).size();
+            };
+            const auto in = std::vector<Token>(slice(from));
+            auto out = std::vector<Token>(slice(to));
+            EXPECT_EQ(
+                error_of([&] { reshard(all, plan, in, out); }),
+                detail::cat("reshard on ", all.label(), " would add ", from.parts(), " partial sums up to ",
+                            to.parts(), ", and elements of this type cannot be added; add numbers"));
+        }
+    });
+}
+
+TEST(Conformance, ReshardRefusesBuffersThatOverlap) {
+    on_every_rank([](World& world) {
+        auto all = world.join({{"a", rest}}).on("a");
+        const auto whole = Sharding(Mesh{{"a", world.size()}}, {4}, Split{});
+        const auto plan = Reshard(whole, whole);
+        auto memory = std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8};
+        for (std::size_t at = 0; at <= 4; ++at) {
+            const auto in = std::span(memory).subspan(4 - at, 4);
+            const auto out = std::span(memory).subspan(4, 4);
+            const auto before = memory;
+            if (at == 4) {
+                reshard(all, plan, in, out);
+                EXPECT_EQ(memory, (std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4}));
+            } else {
+                const auto text =
+                    detail::cat("reshard on ", all.label(), " was given buffers that overlap; use two");
+                EXPECT_EQ(error_of([&] { reshard(all, plan, in, out); }), text);
+                EXPECT_EQ(error_of([&] { reshard(all, plan, out, in); }), text);
+                EXPECT_EQ(memory, before);
+            }
+        }
+    });
+}
 
 TEST(Conformance, ReshardBringsEachRankItsNewSliceAndAddsPartialSums) {
     on_every_rank([](World& world) {
@@ -108,24 +199,16 @@ TEST(Conformance, ReshardRefusesBuffersOfOtherLengthsAndRanksThatAreNotThere) {
         const auto whole = Sharding(mesh, {4}, Split{});
         auto in = std::vector<float>(4);
         auto out = std::vector<float>(3);
-        const auto error = [](const auto& call) {
-            try {
-                call();
-            } catch (const UsageError& caught) {
-                return std::string(caught.what());
-            }
-            return std::string("no error");
-        };
-        EXPECT_EQ(error([&] { reshard(all, Reshard(whole, whole), in, out); }),
+        EXPECT_EQ(error_of([&] { reshard(all, Reshard(whole, whole), in, out); }),
                   detail::cat("reshard was given 3 elements as `out`; rank ", world.rank(),
                               " holds 4 in a=", world.size(), " (replicated)"));
         EXPECT_EQ(
-            error([&] { reshard(all, std::vector<Reshard>{}, in, out); }),
+            error_of([&] { reshard(all, std::vector<Reshard>{}, in, out); }),
             detail::cat("reshard on ", all.label(), " was given no steps; pass what Reshard::steps returns"));
         out.resize(4);
         const auto beyond = Sharding(mesh.shifted(world.size()), {4}, Split{});
         if (world.rank() != 0) return;
-        EXPECT_EQ(error([&] { reshard(all, Reshard(whole, beyond), in, std::vector<float>{}); }),
+        EXPECT_EQ(error_of([&] { reshard(all, Reshard(whole, beyond), in, std::vector<float>{}); }),
                   detail::cat("reshard of a=", world.size(), " to a=", world.size(), " @", world.size(),
                               " needs rank ", world.size(), ", which is not in ", all.label(),
                               "; call it on a communicator over both meshes"));

@@ -36,12 +36,14 @@ inline std::int64_t offset_in(const Slice& part, const Slice& whole, std::int64_
 }
 
 template <class T>
-concept Adds = requires(T a, T b) {
-    static_cast<T>(a + b);
-};
+concept Adds = requires(T a, T b) { static_cast<T>(a + b); };
 
-/// The sum of two elements; those that only become floats are added as floats.
+/// What partial sums can be made of.
 template <class T>
+concept Summable = Adds<T> || Reduces<ReductionTag<Reduction::sum>, T>;
+
+/// The sum of two elements; those that have none of their own are added as floats.
+template <Summable T>
 T sum_of(const T& a, const T& b) {
     if constexpr (Adds<T>)
         return static_cast<T>(a + b);
@@ -62,6 +64,14 @@ public:
         : over_(over), plan_(plan), in_(in), out_(out), rank_(over.world_rank(over.rank())) {
         had_ = slice_in(plan.from(), "in", in.size());
         has_ = slice_in(plan.to(), "out", out.size());
+        const auto address = [](const T* element) { return reinterpret_cast<std::uintptr_t>(element); };
+        if (!in.empty() && !out.empty() && address(in.data()) < address(out.data() + out.size()) &&
+            address(out.data()) < address(in.data() + in.size()))
+            throw UsageError(cat("reshard on ", over.label(), " was given buffers that overlap; use two"));
+        if (!Summable<T> && plan.from().parts() > plan.to().parts())
+            throw UsageError(cat("reshard on ", over.label(), " would add ", plan.from().parts(),
+                                 " partial sums up to ", plan.to().parts(),
+                                 ", and elements of this type cannot be added; add numbers"));
         sends_ = plan.sends(rank_);
         receives_ = plan.receives(rank_);
         for (const auto* transfers : {&sends_, &receives_})
@@ -188,10 +198,12 @@ private:
     /// Puts elements that lie in a row of `slice`, from its number `from` on, into the new slice.
     void put(const Slice& slice, std::int64_t from, const T* source, std::int64_t count) {
         auto* target = out_.data() + offset_in(slice, has_, from);
-        if (adds_)
-            std::transform(source, source + count, target, target, sum_of<T>);
-        else
-            std::copy(source, source + count, target);
+        if constexpr (Summable<T>)
+            if (adds_) {
+                std::transform(source, source + count, target, target, sum_of<T>);
+                return;
+            }
+        std::copy(source, source + count, target);
     }
 
     Communicator& over_;
@@ -217,7 +229,8 @@ private:
 /// It holds `staging` bytes besides, and where it adds partial sums also the slices that it passes on inside
 /// its host. Replicas may add partial sums in different orders.
 ///
-/// Throws UsageError for buffers of other lengths, a rank that is not in `over`, and device memory.
+/// Throws UsageError for buffers of other lengths or that overlap, a rank that is not in `over`, sums of
+/// elements that cannot be added, and device memory.
 ///
 ///     void hand_over(Communicator& all, const Reshard& plan, std::vector<float>& had, std::vector<float>&
 ///     has) {
