@@ -209,14 +209,16 @@ std::vector<std::size_t> connections_of(const std::shared_ptr<MemberState>& stat
 struct RestCall {
     const char* name;
     void (*change)(detail::Joining&, std::size_t);
+    void (*check)(detail::Joining&, std::span<const std::size_t>) = nullptr;  // before any of them
 };
-constexpr auto suspending = RestCall{"suspend", detail::suspend};
+constexpr auto suspending = RestCall{"suspend", detail::suspend, detail::check_idle};
 constexpr auto resuming = RestCall{"resume", detail::resume};
 
 void run(const RestCall& call, const std::shared_ptr<MemberState>& state,
          const std::vector<std::size_t>& connections) {
     const auto use = detail::WorldState::Use(*state->world, call.name);
     detail::recording(*state->world, [&] {
+        if (call.check) call.check(state->joining, connections);
         for (const auto each : connections) call.change(state->joining, each);
     });
 }

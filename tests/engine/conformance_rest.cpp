@@ -168,6 +168,29 @@ TEST(Conformance, WhatIsStartedAndNotCompleteIsNotSuspended) {
     });
 }
 
+TEST(Conformance, WhereOneIsNotIdleNoneIsSuspended) {
+    on_every_rank([](World& world) {
+        if (world.size() == 1) return;
+        auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("a"), Axes("dp").separate("b")}});
+        for (const auto* name : {"dp", "a", "b"}) {
+            auto x = 1;
+            auto busy = me.on(name);
+            auto pending = busy.start_all_reduce(x);
+            EXPECT_NE(text_of([&] { me.suspend(); }).find("are not complete; wait for them first"),
+                      std::string::npos);
+            for (const auto& each : me.usage().communicators) EXPECT_FALSE(each.suspended) << each.label;
+            for (const auto* other : {"dp", "a", "b"})
+                if (other != std::string_view(name)) me.on(other).barrier();
+            pending.wait();
+            EXPECT_EQ(x, world.size());
+        }
+        me.suspend();
+        for (const auto& each : me.usage().communicators) EXPECT_TRUE(each.suspended) << each.label;
+        me.resume();
+        me.on("b").barrier();
+    });
+}
+
 TEST(Conformance, WhatIsHeldAgreesWithTheSystemAndIsGoneWhileSuspended) {
     on_every_rank([](World& world) {
         const auto n = world.size();

@@ -6,6 +6,7 @@ namespace {
 
 /// Throws UsageError while calls of a channel are pending.
 void check_idle(Channel& channel, const Label& label) {
+    const auto use = Channel::Use(channel, label);
     if (channel.is_pending())
         throw UsageError(cat(label.text(),
                              " is to be suspended while calls that were started on it are not "
@@ -13,6 +14,15 @@ void check_idle(Channel& channel, const Label& label) {
 }
 
 }  // namespace
+
+void check_idle(Joining& joining, std::span<const std::size_t> connections) {
+    for (const auto connection : connections) {
+        const auto& rest = joining.rests[connection];
+        if (rest.suspended) continue;
+        check_idle(*joining.channels[connection], *rest.request.label);
+        if (joining.device) check_idle(*joining.on_device[connection], *rest.request.label);
+    }
+}
 
 void suspend(Joining& joining, std::size_t connection) {
     auto& rest = joining.rests[connection];
@@ -22,11 +32,6 @@ void suspend(Joining& joining, std::size_t connection) {
     const auto& label = *rest.request.label;
     {
         const auto use = Channel::Use(host, label);
-        check_idle(host, label);
-        if (device) {
-            const auto use_of_device = Channel::Use(*device, label);
-            check_idle(*device, label);
-        }
         // None is released while another rank still needs it.
         host.run({.operation = Operation::barrier}, label, rest.timeout);
         joining.exchange.forget(rest.key());

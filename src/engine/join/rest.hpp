@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include <rankmesh/engine/usage.hpp>
@@ -11,6 +12,8 @@
 
 namespace rankmesh::detail {
 
+/// Throws UsageError if calls on one of these that is not suspended are pending; changes nothing.
+void check_idle(Joining& joining, std::span<const std::size_t> connections);
 /// Releases what one connection holds, once all its ranks have called this; nothing where it is suspended.
 void suspend(Joining& joining, std::size_t connection);
 /// Connects its ranks again; nothing where it is not suspended.
