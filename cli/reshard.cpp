@@ -49,7 +49,10 @@ std::vector<std::int64_t> shape_of(std::string_view text) {
 }
 
 Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {
-    return arguments.world ? Mesh::parse(text, *arguments.world) : Mesh::parse(text);
+    const auto topology = Common{.mesh = text, .world = arguments.world}.topology();
+    if (const auto* mesh = std::get_if<Mesh>(&topology)) return *mesh;
+    throw UsageError(fmt::format("{} is a placement; reshard takes meshes of axes, such as 'dp=4 tp=2 @8'",
+                                 detail::in_quotes(text)));
 }
 
 /// The devices of one unit of the level outside the innermost, 1 without machines; throws UsageError where a

@@ -181,5 +181,23 @@ TEST(ReshardSubcommand, SaysWhatDoesNotFit) {
     EXPECT_EQ(error("--shape 4 --into 0=dp"), "rankmesh: mesh tp=4 has no axis 'dp'; did you mean 'tp'?\n");
 }
 
+TEST(ReshardSubcommand, ReadsItsMeshesAsOtherSubcommandsDo) {
+    const auto shown = [](const std::string& mesh, const std::string& words) {
+        return rankmesh(detail::cat("show '", mesh, "' ", words));
+    };
+    for (const auto* mesh : {"tp=8", "tp=*", "tp=2 @3", "tp=3 dp=*", "tp=0", "tp"})
+        for (const auto* words : {"--world 4", "--world 8", ""}) {
+            const auto alone = shown(mesh, words);
+            for (const auto& both : {detail::cat("'", mesh, "' dp=2"), detail::cat("dp=2 '", mesh, "'")}) {
+                const auto outcome = rankmesh(detail::cat("reshard ", both, " --shape 4 ", words));
+                EXPECT_EQ(outcome.exit_code, alone.exit_code) << both << words;
+                if (alone.exit_code != 0) EXPECT_EQ(outcome.output, alone.output) << both << words;
+            }
+        }
+    EXPECT_EQ(rankmesh("reshard 'a=2 b=2 @[3,1,2,0]' tp=4 --shape 4").output,
+              "rankmesh: 'a=2 b=2 @[3,1,2,0]' is a placement; reshard takes meshes of axes, such as 'dp=4 "
+              "tp=2 @8'\n");
+}
+
 }  // namespace
 }  // namespace rankmesh::tests
