@@ -188,6 +188,13 @@ TEST(Sharding, SaysWhatDoesNotFit) {
               "an array of shape 8x-1 has a dimension of size -1; sizes are 0 or more");
     EXPECT_EQ(error({std::int64_t{1} << 61, 2}, "0=tp"),
               "an array of shape 2305843009213693952x2 has 2^62 elements or more; fewer can be counted");
+    const auto most = (std::int64_t{1} << 62) - 1;  // 3 * 715827883 * 2147483647
+    for (const auto& shape :
+         std::vector<Numbers>{{most}, {3, most / 3}, {715827883, 3, 2147483647}, {most, 0, 1}})
+        EXPECT_EQ(Sharding(mesh, shape, Split::parse("0=tp")).slice(7).ranges.front().end, shape.front());
+    for (const auto& shape :
+         std::vector<Numbers>{{most + 1}, {3, most / 3 + 1}, {2, most / 2 + 1}, {0, most + 1}})
+        EXPECT_NE(error(shape, "0=tp").find("has 2^62 elements or more"), std::string::npos) << shape.back();
     EXPECT_EQ(
         error(std::vector<std::int64_t>(17, 1), "0=tp"),
         "an array of shape 1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1 has 17 dimensions; at most 16 can be split");

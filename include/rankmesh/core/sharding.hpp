@@ -244,7 +244,7 @@ inline Sharding::Sharding(const Mesh& mesh, std::vector<std::int64_t> shape, con
         if (size < 0)
             throw UsageError(detail::cat("an array of shape ", detail::text_of_shape(shape_),
                                          " has a dimension of size ", size, "; sizes are 0 or more"));
-        if (size > 0 && elements >= (std::int64_t{1} << 62) / size)
+        if (size > 0 && elements > ((std::int64_t{1} << 62) - 1) / size)
             throw UsageError(detail::cat("an array of shape ", detail::text_of_shape(shape_),
                                          " has 2^62 elements or more; fewer can be counted"));
         elements *= std::max(size, std::int64_t{1});
