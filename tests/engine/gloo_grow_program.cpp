@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,7 +18,6 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/gloo.hpp>
 
-#include "grow_fate.hpp"
 #include "survivors_program.hpp"
 
 using namespace rankmesh;
@@ -43,23 +41,10 @@ struct Step {
     }
 };
 
-/// The descriptors that this process has open, and its threads.
-std::pair<int, int> held() {
-    const auto count = [](const char* folder) {
-        return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder), {}));
-    };
-    return {count("/proc/self/fd"), count("/proc/self/task")};
-}
-
-void die_after(std::chrono::milliseconds time) {
-    std::thread([time] { std::this_thread::sleep_for(time), raise(SIGKILL); }).detach();
-}
-
 /// Of a rank: the world that it is in, and those that it was in.
 struct Rank {
     std::optional<World> world;
     std::optional<World> before;
-    bool entered = false;
     std::vector<Member> kept;  // whoever leaves may take from others the call that it has ended
 
     /// Says who is here, and where this rank stands.
@@ -76,67 +61,11 @@ struct Rank {
         kept.push_back(std::move(me));
     }
 
-    /// In each cycle a rank kills itself, the others go on, and a process that is started again takes its
-    /// place. One that comes later goes on where the others are.
-    void cycles(int seed, int count) {
-        auto whole = std::move(*world);
-        const auto size = whole.size();
-        const auto all = (1LL << size) - 1;
-        auto first = std::optional<std::pair<int, int>>{};
-        auto lived = 0;
-        auto cycle = entered ? count : 0;
-        for (;; ++cycle, ++lived) {
-            if (whole.size() != size || whole.rank() != number)
-                say("WRONG rank ", whole.rank(), " of ", whole.size());
-            whole.join({{"dp", rest}}).on("dp").all_reduce(cycle, min);
-            expect_sum(whole, all, cycle);
-            if (cycle == count) break;
-            const auto fate = fate_of(seed, cycle, size);
-            const auto dies = fate.victim == number;
-            {
-                auto me = std::optional<Member>{};
-                try {
-                    me.emplace(whole.join({{"dp", 2}, {"tp", rest}}, {.over = {{"dp", "tp"}}}));
-                    auto on = me->on("dp", "tp");
-                    on.barrier();
-                    if (dies && fate.where == 0) raise(SIGKILL);
-                    if (fate.where == 3) {
-                        if (dies) die_after(10ms);
-                        whole.grow(1, 20s);
-                    }
-                    auto data = std::vector<float>(fate.where == 1 ? 1 : 300'000, 1);
-                    auto pending = on.start_all_reduce(data);
-                    if (dies) raise(SIGKILL);
-                    pending.wait();
-                    while (true) on.barrier();
-                } catch (const PeerLost& lost) {
-                    if (lost.ranks != std::vector{fate.victim}) say("WRONG loss: ", lost.what());
-                }
-                auto smaller = whole.survivors(10s);
-                expect_sum(smaller, all & ~(1LL << fate.victim), cycle);
-                me = std::nullopt;
-                whole = smaller.grow(1, 20s);
-            }
-            if (lived == 1) first = held();
-        }
-        const auto last = held();
-        if (lived > 2 && (last.first > first->first || last.second > first->second))
-            say("WRONG: holds ", last.first, " descriptors and ", last.second, " threads after ", lived,
-                " cycles, ", first->first, " and ", first->second, " after 2");
-        say("has done all cycles, ", lived, " of them");
-    }
-    static void expect_sum(World& of, long long expected, int cycle) {
-        auto here = 1LL << number;
-        of.join({{"dp", rest}}).on("dp").all_reduce(here);
-        if (here != expected) say("WRONG sum ", here, " instead of ", expected, " in cycle ", cycle);
-    }
-
     void take(const Step& step) {
         if (step.word == "start") world.emplace(World::from_environment({.timeout = 20s}));
         if (step.word == "rejoin") {
             say("waits");
             world.emplace(World::rejoin({.timeout = step.milliseconds(0)}));
-            entered = true;
         }
         if (step.word == "sum") sum(*world);
         if (step.word == "before") sum(*before);
@@ -166,7 +95,6 @@ struct Rank {
             world.emplace(std::move(larger));
         }
         if (step.word == "back") world = std::move(before);
-        if (step.word == "cycles") cycles(step.numbers.at(0), step.numbers.at(1));
         if (step.word == "plan") world->join({{"tp", rest}});
         if (step.word == "pause") std::this_thread::sleep_for(step.milliseconds(0));
         if (step.word == "told") {

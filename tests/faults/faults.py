@@ -736,10 +736,10 @@ def table(counts, columns):
     return "\n".join(lines)
 
 
-def program_in(build):
-    found = sorted(build.glob("*/tests/faults/faults_rank"), key=lambda path: path.stat().st_mtime)
+def program_in(build, name="faults_rank"):
+    found = sorted(build.glob(f"*/tests/faults/{name}"), key=lambda path: path.stat().st_mtime)
     if not found:
-        sys.exit("faults.py: no faults_rank is built; cmake --build build/release --target faults_rank makes it, or give --program")
+        sys.exit(f"no {name} is built; cmake --build build/release --target {name} makes it, or give --program")
     return found[-1]
 
 
