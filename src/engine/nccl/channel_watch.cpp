@@ -162,6 +162,11 @@ std::exception_ptr NcclChannel::with_names(std::exception_ptr error) const {
         if (!lost.ranks.empty() || !ring() || !parts_.host) return error;
         auto ranks = std::vector<int>{};
         const auto statuses = parts_.host->ask(ring()->key(), 0);
+        try {
+            parts_.host->throw_if_broken(*parts_.label);
+        } catch (...) {  // the host's engine has found out meanwhile, and has waited for no more answers
+            return std::current_exception();
+        }
         for (std::size_t i = 0; i < statuses.size(); ++i)
             if (!statuses[i].answers || statuses[i].ended)
                 ranks.push_back(parts_.label->ranks[static_cast<int>(i)]);
