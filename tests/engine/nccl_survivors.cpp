@@ -139,3 +139,32 @@ TEST(NcclSurvivors, LetAnotherTakeThePlaceThatIsFreeAndMakeACommunicatorOfAll) {
     expect_says(entered, 0, "is 1 of 4, with {0..3}");
     EXPECT_EQ(entered.exit_codes[0], 0) << entered.all();
 }
+
+// Where some ranks had the new world and others not, each of them would look for its survivors in its own.
+TEST(NcclSurvivors, HearOfARankThatEndsWhileTheirWorldShrinksInTheNextJoinAllOfThem) {
+    const auto outcome = job("shrinking 1", 4);
+    for (auto rank : {0U, 3U}) {
+        expect_says(outcome, rank, "is in a world of 3\n");
+        expect_says(outcome, rank, "blames {1}\n");
+    }
+    expect_go_on(outcome, {0, 3}, "{0, 3}", anew);
+}
+
+TEST(NcclSurvivors, HearOfAProcessThatEndsWhenItHasEnteredInTheNextJoinAllOfThem) {
+    const auto folder = support::Folder();
+    auto job = support::Job({.command = RANKMESH_NCCL_SURVIVORS_PROGRAM " growing 1",
+                             .size = 4,
+                             .store = folder.path() + "/store",
+                             .variables = {{"FAKE_LEAKS", "1"}}});
+    auto late = support::Job({.command = RANKMESH_NCCL_SURVIVORS_PROGRAM " later",
+                              .size = 1,
+                              .first = 1,
+                              .store = folder.path() + "/store"});
+    const auto outcome = job.end();
+    late.end();
+    for (auto rank : {0U, 2U, 3U}) {
+        expect_says(outcome, rank, "is in a world of 4\n");
+        expect_says(outcome, rank, "blames {1}\n");
+    }
+    expect_go_on(outcome, {0, 2, 3}, "{0, 2, 3}", anew);
+}

@@ -99,17 +99,28 @@ void blame(Step&& step) {
     }
 }
 
-/// Enters the world of others, of which one was lost.
-void come_later() {
+/// One rank of a world that has just been made has ended, of which the next join tells.
+void hear_of_a_loss(World& world) {
+    say("is in a world of ", world.size());
+    blame([&] { world.join({{"dp", rest}}); });
+    auto others = world.survivors(20s);
+    go_on(others);
+}
+
+/// Enters the world of others, of which one was lost; and may end at once.
+void come_later(bool dies) {
     auto host = World::rejoin({.timeout = 20s});
+    if (dies) raise(SIGKILL);
     number = host.rank();
     auto world = World(nccl::World(host));
     go_on(world);
 }
 
 void program(const std::string& mode, int dying) {
-    if (mode == "late") return come_later();
+    if (mode == "late" || mode == "later") return come_later(mode == "later");
+    const auto loses_another = mode == "shrinking" || mode == "growing";
     auto host = World::from_environment({.timeout = mode == "absent"    ? 2s
+                                                    : loses_another     ? 4s
                                                     : mode == "refused" ? 6s
                                                                         : 20s,
                                          .log = [](std::string_view line) { say("logs ", line); }});
@@ -129,7 +140,12 @@ void program(const std::string& mode, int dying) {
     } catch (const PeerLost& lost) {
         say("has lost ", lost.what());
     }
+    if (mode == "shrinking" && number == dying + 1) {  // it is one of them when it ends
+        host.survivors(5s);
+        raise(SIGKILL);
+    }
     auto smaller = world.survivors(5s);
+    if (mode == "shrinking") return hear_of_a_loss(smaller);
     if (mode == "again" || mode == "same") {  // the new world is asked, or the first
         try {
             train(smaller, {{"dp", rest}}, dying + 1);
@@ -142,6 +158,10 @@ void program(const std::string& mode, int dying) {
     if (mode == "grow") {
         auto whole = smaller.grow(1, 20s);
         return go_on(whole);
+    }
+    if (mode == "growing") {
+        auto whole = smaller.grow(1, 20s);
+        return hear_of_a_loss(whole);
     }
     if (!own) return;
     say(ncclCommAbort(own) == ncclSuccess ? "still has its own" : "has it no more");
