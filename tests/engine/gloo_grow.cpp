@@ -110,6 +110,18 @@ TEST(GlooGrow, ByTheStoreThatRank0ServesAsWell) {
     lose_and_replace("tcp://127.0.0.1:" + std::to_string(port), 1, 1);
 }
 
+TEST(GlooGrow, WithoutTheRankThatServesTheStoreTheOthersSaySoAndDoNotGoOn) {
+    const auto store = "tcp://127.0.0.1:" + std::to_string(support::Listener().port());
+    auto job = Growing("sum lose:0 survivors grow:1:2000", 3, store);
+    const auto outcome = job.end();
+    for (auto rank : {1U, 2U}) {
+        expect_says(outcome, rank, "lose:0: PeerLost {0} after ");
+        expect_says(outcome, rank, "survivors: error after ");
+        expect_says(outcome, rank, "which rank 0 serves, is gone (");
+        EXPECT_EQ(outcome.exit_codes[rank], 0) << outcome.all();
+    }
+}
+
 #if RANKMESH_HAS_REDIS
 TEST(GlooGrow, ByRedisAsWell) {
     if (!support::RedisServer::is_installed()) GTEST_SKIP() << support::RedisServer::how_to_get_it;
