@@ -286,15 +286,23 @@ TEST(GlooFailures, ARankThatStopsWhileOthersConnectIsMissingOnAllAlsoWhereItIsNo
     }
 }
 
-TEST(GlooFailures, ARankThatArrivesInAJoinAndEndsOrStopsThereIsNamedByAll) {
-    for (const auto* mode : {"timeout-kill-in-step", "timeout-stop-in-step"}) {
-        const auto outcome = job(mode);
-        for (std::size_t rank = 1; rank < 4; ++rank) {
-            expect_says(outcome, rank, ", program: Timeout {0} after ");
-            expect_says(outcome, rank, ": arrived {1..3}, missing {0}; ");
-            expect_says(outcome, rank, "rank 0 arrived and then did not go on: stopped, cut off or gone");
-            expect_says(outcome, rank, "in mesh dp=4 that is 0 [dp=0]");
-        }
+TEST(GlooFailures, ARankThatArrivesInAJoinAndStopsThereIsNamedByAll) {
+    const auto outcome = job("timeout-stop-in-step");
+    for (std::size_t rank = 1; rank < 4; ++rank) {
+        expect_says(outcome, rank, ", program: Timeout {0} after ");
+        expect_says(outcome, rank, ": arrived {1..3}, missing {0}; ");
+        expect_says(outcome, rank, "rank 0 arrived and then did not go on: stopped, cut off or gone");
+        expect_says(outcome, rank, "in mesh dp=4 that is 0 [dp=0]");
+    }
+}
+
+TEST(GlooFailures, ARankThatArrivesInAJoinAndEndsThereIsLostToAllLongBeforeTheTimeout) {
+    const auto outcome = job("kill-in-step");
+    for (std::size_t rank = 1; rank < 4; ++rank) {
+        expect_says(outcome, rank, ", program: PeerLost {0} after ");
+        expect_says(outcome, rank, "rank 0 has ended; join cannot be completed on rank ");
+        expect_says(outcome, rank, "; in mesh dp=4 that is 0 [dp=0]");
+        expect_took(outcome, rank, "program", 0, 10'000);
     }
 }
 

@@ -77,6 +77,14 @@ void expect_all(const JobOutcome& outcome, const std::vector<std::size_t>& ranks
     for (auto rank : ranks) expect_says(outcome, rank, text);
 }
 
+/// A rank says this, with a time of less than 5 s.
+void expect_soon(const JobOutcome& outcome, std::size_t rank, const std::string& pattern) {
+    auto found = std::smatch{};
+    ASSERT_TRUE(std::regex_search(outcome.outputs[rank], found, std::regex(pattern))) << pattern << '\n'
+                                                                                      << outcome.all();
+    EXPECT_LT(std::stoi(found[1]), 5000) << pattern << '\n' << outcome.all();
+}
+
 void lose_and_replace(const std::string& store, int lost, int place) {
     const auto number = std::to_string(lost);
     auto job = Growing("sum lose:" + number + " survivors sum grow:1:20000 sum sum", 4, store);
@@ -261,6 +269,28 @@ TEST(GlooGrow, ARankThatEndedInItBeforeTheOthersCameIsNamedLongBeforeTheTimeout)
     }
     expect_all(outcome, {0, 2}, "of 2, with {0, 2}");
     expect_all(outcome, {0, 2, 3}, "of 3, with {0..2}");
+}
+
+// Nobody has a connection to it, and the timeout is 20 s, the grace 10 s.
+TEST(GlooGrow, ARankThatEndsBeforeItsNewWorldIsConnectedIsNamedSoon) {
+    auto job = Growing("sum lose:1 survivors die:3 sum survivors sum", 4);
+    const auto outcome = job.end();
+    for (auto rank : {0U, 2U}) {
+        expect_soon(outcome, rank, "sum: PeerLost \\{2\\} after ([0-9]+) ms");
+        expect_soon(outcome, rank, "PeerLost \\{2\\}[\\s\\S]*goes on after ([0-9]+) ms");
+        expect_says(outcome, rank, "of 2, with {0, 2}");
+    }
+}
+
+TEST(GlooGrow, AProcessThatEndsBeforeTheLargerWorldIsConnectedIsNamedSoon) {
+    auto job = Growing("sum grow:1:20000 sum back sum", 3);
+    job.later("rejoin:20000 die:10");
+    const auto outcome = job.end();
+    for (auto rank : {0U, 1U, 2U}) {
+        expect_soon(outcome, rank, "sum: PeerLost \\{3\\} after ([0-9]+) ms");
+        const auto lost = outcome.outputs[rank].find("PeerLost");
+        EXPECT_NE(outcome.outputs[rank].find("of 3, with {0..2}", lost), std::string::npos) << outcome.all();
+    }
 }
 
 TEST(GlooGrow, TheRankThatLeadsMayEndMeanwhileAsWell) {

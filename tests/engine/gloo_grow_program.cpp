@@ -85,7 +85,10 @@ struct Rank {
         }
         if (step.word == "survivors") {
             kept.clear();
+            const auto begin = Clock::now();
             auto smaller = world->survivors(10s);
+            say("goes on after ",
+                std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count(), " ms");
             before = std::move(world);
             world.emplace(std::move(smaller));
         }

@@ -110,7 +110,7 @@ void program_of_one_try(const std::string& mode, const WorldOptions& options) {
     if (mode.ends_with("in-step")) {  // the other ranks wait for what rank 0 makes of what they tell
         if (world.rank() > 0) sleep(500);
         if (world.rank() == 0)
-            std::thread([kills = mode == "timeout-kill-in-step"] {
+            std::thread([kills = mode == "kill-in-step"] {
                 sleep(200);
                 if (kills) raise(SIGKILL);
                 stop_for_a_while();

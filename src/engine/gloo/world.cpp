@@ -77,6 +77,8 @@ GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& 
 void GlooWorld::find_address(const Hosts& hosts, const std::string& lines) {
     local_ranks_ = hosts.local_ranks(lines);
     if (size() == 1) return;
+    *processes_ = LocalProcesses(read_host_lines(lines), rank());
+    rendezvous_->watch([processes = processes_] { return processes->ended(); });
     address_ = hosts.address(lines);
     network_ = Network::on(address_);
 }
@@ -109,6 +111,8 @@ GlooWorld::GlooWorld(Rendezvous::Rest rest, const GlooWorld& before)
       host_(before.host_),
       address_(before.address_),
       network_(before.network_) {
+    *processes_ = before.processes_->among(rest.ranks);
+    rendezvous_->watch([processes = processes_] { return processes->ended(); });
     record_in(before.recorder(), before.roots_of(rest.ranks));
     for (std::size_t i = 0; i < rest.ranks.size(); ++i)
         if (std::ranges::binary_search(before.local_ranks_, rest.ranks[i]))
@@ -129,6 +133,13 @@ void GlooWorld::leave(const std::string& what) noexcept {
         if (const auto channel = weak.lock()) channel->leave();
 }
 
+std::vector<int> GlooWorld::ended() const {
+    auto ranks = ended_->ranks();
+    const auto& gone = processes_->ended();
+    ranks.insert(ranks.end(), gone.begin(), gone.end());
+    return ranks;
+}
+
 void GlooWorld::max(std::array<std::int64_t, 4>& values) { values = max_over(*rendezvous_, values); }
 
 /// Looks from time to time whether a rank has ended, which the store cannot know.
@@ -142,7 +153,7 @@ std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phas
         } catch (const ServerSilent&) {  // which may only be paused
             if (std::chrono::steady_clock::now() >= until) throw;
         }
-        const auto ended = ended_->ranks();
+        const auto ended = this->ended();
         for (const auto each : from)
             if (contains(ended, each))
                 throw PeerLost(cat("rank ", each, " has ended or cannot be reached; ", phase,
@@ -206,7 +217,8 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
     auto arrived = members;
     auto missing = std::vector<int>{};
     const auto look = [&] { rendezvous_->throw_if_failed(phase, members); };
-    for (const auto group_rank : connections.connect(endpoints, until, look))
+    const auto has_ended = [&](int group_rank) { return contains(processes_->ended(), ranks[group_rank]); };
+    for (const auto group_rank : connections.connect(endpoints, until, look, has_ended))
         missing.push_back(ranks[group_rank]);
     if (missing.empty()) return;
     std::erase_if(arrived, [&](int each) { return std::ranges::count(missing, each) > 0; });
@@ -298,8 +310,7 @@ std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
 }
 
 std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
-    return std::make_shared<GlooWorld>(rendezvous_->survivors(grace, [this] { return ended_->ranks(); }),
-                                       *this);
+    return std::make_shared<GlooWorld>(rendezvous_->survivors(grace, [this] { return ended(); }), *this);
 }
 
 std::shared_ptr<WorldState> GlooWorld::grow(int most, Duration timeout) {
@@ -307,7 +318,7 @@ std::shared_ptr<WorldState> GlooWorld::grow(int most, Duration timeout) {
                                     .timeout = timeout,
                                     .about = about_this_process(interface_),
                                     .common = *options.checked ? "1" : "0"},
-                                   [this] { return ended_->ranks(); });
+                                   [this] { return ended(); });
     return std::make_shared<GlooWorld>(std::move(grown), interface_, options);
 }
 

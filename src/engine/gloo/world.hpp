@@ -12,6 +12,7 @@
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/join/exchange.hpp"
 #include "engine/rendezvous/hosts.hpp"
+#include "engine/rendezvous/local_processes.hpp"
 #include "engine/rendezvous/rendezvous.hpp"
 #include "engine/world_state.hpp"
 
@@ -60,6 +61,8 @@ private:
 
     void connected(const ChannelRequest& request,
                    const std::function<void(std::shared_ptr<Connections>)>& take);
+    /// The ranks that are known to have ended: their connections are broken, or their processes gone.
+    std::vector<int> ended() const;
     /// Finds this host's ranks and this process's address among the lines of all ranks.
     void find_address(const Hosts& hosts, const std::string& lines);
     void connect(Connections& connections, const ChannelRequest& request, const std::string& entry);
@@ -69,6 +72,7 @@ private:
     std::string host_;
     std::string address_;
     std::vector<int> local_ranks_;
+    const std::shared_ptr<LocalProcesses> processes_ = std::make_shared<LocalProcesses>();
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
     std::map<std::string, std::shared_ptr<Connections>> announced_;  // by key, until they are connected

@@ -9,7 +9,9 @@
 
 namespace rankmesh::detail {
 
-std::string HostLine::text() const { return cat(rank, " ", network, " ", families, " ", host, "\n"); }
+std::string HostLine::text() const {
+    return cat(rank, " ", network, " ", families, " ", process, " ", host, "\n");
+}
 
 std::vector<HostLine> read_host_lines(std::string_view text) {
     auto lines = std::vector<HostLine>{};
@@ -18,7 +20,9 @@ std::vector<HostLine> read_host_lines(std::string_view text) {
         if (std::cmp_greater(rank, std::numeric_limits<int>::max())) fields.throw_unreadable();
         auto network = fields.until(' ');
         auto families = fields.until(' ');
-        lines.push_back({static_cast<int>(rank), std::move(network), std::move(families), fields.line()});
+        auto process = fields.until(' ');
+        lines.push_back({static_cast<int>(rank), std::move(network), std::move(families), std::move(process),
+                         fields.line()});
     }
     std::ranges::stable_sort(lines, {}, &HostLine::rank);
     return lines;

@@ -14,6 +14,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/rendezvous/host_lines.hpp"
+#include "engine/rendezvous/local_processes.hpp"
 #include "engine/shortage.hpp"
 
 namespace rankmesh::detail {
@@ -50,7 +51,9 @@ Hosts::Hosts(int rank, std::string host, std::string interface)
                 return each.outward && each.family == family;
             }))
             families += sign;
-    line_ = HostLine{rank, network_of_this_process(host_), families.empty() ? "-" : families, host_}.text();
+    line_ = HostLine{rank, network_of_this_process(host_), families.empty() ? "-" : families,
+                     id_of_this_process(), host_}
+                .text();
 }
 
 std::vector<int> Hosts::local_ranks(const std::string& lines) const {

@@ -16,8 +16,7 @@ public:
     /// Describes this process. `interface` is the interface that was asked for, "" if none was.
     Hosts(int rank, std::string host, std::string interface);
 
-    /// `rank network families host`: processes of one network reach each other by
-    /// loopback; the families, of 4 and 6, are those by which other hosts can reach this process, or -.
+    /// What this process tells the others, as a HostLine.
     const std::string& line() const { return line_; }
 
     /// The ranks on a host of this one's name, in order; `lines` are those of all ranks.

@@ -46,6 +46,10 @@ public:
     int rank() const { return rank_; }
     int size() const { return size_; }
 
+    /// Steps ask `ended` now and then while they wait: a rank that it lists, and that holds the step up, is
+    /// PeerLost at once.
+    void watch(std::function<std::vector<int>()> ended) { ended_ = std::move(ended); }
+
     /// An all_reduce of texts: those of all ranks combined, on all ranks; `phase` names the step in error
     /// texts.
     virtual std::string all(const std::string& phase, std::string text, const Combine& combine) = 0;
@@ -106,10 +110,14 @@ protected:
                                     const std::string& seen = {}) const;
     /// A prefix of keys for the next world of these ranks, which no other world has.
     std::string scope_of_next(const std::vector<int>& ranks);
+    bool watches() const { return ended_ != nullptr; }
+    /// The ranks that `watch` knows to have ended.
+    std::vector<int> ended() const { return ended_ ? ended_() : std::vector<int>{}; }
 
 private:
     const int rank_;
     const int size_;
+    std::function<std::vector<int>()> ended_;
     std::map<std::vector<int>, int> subs_;  // how often a world of these ranks was made
 };
 

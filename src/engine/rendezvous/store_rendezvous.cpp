@@ -160,10 +160,11 @@ std::string StoreRendezvous::step(const std::string& phase, std::string text, co
         return entry(std::int64_t{rank} * children + 1 < size() ? "here" : "up", rank);
     };
     const auto down = cat(prefix, "down");
+    const auto last_key = [&](int rank) { return rank == 0 ? down : entry("up", rank); };
     // Those that have the texts of all their children, and have not passed them on.
     const auto stuck = [&] {
-        auto keys = std::vector<std::string>{full(down)};
-        for (int each = 1; each < size(); ++each) keys.push_back(full(entry("up", each)));
+        auto keys = std::vector<std::string>{};
+        for (int each = 0; each < size(); ++each) keys.push_back(full(last_key(each)));
         const auto passed_on = store_->get(keys, from_now(grace));
         auto holding = std::vector<int>{};
         auto lacks_a_child = std::vector<bool>(keys.size());
@@ -180,13 +181,13 @@ std::string StoreRendezvous::step(const std::string& phase, std::string text, co
     for (auto child = first; child < std::min<std::int64_t>(first + children, size()); ++child)
         from_children.push_back(entry("up", static_cast<int>(child)));
     if (inner)
-        for (const auto& each : wait_in_step(phase, from_children, {}, arrival_key, stuck, until))
+        for (const auto& each : wait_in_step(phase, from_children, {}, arrival_key, last_key, stuck, until))
             text = combine(text, each);
     if (rank() == 0) {
         store_->put(full(down), text, until);
     } else {
         store_->put(full(entry("up", rank())), text, until);
-        text = wait_in_step(phase, {down}, {}, arrival_key, stuck, until).front();
+        text = wait_in_step(phase, {down}, {}, arrival_key, last_key, stuck, until).front();
     }
     {
         const auto lock = std::lock_guard(failing_);
@@ -227,7 +228,7 @@ std::vector<std::string> StoreRendezvous::fetch(const std::string& phase, std::s
     const auto entry = [&](int rank) { return cat(name, ".", rank); };
     auto entries = std::vector<std::string>{};
     for (auto each : from) entries.push_back(entry(each));
-    return wait(phase, entries, {ranks.begin(), ranks.end()}, entry, {}, until);
+    return wait(phase, entries, {ranks.begin(), ranks.end()}, entry, entry, {}, until);
 }
 
 void StoreRendezvous::send(int to, const std::string& text) {
@@ -238,8 +239,8 @@ void StoreRendezvous::send(int to, const std::string& text) {
 std::string StoreRendezvous::receive(int from) {
     const auto until = from_now(timeout_);
     const auto message = cat("message.", from, ".", rank(), ".", received_[from]++);
-    auto text = wait_in_step(
-        "join", {message}, {from}, [&](int) { return message; }, {}, until);
+    const auto key = [&](int) { return message; };
+    auto text = wait_in_step("join", {message}, {from}, key, key, {}, until);
     store_->remove({full(message)}, until);
     return std::move(text.front());
 }
@@ -477,26 +478,52 @@ Rendezvous::Grown StoreRendezvous::rejoin(std::shared_ptr<Store> store, std::opt
 std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
                                                        const std::vector<std::string>& names,
                                                        const std::vector<int>& ranks,
-                                                       const Entries& arrival_key, const Stuck& stuck,
-                                                       Instant until) {
+                                                       const Entries& arrival_key, const Entries& last_key,
+                                                       const Stuck& stuck, Instant until) {
     try {
-        return wait(phase, names, ranks, arrival_key, stuck, until);
+        return wait(phase, names, ranks, arrival_key, last_key, stuck, until);
     } catch (const Heard&) {
         throw;
     } catch (const Timeout& timeout) {
         fail({}, Failure::of(timeout));
         throw;
+    } catch (const PeerLost& lost) {
+        if (!contains(lost.ranks, rank())) fail({}, Failure::of(lost));
+        throw;
     }
 }
 
+/// Throws PeerLost if some of these ranks have ended before they wrote their last key of a step.
+void StoreRendezvous::throw_if_ended(const std::string& phase, const std::vector<int>& ranks,
+                                     const Entries& last_key) {
+    auto lost = ended();
+    std::erase_if(lost, [&](int each) { return !contains(ranks, each); });
+    if (lost.empty()) return;
+    std::ranges::sort(lost);
+    auto keys = std::vector<std::string>{};
+    for (auto each : lost) keys.push_back(full(last_key(each)));
+    const auto written = store_->get(keys, from_now(grace));
+    auto next = written.begin();
+    std::erase_if(lost, [&](int) { return (next++)->has_value(); });
+    if (lost.empty()) return;
+    throw PeerLost(cat(lost.size() == 1 ? cat("rank ", lost.front(), " has")
+                                        : cat("ranks ", ranks_to_string(lost), " have"),
+                       " ended; ", phase, " cannot be completed on rank ", rank()),
+                   lost);
+}
+
 /// The texts of entries, once all of them exist. `ranks`: the ranks that are waited for, all if empty;
-/// `arrival_key` is the key that each of them has written if it arrived; `stuck` may be empty.
+/// `arrival_key` is the key that each of them has written if it arrived, `last_key` the one after which it is
+/// not waited for; `stuck` may be empty.
 std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
                                                const std::vector<std::string>& names,
                                                const std::vector<int>& ranks, const Entries& arrival_key,
-                                               const Stuck& stuck, Instant until) {
+                                               const Entries& last_key, const Stuck& stuck, Instant until) {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
+    // A store that waits by itself is asked anew each time.
+    const auto period = store_->waits() ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(100);
+    auto next_look = watches() ? begin + period : Instant::max();
     const auto awaited = [&] { return ranks.empty() ? first_ranks(size()) : ranks; };  // seldom asked for
     auto texts = std::vector<std::string>(names.size());
     auto absent = std::vector<std::size_t>(names.size());
@@ -508,8 +535,9 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         for (auto each : absent) wanted.push_back(full(names[each]));
         wanted.push_back(next_failure());
         // A request that begins just before the timeout may complete.
-        auto found = served(
-            phase, [&] { return store_->await(wanted, until, std::max(until, Clock::now()) + grace); });
+        auto found = served(phase, [&] {
+            return store_->await(wanted, std::min(until, next_look), std::max(until, Clock::now()) + grace);
+        });
         auto still = std::vector<std::size_t>{};
         for (std::size_t i = 0; i < absent.size(); ++i) {
             if (found[i])
@@ -523,6 +551,10 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         if (found.back() && read_failures()) continue;
         if (has_failed()) throw_told(phase, awaited(), true);
         const auto now = Clock::now();
+        if (now >= next_look) {
+            throw_if_ended(phase, awaited(), last_key);
+            next_look = now + period;
+        }
         if (now >= until) {
             late = missing(awaited(), arrival_key);
             // The last to arrive have come just before: the others pass on what they wrote.

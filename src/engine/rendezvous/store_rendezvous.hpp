@@ -77,10 +77,11 @@ private:
     using Stuck = std::function<std::vector<int>()>;
     std::vector<std::string> wait(const std::string& phase, const std::vector<std::string>& names,
                                   const std::vector<int>& ranks, const Entries& arrival_key,
-                                  const Stuck& stuck, Instant until);
+                                  const Entries& last_key, const Stuck& stuck, Instant until);
     std::vector<std::string> wait_in_step(const std::string& phase, const std::vector<std::string>& names,
                                           const std::vector<int>& ranks, const Entries& arrival_key,
-                                          const Stuck& stuck, Instant until);
+                                          const Entries& last_key, const Stuck& stuck, Instant until);
+    void throw_if_ended(const std::string& phase, const std::vector<int>& ranks, const Entries& last_key);
     std::vector<int> missing(std::vector<int> ranks, const Entries& arrival_key);
     /// The key of the next failure that this rank reads.
     std::string next_failure() const;

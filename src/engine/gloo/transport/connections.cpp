@@ -175,7 +175,8 @@ std::string Connections::endpoint_for(int group_rank) const {
 
 std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
                                       std::chrono::steady_clock::time_point until,
-                                      const std::function<void()>& look) {
+                                      const std::function<void()>& look,
+                                      const std::function<bool(int group_rank)>& ended) {
     using Clock = std::chrono::steady_clock;
     using std::chrono::milliseconds;
     const auto wakeup = Network::FastWakeup(network_);
@@ -225,6 +226,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
         };
         try {
             while (!comes()) {
+                if (ended(i) && !comes()) throw Unreachable{i, "its process has ended"};
                 if (Clock::now() >= until) {
                     missing.push_back(i);
                     break;

@@ -34,10 +34,11 @@ public:
     /// The endpoint by which `group_rank` reaches this rank: a few bytes for its `connect`.
     std::string endpoint_for(int group_rank) const;
     /// Connects to all peers by their endpoints, listed by group rank; returns the group ranks of those that
-    /// were not reached in time. Throws Unreachable as soon as one is sure never to be, and what `look`
-    /// throws, which is called now and then.
+    /// were not reached in time. Throws Unreachable as soon as one is sure never to be, as those are of which
+    /// `ended` says so, and what `look` throws, which is called now and then.
     std::vector<int> connect(const std::vector<std::string>& endpoints,
-                             std::chrono::steady_clock::time_point until, const std::function<void()>& look);
+                             std::chrono::steady_clock::time_point until, const std::function<void()>& look,
+                             const std::function<bool(int group_rank)>& ended);
     /// The connection to a peer could not be made, or has ended.
     struct Unreachable {
         int group_rank;
