@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -56,13 +57,21 @@ public:
         }
         return outcome;
     }
-    /// What is left in the store beyond what a job leaves that does not grow.
-    std::vector<std::string> left_of_growing() const {
+    /// The names of what is left in the store.
+    std::vector<std::string> left() const {
         auto names = std::vector<std::string>{};
         for (const auto& entry : std::filesystem::recursive_directory_iterator(store_))
-            for (const auto* begin : {"candidate.", "offer.", "grow."})
-                if (const auto name = entry.path().filename().string(); name.find(begin) != std::string::npos)
-                    names.push_back(name);
+            names.push_back(entry.path().filename().string());
+        return names;
+    }
+    /// Beyond what a job leaves that does not grow.
+    std::vector<std::string> left_of_growing() const {
+        auto names = left();
+        std::erase_if(names, [](const std::string& name) {
+            return std::ranges::none_of(std::array{"candidate.", "offer.", "grow."}, [&](const char* part) {
+                return name.find(part) != std::string::npos;
+            });
+        });
         return names;
     }
 
@@ -322,4 +331,13 @@ TEST(GlooGrow, WhatWasSaidToGrowIsRemovedFromTheStore) {
     job.later("rejoin:20000 sum sum sum");
     job.end();
     EXPECT_EQ(job.left_of_growing(), std::vector<std::string>{});
+}
+
+TEST(GlooGrow, WhatSurvivorsHaveSaidInTheWorldThatTheyLeaveIsRemovedFromTheStore) {
+    auto job = Growing("sum lose:1 survivors sum", 3);
+    job.end();
+    auto names = job.left();
+    std::erase_if(names, [](const auto& name) { return !name.starts_with("connections."); });
+    EXPECT_FALSE(names.empty()) << "nobody knows what the rank that was killed has said";
+    for (const auto& name : names) EXPECT_TRUE(name.ends_with(".1")) << name;
 }

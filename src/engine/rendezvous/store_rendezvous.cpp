@@ -427,6 +427,7 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
         new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr, std::move(places)));
     rest->follow(*this, place_in(ranks, server_));
     if (group_rank == 0) rest->stale_keys_ = growing().take_leftovers();
+    if (store_) remove_stale();  // all of them are here, so none is in a step of this world
     return {std::move(ranks), std::move(rest)};
 }
 
@@ -443,12 +444,16 @@ Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function
         larger->stale_keys_ = growing().take_leftovers();
         larger->stale_keys_.push_back(world.outcome);
     }
-    // All ranks have arrived, so what was written for earlier steps is read.
+    remove_stale();  // all ranks have arrived, so what was written for earlier steps is read
+    return {std::move(world), std::move(larger)};
+}
+
+/// Removes what this rank has written for steps that nobody takes any more.
+void StoreRendezvous::remove_stale() {
     auto read = std::exchange(old_stale_keys_, {});
     read.insert(read.end(), stale_keys_.begin(), stale_keys_.end());
     stale_keys_.clear();
     if (!read.empty()) store_->remove(read, from_now(timeout_));
-    return {std::move(world), std::move(larger)};
 }
 
 GrowAgreement& StoreRendezvous::growing() {

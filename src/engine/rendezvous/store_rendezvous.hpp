@@ -71,6 +71,7 @@ private:
     /// Takes over what another world of this process knows of the store, which `server` serves here.
     void follow(const StoreRendezvous& before, int server);
     GrowAgreement& growing();
+    void remove_stale();
     std::string step(const std::string& phase, std::string text, const Combine& combine);
     using Entries = std::function<std::string(int rank)>;
     /// The ranks that hold a step up, once all have arrived at it.
