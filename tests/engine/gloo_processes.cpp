@@ -100,3 +100,25 @@ TEST(LocalProcesses, OfAWorldThoseOfThisNetworkAreLookedAt) {
     EXPECT_EQ(all.among({4, 1}).ended(), std::vector{0}) << "also one that has ended by then";
     EXPECT_EQ(before.ended(), std::vector{2});
 }
+
+TEST(LocalProcesses, ThatRunAreNotToBlameForConnectionsThatBreakWhereAnotherHasEnded) {
+    using Ranks = std::vector<int>;
+    const auto ended = Child();
+    const auto runs = Child();
+    const auto line = [](int rank, const std::string& network, const std::string& process) {
+        return HostLine{rank, network, "46", process, "host"};
+    };
+    const auto own = id_of_this_process();
+    const auto all = LocalProcesses({line(0, "1", own), line(1, "1", ended.id()), line(2, "1", runs.id()),
+                                     line(3, "2", own), line(4, "1", "-")},
+                                    0);
+    EXPECT_EQ(all.to_blame({1, 2}, {1, 2, 3}), (Ranks{1, 2})) << "nobody has ended yet";
+    ended.end();
+    EXPECT_EQ(all.to_blame({1}, {1, 2, 3}), Ranks{1});
+    EXPECT_EQ(all.to_blame({1, 2}, {1, 2, 3}), Ranks{1});
+    EXPECT_EQ(all.to_blame({2}, {1, 2, 3}), Ranks{1}) << "whose connection was not seen to break";
+    EXPECT_EQ(all.to_blame({2, 3}, {1, 2, 3}), (Ranks{1, 3})) << "of other hosts nothing is known";
+    EXPECT_EQ(all.to_blame({3}, {1, 2, 3}), Ranks{3});
+    EXPECT_EQ(all.to_blame({2, 4}, {1, 2, 4}), (Ranks{1, 4})) << "nor of processes that this one cannot see";
+    EXPECT_EQ(all.to_blame({2}, {2, 3}), Ranks{2}) << "one that has said goodbye may end";
+}

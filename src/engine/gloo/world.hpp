@@ -74,7 +74,7 @@ private:
     std::vector<int> local_ranks_;
     const std::shared_ptr<LocalProcesses> processes_ = std::make_shared<LocalProcesses>();
     std::shared_ptr<Network> network_;
-    const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
+    const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>(processes_);
     std::map<std::string, std::shared_ptr<Connections>> announced_;  // by key, until they are connected
     std::string entry_;  // the name under which they were announced
     std::map<std::string, std::vector<std::string>>

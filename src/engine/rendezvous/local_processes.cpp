@@ -9,9 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <thread>
 
 #include <rankmesh/core/text.hpp>
 
@@ -87,9 +89,11 @@ bool process_has_ended(const std::string& id) {
 
 LocalProcesses::LocalProcesses(const std::vector<HostLine>& lines, int own_rank) {
     const auto own = std::ranges::find(lines, own_rank, &HostLine::rank);
-    if (own == lines.end()) return;
+    if (own == lines.end() || own->process == "-") return;
+    const auto space = own->process.substr(0, own->process.find('.') + 1);
     for (const auto& each : lines)
-        if (each.rank != own_rank && each.network == own->network) ids_[each.rank] = each.process;
+        if (each.rank != own_rank && each.network == own->network && each.process.starts_with(space))
+            ids_[each.rank] = each.process;
 }
 
 LocalProcesses LocalProcesses::among(const std::vector<int>& ranks) const {
@@ -107,12 +111,30 @@ const std::vector<int>& LocalProcesses::ended() {
     const auto now = std::chrono::steady_clock::now();
     if (ids_.empty() || now < next_) return ended_;
     next_ = now + std::max(milliseconds(25), milliseconds(5) * static_cast<int>(ids_.size()));
-    std::erase_if(ids_, [&](const auto& each) {
-        if (!process_has_ended(each.second)) return false;
-        ended_.push_back(each.first);
-        return true;
-    });
+    for (const auto& [rank, id] : ids_)
+        if (std::ranges::find(ended_, rank) == ended_.end() && process_has_ended(id)) ended_.push_back(rank);
     return ended_;
+}
+
+std::vector<int> LocalProcesses::to_blame(const std::vector<int>& lost, const std::vector<int>& all) const {
+    using Clock = std::chrono::steady_clock;
+    const auto is_local = [&](int rank) { return ids_.contains(rank); };
+    if (std::ranges::none_of(lost, is_local)) return lost;
+    // Connections of a process are closed just before it has ended.
+    for (const auto until = Clock::now() + std::chrono::milliseconds(100); Clock::now() < until;
+         std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+        auto blamed = std::vector<int>{};
+        std::ranges::copy_if(all, std::back_inserter(blamed), [&](int rank) {
+            const auto found = ids_.find(rank);
+            return found != ids_.end() && process_has_ended(found->second);
+        });
+        if (blamed.empty()) continue;
+        for (const auto rank : lost)
+            if (!is_local(rank)) blamed.push_back(rank);
+        std::ranges::sort(blamed);
+        return blamed;
+    }
+    return lost;
 }
 
 }  // namespace rankmesh::detail

@@ -57,6 +57,12 @@ void PeerMonitor::find_lost(const std::string& text) {
     if (!lost.empty()) {
         failure.kind = Failure::Kind::gone;
         for (auto to : lost) failure.lost.push_back(ranks_[static_cast<std::size_t>(to)]);
+        // The last words of one that has cut its connection because of another are lost where this rank was
+        // the first to send.
+        auto others = std::vector<int>{};
+        for (std::size_t i = 0; i < ranks_.size(); ++i)
+            if (!gone_[i]) others.push_back(ranks_[i]);
+        failure.lost = ended_->processes().to_blame(failure.lost, others);
         failure.why = about(failure.lost, "is gone: its process has ended or cannot be reached",
                             "are gone: their processes have ended or cannot be reached");
         if (auto cause = connections_->cause(failure)) failure = *std::move(cause);

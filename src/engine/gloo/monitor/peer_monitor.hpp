@@ -17,6 +17,7 @@
 #include "engine/gloo/monitor/call_history.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/record/recorder.hpp"
+#include "engine/rendezvous/local_processes.hpp"
 
 namespace rankmesh::detail {
 
@@ -24,6 +25,7 @@ namespace rankmesh::detail {
 /// their processes have ended.
 class Ended {
 public:
+    explicit Ended(std::shared_ptr<const LocalProcesses> processes) : processes_(std::move(processes)) {}
     void add(const std::vector<int>& ranks) {
         const auto lock = std::lock_guard(mutex_);
         ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
@@ -33,7 +35,10 @@ public:
         return ranks_;
     }
 
+    const LocalProcesses& processes() const { return *processes_; }
+
 private:
+    const std::shared_ptr<const LocalProcesses> processes_;
     mutable std::mutex mutex_;
     std::vector<int> ranks_;
 };
