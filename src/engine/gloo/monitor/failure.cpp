@@ -39,14 +39,15 @@ void PeerMonitor::find_who_left() {
     if (!who.empty()) fail(left(std::move(who)));
 }
 
-/// A connection broke: peers that cannot be sent to and have not said goodbye are gone.
+/// A connection broke: peers whose connections have ended and that have not said goodbye are gone.
 void PeerMonitor::find_lost(const std::string& text) {
     auto lost = std::vector<int>{};
-    for (int to = 0; to < size(); ++to)
-        if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)] &&
-            !tell(to, MessageKind::probe, 0, 0, {}))
-            lost.push_back(to);
-    // What a peer sent before its connection broke is in the inbox by now.
+    const auto until = from_now(Message::telling);
+    for (int from = 0; from < size(); ++from)
+        if (from != group_rank_ && !gone_[static_cast<std::size_t>(from)] &&
+            !connections_->is_open(from, until))
+            lost.push_back(from);
+    // What a peer sent before its connection broke is in the inbox by now, unless this rank sent to it then.
     try {
         if (!take_messages()) return;
     } catch (const std::exception&) {
@@ -57,8 +58,7 @@ void PeerMonitor::find_lost(const std::string& text) {
     if (!lost.empty()) {
         failure.kind = Failure::Kind::gone;
         for (auto to : lost) failure.lost.push_back(ranks_[static_cast<std::size_t>(to)]);
-        // The last words of one that has cut its connection because of another are lost where this rank was
-        // the first to send.
+        // One that has cut its connection because of another has told so, which may be lost.
         auto others = std::vector<int>{};
         for (std::size_t i = 0; i < ranks_.size(); ++i)
             if (!gone_[i]) others.push_back(ranks_[i]);
@@ -114,7 +114,7 @@ void PeerMonitor::fail(Failure failure) noexcept {
 void PeerMonitor::send_failure() noexcept {
     const auto text = text_of(*failure_, sizeof Message::text);
     for (int to = 0; to < size(); ++to)
-        if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
+        if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)] && connections_->is_open(to, {}))
             tell(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
     const auto lock = std::lock_guard(sending_);
     const auto until = from_now(Message::telling);

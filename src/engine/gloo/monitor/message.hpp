@@ -19,7 +19,7 @@ struct PeerMonitor::Message {
     static constexpr auto telling = std::chrono::milliseconds(100);
 
     std::uint64_t head = 0;
-    MessageKind kind = MessageKind::probe;
+    MessageKind kind = MessageKind::question;
     std::uint32_t yes = 0;
     std::uint64_t number = 0;
     char text[992] = {};

@@ -189,8 +189,6 @@ void PeerMonitor::hear(int from, const Message& message) {
             }
             find_who_left();
             break;
-        case MessageKind::probe:
-            break;
         case MessageKind::compare:
             compare_with(from, message);
             break;

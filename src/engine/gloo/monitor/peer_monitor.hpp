@@ -110,7 +110,6 @@ private:
         answer,
         failure,
         goodbye,
-        probe,
         compare,     // the text lists what the sender has called
         difference,  // the receiver has called something else
         which,       // what was called as that number

@@ -80,6 +80,15 @@ int Connection::shortage() {
     return state_ == LISTENING ? shortage_ : 0;
 }
 
+Connection::Line Connection::line() {
+    const auto lock = std::lock_guard(m_);
+    if (state_ != CONNECTED) return Line::ended;
+    char byte = 0;
+    const auto count = ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (count > 0) return Line::unread;
+    return count < 0 && (errno == EAGAIN || errno == EINTR) ? Line::open : Line::ended;
+}
+
 bool Connection::wait_until(std::chrono::steady_clock::time_point until) {
     auto lock = std::unique_lock(m_);
     return cv_.wait_until(lock, until, [this] {

@@ -34,6 +34,9 @@ public:
     void stop_listening();
     /// Takes over the authenticated connection of a connector.
     void adopt(Connector& connector);
+    /// What comes from the peer: nothing yet, something that Gloo has not read, or nothing any more.
+    enum class Line { open, unread, ended };
+    Line line();
     /// Waits for the peer; false if it did not connect in time.
     bool wait_until(std::chrono::steady_clock::time_point until);
     /// The errno for which this process cannot accept the peer, 0 if there is none.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
@@ -240,6 +241,15 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
     }
     for (const auto each : missing) throw_if_short(connection(each).shortage());
     return missing;
+}
+
+bool Connections::is_open(int group_rank, std::chrono::steady_clock::time_point until) const {
+    for (;;) {
+        const auto line = connection(group_rank).line();
+        if (line != Connection::Line::unread) return line == Connection::Line::open;
+        if (std::chrono::steady_clock::now() >= until) return true;
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
 }
 
 void Connections::cut() noexcept {

@@ -70,6 +70,9 @@ public:
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
         return createUnboundBuffer(const_cast<void*>(data), bytes);
     }
+    /// False if the connection to a peer has ended, once Gloo has read what the peer sent before; true if it
+    /// has not read that at `until`.
+    bool is_open(int group_rank, std::chrono::steady_clock::time_point until) const;
     /// Ends every connection: waits throw, and no buffer is accessed afterwards.
     void cut() noexcept;
 
