@@ -85,7 +85,7 @@ template <class T>
 std::vector<T> beginning_with(const std::vector<std::int32_t>& numbers) {
     auto out = std::vector<T>(numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i)
-        std::memcpy(&out[i], &numbers[i], std::min(sizeof(T), sizeof numbers[i]));
+        std::memcpy(static_cast<void*>(&out[i]), &numbers[i], std::min(sizeof(T), sizeof numbers[i]));
     return out;
 }
 
