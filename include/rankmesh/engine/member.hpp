@@ -123,7 +123,7 @@ public:
     /// `over`; collective over `over`, in one all_gather. Nothing for a rank without a color.
     ///
     /// Colors are any numbers, and sizes may differ. What is made, shared and thrown is as `group` says, but
-    /// that the lists cannot differ.
+    /// that the lists cannot differ, and a name is what this rank calls the group.
     ///
     ///     void balance(Member& me, std::vector<float>& work, bool idle) {
     ///         auto busy = me.split(me.on("dp"), idle ? std::nullopt : std::optional(0));
