@@ -191,7 +191,9 @@ TEST(ReshardSubcommand, ReadsItsMeshesAsOtherSubcommandsDo) {
             for (const auto& both : {detail::cat("'", mesh, "' dp=2"), detail::cat("dp=2 '", mesh, "'")}) {
                 const auto outcome = rankmesh(detail::cat("reshard ", both, " --shape 4 ", words));
                 EXPECT_EQ(outcome.exit_code, alone.exit_code) << both << words;
-                if (alone.exit_code != 0) EXPECT_EQ(outcome.output, alone.output) << both << words;
+                if (alone.exit_code != 0) {
+                    EXPECT_EQ(outcome.output, alone.output) << both << words;
+                }
             }
         }
     EXPECT_EQ(rankmesh("reshard 'a=2 b=2 @[3,1,2,0]' tp=4 --shape 4").output,
