@@ -16,6 +16,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/shortage.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
