@@ -6,6 +6,8 @@
 #include <regex>
 #include <sstream>
 
+#include <rankmesh/engine/gloo.hpp>
+
 #include "support/command.hpp"
 #include "support/processes.hpp"
 
@@ -476,7 +478,7 @@ TEST(MpiFailures, AnotherThreadIsRefusedUnlessTheWorldWasMadeForIt) {
 }
 
 TEST(Launcher, AWorldOfAnotherSizeThanAnnouncedIsRefused) {
-    auto outcome = alone("WORLD_SIZE=8");
+    auto outcome = alone("RANKMESH_ENGINE=threads WORLD_SIZE=8");
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_EQ(outcome.output,
               "main caught: the launcher announced 8 processes (WORLD_SIZE), but the engine 'threads' sees a "
@@ -484,6 +486,12 @@ TEST(Launcher, AWorldOfAnotherSizeThanAnnouncedIsRefused) {
               "start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "
               "RANKMESH_WORLD_SIZE=1 "
               "if a world of 1 is meant\n");
+    // No process that was meant to be one of several runs alone.
+    outcome = alone("WORLD_SIZE=8");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_HAS(outcome, rankmesh::gloo::is_built() ? "does not know which of 8 processes (WORLD_SIZE) this is"
+                                                   : "the engine 'threads' sees a world of 1");
+    EXPECT_HAS(outcome, "RANKMESH_WORLD_SIZE=1 if a world of 1 is meant");
     outcome = alone("OMPI_COMM_WORLD_SIZE=8 WORLD_SIZE=1");
     EXPECT_HAS(
         outcome,

@@ -145,7 +145,7 @@ RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nano
             cat("the engine 'gloo' does not know which of ", config.size, " processes (", config.size_from,
                 ") this is: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; set "
                 "RANK to 0..",
-                config.size - 1));
+                config.size - 1, ", or RANKMESH_WORLD_SIZE=1 if a world of 1 is meant"));
     } else {
         config.rank_from = "the only one";
     }
