@@ -566,8 +566,8 @@ TEST(TcpStore, RankZeroThatEndsStaysUntilTheOthersHaveReadWhatTheyWaitFor) {
     EXPECT_EQ(status, 0);
 }
 
-TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
-    const auto url = free_url();
+/// A process that serves as rank 0 of two until an entry says that another one is here, and then ends.
+pid_t rank_0_until_another_is_here(const TcpUrl& url) {
     const auto rank_0 = fork();
     if (rank_0 == 0) {
         {
@@ -576,6 +576,12 @@ TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
         }
         std::exit(0);
     }
+    return rank_0;
+}
+
+TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
+    const auto url = free_url();
+    const auto rank_0 = rank_0_until_another_is_here(url);
     const auto spare = tcp_store(url, "a job", 1, 0);
     const auto begin = Clock::now();
     ASSERT_TRUE(spare->put("here", "", soon()));
@@ -593,14 +599,7 @@ TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
 
 TEST(TcpStore, RankZeroThatEndsDoesNotStayForOthersThatLookWhoListensThere) {
     const auto url = free_url();
-    const auto rank_0 = fork();
-    if (rank_0 == 0) {
-        {
-            const auto host = tcp_store(url, "a job", 0, 2);
-            host->await({"here", "failed"}, soon(), soon());
-        }
-        std::exit(0);
-    }
+    const auto rank_0 = rank_0_until_another_is_here(url);
     const auto silent = tcp_store(url, "a job", 1, 2);  // as a rank that is stopped keeps its connection
     const auto begin = Clock::now();
     ASSERT_TRUE(silent->put("here", "", soon()));
