@@ -110,23 +110,40 @@ void PeerMonitor::fail(Failure failure) noexcept {
     change([] {});
 }
 
-/// Sends the failure to all peers and waits briefly until they have it, before the connections are cut.
+/// Sends the failure to all peers and waits briefly until each has said that it has failed as well: a peer
+/// that sends to this rank just then would lose what it has not read yet, if the connection were cut.
 void PeerMonitor::send_failure() noexcept {
     const auto text = text_of(*failure_, sizeof Message::text);
+    const auto is_there = [&](int peer) {
+        return peer != group_rank_ && !gone_[static_cast<std::size_t>(peer)] &&
+               connections_->is_open(peer, {});
+    };
     for (int to = 0; to < size(); ++to)
-        if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)] && connections_->is_open(to, {}))
-            tell(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
-    const auto lock = std::lock_guard(sending_);
+        if (is_there(to)) tell(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
     const auto until = from_now(Message::telling);
-    for (auto& sent : sent_) {
-        if (sent->message.kind != MessageKind::failure) continue;
-        try {
-            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                until - std::chrono::steady_clock::now());
-            sent->buffer->waitSend(std::max(left, std::chrono::milliseconds(1)));
-        } catch (const std::exception&) {  // it is gone
+    for (int peer = 0; peer < size(); ++peer)
+        while (is_there(peer) && !failed_[static_cast<std::size_t>(peer)] &&
+               std::chrono::steady_clock::now() < until) {
+            if (std::this_thread::get_id() == listener_.load()) hear_failures();
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
-    }
+}
+
+/// Notes which peers have said that they have failed or leave; of a channel that has failed nothing else
+/// counts.
+void PeerMonitor::hear_failures() noexcept {
+    for (int from = 0; from < size(); ++from)
+        while (from != group_rank_ && has_message(from)) {
+            const auto f = static_cast<std::size_t>(from);
+            ++heard_[f];
+            const auto kind = inbox(from).kind;
+            if (kind == MessageKind::failure || kind == MessageKind::goodbye) failed_[f] = true;
+            if (failed_[f]) break;
+            try {
+                expect(from);
+            } catch (const std::exception&) {  // its connection has ended
+            }
+        }
 }
 
 void PeerMonitor::explain(const std::string& text) noexcept {

@@ -31,6 +31,7 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
       inbox_(std::make_unique<Message[]>(ranks_.size())),
       heard_(ranks_.size(), 0),
       gone_(ranks_.size()),
+      failed_(ranks_.size()),
       calls_of_gone_(ranks_.size(), 0),
       answered_(ranks_.size(), 0),
       doing_(ranks_.size()),
@@ -43,6 +44,7 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
         } catch (const std::exception& error) {
             throw Connections::Unreachable{from, error.what()};
         }
+    connections_->on_error([this](const std::string& text) { explain(text); });
     thread_ = std::thread([this] { listen(); });
     add_to_terminate_report(*this);
 }
@@ -82,6 +84,11 @@ PeerMonitor::Message& PeerMonitor::inbox(int from) const { return inbox_[static_
 
 void PeerMonitor::expect(int from) {
     listening_->recv(from, slot, static_cast<std::size_t>(from) * sizeof(Message), sizeof(Message));
+}
+
+bool PeerMonitor::has_message(int from) const {
+    const auto& message = inbox(from);
+    return message.tail == heard_[static_cast<std::size_t>(from)] + 1 && message.head == message.tail;
 }
 
 void PeerMonitor::wake() noexcept { listening_->abortWaitRecv(); }
@@ -124,6 +131,7 @@ std::string PeerMonitor::terminate_report() const {
 
 /// The monitor's thread: receives messages, and checks timeouts when it is woken.
 void PeerMonitor::listen() {
+    listener_ = std::this_thread::get_id();
     while (!stopping_ && !is_broken()) {
         try {
             listening_->waitRecv(without_end);
@@ -144,8 +152,7 @@ bool PeerMonitor::take_messages() {
     for (int from = 0; from < size(); ++from) {
         const auto f = static_cast<std::size_t>(from);
         auto& message = inbox(from);
-        if (from == group_rank_ || gone_[f] || message.tail != heard_[f] + 1 || message.head != message.tail)
-            continue;
+        if (from == group_rank_ || gone_[f] || !has_message(from)) continue;
         ++heard_[f];
         message.text[sizeof message.text - 1] = '\0';
         hear(from, message);
@@ -208,6 +215,7 @@ void PeerMonitor::hear(int from, const Message& message) {
             hear_reply(from, message);
             break;
         case MessageKind::failure:
+            failed_[f] = true;
             try {
                 fail(failure_from(message.yes, {message.text, sizeof message.text}, max_parsed_ranks));
             } catch (const EngineFailure& error) {

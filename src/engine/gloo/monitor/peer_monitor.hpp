@@ -137,9 +137,11 @@ private:
     bool tell(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
               const std::string& text) noexcept;
     void send_failure() noexcept;
+    void hear_failures() noexcept;
     void send_goodbye() noexcept;
     void wake() noexcept;
     Message& inbox(int from) const;
+    bool has_message(int from) const;
     int size() const { return static_cast<int>(ranks_.size()); }
 
     const std::shared_ptr<Connections> connections_;
@@ -176,6 +178,7 @@ private:
     std::unique_ptr<Message[]> inbox_;
     std::vector<std::uint64_t> heard_;          // the number of messages, by group rank
     std::vector<std::atomic<bool>> gone_;       // ranks that have sent a goodbye
+    std::vector<std::atomic<bool>> failed_;     // ranks that have told a failure
     std::vector<std::uint64_t> calls_of_gone_;  // how many collectives each of them has called, set before
     std::atomic<std::uint64_t> fewest_calls_of_gone_ = std::numeric_limits<std::uint64_t>::max();
     std::optional<std::uint64_t> asked_;  // the wait for which peers were asked
@@ -195,6 +198,7 @@ private:
     std::atomic<bool> stopping_ = false;
     Alarm alarm_;
     Alarm second_;
+    std::atomic<std::thread::id> listener_ = {};
     std::thread thread_;
 };
 

@@ -9,6 +9,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
@@ -63,6 +64,8 @@ public:
                                                                           std::size_t bytes) override {
         return std::make_unique<Buffer>(*this, gloo_->createUnboundBuffer(data, bytes));
     }
+    std::function<void(const std::string&)> explain = [](const std::string&) {};
+
     void cut() {
         // Gloo's only way to break a context: a wait that times out.
         try {
@@ -97,21 +100,25 @@ private:
         }
 
         bool waitRecv(int* rank, std::chrono::milliseconds timeout) override {
-            return gloo_->waitRecv(rank, timeout) || (is_cut() && gloo_->waitRecv(rank, no_time));
+            return explained([&] {
+                return gloo_->waitRecv(rank, timeout) || (is_cut() && gloo_->waitRecv(rank, no_time));
+            });
         }
         bool waitSend(int* rank, std::chrono::milliseconds timeout) override {
-            return gloo_->waitSend(rank, timeout) || (is_cut() && gloo_->waitSend(rank, no_time));
+            return explained([&] {
+                return gloo_->waitSend(rank, timeout) || (is_cut() && gloo_->waitSend(rank, no_time));
+            });
         }
         void abortWaitRecv() override { gloo_->abortWaitRecv(); }
         void abortWaitSend() override { gloo_->abortWaitSend(); }
         void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            gloo_->send(to, marked(slot, offset, bytes), offset, bytes);
+            explained([&] { gloo_->send(to, marked(slot, offset, bytes), offset, bytes); });
         }
         void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            gloo_->recv(from, marked(slot, offset, bytes), offset, bytes);
+            explained([&] { gloo_->recv(from, marked(slot, offset, bytes), offset, bytes); });
         }
         void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            gloo_->recv(std::move(from), marked(slot, offset, bytes), offset, bytes);
+            explained([&] { gloo_->recv(std::move(from), marked(slot, offset, bytes), offset, bytes); });
         }
         void abort() {
             gloo_->abortWaitRecv();
@@ -127,6 +134,18 @@ private:
         bool is_cut() const {
             const auto lock = std::lock_guard(all_.mutex_);
             return all_.cut_;
+        }
+        /// Takes a step of a call. Where it throws, the failure behind that is found before the call lets go
+        /// of its buffers: Gloo reads no further on a connection that has read half of what a buffer was for,
+        /// once that is gone, and so would not read what the peer says of its failure.
+        template <class Step>
+        std::invoke_result_t<Step> explained(Step&& step) {
+            try {
+                return step();
+            } catch (const std::exception& error) {
+                if (mark_ != 0) all_.explain(error.what());
+                throw;
+            }
         }
         /// The slot by which Gloo matches this with what the peer sends or receives.
         std::uint64_t marked(std::uint64_t slot, std::size_t offset, std::size_t bytes) const {
@@ -250,6 +269,10 @@ bool Connections::is_open(int group_rank, std::chrono::steady_clock::time_point 
         if (std::chrono::steady_clock::now() >= until) return true;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+}
+
+void Connections::on_error(std::function<void(const std::string& text)> explain) {
+    buffers_->explain = std::move(explain);
 }
 
 void Connections::cut() noexcept {

@@ -51,6 +51,10 @@ public:
         return std::optional<Failure>{};
     };
 
+    /// Calls `explain` with what Gloo says when a step of a buffer with a mark throws, while all buffers of
+    /// its call are still there. To be set before the first of them is made.
+    void on_error(std::function<void(const std::string& text)> explain);
+
     /// During its lifetime, buffers that this thread makes exchange data only with buffers that their peers
     /// made with the same mark, and only with as many bytes: what has another mark waits for ever. Gloo
     /// itself ends the process where lengths differ, or takes what is shorter.
