@@ -39,7 +39,7 @@ const auto meshes_as =
                                                      {"torchtitan", "pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1"}};
 
 TEST(As, ARankStandsInTheGroupsThatAreListed) {
-    for (const auto& [dialect, mesh] : meshes_as) {
+    for (const auto& [dialect, mesh] : support::fewer_if_sanitized(meshes_as)) {
         const auto end = "'" + mesh + "' --json --as " + dialect;
         const auto all = json_of("groups " + end);
         EXPECT_EQ(all["as"], dialect);

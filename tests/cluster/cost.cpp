@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "support/fewer.hpp"
 #include "support/text_of.hpp"
 
 namespace rankmesh {
@@ -192,10 +193,10 @@ constexpr const char* clusters[] = {
 TEST(Traffic, IsWhatWalkingEveryMessageFinds) {
     for (const auto* text : clusters) {
         const auto cluster = Cluster::parse(text);
-        for (const auto* words :
-             {"dp=6 tp=8", "tp=8 dp=6", "pp=4 dp=4 tp=3", "pp=2 dp=3 cp=2 tp=4", "a=48", "a=5 b=7",
-              "a=1 b=16", "a=2:24 b=8:3 @1", "a=(2,3):(24,8) b=8:1", "a=(2,2):(1,8) b=2:2 c=2:4 @16",
-              "tp=2:24 dp=24:1", "a=3:16 b=2:2 c=4:4", "a=2 b=4 @8", "a=2:1 b=3:2 c=8:6"}) {
+        for (const auto* words : support::fewer_if_sanitized(std::vector<const char*>{
+                 "dp=6 tp=8", "tp=8 dp=6", "pp=4 dp=4 tp=3", "pp=2 dp=3 cp=2 tp=4", "a=48", "a=5 b=7",
+                 "a=1 b=16", "a=2:24 b=8:3 @1", "a=(2,3):(24,8) b=8:1", "a=(2,2):(1,8) b=2:2 c=2:4 @16",
+                 "tp=2:24 dp=24:1", "a=3:16 b=2:2 c=4:4", "a=2 b=4 @8", "a=2:1 b=3:2 c=8:6"})) {
             const auto mesh = Mesh::parse(words);
             for (const auto set : sets_of(mesh))
                 for (auto bytes : {0, 1000})

@@ -34,7 +34,7 @@ std::pair<std::vector<std::string>, std::optional<int>> parsed(std::string_view 
     return {words, world};
 }
 
-constexpr auto rounds = 100;  // of random settings
+constexpr auto rounds = support::fewer_if_sanitized(100);  // of random settings
 
 /// Data-parallel axes go by many names; what is the same in all frameworks is who shares all but them.
 Groups without_data(Groups groups) {

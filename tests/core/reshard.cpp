@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/shardings.hpp"
+#include "support/fewer.hpp"
 
 namespace rankmesh::tests {
 namespace {
@@ -128,7 +129,7 @@ Reshard any_reshard(const auto&... hosts) {
 
 RC_GTEST_PROP(Reshard, KeepsItsLawsForAnyMeshesSplitsAndHosts, ()) {
     auto stages = std::set<int>{};
-    for (int i = 0; i < 30; ++i) {
+    for (int i = 0; i < support::fewer_if_sanitized(30); ++i) {
         const auto plan = any_reshard(1, 1, 2, 3, 4, 8);
         RC_LOG() << text_of(plan) << '\n';
         RC_ASSERT(broken_law(plan) == "");
