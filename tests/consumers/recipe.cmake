@@ -14,8 +14,8 @@ endif()
 set(commands "${CMAKE_MATCH_1}")
 set(use "${CMAKE_MATCH_2}")
 
-set(environment HOME=${work}/home CC=${C} CXX=${CXX} CMAKE_GENERATOR=Ninja CMAKE_BUILD_TYPE=None
-                CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+set(environment HOME=${work}/home CC=${C} CXX=${CXX} CMAKE_GENERATOR=Ninja CMAKE_BUILD_TYPE=None "CXXFLAGS=${recipe_flags}"
+                CMAKE_EXPORT_COMPILE_COMMANDS=ON CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
 file(WRITE ${work}/commands.sh "set -e\ncd ${work}/source\n${commands}")
 run("recipe" ${CMAKE_COMMAND} -E env ${environment} sh ${work}/commands.sh)
 if(NOT output MATCHES "\\[[0-9]+/([0-9]+)\\] " OR CMAKE_MATCH_1 GREATER 20)

@@ -8,7 +8,10 @@ function(run what)
 endfunction()
 
 set(compilers -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${C} "-DCMAKE_CXX_FLAGS=${FLAGS}"
-              -DCMAKE_BUILD_TYPE=Debug)
+              -DCMAKE_BUILD_TYPE=None)
+
+# What the recipe is compiled with, and what takes objects from it: as quick as can be.
+set(recipe_flags "-O0 -DNDEBUG")
 
 # build_alone(name option...): configures and builds a project of this folder as on a machine without MPI and Gloo.
 set(without_engines -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON -DCMAKE_DISABLE_FIND_PACKAGE_Gloo=ON)

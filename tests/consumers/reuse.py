@@ -1,0 +1,61 @@
+"""usage: reuse.py THEIR-BUILD THEIR-SOURCE OUR-BUILD OUR-SOURCE COMPILER...: a compiler launcher that takes the object of another
+build where that compiles the same files in the same words, and compiles where it does not. Our folders may be relative to where the
+compiler runs. That the sources are the same in both is for the caller to see to."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+theirs = sys.argv[1:3]
+ours = [os.path.abspath(folder) for folder in sys.argv[3:5]]
+words = sys.argv[5:]
+
+
+def neutral(text: str, of: list[str]) -> str:
+    """A text without the folders of a build, so that it is the same in both."""
+    return text.replace(of[0], "BUILD").replace(of[1], "SOURCE")
+
+
+def option(name: str) -> str:
+    return words[words.index(name) + 1]
+
+
+def same_file(our: Path, their: Path) -> bool:
+    """True if both files, and those of the build that they include, hold the same."""
+    if not their.is_file() or neutral(our.read_text(), ours) != neutral(their.read_text(), theirs):
+        return False
+    made = re.findall(f'#include "({re.escape(ours[0])}/[^"]+)"', our.read_text())
+    return all(same_file(Path(each), Path(each.replace(ours[0], theirs[0]))) for each in made)
+
+
+def object_of_theirs() -> Path | None:
+    source = Path(words[-1])
+    if "-o" not in words or not source.is_relative_to(ours[0]):
+        return None
+    their_source = Path(theirs[0], source.relative_to(ours[0]))
+    commands = json.loads(Path(theirs[0], "compile_commands.json").read_text())
+    command = next((each["command"] for each in commands if each["file"] == str(their_source)), "")
+    their_words = shlex.split(command)
+    if not their_words or not same_file(source, their_source):
+        return None
+    made = Path(theirs[0], their_words[their_words.index("-o") + 1])
+    compiler = words.index(their_words[0]) if their_words[0] in words else 0  # behind another launcher
+    depends = words.index("-MD") if "-MD" in words else words.index("-o")
+    said = words[compiler:depends] + words[words.index("-o") + 2 :]
+    their_said = their_words[: their_words.index("-o")] + their_words[their_words.index("-o") + 2 :]
+    if [neutral(word, ours) for word in said] != [neutral(word, theirs) for word in their_said]:
+        return None
+    return made if made.is_file() else None
+
+
+if found := object_of_theirs():
+    shutil.copyfile(found, option("-o"))
+    if "-MF" in words:
+        Path(option("-MF")).write_text(f"{option('-o')}: {words[-1]}\n")
+    print(f"reused {found.name}")
+else:
+    os.execvp(words[0], words)
