@@ -47,6 +47,11 @@ called(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
 
 with tarfile.open(sdist) as opened:
     packed = {name.partition("/")[2] for name in opened.getnames()}
+# The library's objects may be those of another build, which would hide that one of its sources is missing.
+library = [file for folder in ("include", "src") for file in (source / folder).rglob("*") if file.is_file()]
+missing = sorted({str(file.relative_to(source)) for file in library} - packed)
+assert library
+assert not missing, missing
 assert {"pyproject.toml", "LICENSE", "README.md", "CMakeLists.txt"} <= packed, packed
 strange = sorted(name for name in packed if name.startswith((".ci/", "bench/", "build/", "tests/")))
 assert not strange, strange
