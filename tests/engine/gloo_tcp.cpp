@@ -151,6 +151,32 @@ TEST(TcpUrl, IsAHostAndAPortOrSomePorts) {
     EXPECT_EQ(refused("tcp://me:secret@head:1").find("secret@"), std::string::npos);
 }
 
+TEST(TcpUrl, MayNameASecondHost) {
+    for (const auto* url : {"tcp://a:1", "tcp://a:1,b:1", "tcp://[::1]:1-8,[::2]:1", "tcp://a:1-8,a:9-16"})
+        EXPECT_EQ(TcpUrls::parse(url).text(), url);
+    const auto both = TcpUrls::parse("tcp://a:1-8,b:9");
+    EXPECT_EQ(both.first.text(), "tcp://a:1-8");
+    EXPECT_EQ(both.second->text(), "tcp://b:9");
+    EXPECT_FALSE(TcpUrls::parse("tcp://a:1").second);
+    const auto form = std::string(
+        "; write tcp://HOST:PORT,HOST:PORT, the second with a free port of the host of another rank, such as "
+        "tcp://10.0.0.1:29511,10.0.0.2:29511");
+    const auto refused = [](const std::string& url) { return text_of([&] { TcpUrls::parse(url); }); };
+    EXPECT_EQ(refused("tcp://a:1,"), "the store 'tcp://a:1,' names no second host behind its ','" + form);
+    EXPECT_EQ(
+        refused("tcp://a:1,b:2,c:3"),
+        "the store 'tcp://a:1,b:2,c:3' names more than two hosts; rank 0 serves it at the first, and another "
+        "rank at the second" +
+            form);
+    EXPECT_EQ(refused("tcp://a:1-8,a:8"),
+              "the store 'tcp://a:1-8,a:8' names the same port of 'a' twice" + form);
+    EXPECT_EQ(refused("tcp://a:1,a:1"), "the store 'tcp://a:1,a:1' names the same port of 'a' twice" + form);
+    EXPECT_NE(refused("tcp://,b:1"), "");
+    EXPECT_NE(refused("tcp://a:1,b").find("the store 'tcp://b' names no port"), std::string::npos);
+    EXPECT_NE(refused("tcp://a:1,tcp://b:1").find("says more than a host and a port"), std::string::npos);
+    EXPECT_EQ(refused("tcp://a:1,me:secret@b:1").find("secret@"), std::string::npos);
+}
+
 TEST(TcpStore, KeepsEntriesAsAFolderDoes) {
     const auto folder = support::Folder();
     auto files = FileStore(folder.path() + "/store", "a job");

@@ -55,6 +55,33 @@ std::string TcpUrl::ports() const {
     return first_port == last_port ? cat(first_port) : cat(first_port, "-", last_port);
 }
 
+TcpUrls TcpUrls::parse(std::string_view urls) {
+    const auto comma = urls.find(',');
+    if (comma == urls.npos || urls.find_first_of("@?#") != urls.npos) return {TcpUrl::parse(urls)};
+    const auto after = urls.substr(comma + 1);
+    constexpr auto form =
+        "write tcp://HOST:PORT,HOST:PORT, the second with a free port of the host of another rank, such as "
+        "tcp://10.0.0.1:29511,10.0.0.2:29511";
+    if (after.find(',') != after.npos)
+        throw UsageError(cat("the store '", urls,
+                             "' names more than two hosts; rank 0 serves it at the first, and another rank "
+                             "at the second; ",
+                             form));
+    if (after.empty())
+        throw UsageError(cat("the store '", urls, "' names no second host behind its ','; ", form));
+    auto parsed = TcpUrls{TcpUrl::parse(urls.substr(0, comma)), TcpUrl::parse(cat("tcp://", after))};
+    const auto& [first, second] = parsed;
+    if (first.host == second->host && first.first_port <= second->last_port &&
+        second->first_port <= first.last_port)
+        throw UsageError(
+            cat("the store '", urls, "' names the same port of '", first.host, "' twice; ", form));
+    return parsed;
+}
+
+std::string TcpUrls::text() const {
+    return second ? cat(first.text(), ",", host_in_url(second->host), ":", second->ports()) : first.text();
+}
+
 std::string TcpUrl::text() const { return cat("tcp://", host_in_url(host), ":", ports()); }
 
 }  // namespace rankmesh::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,17 @@ struct TcpUrl {
     std::string text() const;
     /// `29511`, or `29511-29518`.
     std::string ports() const;
+};
+
+/// The same, and where another rank serves a second store, to which the ranks go over when rank 0 is lost:
+/// `tcp://head:29511,other:29511`.
+struct TcpUrls {
+    TcpUrl first;
+    std::optional<TcpUrl> second = {};
+
+    /// Throws UsageError for anything else, and where both are the same.
+    static TcpUrls parse(std::string_view urls);
+    std::string text() const;
 };
 
 }  // namespace rankmesh::detail
