@@ -18,4 +18,12 @@ std::string random_bytes(std::size_t size) {
     return bytes;
 }
 
+std::string new_secret() {
+    auto secret = std::string{};
+    for (const auto each : random_bytes(16))
+        for (const auto digit : {each >> 4 & 15, each & 15})
+            secret += "0123456789abcdef"[static_cast<std::size_t>(digit)];
+    return secret;
+}
+
 }  // namespace rankmesh::detail

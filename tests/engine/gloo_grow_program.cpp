@@ -18,6 +18,7 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/gloo.hpp>
 
+#include "support/ports.hpp"
 #include "survivors_program.hpp"
 
 using namespace rankmesh;
@@ -62,7 +63,14 @@ struct Rank {
     }
 
     void take(const Step& step) {
-        if (step.word == "start") world.emplace(World::from_environment({.timeout = 20s}));
+        if (step.word == "second" && number != step.numbers.at(0)) {  // the others come once it serves
+            const auto store = std::string(std::getenv("RANKMESH_STORE"));
+            const auto port = std::stoi(store.substr(store.rfind(':') + 1));
+            while (!support::listens_at(port)) std::this_thread::sleep_for(5ms);
+        }
+        if (step.word == "start")
+            world.emplace(
+                World::from_environment({.timeout = 20s, .log = [](auto line) { say("logs ", line); }}));
         if (step.word == "rejoin") {
             say("waits");
             world.emplace(World::rejoin({.timeout = step.milliseconds(0)}));
@@ -76,6 +84,13 @@ struct Rank {
                     std::this_thread::sleep_for(step.milliseconds(1)), raise(SIGKILL);
                 }).detach();
         }
+        if (step.word == "mortal")  // dies when the test says so
+            std::thread([] {
+                const auto file =
+                    std::string(std::getenv("RANKMESH_TEST_FOLDER")) + "/kill." + std::to_string(number);
+                while (!std::filesystem::exists(file)) std::this_thread::sleep_for(1ms);
+                raise(SIGKILL);
+            }).detach();
         if (step.word == "lose") {  // calls until a rank is lost
             auto me = world->join({{"dp", rest}});
             while (true) {
@@ -91,6 +106,16 @@ struct Rank {
                 std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count(), " ms");
             before = std::move(world);
             world.emplace(std::move(smaller));
+        }
+        if (step.word == "go_on") {  // whoever is lost
+            const auto grace = step.numbers.empty() ? 10s : step.milliseconds(0);
+            for (auto done = !world; !done;) try {
+                    kept.clear();
+                    sum(*world);
+                    done = true;
+                } catch (const PeerLost&) {
+                    world.emplace(world->survivors(grace));
+                }
         }
         if (step.word == "grow") {
             auto larger = world->grow(step.numbers.at(0), step.milliseconds(1));

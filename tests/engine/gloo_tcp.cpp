@@ -20,6 +20,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/rendezvous/file_store.hpp"
+#include "engine/rendezvous/going_over.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/sha256.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
@@ -668,6 +669,179 @@ void on_ranks(int size, const std::function<void(StoreRendezvous&)>& program) {
                                          size, std::chrono::minutes(2));
             program(world);
         });
+}
+
+/// What each rank of a job is told of its second host at the start, and what the world says of it.
+std::vector<std::string> told_of_second(const std::vector<TcpUrls>& urls, std::vector<std::string>* errors) {
+    const auto size = static_cast<int>(urls.size());
+    auto said = std::vector<std::string>(urls.size());
+    errors->resize(urls.size());
+    auto all_made = std::latch(size);
+    auto threads = std::vector<std::jthread>{};
+    for (int rank = 0; rank < size; ++rank)
+        threads.emplace_back([&, rank] {
+            const auto i = static_cast<std::size_t>(rank);
+            const auto store = std::shared_ptr<Store>(tcp_store(urls[i], "a job", rank, size, soon()));
+            auto world = StoreRendezvous(store, rank, size, std::chrono::seconds(20));
+            (*errors)[i] = text_of([&] { said[i] = check_successor(world, store); });
+            all_made.arrive_and_wait();
+        });
+    return said;
+}
+
+TEST(TcpStore, OneRankOtherThan0ServesTheSecondAndAllAreToldWhich) {
+    const auto urls = TcpUrls{free_url(), free_url()};
+    auto errors = std::vector<std::string>{};
+    const auto said = told_of_second(std::vector(5, urls), &errors);
+    for (const auto& error : errors) EXPECT_EQ(error, "");
+    for (const auto& each : said) {
+        EXPECT_EQ(each, said.front());
+        EXPECT_TRUE(each.ends_with(" serves the second store '" + urls.second->text() + "'")) << each;
+        EXPECT_FALSE(each.starts_with("rank 0")) << each;
+    }
+}
+
+TEST(TcpStore, ASecondThatCannotBeServedOrReachedIsTheSameErrorOnAll) {
+    const auto first = free_url();
+    auto errors = std::vector<std::string>{};
+    const auto expect_all = [&](const std::vector<TcpUrls>& urls, const std::string& part) {
+        told_of_second(urls, &errors);
+        for (const auto& error : errors) {
+            EXPECT_EQ(error, errors.front());
+            EXPECT_NE(error.find(part), error.npos) << error;
+        }
+    };
+    expect_all(
+        std::vector(3, TcpUrls{first, TcpUrl::parse("tcp://192.0.2.1:29511")}),
+        "no rank serves the second store 'tcp://192.0.2.1:29511': none of ranks 1..2 runs at that host");
+    const auto other = free_url();
+    const auto taken = tcp_store(other, "another job", 0, 2);
+    expect_all(std::vector(3, TcpUrls{free_url(), other}),
+               " cannot serve the second store '" + other.text() + "': port " + other.ports() +
+                   " is taken by the store of another job (process ");
+    const auto again = free_url();
+    const auto second = free_url();
+    expect_all(
+        {TcpUrls{again, second}, TcpUrls{again, second}, TcpUrls{again, TcpUrl::parse("tcp://192.0.2.1:1")}},
+        "rank 1 serves the second store 'tcp://192.0.2.1:1', and rank 2 does not reach it: port 1 ");
+    const auto last = free_url();
+    const auto one = free_url();
+    told_of_second({TcpUrls{last, one}, TcpUrls{last, one}, TcpUrls{last, free_url()}}, &errors);
+    for (const auto& error : errors)
+        EXPECT_EQ(error.find("more than one rank serves the second store '"), 0U) << error;
+    // A process of an earlier start that has not ended.
+    const auto early = free_url();
+    const auto old = TcpServer::start({.url = early,
+                                       .job = "a job, the second store",
+                                       .key = "job a job",
+                                       .size = 3,
+                                       .rank = 1,
+                                       .second = true});
+    ASSERT_TRUE(old);
+    expect_all(std::vector(3, TcpUrls{free_url(), early}),
+               "the second store '" + early.text() + "' is served by " + old->words() +
+                   ", which is none of this start: an earlier one still runs");
+    old->release();
+}
+
+TEST(TcpStore, ASecondHostCostsAListenerAndNoConnectionUntilItIsNeeded) {
+    auto stores = std::vector<std::unique_ptr<Store>>{};
+    // Those that found the port taken have looked who is there, and what ran before this test may close more.
+    const auto holds = [&](const TcpUrls& urls, const std::function<bool(std::size_t)>& expected) {
+        const auto before = open_descriptors();
+        for (int rank = 0; rank < 4; ++rank) {
+            stores.push_back(tcp_store(urls, "a job", rank, 4, soon()));
+            stores.back()->get({"a"}, soon());
+        }
+        for (int i = 0; i < 200; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+            if (expected(open_descriptors() - before)) return true;
+        return false;
+    };
+    EXPECT_TRUE(becomes([&] {
+        auto alone = std::size_t{0};
+        holds({free_url()}, [&](std::size_t count) { return (alone = count) > 0; });
+        return holds({free_url(), free_url()}, [&](std::size_t count) { return count == alone + 3; });
+    }));
+}
+
+TEST(TcpStore, OneThatWaitsToEnterComesByTheSecondOnlyOnceRanksHaveGoneOverToIt) {
+    const auto urls = TcpUrls{free_url(), free_url()};
+    auto rank_0 = tcp_store(urls, "a job", 0, 2, soon());
+    const auto rank_1 = tcp_store(urls, "a job", 1, 2, soon());
+    const auto url_of = [&](int milliseconds) {
+        return tcp_store_to_enter(urls, "a job", 1, in(milliseconds))->text();
+    };
+    EXPECT_EQ(url_of(20'000), "the store '" + urls.first.text() + "'");
+    rank_0.reset();
+    ASSERT_TRUE(
+        becomes([&] { return !support::Stranger(address_of(urls.first.first_port)).is_connected(); }));
+    const auto text = text_of<Timeout>([&] { url_of(300); });
+    EXPECT_NE(text.find("this process has found no store of the job 'a job' to enter it by for "), text.npos);
+    EXPECT_NE(text.find("; the second store '" + urls.second->text() +
+                        "' is served, and no rank has gone over to it"),
+              text.npos)
+        << text;
+    rank_1->successor()->store()->put(opened, "", soon());
+    EXPECT_EQ(url_of(20'000), "the store '" + urls.second->text() + "'");
+}
+
+/// A process that serves as rank 0 of two until it is killed.
+pid_t serving_rank_0(const TcpUrl& url, const TcpServer::Limits& limits = {}) {
+    const auto rank_0 = fork();
+    if (rank_0 == 0) {
+        const auto server =
+            TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2}, limits);
+        for (;;) pause();
+    }
+    return rank_0;
+}
+void end(pid_t rank_0) {
+    kill(rank_0, SIGKILL);
+    waitpid(rank_0, nullptr, 0);
+}
+
+TEST(TcpStore, TheEndOfItsProcessIsCertainOnceTheConnectionIsClosedAndNobodyServesIt) {
+    const auto urls = TcpUrls{free_url(), free_url()};
+    const auto rank_0 = serving_rank_0(urls.first);
+    const auto store = tcp_store(urls, "a job", 1, 2, soon());
+    store->get({"a"}, soon());
+    const auto answers = "the store '" + urls.first.text() + "' still answers this process";
+    EXPECT_EQ(store->successor()->doubt(), answers);
+    kill(rank_0, SIGSTOP);
+    EXPECT_EQ(store->successor()->doubt(), answers);
+    end(rank_0);
+    const auto text = text_of<ServerLost>([&] { store->get({"a"}, soon()); });
+    EXPECT_TRUE(
+        text.ends_with(" has ended or cannot be reached; survivors() of the whole world goes on by the "
+                       "second store '" +
+                       urls.second->text() + "'"))
+        << text;
+    EXPECT_EQ(store->successor()->doubt(), "");
+}
+
+TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItOnlyClosesAConnection) {
+    const auto urls = TcpUrls{free_url(), free_url()};
+    const auto rank_0 = serving_rank_0(urls.first, {.bytes = 1 << 20});
+    const auto store = tcp_store(urls, "a job", 1, 2, soon());
+    EXPECT_THROW(store->put("a", std::string(std::size_t{8} << 20, 'a'), soon()), ServerLost);
+    EXPECT_EQ(store->successor()->doubt(),
+              "the store '" + urls.first.text() + "' is still served, though not to this process");
+    end(rank_0);
+    EXPECT_EQ(store->successor()->doubt(), "");
+}
+
+TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItHasOnlyBecomeSilent) {
+    const auto urls = TcpUrls{free_url(), free_url()};
+    const auto rank_0 = serving_rank_0(urls.first);
+    const auto store = tcp_store(urls, "a job", 1, 2, soon());
+    store->get({"a"}, soon());
+    kill(rank_0, SIGSTOP);
+    EXPECT_THROW(store->put("a", std::string(std::size_t{64} << 20, 'a'), in(100)), ServerSilent);
+    const auto doubt = store->successor()->doubt();
+    EXPECT_TRUE(doubt.starts_with("the connection to the store '" + urls.first.text() +
+                                  "' has only become silent (it took no request for "))
+        << doubt;
+    end(rank_0);
 }
 
 void expect_to_come_up(int size) {

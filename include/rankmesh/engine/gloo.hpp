@@ -17,10 +17,11 @@ RANKMESH_EXPORT bool is_built();
 /// How the processes of a job find each other; what is left out is taken from the environment.
 struct RendezvousOptions {
     /// A folder that all processes of the job see, a port at which rank 0 serves a store as
-    /// `tcp://HOST:PORT`, a Redis server as `redis://HOST:PORT`, or `pmix` for the server of their launcher;
-    /// else RANKMESH_STORE, else PMIx if it answers, else rank 0 at a port beside MASTER_PORT of MASTER_ADDR.
-    /// A job of one process needs none. Who connects to rank 0 must know RANKMESH_SECRET, or the first line
-    /// of the file RANKMESH_SECRET_FILE, else the job. A password of Redis comes from
+    /// `tcp://HOST:PORT` (and, as `tcp://HOST:PORT,HOST:PORT`, another rank a second one, by which the others
+    /// go on when rank 0 ends), a Redis server as `redis://HOST:PORT`, or `pmix` for the server of their
+    /// launcher; else RANKMESH_STORE, else PMIx if it answers, else rank 0 at a port beside MASTER_PORT of
+    /// MASTER_ADDR. A job of one process needs none. Who connects to rank 0 must know RANKMESH_SECRET, or the
+    /// first line of the file RANKMESH_SECRET_FILE, else the job. A password of Redis comes from
     /// RANKMESH_REDIS_PASSWORD, or from the file RANKMESH_REDIS_PASSWORD_FILE, which other users must not be
     /// able to read.
     std::string store = {};

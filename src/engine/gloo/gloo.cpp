@@ -4,11 +4,14 @@
 #include <gloo/config.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include <rankmesh/engine/launcher.hpp>
 
 #include "engine/gloo/world.hpp"
 #include "engine/rendezvous/file_store.hpp"
+#include "engine/rendezvous/going_over.hpp"
 #include "engine/rendezvous/pmix_rendezvous.hpp"
 #include "engine/rendezvous/redis_store.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
@@ -28,23 +31,33 @@ std::string gloo_library() {
 namespace rankmesh::gloo {
 namespace {
 
-std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config) {
+using Clock = std::chrono::steady_clock;
+
+/// The store of a rank, or of a process that enters later, whose size is 0. What is looked for is looked for
+/// until then.
+std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config, Clock::time_point until) {
     if (config.size == 1) return nullptr;
     // A process that enters later is never the one that serves, whatever place it asks for.
     if (config.store.starts_with("tcp:") && config.size == 0)
-        return detail::tcp_store(detail::TcpUrl::parse(config.store), config.job, std::max(config.rank, 1),
-                                 0);
+        return detail::tcp_store_to_enter(detail::TcpUrls::parse(config.store), config.job,
+                                          std::max(config.rank, 1), until);
     if (config.store.starts_with("tcp:"))
-        return detail::tcp_store(detail::TcpUrl::parse(config.store), config.job, config.rank, config.size);
+        return detail::tcp_store(detail::TcpUrls::parse(config.store), config.job, config.rank, config.size,
+                                 until);
     if (detail::is_url(config.store))
         return detail::redis_store(detail::RedisUrl::parse(config.store), config.job);
     return std::make_shared<detail::FileStore>(config.store, config.job);
 }
 
-std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::RendezvousConfig& config,
-                                                  detail::Duration timeout) {
-    if (config.pmix) return std::make_unique<detail::PmixRendezvous>(config.pmix, timeout);
-    return std::make_unique<detail::StoreRendezvous>(store_of(config), config.rank, config.size, timeout);
+/// The rendezvous of all ranks, and what a user must know of it besides its configuration.
+std::pair<std::unique_ptr<detail::Rendezvous>, std::string> rendezvous_of(
+    const detail::RendezvousConfig& config, detail::Duration timeout) {
+    if (config.pmix) return {std::make_unique<detail::PmixRendezvous>(config.pmix, timeout), ""};
+    const auto store = store_of(config, detail::from_now(timeout));
+    auto rendezvous = std::make_unique<detail::StoreRendezvous>(store, config.rank, config.size, timeout);
+    auto second = std::string{};
+    if (store && store->successor()) second = detail::check_successor(*rendezvous, store);
+    return {std::move(rendezvous), std::move(second)};
 }
 
 std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezvous,
@@ -52,18 +65,20 @@ std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezv
     const auto options = detail::settled(given);
     const auto config = detail::resolve(rendezvous, options.timeout);
     if (!rendezvous.size) check_announced("gloo", config.size);
-    auto state = std::make_shared<detail::GlooWorld>(rendezvous_of(config, options.timeout), config.interface,
-                                                     options);
+    auto [found, second] = rendezvous_of(config, options.timeout);
+    auto state = std::make_shared<detail::GlooWorld>(std::move(found), config.interface, options);
     state->log(detail::cat("rank ", config.rank),
                detail::cat("rendezvous: ", config.text(), state->address().empty() ? "" : ", on ",
-                           state->address()));
+                           state->address(), second.empty() ? "" : "; ", second));
     return state;
 }
 
 /// True if no rank 0 has started in the store's job; false also where the store does not answer soon.
 bool lacks_rank_zero(detail::Store& store) {
     try {
-        return !store.get({"claim.0"}, detail::from_now(std::chrono::milliseconds(500))).front();
+        const auto found =
+            store.get({"claim.0", detail::opened}, detail::from_now(std::chrono::milliseconds(500)));
+        return !found[0] && !found[1];
     } catch (const Error&) {
         return false;
     }
@@ -73,18 +88,27 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
                                                   const WorldOptions& given) {
     auto options = detail::settled(given);
     const auto config = detail::resolve_entering(rendezvous);
-    const auto store = store_of(config);
+    const auto until = detail::from_now(options.timeout);
+    auto store = store_of(config, until);
+    auto left = options.timeout;
     auto grown = detail::Rendezvous::Grown{};
-    try {
-        grown = detail::StoreRendezvous::rejoin(
-            store, config.rank < 0 ? std::nullopt : std::optional(config.rank),
-            detail::GlooWorld::about_this_process(config.interface), options.timeout);
-    } catch (const Timeout& timeout) {
-        if (!lacks_rank_zero(*store)) throw;
-        throw Timeout(detail::cat(timeout.what(),
-                                  "; no rank 0 has started in that job: give this process the "
-                                  "RANKMESH_STORE and RANKMESH_JOB of its ranks"),
-                      {}, {});
+    while (!grown.rendezvous) {
+        try {
+            grown = detail::StoreRendezvous::rejoin(
+                store, config.rank < 0 ? std::nullopt : std::optional(config.rank),
+                detail::GlooWorld::about_this_process(config.interface), left);
+        } catch (const detail::ServerLost&) {
+            if (!store->successor()) throw;
+            left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+            if (left <= left.zero()) throw;
+            store = store_of(config, until);  // the second, once the ranks are there
+        } catch (const Timeout& timeout) {
+            if (!lacks_rank_zero(*store)) throw;
+            throw Timeout(detail::cat(timeout.what(),
+                                      "; no rank 0 has started in that job: give this process the "
+                                      "RANKMESH_STORE and RANKMESH_JOB of its ranks"),
+                          {}, {});
+        }
     }
     options.checked = grown.world.common == "1";  // as all others have it
     auto state = std::make_shared<detail::GlooWorld>(std::move(grown), config.interface, options);

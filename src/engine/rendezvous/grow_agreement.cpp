@@ -51,29 +51,16 @@ void pause(const Store& store, Clock::time_point begin) {
     pause_between_polls(begin, std::max<Duration>(store.longest_pause(), std::chrono::milliseconds(5)));
 }
 
-/// 128 random bits as text.
-std::string new_secret() {
-    auto secret = std::string{};
-    for (const auto each : random_bytes(16))
-        for (const auto digit : {each >> 4 & 15, each & 15})
-            secret += "0123456789abcdef"[static_cast<std::size_t>(digit)];
-    return secret;
-}
-
-int number_in(const std::string& text) {
-    return static_cast<int>(Fields(text + " ", "what another rank says").number());
-}
-
 /// `rank 2`, `ranks {2, 3}`.
 std::string named(const std::vector<int>& ranks) {
     return ranks.size() == 1 ? cat("rank ", ranks.front()) : cat("ranks ", ranks_to_string(ranks));
 }
 
-/// The secrets of the candidates that are on the list of an outcome, by rank; "" of those that were there.
-struct Listed {
-    GrownWorld world;
-    std::vector<std::string> secrets;
-};
+}  // namespace
+
+int number_in(const std::string& text) {
+    return static_cast<int>(Fields(text + " ", "what another rank says").number());
+}
 
 std::string to_text(const Listed& listed) {
     auto parts = std::vector<std::string>{entered, listed.world.common, listed.world.scope};
@@ -97,8 +84,6 @@ std::optional<Listed> read_listed(const std::vector<std::string>& parts, const s
     listed.world.outcome = cat(scope, "outcome");
     return listed;
 }
-
-}  // namespace
 
 std::vector<std::pair<std::size_t, int>> choose(std::span<const int> places, std::span<const int> wishes,
                                                 int most) {

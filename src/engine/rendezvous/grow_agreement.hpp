@@ -43,6 +43,19 @@ struct GrownWorld {
     std::string outcome = {};  // the entry that says all this
 };
 
+/// The number that is all of what another rank says.
+int number_in(const std::string& text);
+
+/// A world that is decided, and by which secret each process knows itself in it, by rank: "" where it knows
+/// its place.
+struct Listed {
+    GrownWorld world;
+    std::vector<std::string> secrets;
+};
+std::string to_text(const Listed& listed);
+/// Reads what `to_text` has written, the parts of an outcome under `scope`; nothing for any other outcome.
+std::optional<Listed> read_listed(const std::vector<std::string>& parts, const std::string& scope);
+
 /// The side of the ranks that are there: all of them call `grow`, at the point that they choose.
 ///
 /// Rank 0 leads. All that is decided is one entry, the outcome, of which the first that is written stands:

@@ -163,7 +163,8 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
         missing);
 }
 
-Rendezvous::Rest PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&) {
+Rendezvous::Rest PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&,
+                                           const std::function<std::string()>&) {
     throw UsageError(
         cat("rank ", rank(),
             " asks for the survivors of a world whose rendezvous was PMIx, whose launcher ends all "

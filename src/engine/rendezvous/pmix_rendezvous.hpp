@@ -35,7 +35,8 @@ public:
                                                   Instant until) override;
     void leave(const std::string& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
-    Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
+    Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended,
+                   const std::function<std::string()>& about) override;
     Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
 
 private:

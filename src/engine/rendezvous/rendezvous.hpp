@@ -90,11 +90,13 @@ public:
     struct Rest {
         std::vector<int> ranks;
         std::unique_ptr<Rendezvous> rendezvous;
+        std::optional<GrownWorld> moved = {};  // where they have gone over to another store: all of them
+        std::string said = {};                 // what a user must know of it, "" for nothing
     };
     /// The ranks that call this within `grace`, sooner if all others have left or are among those that some
-    /// rank knows to have `ended`.
-    virtual Rest survivors(std::chrono::nanoseconds grace,
-                           const std::function<std::vector<int>()>& ended) = 0;
+    /// rank knows to have `ended`. `about`: what others must know of this process if they go over.
+    virtual Rest survivors(std::chrono::nanoseconds grace, const std::function<std::vector<int>()>& ended,
+                           const std::function<std::string()>& about) = 0;
 
     /// The ranks of this rendezvous and those that have entered, and a rendezvous of theirs.
     struct Grown {

@@ -41,6 +41,7 @@ public:
     std::chrono::microseconds longest_pause() const override { return store_->longest_pause(); }
     std::string text() const override { return store_->text(); }
     const std::string& job() const override { return store_->job(); }
+    Successor* successor() override { return store_->successor(); }
 
 private:
     std::vector<std::optional<std::string>> opened(const std::vector<std::string>& names,

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
@@ -14,11 +16,48 @@ namespace rankmesh::detail {
 
 /// The process of the job that serves the store, where one of them does, has ended or cannot be reached.
 struct ServerLost final : EngineFailure {
-    using EngineFailure::EngineFailure;
+    /// `gone` says so, `then` what follows from it.
+    ServerLost(const std::string& gone, const std::string& then) : EngineFailure(gone + then), gone(gone) {}
+    std::string gone;
 };
 /// That process does not answer.
 struct ServerSilent final : Timeout {
     using Timeout::Timeout;
+};
+
+class Store;
+
+/// The entry of a successor that is there once ranks have gone over to it.
+inline constexpr auto opened = "opened";
+/// The entry of a store with a successor that says which rank serves that one.
+inline constexpr auto successor_server = "second";
+/// The entry of such a store that is there once its ranks have gone on without the one that serves it.
+inline constexpr auto served_from_outside = "served from outside";
+
+/// The store to which all ranks go over when the first one is lost. One of them serves it.
+class Successor {
+public:
+    virtual ~Successor() = default;
+    /// The store, which is empty until ranks come.
+    virtual std::shared_ptr<Store> store() = 0;
+    /// Whether this process serves it, and so decides who goes on.
+    virtual bool is_served_here() const = 0;
+    /// How the process names itself that serves it to those that connect; throws EngineFailure with the
+    /// reason where this process does not reach it.
+    virtual std::string reached(std::chrono::steady_clock::time_point until) = 0;
+    /// The same, on that process.
+    virtual std::string words() const = 0;
+    /// Why this process does not serve it, though its host is this one; "" elsewhere.
+    virtual std::string why_not_served() const = 0;
+    /// Why it is not certain that the first store has ended, as part of a sentence; "" if it is certain.
+    virtual std::string doubt() = 0;
+    /// The place of the process that serves it, less than 0 where that is not known.
+    virtual int place() const = 0;
+    virtual void set_place(int place) = 0;
+    /// 128 random bits in hexadecimal digits, by which this process knows itself on a list.
+    virtual const std::string& identity() const = 0;
+    /// `the second store 'tcp://other:29511'`.
+    virtual std::string text() const = 0;
 };
 
 /// A key-value store shared by the processes of one job; each entry is written once.
@@ -49,6 +88,8 @@ public:
     /// The store in words: `the store '/shared/run'`.
     virtual std::string text() const = 0;
     virtual const std::string& job() const = 0;
+    /// Null where there is none.
+    virtual Successor* successor() { return nullptr; }
 };
 
 /// The pause of a rank that polls since `begin`: a quarter of the time that it has waited so far, so that it

@@ -16,6 +16,7 @@
 
 #include "engine/fields.hpp"
 #include "engine/host.hpp"
+#include "engine/rendezvous/going_over.hpp"
 #include "engine/rendezvous/sealed_store.hpp"
 #include "engine/timeout.hpp"
 
@@ -98,8 +99,9 @@ auto StoreRendezvous::served(const std::string& phase, Body&& body) const {
     try {
         return body();
     } catch (const ServerLost& lost) {
-        if (server_ < 0) throw;
-        throw PeerLost(why(lost), {server_});
+        if (server_ >= 0) throw PeerLost(why(lost), {server_});
+        if (!store_->successor()) throw;
+        throw PeerLost(why(lost), {});  // none of these, and they go on without it
     } catch (const ServerSilent& silent) {
         if (server_ < 0 || !silent.missing.empty()) throw;
         throw ServerSilent(why(silent), {}, {server_});
@@ -414,9 +416,16 @@ std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) 
     return part;
 }
 
-Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
-                                            const std::function<std::vector<int>()>& ended) {
-    auto ranks = survivor_agreement_.survivors(longest, ended);
+Rendezvous::Rest StoreRendezvous::survivors(Duration longest, const std::function<std::vector<int>()>& ended,
+                                            const std::function<std::string()>& about) {
+    auto ranks = std::vector<int>{};
+    try {
+        ranks = survivor_agreement_.survivors(longest, ended);
+    } catch (const ServerLost& lost) {
+        // A world that sub() has made does not go over.
+        if (!store_->successor() || growing().places().empty()) throw;
+        return go_over(longest, ended, about(), lost);
+    }
     const auto group_rank = place_in(ranks, rank());
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
     const auto size = static_cast<int>(ranks.size());
@@ -427,12 +436,56 @@ Rendezvous::Rest StoreRendezvous::survivors(Duration longest,
         new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr, std::move(places)));
     rest->follow(*this, place_in(ranks, server_));
     if (group_rank == 0) rest->stale_keys_ = growing().take_leftovers();
-    if (store_) remove_stale();  // all of them are here, so none is in a step of this world
-    return {std::move(ranks), std::move(rest)};
+    auto said = std::string{};
+    if (store_) {
+        remove_stale();  // all of them are here, so none is in a step of this world
+        if (store_->successor()) said = leave_servers_behind(ranks, group_rank == 0);
+    }
+    return {std::move(ranks), std::move(rest), std::nullopt, std::move(said)};
+}
+
+/// Notes, before a world of these ranks goes on, which of those that serve the stores is none of them; what a
+/// user must know of it.
+std::string StoreRendezvous::leave_servers_behind(const std::vector<int>& ranks, bool writes) {
+    auto& second = *store_->successor();
+    if (writes && server_ >= 0 && !contains(ranks, server_))
+        store_->put(served_from_outside, "", from_now(timeout_));
+    const auto serves_second = place_in(growing().places(), second.place());
+    if (serves_second < 0 || contains(ranks, serves_second)) return {};
+    second.set_place(-1);  // whoever takes its place does not serve
+    if (writes) {
+        store_->remove({successor_server}, from_now(timeout_));
+        forbid_going_over(second);
+    }
+    return cat(second.text(), " is lost with the rank that serves it: the end of rank 0 ends the job");
+}
+
+/// The survivors by the second store, where the first is lost in any step of any of them: also those for whom
+/// the world has shrunk or grown already.
+Rendezvous::Rest StoreRendezvous::go_over(Duration longest, const std::function<std::vector<int>()>& ended,
+                                          const std::string& about, const ServerLost& lost) {
+    const auto& places = growing().places();
+    auto& second = *store_->successor();
+    auto going = GoingOver(second, {places, rank(), about}, lost);
+    auto world = going.world(longest, ended);
+    auto rest = Rest{};
+    for (auto each : first_ranks(size()))
+        if (contains(world.places, places[static_cast<std::size_t>(each)])) rest.ranks.push_back(each);
+    rest.said =
+        cat(lost.gone, "; ", counted(world.places.size(), "rank"), world.places.size() == 1 ? " goes" : " go",
+            " on by ", going.store()->text(), ", the second one");
+    auto moved = std::unique_ptr<StoreRendezvous>(new StoreRendezvous(going.store(), world.scope, world.rank,
+                                                                      static_cast<int>(world.places.size()),
+                                                                      timeout_, nullptr, world.places));
+    moved->server_ = place_in(world.places, second.place());
+    rest.rendezvous = std::move(moved);
+    rest.moved = std::move(world);
+    return rest;
 }
 
 Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
-    auto world = growing().grow(asked, ended);
+    const auto grow = [&] { return growing().grow(asked, ended); };
+    auto world = store_ && store_->successor() ? served("grow", grow) : grow();
     const auto size = static_cast<int>(world.places.size());
     auto larger = std::unique_ptr<StoreRendezvous>(
         new StoreRendezvous(store_, world.scope, world.rank, size, timeout_, nullptr, world.places));
@@ -474,8 +527,9 @@ Rendezvous::Grown StoreRendezvous::rejoin(std::shared_ptr<Store> store, std::opt
     store = std::make_shared<SealedStore>(std::move(store));
     auto world = enter(*store, place, about, timeout);
     const auto size = static_cast<int>(world.places.size());
-    auto larger = std::unique_ptr<Rendezvous>(
+    auto larger = std::unique_ptr<StoreRendezvous>(
         new StoreRendezvous(store, world.scope, world.rank, size, timeout, nullptr, world.places));
+    if (store->successor()) larger->server_ = place_in(world.places, find_servers(*store));
     return {std::move(world), std::move(larger)};
 }
 

@@ -49,7 +49,8 @@ public:
     std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept override;
     void throw_if_failed(const std::string& phase, const std::vector<int>& ranks) override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
-    Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
+    Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended,
+                   const std::function<std::string()>& about) override;
     Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
     /// Of a world whose ranks are a part of another's, and whose keys have the prefix `scope`.
     static std::unique_ptr<StoreRendezvous> of_part(std::shared_ptr<Store> store, std::string scope, int rank,
@@ -61,6 +62,9 @@ public:
     const std::string& scope() const { return scope_; }
 
 private:
+    Rest go_over(Duration grace, const std::function<std::vector<int>()>& ended, const std::string& about,
+                 const ServerLost& lost);
+    std::string leave_servers_behind(const std::vector<int>& ranks, bool writes);
     /// `scope` is the prefix of this world's keys, which no other world of the job has.
     /// `series`: the worlds of these ranks among which this is the next, null for others. `places`: of its
     /// ranks, as GrowAgreement takes them; nothing: their numbers.

@@ -78,12 +78,13 @@ private:
     std::list<std::shared_ptr<TcpServer>> all_;
 };
 
-void check_descriptors_to_serve(int size) {
+void check_descriptors_to_serve(const TcpServer::Options& options) {
+    const auto size = options.size;
     auto limit = rlimit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
     const auto needed = static_cast<rlim_t>(size) + other_descriptors;
     if (limit.rlim_cur >= needed) return;
-    throw UsageError(cat("rank 0 serves the store of ", size,
+    throw UsageError(cat("rank ", options.rank, " serves the store of ", size,
                          " ranks, each of which is a connection, and its process may "
                          "open ",
                          limit.rlim_cur, " descriptors; let it open ", needed, " by ulimit -n ", needed,
@@ -125,9 +126,9 @@ struct TcpServer::Connection {
 };
 
 std::shared_ptr<TcpServer> TcpServer::start(const Options& options, const Limits& limits) {
-    check_descriptors_to_serve(options.size);
+    check_descriptors_to_serve(options);
     auto server = std::shared_ptr<TcpServer>(new TcpServer(options, limits));
-    server->listen();
+    if (!server->listen()) return nullptr;
     server->thread_ = thread_without_signals([&self = *server] { self.run(); });
     Servers::of_process().add(server);
     return server;
@@ -152,7 +153,8 @@ void TcpServer::close_all() noexcept {
         if (*each >= 0) close(std::exchange(*each, -1));
 }
 
-void TcpServer::listen() {
+/// False where another rank of the job serves the second store already.
+bool TcpServer::listen() {
     // A server that was there a moment ago may be about to end.
     const auto until = Clock::now() + std::chrono::seconds(1);
     auto taken = std::string{};
@@ -170,6 +172,7 @@ void TcpServer::listen() {
                             there.said.words);
         }
         if (listener_ >= 0) break;
+        if (served && options_.second) return false;
         if (Clock::now() >= until) {
             if (served)
                 throw UsageError(
@@ -177,8 +180,10 @@ void TcpServer::listen() {
                         ": an earlier start of it still runs, or another job has its id; end that "
                         "one, or give every start a job id of its own, such as "
                         "RANKMESH_JOB=$(uuidgen)"));
-            throw UsageError(cat("rank 0 cannot serve the store '", options_.url.text(), "': ", taken,
-                                 "; name a free port of its host, such as RANKMESH_STORE=",
+            throw UsageError(cat("rank ", options_.rank, " cannot serve the ",
+                                 options_.second ? "second store '" : "store '", options_.url.text(),
+                                 "': ", taken, "; name a free port of its host, such as ",
+                                 options_.second ? "" : "RANKMESH_STORE=",
                                  options_.url.text(std::min(options_.url.last_port + 10, 65535))));
         }
         std::this_thread::sleep_for(milliseconds(50));
@@ -189,9 +194,10 @@ void TcpServer::listen() {
     auto waking = epoll_event{.events = EPOLLIN, .data = {.u64 = event_id}};
     if (epoll_ < 0 || event_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_, &listening) != 0 ||
         epoll_ctl(epoll_, EPOLL_CTL_ADD, event_, &waking) != 0)
-        throw EngineFailure(
-            cat("rank 0 cannot serve the store '", options_.url.text(port_), "': ", std::strerror(errno)));
+        throw EngineFailure(cat("rank ", options_.rank, " cannot serve the store '", options_.url.text(port_),
+                                "': ", std::strerror(errno)));
     last_request_ = finish_began_ = Clock::now();
+    return true;
 }
 
 /// True if it listens there now; false if the port is taken. At the host's address where that is one of this
@@ -240,7 +246,7 @@ bool TcpServer::listen_at(int port) {
     four_any.sin_addr.s_addr = htonl(INADDR_ANY);
     if (tried(AF_INET, four_any)) return true;
     if (error == EADDRINUSE) return false;
-    throw UsageError(cat("rank 0 cannot serve the store '", options_.url.text(port), "': ",
+    throw UsageError(cat("rank ", options_.rank, " cannot serve the store '", options_.url.text(port), "': ",
                          std::strerror(error), "; name a port of its host that this user may listen at"));
 }
 

@@ -34,6 +34,8 @@ public:
         std::string job;
         std::string key;  // what only the ranks of the job know
         int size = 1;
+        int rank = 0;         // that serves
+        bool second = false;  // to which ranks go over; of those that can serve it one does
     };
     struct Limits {
         std::size_t strangers = 512;               // that have not shown the key, more than the job has ranks
@@ -42,7 +44,7 @@ public:
     };
 
     /// Listens at the first of the URL's ports that is free; throws UsageError where there is none, or where
-    /// the same job is served at one.
+    /// the same job is served at one; null where that is a second store.
     static std::shared_ptr<TcpServer> start(const Options& options, const Limits& limits);
     static std::shared_ptr<TcpServer> start(const Options& options) { return start(options, Limits{}); }
     ~TcpServer();
@@ -52,6 +54,8 @@ public:
     int port() const { return port_; }
     /// The address at which this process reaches it.
     const std::string& address() const { return address_; }
+    /// `process 17 on head, a job of 8 ranks`: how it names itself to those that connect.
+    const std::string& words() const { return words_; }
     /// It ends once no rank is connected.
     void release() noexcept;
     /// The process ends: waits until no rank needs it.
@@ -66,7 +70,7 @@ private:
     using Text = std::shared_ptr<const std::string>;
 
     TcpServer(Options options, const Limits& limits);
-    void listen();
+    bool listen();
     bool listen_at(int port);
     void close_all() noexcept;
     void wake() noexcept;

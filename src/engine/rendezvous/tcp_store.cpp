@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/rendezvous/tcp_store.hpp"
 
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +24,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/children.hpp"
+#include "engine/random_bytes.hpp"
 #include "engine/rendezvous/host_addresses.hpp"
 #include "engine/rendezvous/secret.hpp"
 #include "engine/rendezvous/sha256.hpp"
@@ -60,15 +64,43 @@ std::string listed_by_port(const std::map<int, std::string>& reasons) {
     return text;
 }
 
+/// What the second store of a job is told apart by from the first.
+std::string second_job(const std::string& job) { return cat(job, ", the second store"); }
+
+/// True if an address in numbers is one of this machine's.
+bool is_own_address(const std::string& address) {
+    auto wanted = addrinfo{};
+    wanted.ai_flags = AI_NUMERICHOST;
+    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0) return false;
+    const auto made = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const auto own = made >= 0 && bind(made, found->ai_addr, found->ai_addrlen) == 0;
+    if (made >= 0) close(made);
+    freeaddrinfo(found);
+    return own;
+}
+
+/// One rank's connection to a store.
 class TcpStore final : public Store {
 public:
-    TcpStore(const TcpUrl& url, const std::string& job, int rank, int size)
-        : url_(url), job_(job), key_(key_of(job)), rank_(rank), size_(size) {
-        if (rank == 0) server_ = TcpServer::start({.url = url, .job = job, .key = key_, .size = size});
-    }
+    struct Options {
+        TcpUrl url;
+        std::string job;
+        int rank = 0;
+        int size = 0;
+        bool is_second = false;
+        std::shared_ptr<TcpServer> server = {};  // where this process serves it
+    };
+    explicit TcpStore(const Options& options)
+        : options_(options),
+          told_apart_by_(options.is_second ? second_job(options.job) : options.job),
+          key_(key_of(options.job)),
+          rank_(options.rank),
+          server_(options.server) {}
     ~TcpStore() override {
         if (socket_ >= 0) close(std::exchange(socket_, -1));
-        if (server_) server_->release();
+        if (server_ && !options_.is_second) server_->release();
     }
     TcpStore(const TcpStore&) = delete;
     TcpStore& operator=(const TcpStore&) = delete;
@@ -105,7 +137,35 @@ public:
         const auto port = port_.load();
         return cat("the store '", port == 0 ? url_.text() : url_.text(port), "'");
     }
-    const std::string& job() const override { return job_; }
+    const std::string& job() const override { return options_.job; }
+    Successor* successor() override { return successor_.get(); }
+    void set_successor(std::unique_ptr<Successor> successor) { successor_ = std::move(successor); }
+
+    /// Why it is not certain that the process has ended which serves this store, "" if it is.
+    std::string doubt() {
+        const auto why = [&] {
+            const auto lock = std::lock_guard(mutex_);
+            return broken_;
+        }();
+        if (why.empty()) return cat(text(), " still answers this process");
+        if (!closed_) return cat("the connection to ", text(), " has only become silent (", why, ")");
+        const auto there = TcpGreeting::at(address_, port_, Clock::now() + milliseconds(1000));
+        if (there.socket >= 0) close(there.socket);
+        return there.serves(told_apart_by_) ? cat(text(), " is still served, though not to this process")
+                                            : "";
+    }
+    /// How what serves it names itself; throws EngineFailure where this process does not reach it.
+    std::string reached(Instant until) {
+        auto reasons = std::map<int, std::string>{};
+        for (const auto& address : addresses(until, reasons))
+            for (auto port = url_.first_port; port <= url_.last_port; ++port) {
+                const auto there = TcpGreeting::at(address, port, until);
+                if (there.socket >= 0) close(there.socket);
+                if (there.serves(told_apart_by_)) return there.said.words;
+                reasons[port] = there.text();
+            }
+        throw EngineFailure(cat(listed_by_port(reasons), " of '", url_.host, "'"));
+    }
 
 private:
     struct Answer {
@@ -166,6 +226,7 @@ private:
                 fail(cat("it took no request for ", elapsed(begin)));
                 throw_silent("has taken no request", begin);
             } else if (errno != EINTR) {
+                closed_ = closed_ || errno == ECONNRESET || errno == EPIPE;
                 fail(std::strerror(errno));
                 throw_gone();
             }
@@ -207,6 +268,7 @@ private:
         if (!wire::ready(socket_, POLLIN, until)) return {};
         auto buffer = std::array<char, 1 << 16>{};
         const auto count = recv(socket_, buffer.data(), buffer.size(), 0);
+        if (count == 0 || (count < 0 && errno == ECONNRESET)) closed_ = true;
         if (count == 0) return "it closed the connection";
         if (count < 0) return errno == EAGAIN || errno == EINTR ? std::string{} : std::strerror(errno);
         in_.append(buffer.data(), static_cast<std::size_t>(count));
@@ -241,16 +303,22 @@ private:
     }
     [[noreturn]] void throw_gone(const std::string& why) const {
         throw ServerLost(
-            cat(text(), ", which rank 0 serves, is gone (", why, "): rank 0, ", server(),
-                ", has ended or cannot be reached, and the ranks cannot find each other any more"));
+            cat(text(), whose(), "is gone (", why, "): ", server(), ", has ended or cannot be reached"),
+            successor_ ? cat("; survivors() of the whole world goes on by ", successor_->text())
+                       : ", and the ranks cannot find each other any more");
     }
     [[noreturn]] void throw_silent(const std::string& what, Clock::time_point begin) const {
-        throw ServerSilent(cat("the timeout expired: ", text(), ", which rank 0 serves, ", what, " for ",
-                               elapsed(begin), ": rank 0, ", server(), ", is stopped or cannot be reached"),
+        throw ServerSilent(cat("the timeout expired: ", text(), whose(), what, " for ", elapsed(begin), ": ",
+                               server(), ", is stopped or cannot be reached"),
                            {}, {});
     }
-    /// `process 4711 on a-host`.
-    std::string server() const { return served_by_.substr(0, served_by_.find(',')); }
+    const char* whose() const {
+        return options_.is_second ? ", the second one, " : ", which rank 0 serves, ";
+    }
+    /// `rank 0, process 4711 on a-host`; of the second store ranks know by themselves whose it is.
+    std::string server() const {
+        return cat(options_.is_second ? "" : "rank 0, ", served_by_.substr(0, served_by_.find(',')));
+    }
 
     void connect(Instant until) {
         const auto lock = std::lock_guard(connecting_);
@@ -268,7 +336,8 @@ private:
                      port <= (server_ ? server_->port() : url_.last_port); ++port) {
                     const auto greeting =
                         TcpGreeting::at(address, port, std::min(until, Clock::now() + longest));
-                    if (greeting.serves(job_)) {
+                    if (greeting.serves(told_apart_by_)) {
+                        address_ = address;
                         if (enter(greeting, port, until, reasons[port])) return;
                         continue;
                     }
@@ -282,16 +351,17 @@ private:
                 none_other = now;
             else if (now - none_other > std::chrono::seconds(3))
                 throw UsageError(
-                    cat("rank ", rank_, " of the job '", job_,
+                    cat("rank ", rank_, " of the job '", job(),
                         "' does not find its store: ", listed_by_port(reasons), " of '", url_.host,
                         "'; give every job a port of its own, and all its ranks the same job id"));
             if (now >= until)
                 throw Timeout(
                     cat("the timeout expired: rank ", rank_, " has not found the store '", url_.text(),
-                        "' of the job '", job_, "' for ", elapsed(begin), ": ", listed_by_port(reasons),
-                        "; rank 0 serves it: see that rank 0 has started, and that '", url_.host,
-                        "' is its host"),
-                    {}, {0});
+                        "' of the job '", job(), "' for ", elapsed(begin), ": ", listed_by_port(reasons),
+                        options_.is_second ? ""
+                                           : "; rank 0 serves it: see that rank 0 has started, and that '",
+                        options_.is_second ? "" : cat(url_.host, "' is its host")),
+                    {}, options_.is_second ? std::vector<int>{} : std::vector{0});
             // Ranks that start together do not ask at the same instants.
             const auto jitter =
                 milliseconds(static_cast<unsigned char>(wire::nonce().front()) % (pause.count() / 2 + 1));
@@ -316,11 +386,11 @@ private:
     /// Shows that this rank knows the key, and sees that the store does; false if the connection ends before.
     bool enter(const TcpGreeting& greeting, int port, Instant until, std::string& reason) {
         auto hello = wire::Hello{.rank = static_cast<std::uint32_t>(rank_),
-                                 .size = static_cast<std::uint32_t>(size_),
+                                 .size = static_cast<std::uint32_t>(options_.size),
                                  .nonce = wire::nonce(),
                                  .proof = {}};
         const auto proof = [&](std::string_view who) {
-            return wire::proof_of(key_, who, job_, greeting.said.server_nonce, hello);
+            return wire::proof_of(key_, who, told_apart_by_, greeting.said.server_nonce, hello);
         };
         hello.proof = proof("rank");
         const auto said = hello.bytes();
@@ -347,7 +417,7 @@ private:
         const auto words = answer.substr(5);
         if (answer[4] != static_cast<char>(wire::Status::done)) {
             close(greeting.socket);
-            throw UsageError(cat("the store '", url_.text(port), "' of the job '", job_, "' (",
+            throw UsageError(cat("the store '", url_.text(port), "' of the job '", job(), "' (",
                                  greeting.said.words, ") ", words,
                                  "; give all ranks of a job the same, and every job a port of its own"));
         }
@@ -355,7 +425,7 @@ private:
             close(greeting.socket);
             throw UsageError(
                 cat("what answers at the store '", url_.text(port), "' does not know the secret of the job '",
-                    job_, "'; see who listens there, and that all ranks have the same RANKMESH_SECRET"));
+                    job(), "'; see who listens there, and that all ranks have the same RANKMESH_SECRET"));
         }
         served_by_ = greeting.said.words;
         port_ = port;
@@ -363,18 +433,21 @@ private:
         return true;
     }
 
-    const TcpUrl url_;
-    const std::string job_;
+    const Options options_;
+    const TcpUrl& url_ = options_.url;
+    const std::string told_apart_by_;
     const std::string key_;
     const int rank_;
-    const int size_;
-    std::shared_ptr<TcpServer> server_;  // on rank 0
+    const std::shared_ptr<TcpServer> server_;  // where this process serves it
+    std::unique_ptr<Successor> successor_;
 
     std::mutex connecting_;
     int socket_ = -1;
     const ClosedInChildren closed_in_children_{socket_};
     std::atomic<int> port_ = 0;
+    std::string address_;
     std::string served_by_;
+    std::atomic<bool> closed_ = false;  // by the other end, which only the end of a process does
 
     std::mutex sending_;
     std::mutex mutex_;  // of what follows; `in_` belongs to the thread that reads
@@ -387,10 +460,131 @@ private:
     std::uint32_t next_id_ = 1;
 };
 
+/// The store of the second host: of the ranks that run there the first that gets the port serves it.
+class TcpSecond final : public Successor {
+public:
+    TcpSecond(TcpStore& first, const TcpUrl& url, const std::string& job, int rank, int size)
+        : first_(first), url_(url), job_(job), rank_(rank), size_(size) {}
+    ~TcpSecond() override {
+        if (server_) server_->release();
+    }
+    TcpSecond(const TcpSecond&) = delete;
+    TcpSecond& operator=(const TcpSecond&) = delete;
+
+    /// Serves it from now on if this is a process of its host and no other does.
+    void serve(Store::Instant until) {
+        auto found = std::vector<std::string>{};
+        try {
+            found = host_addresses(url_.host, until);
+        } catch (const std::exception&) {  // no rank serves it, if all fail
+        }
+        if (std::ranges::none_of(found, is_own_address)) return;
+        try {
+            server_ = TcpServer::start({.url = url_,
+                                        .job = second_job(job_),
+                                        .key = key_of(job_),
+                                        .size = size_,
+                                        .rank = rank_,
+                                        .second = true});
+        } catch (const UsageError& error) {
+            why_not_served_ = error.what();
+        }
+    }
+
+    std::shared_ptr<Store> store() override {
+        if (!store_) store_ = made();
+        return store_;
+    }
+    bool is_served_here() const override { return server_ != nullptr; }
+    std::string words() const override { return server_->words(); }
+    std::string reached(Store::Instant until) override { return made()->reached(until); }
+    std::string why_not_served() const override { return why_not_served_; }
+    std::string doubt() override { return first_.doubt(); }
+    int place() const override { return place_; }
+    void set_place(int place) override { place_ = place; }
+    const std::string& identity() const override { return identity_; }
+    std::string text() const override { return cat("the second store '", url_.text(), "'"); }
+
+private:
+    std::shared_ptr<TcpStore> made() const {
+        return std::make_shared<TcpStore>(TcpStore::Options{
+            .url = url_, .job = job_, .rank = rank_, .size = size_, .is_second = true, .server = server_});
+    }
+
+    TcpStore& first_;
+    const TcpUrl url_;
+    const std::string job_;
+    const int rank_;
+    const int size_;
+    const std::string identity_ = new_secret();
+    std::shared_ptr<TcpServer> server_;  // where this process serves it
+    std::shared_ptr<TcpStore> store_;
+    std::string why_not_served_;
+    int place_ = -1;
+};
+
 }  // namespace
 
 std::unique_ptr<Store> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size) {
-    return std::make_unique<TcpStore>(url, job, rank, size);
+    return tcp_store(TcpUrls{url}, job, rank, size, Clock::now());
+}
+
+std::unique_ptr<Store> tcp_store(const TcpUrls& urls, const std::string& job, int rank, int size,
+                                 std::chrono::steady_clock::time_point until) {
+    const auto member = size > 0;
+    auto server = std::shared_ptr<TcpServer>{};
+    if (member && rank == 0)
+        server = TcpServer::start({.url = urls.first, .job = job, .key = key_of(job), .size = size});
+    auto store = std::make_unique<TcpStore>(TcpStore::Options{
+        .url = urls.first, .job = job, .rank = rank, .size = size, .server = std::move(server)});
+    if (!urls.second) return store;
+    auto second = std::make_unique<TcpSecond>(*store, *urls.second, job, rank, size);
+    if (member && rank != 0) second->serve(until);
+    store->set_successor(std::move(second));
+    return store;
+}
+
+std::shared_ptr<Store> tcp_store_to_enter(const TcpUrls& urls, const std::string& job, int rank,
+                                          std::chrono::steady_clock::time_point until) {
+    if (!urls.second) return tcp_store(urls.first, job, rank, 0);
+    const auto begin = Clock::now();
+    auto longest = milliseconds(500);
+    auto why = std::string{};
+    for (auto pause = milliseconds(4);; pause = std::min(pause * 3 / 2, milliseconds(250)),
+              longest = std::min(longest * 2, milliseconds(8000))) {
+        const auto soon = [&] { return std::min(until, Clock::now() + longest); };
+        auto first = std::shared_ptr<Store>(tcp_store(urls, job, rank, 0, until));
+        auto& second = *first->successor();
+        auto seen = std::string{};
+        // What is lost once it has answered is told as ServerLost.
+        try {
+            static_cast<void>(static_cast<TcpStore&>(*first).reached(soon()));
+            static_cast<void>(first->get({opened}, soon()));
+            return first;
+        } catch (const EngineFailure& error) {
+            seen = error.what();
+        } catch (const Timeout& error) {
+            seen = error.what();
+        }
+        try {
+            static_cast<void>(second.reached(soon()));
+            auto store = second.store();
+            if (store->get({opened}, soon()).front()) return store;
+            append(seen, cat("; ", second.text(), " is served, and no rank has gone over to it"));
+        } catch (const EngineFailure& error) {
+            append(seen, cat("; ", second.text(), ": ", error.what()));
+        } catch (const Timeout& error) {
+            append(seen, cat("; ", second.text(), ": ", error.what()));
+        }
+        const auto now = Clock::now();
+        // An attempt that the timeout has cut short says less than the one before.
+        if (now < until || why.empty()) why = std::move(seen);
+        if (now >= until)
+            throw Timeout(cat("the timeout expired: this process has found no store of the job '", job,
+                              "' to enter it by for ", elapsed(begin), ": ", why),
+                          {}, {});
+        std::this_thread::sleep_until(std::min(until, now + pause));
+    }
 }
 
 }  // namespace rankmesh::detail
