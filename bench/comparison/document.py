@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from .families import FAMILIES, Family, family_of
+from .families import FAMILIES, PARTS, Family, family_of, listed
+from .figures import Figures, together
 from .rows import Row
 
 BEGIN, END = "<!-- what ./bench/compare --write-docs writes: begin -->", "<!-- end -->"
@@ -55,25 +55,23 @@ def table(family: Family, rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def text_of(made: dict[str, Any], rows: Sequence[Row], pictures: Sequence[str]) -> str:
-    about = "; ".join(f"{name} {value or 'absent'}" for name, value in made["machine"].items())
+def text_of(figures: Figures, pictures: Sequence[str]) -> str:
+    about = "; ".join(f"{name} {value or 'absent'}" for name, value in together(figures.runs).items())
     parts = [f"Taken on this machine: {about}.\n"]
-    if made["quick"]:
-        parts.append("Three rounds each: these figures show that all works, not how fast.\n")
-    if made["absent"]:
-        parts.append("Absent: " + "; ".join(each.partition(":")[0] for each in made["absent"]) + ".\n")
+    if left := [part for part in PARTS if part.name in figures.absent]:
+        parts.append(f"Absent, or not taken to the end: {listed(left)}.\n")
     for name in pictures:
         what = name.removeprefix("compare-").removesuffix(".svg")
         parts.append(f"![Curves of rankmesh beside others: {what}](pictures/{name})\n")
     for family in FAMILIES:
-        if found := [row for row in rows if family_of(row.name) is family]:
+        if found := [row for row in figures.values if family_of(row.name) is family]:
             parts.append(table(family, found))
     return "\n".join(parts)
 
 
-def in_document(path: Path, made: dict[str, Any], rows: Sequence[Row], pictures: Sequence[str]) -> None:
+def in_document(path: Path, figures: Figures, pictures: Sequence[str]) -> None:
     before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{path} lacks the lines '{BEGIN}' and '{END}'")
-    path.write_text(f"{before}{BEGIN}\n\n{text_of(made, rows, pictures)}\n{END}{after}", encoding="utf-8")
+    path.write_text(f"{before}{BEGIN}\n\n{text_of(figures, pictures)}\n{END}{after}", encoding="utf-8")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Part:
-    """A program of a build tree that appends to the file RANKMESH_SAMPLES."""
+    """A program of a build tree that appends to the file RANKMESH_SAMPLES; without one ./bench/compare takes it."""
 
     name: str
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     quick: tuple[str, ...] = ()  # instead, with --quick
     needs: tuple[str, ...] = ()  # of: mpirun, torch, peers
     is_quick: bool = True
-    is_usual: bool = True  # else only where --only names it
+    is_usual: bool = True  # else only where --only names it in full
+    limit: int = 600  # seconds
+
+    @property
+    def stem(self) -> str:
+        """Its name without the number at its end."""
+        return re.sub(r" \d+$", "", self.name)
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,38 @@ PARTS = (
     ),
     Part("MPI", (*MPIRUN, "2", *COLLECTIVES), (*MPIRUN, "2", *COLLECTIVES, "--benchmark_filter=/(8|0)$"), ("mpirun",)),
     Part("Gloo", ("{bin}/bench_engine_gloo", "2", "bound"), ("{bin}/bench_engine_gloo", "2", "bound", "barrier")),
+    Part("show"),
+    Part("size"),
 )
+
+
+def listed(parts: Sequence[Part]) -> str:
+    """Their names, those that differ in their number only as one."""
+    numbers: dict[str, list[str]] = {}
+    for part in parts:
+        numbers.setdefault(part.stem, []).append(part.name.removeprefix(part.stem).strip())
+    return ", ".join(stem + (f" ({', '.join(found)})" if all(found) else "") for stem, found in numbers.items())
+
+
+def chosen(names: Sequence[str], quick: bool) -> list[Part]:
+    """The parts that are named, in full or but for their number; all usual ones where none is named."""
+    for name in names:
+        named = [part for part in PARTS if name in (part.name, part.stem)]
+        if not named:
+            unusual = " or ".join(part.name for part in PARTS if not part.is_usual)
+            raise SystemExit(
+                f"no part is named '{name}'; parts are {listed(PARTS)}; "
+                f"a name without its number is all of them but {unusual}"
+            )
+        if quick and not any(part.is_quick for part in named):
+            raise SystemExit(f"--quick takes nothing of '{name}'; it takes {listed(chosen((), quick))}")
+    return [
+        part
+        for part in PARTS
+        if (part.name in names or (part.is_usual and (not names or part.stem in names)))
+        and (part.is_quick or not quick)
+    ]
+
 
 # The longest name that fits a row is that of its family.
 FAMILIES = (
