@@ -395,6 +395,33 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.begun(), ["bench_dialect_lists"])
 
 
+class Version(unittest.TestCase):
+    def test_is_the_last_commit_that_changed_what_is_measured(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+
+            def git(*words: str) -> str:
+                given = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", *words]
+                return subprocess.run(given, check=True, capture_output=True, text=True).stdout.strip()
+
+            def commit(path: str) -> str:
+                (Path(folder) / path).parent.mkdir(exist_ok=True)
+                (Path(folder) / path).write_text("text", encoding="utf-8")
+                git("add", path)
+                git("commit", "-m", path)
+                return git("log", "-1", "--format=%h")
+
+            git("init")
+            commit("docs/a")
+            for path in ("include/a", "src/a", "cli/a", "python/a"):
+                measured = commit(path)
+                commit(f"docs/{path[0]}")
+                self.assertEqual(compare.version(Path(folder)), measured)
+            (Path(folder) / "docs/a").write_text("other", encoding="utf-8")
+            self.assertEqual(compare.version(Path(folder)), measured)
+            (Path(folder) / "src/a").write_text("other", encoding="utf-8")
+            self.assertEqual(compare.version(Path(folder)), measured + "-dirty")
+
+
 class Documents(unittest.TestCase):
     def figures(self, rows: list[Row], run: dict[str, str] = HERE) -> Figures:
         made = Figures(absent={"torch 8": "no torch", "a part of old": "no torch"})
