@@ -74,11 +74,14 @@ PARTS = (
             (32, "pp=2 dp=4 cp=2 tp=2"),
         )
     ),
-    Part(
-        "store",
-        ("{python}", "{bench}/python/tcp_bring_up.py", "--processes", "2", "4", "8", "16", "32", "64"),
-        ("{python}", "{bench}/python/tcp_bring_up.py", "--processes", "2"),
-        needs=("torch",),
+    *(
+        Part(
+            f"store {size}",
+            ("{python}", "{bench}/python/tcp_bring_up.py", "--processes", str(size)),
+            needs=("torch",),
+            is_quick=size == 2,
+        )
+        for size in (2, 4, 8, 16, 32, 64)
     ),
     *(
         Part(

@@ -162,8 +162,8 @@ class Choice(unittest.TestCase):
             str(refused.exception),
             "no part is named 'siz'; parts are mesh, lists, worlds, bookkeeping, frameworks, "
             "threads (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096), join (2, 4, 8, 16, 32, 64), "
-            "Gloo bring-up (2, 4, 8, 16, 32), store, torch (8, 16, 32, 64, 128), c10d, c10d small, MPI, Gloo, "
-            "show, size; a name without its number is all of them but torch 128",
+            "Gloo bring-up (2, 4, 8, 16, 32), store (2, 4, 8, 16, 32, 64), torch (8, 16, 32, 64, 128), c10d, "
+            "c10d small, MPI, Gloo, show, size; a name without its number is all of them but torch 128",
         )
 
     def test_of_what_a_quick_run_does_not_take_is_refused(self) -> None:
@@ -173,7 +173,7 @@ class Choice(unittest.TestCase):
         self.assertEqual(
             str(refused.exception),
             "--quick takes nothing of 'torch'; it takes mesh, lists, worlds, bookkeeping, threads (8), join (2), "
-            "Gloo bring-up (2), store, c10d, MPI, Gloo, show, size",
+            "Gloo bring-up (2), store (2), c10d, MPI, Gloo, show, size",
         )
         self.assertEqual(listed(PARTS[:2]), "mesh, lists")
 
