@@ -96,17 +96,15 @@ PARTS = (
         )
         for size, rounds in ((8, 11), (16, 7), (32, 5), (64, 3), (128, 3))
     ),
-    Part(
-        "c10d",
-        ("{python}", "{bench}/python/collectives.py", "--processes", "2", "4"),
-        ("{python}", "{bench}/python/collectives.py", "--processes", "2", "--most", "4096"),
-        needs=("torch",),
-    ),
-    Part(
-        "c10d small",
-        ("{python}", "{bench}/python/collectives.py", "--processes", "8", "16", "--most", "65536"),
-        needs=("torch",),
-        is_quick=False,
+    *(
+        Part(
+            f"c10d {size}",
+            ("{python}", "{bench}/python/collectives.py", "--processes", str(size), "--most", str(most)),
+            ("{python}", "{bench}/python/collectives.py", "--processes", str(size), "--most", "4096"),
+            needs=("torch",),
+            is_quick=size == 2,
+        )
+        for size, most in ((2, 64 << 20), (4, 64 << 20), (8, 64 << 10), (16, 64 << 10))
     ),
     Part("MPI", (*MPIRUN, "2", *COLLECTIVES), (*MPIRUN, "2", *COLLECTIVES, "--benchmark_filter=/(8|0)$"), ("mpirun",)),
     Part("Gloo", ("{bin}/bench_engine_gloo", "2", "bound"), ("{bin}/bench_engine_gloo", "2", "bound", "barrier")),

@@ -112,10 +112,18 @@ double uncertainty(std::vector<double> values) {
     return (values[high] - values[low]) / 2;
 }
 
-/// Each round times bare, ours, and bare again, in turning order.
+/// Each round times bare, ours, and bare again, in turning order: so many calls of each as take a fifth of a
+/// millisecond, and so many rounds as take some seconds.
 void compare(const Case& each, std::size_t bytes, Sides& sides, bool reports) {
-    const auto calls = bytes <= 65536 ? 20 : bytes <= 1048576 ? 5 : 1;
-    const auto rounds = rankmesh::bench::rounds_of(bytes <= 1048576 ? 301 : 31);
+    auto slowest = std::array{0.0};  // nanoseconds of a call, on the slowest rank
+    for (const auto& call : {each.bare, each.ours}) {
+        call(sides);
+        slowest[0] = std::max(slowest[0], time_of(1, [&] { call(sides); }));
+    }
+    sides.ours.all_reduce(slowest, rankmesh::max);
+    const auto calls = static_cast<int>(std::clamp(0.2e6 / slowest[0], 1.0, 20.0));
+    const auto rounds =
+        rankmesh::bench::rounds_of(static_cast<int>(std::clamp(3e9 / (3 * calls * slowest[0]), 31.0, 301.0)));
     auto times = std::array<std::vector<double>, 3>{};
     auto differences = std::vector<double>{};
     for (int round = 0; round < rounds; ++round) {

@@ -67,7 +67,7 @@ def rank_program(rank: int, size: int, store: dist.Store, port: int, most: int) 
     dp = rankmesh.World.from_environment(engine="gloo").join("dp=*").on("dp")
     for length in (each for each in SIZES if each <= most):
         rounds = rounds_of(51 if length <= 65536 else 15 if length <= 1 << 20 else 5)
-        calls = 20 if length <= 65536 else 1
+        calls = max(40 // size, 1) if length <= 65536 else 1
         for name, (ours, theirs) in calls_of(dp, size, length // 4).items():
             found = in_turn(dp, rounds, calls, ours, theirs)
             if rank == 0:
@@ -76,7 +76,7 @@ def rank_program(rank: int, size: int, store: dist.Store, port: int, most: int) 
                 ratios = f"ratio {mine / other:.3f} (c10d beside itself {again / other:.3f})"
                 print(f"{size} processes, {name:15} {length:9} bytes a part: {mine:12.0f} ns, {ratios}", flush=True)
     nothing: tuple[Callable[[], Any], Callable[[], Any]] = (dp.barrier, dist.barrier)
-    found = in_turn(dp, rounds_of(51), 20, *nothing)
+    found = in_turn(dp, rounds_of(51), max(40 // size, 1), *nothing)
     if rank == 0:
         keep_samples(f"c10d: barrier on {size}/0", *found)
     dp.barrier()

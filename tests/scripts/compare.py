@@ -138,7 +138,6 @@ class Choice(unittest.TestCase):
         for stem in {part.stem for part in PARTS}:
             self.assertEqual(chosen([stem], False), [part for part in PARTS if part.stem == stem and part.is_usual])
         self.assertEqual([part.name for part in chosen(["torch"], False)], [f"torch {8 << i}" for i in range(4)])
-        self.assertEqual([part.name for part in chosen(["c10d"], False)], ["c10d"])
         self.assertEqual([part.name for part in chosen(["Gloo"], False)], ["Gloo"])
         self.assertEqual([part.name for part in chosen(["threads 2"], False)], ["threads 2"])
 
@@ -162,8 +161,8 @@ class Choice(unittest.TestCase):
             str(refused.exception),
             "no part is named 'siz'; parts are mesh, lists, worlds, bookkeeping, frameworks, "
             "threads (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096), join (2, 4, 8, 16, 32, 64), "
-            "Gloo bring-up (2, 4, 8, 16, 32), store (2, 4, 8, 16, 32, 64), torch (8, 16, 32, 64, 128), c10d, "
-            "c10d small, MPI, Gloo, show, size; a name without its number is all of them but torch 128",
+            "Gloo bring-up (2, 4, 8, 16, 32), store (2, 4, 8, 16, 32, 64), torch (8, 16, 32, 64, 128), "
+            "c10d (2, 4, 8, 16), MPI, Gloo, show, size; a name without its number is all of them but torch 128",
         )
 
     def test_of_what_a_quick_run_does_not_take_is_refused(self) -> None:
@@ -173,7 +172,7 @@ class Choice(unittest.TestCase):
         self.assertEqual(
             str(refused.exception),
             "--quick takes nothing of 'torch'; it takes mesh, lists, worlds, bookkeeping, threads (8), join (2), "
-            "Gloo bring-up (2), store (2), c10d, MPI, Gloo, show, size",
+            "Gloo bring-up (2), store (2), c10d (2), MPI, Gloo, show, size",
         )
         self.assertEqual(listed(PARTS[:2]), "mesh, lists")
 
