@@ -113,6 +113,7 @@ Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
       parent_(parent),
       members_(std::move(members)),
       recorders_(static_cast<std::size_t>(size)),
+      alive_(static_cast<std::size_t>(size)),
       returned_(static_cast<std::size_t>(size), false) {}
 
 /// This job outlives its groups' calls: the channels that make them hold both.
@@ -160,8 +161,11 @@ std::shared_ptr<SharedGroup> Job::group(int rank, const std::string& key, const 
     // group for the others.
     entry.taken.push_back(rank);
     if (entry.taken.size() == ranks.size()) {
-        std::erase_if(alive_, [](const auto& weak) { return weak.expired(); });
-        alive_.push_back(group);
+        for (const auto member : ranks) {
+            auto& own = alive_[static_cast<std::size_t>(member)];
+            std::erase_if(own, [](const auto& weak) { return weak.expired(); });
+            own.push_back(group);
+        }
         groups_.erase(name);
     }
     return group;
@@ -187,15 +191,21 @@ std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn)
 
 void Job::fail(int rank, const std::string& why) noexcept {
     const auto lock = std::lock_guard(mutex_);
-    for (auto& box : mailboxes) box.fail(why, rank);
+    depart(rank, why);
     if (failed_) return;
     failed_ = std::pair(rank, why);
     world->fail(rank, why);
     for (auto& [name, entry] : groups_) entry.object->fail(rank, why);
-    for (auto& weak : alive_)
-        if (auto group = weak.lock()) group->fail(rank, why);
+    for (auto& own : alive_)
+        for (auto& weak : own)
+            if (auto group = weak.lock()) group->fail(rank, why);
     for (auto& weak : subs_)
         if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), why);
+}
+
+void Job::depart(int rank, const std::string& why) {
+    departures.add(rank, why);
+    for (auto& box : mailboxes) box.look();
 }
 
 void Job::returned(int rank) noexcept {
@@ -213,9 +223,9 @@ void Job::end(int rank) noexcept {
     const auto how = how_ended(rank);
     world->end(rank, how);
     for (auto& [name, entry] : groups_) entry.object->end(rank, how);
-    for (auto& weak : alive_)
+    for (auto& weak : alive_[static_cast<std::size_t>(rank)])
         if (auto group = weak.lock()) group->end(rank, how);
-    for (auto& box : mailboxes) box.fail(cat("rank ", rank, " ", how), rank);
+    depart(rank, cat("rank ", rank, " ", how));
     // A job of some ranks that this one has joined outlives its world here.
     for (auto& [name, entry] : making_)
         if (const auto number = entry.object->number_of(rank);
@@ -236,21 +246,38 @@ void Job::left(int rank) noexcept {
     if (const auto parent = parent_.lock()) parent->left(members_[static_cast<std::size_t>(rank)]);
 }
 
+void Departures::add(int rank, const std::string& why) {
+    const auto lock = std::lock_guard(mutex_);
+    left_.emplace(rank, why);
+}
+
+std::optional<std::string> Departures::why(int rank) const {
+    const auto lock = std::lock_guard(mutex_);
+    const auto found = left_.find(rank);
+    return found == left_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Mailbox::put(int from, const std::string& message) {
     const auto lock = std::lock_guard(mutex_);
     messages_.emplace_back(from, message);
     arrived_.notify_all();
 }
 
-std::string Mailbox::take(int from, Duration timeout) {
+std::string Mailbox::take(const Departures& left, int from, Duration timeout) {
     auto lock = std::unique_lock(mutex_);
     const auto next = [&] { return std::ranges::find(messages_, from, &std::pair<int, std::string>::first); };
     const auto until = from_now(timeout);
-    const auto gone = [&] { return left_.contains(from); };
-    if (!arrived_.wait_until(lock, until, [&] { return gone() || next() != messages_.end(); }))
+    auto gone = std::optional<std::string>{};
+    ++waiting_;
+    const auto in_time = arrived_.wait_until(lock, until, [&] {
+        gone = left.why(from);
+        return gone || next() != messages_.end();
+    });
+    --waiting_;
+    if (!in_time)
         throw Timeout(cat("the timeout of ", to_text(timeout), " expired in join, waiting for rank ", from),
                       {}, {from});
-    if (next() == messages_.end()) throw PeerLost(left_.at(from), {from});
+    if (next() == messages_.end()) throw PeerLost(*gone, {from});
     auto message = std::move(next()->second);
     messages_.erase(next());
     return message;
@@ -262,10 +289,13 @@ void Mailbox::tell(int from, const std::string& message) {
     arrived_.notify_all();
 }
 
-std::vector<std::pair<int, std::string>> Mailbox::hear(const std::string& phase, std::span<const int> from,
+std::vector<std::pair<int, std::string>> Mailbox::hear(const Departures& left, const std::string& phase,
+                                                       std::span<const int> from,
                                                        std::chrono::steady_clock::time_point until) {
     auto lock = std::unique_lock(mutex_);
     auto heard = std::vector<std::pair<int, std::string>>{};
+    const auto has_left = [&](int each) { return left.why(each).has_value(); };
+    ++waiting_;
     arrived_.wait_until(lock, until, [&] {
         for (const auto each : from) {
             const auto next = told_.find(each);
@@ -274,18 +304,19 @@ std::vector<std::pair<int, std::string>> Mailbox::hear(const std::string& phase,
             next->second.pop_front();
             if (next->second.empty()) told_.erase(next);
         }
-        return !heard.empty() || std::ranges::any_of(from, [&](int each) { return left_.contains(each); });
+        return !heard.empty() || std::ranges::any_of(from, has_left);
     });
+    --waiting_;
     if (!heard.empty()) return heard;
     for (const auto each : from)
-        if (const auto left = left_.find(each); left != left_.end())
-            throw PeerLost(cat(left->second, "; ", phase, " cannot be completed"), {each});
+        if (const auto why = left.why(each))
+            throw PeerLost(cat(*why, "; ", phase, " cannot be completed"), {each});
     return {};
 }
 
-void Mailbox::fail(const std::string& why, int from) noexcept {
+void Mailbox::look() noexcept {
+    if (waiting_ == 0) return;  // who begins to wait later reads the departures then
     const auto lock = std::lock_guard(mutex_);
-    left_.emplace(from, why);
     arrived_.notify_all();
 }
 
@@ -312,7 +343,7 @@ void ThreadsWorld::send(int to, const std::string& bytes) {
 }
 
 std::string ThreadsWorld::receive(int from) {
-    return job_->mailboxes[static_cast<std::size_t>(rank_)].take(from, options.timeout);
+    return job_->mailboxes[static_cast<std::size_t>(rank_)].take(job_->departures, from, options.timeout);
 }
 
 void ThreadsWorld::tell(int to, const std::string& bytes) {
@@ -322,7 +353,7 @@ void ThreadsWorld::tell(int to, const std::string& bytes) {
 std::vector<std::pair<int, std::string>> ThreadsWorld::hear(const std::string& phase,
                                                             std::span<const int> from,
                                                             std::chrono::steady_clock::time_point until) {
-    return job_->mailboxes[static_cast<std::size_t>(rank_)].hear(phase, from, until);
+    return job_->mailboxes[static_cast<std::size_t>(rank_)].hear(job_->departures, phase, from, until);
 }
 
 std::string ThreadsWorld::doing(int rank) {

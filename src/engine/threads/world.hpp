@@ -24,6 +24,20 @@
 
 namespace rankmesh::detail {
 
+/// The ranks of a job that send no more, and why: kept once for all its mailboxes, of which each has its own
+/// lock, since every rank leaves at last.
+class Departures {
+public:
+    /// The first reason of a rank stays.
+    void add(int rank, const std::string& why);
+    /// Why a rank has left; nothing if it has not.
+    std::optional<std::string> why(int rank) const;
+
+private:
+    mutable std::mutex mutex_;
+    std::map<int, std::string> left_;  // why, by rank
+};
+
 /// The messages to one rank: those of join, which sends some only when plans differ, and those of groups that
 /// are made at run time.
 class Mailbox {
@@ -32,20 +46,21 @@ public:
     void tell(int from, const std::string& message);
     /// The next that each of `from` has told, at least one; none once `until` has come. Throws PeerLost if
     /// one of them has left without.
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
+    std::vector<std::pair<int, std::string>> hear(const Departures& left, const std::string& phase,
+                                                  std::span<const int> from,
                                                   std::chrono::steady_clock::time_point until);
     /// Throws PeerLost if `from` has left without a message. That others have left says nothing: a rank that
     /// knows how plans differ leaves before those that are still told.
-    std::string take(int from, Duration timeout);
-    /// Records that `from` sends no more.
-    void fail(const std::string& why, int from) noexcept;
+    std::string take(const Departures& left, int from, Duration timeout);
+    /// Lets who waits look again, after an addition to the departures.
+    void look() noexcept;
 
 private:
     std::mutex mutex_;
     std::condition_variable arrived_;
+    std::atomic<int> waiting_ = 0;  // raised before the departures are read, which `look` counts on
     std::deque<std::pair<int, std::string>> messages_;
     std::map<int, std::deque<std::string>> told_;  // by rank
-    std::map<int, std::string> left_;              // why, by rank
 };
 
 /// The shared state of the ranks of one threads::run.
@@ -87,6 +102,7 @@ public:
 
     const int size;
     const std::shared_ptr<SharedGroup> world;
+    Departures departures;
     std::vector<Mailbox> mailboxes;  // by rank
 
 private:
@@ -98,6 +114,7 @@ private:
         std::vector<int> taken;  // by these ranks
     };
     std::string how_ended(int rank) const;
+    void depart(int rank, const std::string& why);
 
     using Entry = Shared<SharedGroup>;
     const std::weak_ptr<Job> parent_;  // the parent job, which outlives this one
@@ -107,7 +124,7 @@ private:
     mutable std::mutex recording_;
     std::vector<std::optional<std::weak_ptr<Recorder>>> recorders_;  // by rank, once it has begun
     std::map<std::pair<std::string, int>, Entry> groups_;  // by key and first rank, until every member has it
-    std::vector<std::weak_ptr<SharedGroup>> alive_;
+    std::vector<std::vector<std::weak_ptr<SharedGroup>>> alive_;  // by rank: those that it is in
     std::map<std::pair<std::vector<int>, int>, Shared<Job>>
         making_;  // sub-jobs, until every rank has its own
     std::vector<std::weak_ptr<Job>> subs_;
