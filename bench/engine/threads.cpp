@@ -31,5 +31,5 @@ int main(int argc, char** argv) {
             });
     };
     report("bring-up of threads/" + std::to_string(size),
-           in_turn(rounds_of(size <= 256 ? 51 : 7), 1, ours, theirs));
+           in_turn(rounds_of(std::clamp(32768 / size, 11, 51)), 1, ours, theirs));
 }

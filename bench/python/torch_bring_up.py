@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import gc
 import importlib
 import math
 import multiprocessing
@@ -298,6 +299,8 @@ def times(
     started()
     found: list[list[float]] = [[] for _ in bring_ups]
     orders = random.Random(size)
+    gc.collect()
+    gc.freeze()  # what was loaded stays
     for _ in range(rounds + 1):
         for which in orders.sample(range(len(bring_ups)), len(bring_ups)):
             before = set(c10d._world.pg_map)
@@ -308,8 +311,9 @@ def times(
             dist.barrier()
             end(before, made, original)
             del made
+            gc.collect()  # or groups in cycles end inside another's time
             dist.barrier()
-            time.sleep(0.05)  # in which connections end
+            time.sleep(0.05 + 0.005 * size)  # in which connections end
     return [each[1:] for each in found]  # the first round loads what is loaded late
 
 
