@@ -11,6 +11,7 @@
 
 #include <rankmesh/engine/threads.hpp>
 
+#include "engine/threads/world.hpp"
 #include "steps.hpp"
 #include "support/text_of.hpp"
 
@@ -188,6 +189,24 @@ TEST(Threads, ARankThatReturnsBeforeAJoinIsLostToTheOthersAtOnce) {
                  "rank 1 has returned without its part in join; 'join' of mesh world, group {0..2}, has lost "
                  "{1} and cannot be used any more; in mesh dp=3 that is 1 [dp=1]");
     EXPECT_EQ(error.ranks, std::vector<int>{1});
+}
+
+TEST(Threads, WhoWaitsForAMessageHearsThatItsSenderHasLeftWhenever) {
+    for (auto pause = 0us; pause < 1ms; pause += 50us) {
+        auto left = detail::Departures();
+        auto box = detail::Mailbox();
+        auto heard = std::async(std::launch::async, [&] {
+            try {
+                return box.take(left, 1, 20s);
+            } catch (const PeerLost& lost) {
+                return std::string(lost.what());
+            }
+        });
+        std::this_thread::sleep_for(pause);  // either may be first
+        left.add(1, "rank 1 is gone");
+        box.look();
+        EXPECT_TRUE(heard.get().starts_with("rank 1 is gone"));
+    }
 }
 
 TEST(Threads, ARankThatHasReturnedIsMissedOnlyWhereItIsNeeded) {
