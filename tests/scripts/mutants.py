@@ -132,6 +132,13 @@ class Mutants(unittest.TestCase):
         self.run_script("src/a.cpp")
         self.assertEqual(len(FakeBuild.judged), 2)
 
+    def test_what_some_of_the_tests_let_live_is_judged_again_by_all(self):
+        self.run_script("src/a.cpp", "--only", "a_tests")
+        self.run_script("src/a.cpp", "--only", "a_tests")
+        self.assertEqual(len(FakeBuild.judged), 0)
+        self.run_script("src/a.cpp")
+        self.assertEqual([each.now for each in FakeBuild.judged], ["int a = 3;\n", "int c = 3;\n"])
+
     def test_a_sample_is_that_of_its_seed(self):
         def sample(*argv):
             (self.root / "build/mutants/results.jsonl").unlink(missing_ok=True)
