@@ -190,6 +190,10 @@ class Runs(unittest.TestCase):
             child = Path("/proc", (Path(folder) / "child").read_text().strip(), "stat")
             self.assertTrue(not child.exists() or " Z " in child.read_text())
 
+    def test_a_command_is_slow_that_comes_near_its_limit(self):
+        self.assertTrue(build.is_slow(["sleep", "60"], "/", 0.2, {}))
+        self.assertFalse(build.is_slow(["false"], "/", 600, {}))
+
     def test_a_test_passes_as_ctest_would_say(self):
         def told(**properties):
             listed = [{"name": name, "value": value} for name, value in properties.items()]
