@@ -107,7 +107,7 @@ class Build:
             if "_LINKER__" not in rule or output.endswith(".cmake") or not (self.base / output).exists():
                 continue
             steps = self.ninja("commands", "-s", output).split("&&")
-            self.links[output] = next(shlex.split(each) for each in steps if " -o " in each)
+            self.links[output] = next(shlex.split(each) for each in steps if re.search(" -o | qc ", each))
         self.objects = {output: [each for each in argv if each in self.compiles] for output, argv in self.links.items()}
         self.libraries = {output: [each for each in argv if each in self.links and each != output]
                           for output, argv in self.links.items()}
@@ -268,13 +268,14 @@ class Attempt:
                 source = self.build_.compiles[name][1]
                 return ("killed", f"static_assert in {source}") if asserts else ("not compiled", source)
         for output in [*self.build_.libraries[program], program]:
-            if output in self.made or not any(each in self.made for each in self.build_.objects[output]):
+            archives = [each for each in self.build_.libraries[output] if each.endswith(".a")]
+            if output in self.made or not any(each in self.made for each in [*self.build_.objects[output], *archives]):
                 continue
-            argv = [str(self.made.get(each, each)) for each in self.build_.links[output]]
+            argv = self.build_.links[output]
             soname = next((each.split(",")[-1] for each in argv if each.startswith("-Wl,-soname,")), None)
             self.made[output] = self.folder / ("lib/" + soname if soname else "bin/" + output)
             self.made[output].parent.mkdir(parents=True, exist_ok=True)
-            argv[argv.index("-o") + 1] = str(self.made[output])
+            argv = [str(self.made.get(each, each)) for each in argv]
             if run(argv, self.build_.base, 600)[0] != 0:
                 return "not compiled", "does not link"
         return None
