@@ -61,11 +61,21 @@ class Test:
         cases = [each for each in self.command[1:] if each.startswith("--gtest_filter=")]
         # Found by gtest_discover_tests: cases of a program that can run in one process.
         self.case = cases[0].split("=", 1)[1] if "--gtest_also_run_disabled_tests" in self.command else None
+        self.suite = (program, str(self.environment), self.case.rpartition(".")[0] if self.case else self.name)
 
     def passes(self, code, output):
         if self.pattern:
             return code is not None and any(re.search(each, output) for each in self.pattern)
         return code == 0 or (code is not None and code == self.skipped)
+
+
+def command_of(tests):
+    """What runs tests of one program in one process; all of them cases, or one."""
+    command = tests[0].command
+    if not tests[0].case:
+        return command
+    cases = ":".join(each.case for each in tests)
+    return [command[0], f"--gtest_filter={cases}", "--gtest_also_run_disabled_tests"]
 
 
 class Build:
@@ -140,7 +150,8 @@ class Build:
                     self.lines[file][function].add((first, last))
 
     def map_tests(self):
-        """Runs each test once, if it has not been since its program changed, and keeps what it executed."""
+        """Runs each suite of tests once, or if it takes long each test, unless it has been since its program changed, and
+        keeps what they executed."""
         kept = json.loads(self.reach.read_text()) if self.reach.exists() else {"functions": [], "tests": {}}
         table = {tuple(each): index for index, each in enumerate(kept["functions"])}
         hashes = {each: hashlib.sha256((self.base / each).read_bytes()).hexdigest()[:16]
@@ -154,28 +165,46 @@ class Build:
             self.reach.with_suffix(".new").write_text(json.dumps(kept))
             self.reach.with_suffix(".new").rename(self.reach)
 
-        def trace(test):
+        def trace(tests, limit):
+            """Runs tests of one process, and keeps what they executed; False where they should run one by one."""
             nonlocal done, saved
             with tempfile.TemporaryDirectory() as folder:
                 begin = time.monotonic()
-                passed = test.passes(*run(test.command, test.folder, 600, {**test.environment, "GCOV_PREFIX": folder}))
-                seconds = time.monotonic() - begin
+                environment = {**tests[0].environment, "GCOV_PREFIX": folder}
+                code, output = run(command_of(tests), tests[0].folder, limit, environment)
+                passed = tests[0].passes(code, output)
+                if len(tests) > 1 and not passed:
+                    return False
+                seconds = (time.monotonic() - begin) / len(tests)
                 reached = set()
                 for counts in Path(folder).rglob("*.gcda"):
                     own = self.compiled.get("/" + str(counts.relative_to(folder).with_suffix(".gcno")), {})
                     reached |= {own[each] for each in functions.executed(counts) if each in own}
             with lock:
-                kept["tests"][test.name] = {"program": hashes[test.program], "seconds": seconds, "passed": passed,
-                                            "reached": [table.setdefault(each, len(table)) for each in sorted(reached)]}
-                done += 1
-                what = "what it reaches" if passed else "fails as it is"
-                print(f"[{done}/{len(missing)}] {what}: {test.name}", flush=True)
+                of_cases = dict(re.findall(r"\[       OK \] (\S+?),? .*\((\d+) ms\)", output))
+                for test in tests:
+                    took = int(of_cases[test.case]) / 1000 if test.case in of_cases else seconds
+                    kept["tests"][test.name] = {
+                        "program": hashes[test.program], "seconds": took, "passed": passed,
+                        "reached": [table.setdefault(each, len(table)) for each in sorted(reached)]}  # fmt: skip
+                    done += 1
+                    what = "what it reaches" if passed else "fails as it is"
+                    print(f"[{done}/{len(missing)}] {what}: {test.name}", flush=True)
                 if time.monotonic() - saved > 30:
                     save()
                     saved = time.monotonic()
+            return True
 
+        def trace_suite(tests):
+            if len(tests) == 1 or not trace(tests, 10):  # what takes long is worth knowing of each case
+                for test in tests:
+                    trace([test], 600)
+
+        suites = defaultdict(list)
+        for test in missing:
+            suites[test.suite].append(test)
         with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(trace, missing))
+            list(pool.map(trace_suite, suites.values()))
         save()
         functions_of = list(table)
         self.seconds, self.reaching, self.failing = {}, defaultdict(list), set()
@@ -291,10 +320,7 @@ class Attempt:
                 self.left_out += len(group)
                 continue
             test, path = group[0], str(self.build_.base / program)
-            command = test.command
-            if test.case:
-                cases = ":".join(each.case for each in group)
-                command = [command[0], f"--gtest_filter={cases}", "--gtest_also_run_disabled_tests"]
+            command = command_of(group)
             mutated = [each.replace(path, str(self.made.get(program, path))) for each in command]
             libraries = {"LD_LIBRARY_PATH": f"{self.folder}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}"}
             with tempfile.TemporaryDirectory() as temporary:
