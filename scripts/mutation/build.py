@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A build of its own for mutants: what a source file is part of, which tests reach a line of it, and whether they
 notice a mutant. Nothing in it is rebuilt for a mutant: each worker compiles what the mutated file is part of into its
-own folder and runs the tests with its own shared library."""
+own folder and runs the tests with its own shared library, and with its own programs where they start some."""
 import hashlib, json, os, re, shlex, shutil, signal, subprocess, tempfile, threading, time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -105,7 +105,7 @@ class Build:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else None
 
     def read_graph(self):
-        self.compiles, self.links, self.reads = {}, {}, defaultdict(set)
+        self.compiles, self.links, self.reads, executables = {}, {}, defaultdict(set), []
         for entry in json.loads((self.base / "compile_commands.json").read_text()):
             name = os.path.relpath(entry["output"], self.base)
             self.compiles[name] = (shlex.split(entry["command"]), self.relative(entry["file"]))
@@ -116,11 +116,16 @@ class Build:
             output, _, rule = line.partition(": ")
             if "_LINKER__" not in rule or output.endswith(".cmake") or not (self.base / output).exists():
                 continue
+            if "EXECUTABLE" in rule:
+                executables.append(output)
             steps = self.ninja("commands", "-s", output).split("&&")
             self.links[output] = next(shlex.split(each) for each in steps if re.search(" -o | qc ", each))
         self.objects = {output: [each for each in argv if each in self.compiles] for output, argv in self.links.items()}
         self.libraries = {output: [each for each in argv if each in self.links and each != output]
                           for output, argv in self.links.items()}
+        owners = Counter(each for output in executables for each in self.objects[output])
+        self.executable_of = {each: output for output in executables for each in self.objects[output]
+                              if owners[each] == 1}  # fmt: skip
 
     def read_tests(self):
         ctest = ["ctest", "--test-dir", self.base, "--show-only=json-v1"]
@@ -137,12 +142,13 @@ class Build:
 
     def read_functions(self):
         """Of every object its functions that stand in a file of include or src, and where they stand there."""
-        self.compiled, self.lines = {}, defaultdict(lambda: defaultdict(set))
+        self.compiled, self.part_of, self.lines = {}, {}, defaultdict(lambda: defaultdict(set))
         for name in self.compiles:
             notes = (self.base / name).with_suffix(".gcno")
             if not (self.base / name).exists() or not notes.exists():
                 continue
             own = self.compiled[str(notes)] = {}
+            self.part_of[str(notes)] = self.executable_of.get(name)
             for ident, (function, source, first, last) in functions.compiled(notes).items():
                 file = self.relative(source)
                 if file and file.startswith(("include/", "src/")):
@@ -157,7 +163,8 @@ class Build:
         hashes = {each: hashlib.sha256((self.base / each).read_bytes()).hexdigest()[:16]
                   for each in {test.program for test in self.tests}}
         missing = [test for test in self.tests
-                   if kept["tests"].get(test.name, {}).get("program") != hashes[test.program]]
+                   if kept["tests"].get(test.name, {"starts": 0}).get("program") != hashes[test.program]
+                   or "starts" not in kept["tests"][test.name]]
         lock, done, saved = threading.Lock(), 0, time.monotonic()
 
         def save():
@@ -176,16 +183,19 @@ class Build:
                 if len(tests) > 1 and not passed:
                     return False
                 seconds = (time.monotonic() - begin) / len(tests)
-                reached = set()
+                reached, started = set(), set()
                 for counts in Path(folder).rglob("*.gcda"):
-                    own = self.compiled.get("/" + str(counts.relative_to(folder).with_suffix(".gcno")), {})
+                    notes = "/" + str(counts.relative_to(folder).with_suffix(".gcno"))
+                    own = self.compiled.get(notes, {})
                     reached |= {own[each] for each in functions.executed(counts) if each in own}
+                    started.add(self.part_of.get(notes))
             with lock:
                 of_cases = dict(re.findall(r"\[       OK \] (\S+?),? .*\((\d+) ms\)", output))
                 for test in tests:
                     took = int(of_cases[test.case]) / 1000 if test.case in of_cases else seconds
                     kept["tests"][test.name] = {
                         "program": hashes[test.program], "seconds": took, "passed": passed,
+                        "starts": sorted(started - {None, test.program}),
                         "reached": [table.setdefault(each, len(table)) for each in sorted(reached)]}  # fmt: skip
                     done += 1
                     what = "what it reaches" if passed else "fails as it is"
@@ -207,10 +217,11 @@ class Build:
             list(pool.map(trace_suite, suites.values()))
         save()
         functions_of = list(table)
-        self.seconds, self.reaching, self.failing = {}, defaultdict(list), set()
+        self.seconds, self.reaching, self.failing, self.starts = {}, defaultdict(list), set(), defaultdict(set)
         for test in self.tests:
             told = kept["tests"][test.name]
             self.seconds[test.name] = told["seconds"]
+            self.starts[test.program] |= set(told["starts"])
             if not told["passed"]:
                 self.failing.add(test.name)
                 continue
@@ -228,8 +239,9 @@ class Build:
         return [test for test in self.tests if test.program in programs and test.name not in self.failing], False
 
     def stale(self, output, file):
-        """What of a program and its libraries a file is compiled into."""
-        whole = [output, *self.libraries[output]]
+        """What of a program, of those that it starts and of their libraries a file is compiled into."""
+        programs = [output, *self.starts[output]]
+        whole = dict.fromkeys([*programs, *(library for each in programs for library in self.libraries[each])])
         return [each for part in whole for each in self.objects[part] if file in self.reads[each]]
 
     def judge(self, mutant, worker, seconds):
@@ -296,7 +308,9 @@ class Attempt:
                 asserts = re.search("static assertion|static_assert", output)
                 source = self.build_.compiles[name][1]
                 return ("killed", f"static_assert in {source}") if asserts else ("not compiled", source)
-        for output in [*self.build_.libraries[program], program]:
+        programs = [program, *self.build_.starts[program]]
+        libraries = dict.fromkeys(library for each in programs for library in self.build_.libraries[each])
+        for output in [*libraries, *programs]:
             archives = [each for each in self.build_.libraries[output] if each.endswith(".a")]
             if output in self.made or not any(each in self.made for each in [*self.build_.objects[output], *archives]):
                 continue
@@ -321,7 +335,7 @@ class Attempt:
                 continue
             test, path = group[0], str(self.build_.base / program)
             command = command_of(group)
-            mutated = [each.replace(path, str(self.made.get(program, path))) for each in command]
+            mutated = [*self.in_place(program), *(each.replace(path, str(self.made.get(program, path))) for each in command)]
             libraries = {"LD_LIBRARY_PATH": f"{self.folder}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}"}
             with tempfile.TemporaryDirectory() as temporary:
                 environment = {**test.environment, "TMPDIR": temporary, "GCOV_PREFIX": temporary}
@@ -329,6 +343,8 @@ class Attempt:
                     environment["GTEST_FAIL_FAST"] = "1"
                 most = 20 + 3 * sum(self.build_.seconds[each.name] for each in group)
                 code, output = run(mutated, test.folder, most, {**environment, **libraries})
+                if code == 125 and len(mutated) > len(command):
+                    raise SystemExit(f"mutants: what a test starts cannot be replaced by a mutant: {output}")
                 while code is None and most < 600 and is_slow(command, test.folder, most, environment):
                     most *= 3
                     code, output = run(mutated, test.folder, most, {**environment, **libraries})
@@ -337,6 +353,16 @@ class Attempt:
                 name = failed[1] if failed else test.name
                 return "killed", f"{name}, out of time" if code is None else name
         return None
+
+    def in_place(self, program):
+        """What runs a command where the programs that it starts by their paths are those of the mutant."""
+        started = [each for each in self.build_.starts[program] if each in self.made]
+        if not started:
+            return []
+        mounts = [f"mount --bind {shlex.quote(str(self.made[each]))} {shlex.quote(str(self.build_.base / each))}"
+                  for each in started]  # fmt: skip
+        alone = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+        return [*alone, "sh", "-c", f'{" && ".join(mounts)} || exit 125; exec "$@"', "sh"]
 
     def same_code(self):
         """Whether an optimising compiler makes the same objects of the mutant as of the original."""
