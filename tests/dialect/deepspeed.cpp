@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
@@ -392,6 +394,33 @@ TEST(DeepSpeed, GroupsPySaysWhatIsWrong) {
               "expert groups of a world of 8 were given for a world of 4");
     EXPECT_EQ(laws::text_of<dialect::Error>([] { GroupsRankInfo({.world_size = 8}, 8); }),
               "rank 8 of a world of 8; ranks are 0..7");
+}
+
+TEST(DeepSpeed, NoSizeIsBelowOneWhateverIsMadeOfIt) {
+    using Sizes = std::vector<int>;
+    const auto makers = std::vector<std::pair<int, std::function<void(const Sizes&)>>>{
+        {4, [](const Sizes& s) { _get_expert_parallel_ranks(s[0], s[1], s[2], s[3]); }},
+        {4, [](const Sizes& s) { _create_expert_data_and_model_parallel(s[0], s[1], s[2], s[3]); }},
+        {4, [](const Sizes& s) { _create_expert_and_data_parallel(s[0], s[1], s[2], s[3]); }},
+        {2, [](const Sizes& s) { _init_tp_mesh_device(s[0], s[1]); }},
+        {2, [](const Sizes& s) { _create_model_parallel(s[0], s[1]); }},
+        {2, [](const Sizes& s) { sequence_parallel_mesh(s[0], s[1]); }},
+        {2, [](const Sizes& s) { _create_zero_param_parallel_group(s[0], s[1]); }},
+        {2, [](const Sizes& s) { _get_local_all_to_all_group(s[0], s[1]); }}};
+    for (std::size_t maker = 0; maker < makers.size(); ++maker) {
+        const auto& [count, make] = makers[maker];
+        auto sizes = Sizes(static_cast<std::size_t>(count), 2);
+        sizes[0] = 8;
+        make(sizes);
+        for (auto& size : sizes)
+            for (const auto wrong : {0, -size}) {
+                const auto right = std::exchange(size, wrong);
+                const auto text = laws::text_of<dialect::Error>([&] { make(sizes); });
+                EXPECT_TRUE(text.ends_with("; every size is 1 or more"))
+                    << "maker " << maker << " of " << testing::PrintToString(sizes) << ": " << text;
+                size = right;
+            }
+    }
 }
 
 TEST(DeepSpeed, MembersThatLackAGroupAreRefused) {
