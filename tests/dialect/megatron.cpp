@@ -325,6 +325,23 @@ TEST(Megatron, WhatIsSetIsAnsweredAndNothingElse) {
     }
 }
 
+TEST(Megatron, AnEmbeddingIsOnAStageThatIsThereCountedFromEitherEnd) {
+    for (int pp = 1; pp <= 4; ++pp)
+        for (int stage = -pp - 2; stage <= pp + 1; ++stage)
+            for (auto stages : {&Sizes::embedding_stages, &Sizes::position_embedding_stages}) {
+                auto sizes = Sizes{.pipeline_model_parallel_size = pp};
+                sizes.*stages = {stage};
+                const auto n = std::to_string(pp);
+                const auto refused = "an embedding on stage " + std::to_string(stage) + " of " + n +
+                                     "; stages are -" + n + ".." + std::to_string(pp - 1);
+                EXPECT_EQ(laws::text_of<dialect::Error>([&] { ProcessGroups(sizes, 8 * pp); }),
+                          -pp <= stage && stage < pp ? "nothing was thrown" : refused);
+                sizes.*stages = {};
+                EXPECT_EQ(laws::text_of<dialect::Error>([&] { ProcessGroups(sizes, 8 * pp); }),
+                          "an embedding is on no stage; name at least one");
+            }
+}
+
 TEST(Megatron, NothingChangesWhereInitialisationFails) {
     auto mpu = State(0, 8);
     EXPECT_THROW(mpu.initialize_model_parallel({.virtual_pipeline_model_parallel_size = 2}), dialect::Error);
