@@ -175,7 +175,7 @@ class Build:
         def trace(tests, limit):
             """Runs tests of one process, and keeps what they executed; False where they should run one by one."""
             nonlocal done, saved
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # others may still write there
                 begin = time.monotonic()
                 environment = {**tests[0].environment, "GCOV_PREFIX": folder}
                 code, output = run(command_of(tests), tests[0].folder, limit, environment)
@@ -258,6 +258,8 @@ class Build:
         cost = {each: (len(self.stale(each, mutant.file)), sum(self.seconds[test.name] for test in tests[each]))
                 for each in tests}
         attempt = Attempt(self, mutant, worker)
+        if mutant.file.endswith((".h", ".hpp")) and attempt.is_broken():
+            return "not compiled", mutant.file
         for index, program in enumerate(sorted(tests, key=cost.get)):
             left = seconds - (time.monotonic() - begin)
             if index > 0 and left < 0:
@@ -296,6 +298,23 @@ class Attempt:
             argv[first:first] = [f"-I{self.folder}/include", f"-I{self.folder}/src"]
         output.parent.mkdir(parents=True, exist_ok=True)
         return run([*argv, *flags], self.build_.base, 600)
+
+    def is_broken(self):
+        """Whether a mutant of a header, included by nothing, does not compile while the header does: soon known."""
+        file = self.mutant.file
+        part = min((each for each in self.build_.compiles if file in self.build_.reads[each]),
+                   key=lambda each: len(self.build_.reads[each]))  # fmt: skip
+        argv, _ = self.build_.compiles[part]
+        argv = [each for each in argv[: argv.index("-o")] if each != "--coverage"]
+
+        def compiles(path, *folders):
+            first = next(index for index, each in enumerate(argv) if each.startswith("-"))
+            alone = [*argv[:first], *folders, *argv[first:], "-fsyntax-only", "-x", "c++", str(path)]
+            code, output = run(alone, self.build_.base, 600)
+            return code == 0 or "static assertion" in output  # which kills it
+
+        mutated = [f"-I{self.folder}/include", f"-I{self.folder}/src"]
+        return not compiles(self.source, *mutated) and compiles(self.build_.root / file)
 
     def build(self, program):
         """Makes what the mutant changes of a program; what became of the mutant if that fails."""
@@ -337,7 +356,7 @@ class Attempt:
             command = command_of(group)
             mutated = [*self.in_place(program), *(each.replace(path, str(self.made.get(program, path))) for each in command)]
             libraries = {"LD_LIBRARY_PATH": f"{self.folder}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}"}
-            with tempfile.TemporaryDirectory() as temporary:
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
                 environment = {**test.environment, "TMPDIR": temporary, "GCOV_PREFIX": temporary}
                 if test.case or len(command) == 1:  # not where other processes would wait for one that ended
                     environment["GTEST_FAIL_FAST"] = "1"
