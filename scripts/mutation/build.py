@@ -337,7 +337,8 @@ class Attempt:
             soname = next((each.split(",")[-1] for each in argv if each.startswith("-Wl,-soname,")), None)
             self.made[output] = self.folder / ("lib/" + soname if soname else "bin/" + output)
             self.made[output].parent.mkdir(parents=True, exist_ok=True)
-            argv = [str(self.made.get(each, each)) for each in argv]
+            argv = [str(self.made.get(each, self.build_.base / each if each in self.build_.compiles else each)) for each in argv]
+            argv = ["qcT" if each == "qc" else each for each in argv]  # an archive that names its objects
             if run(argv, self.build_.base, 600)[0] != 0:
                 return "not compiled", "does not link"
         return None

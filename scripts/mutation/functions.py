@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads which functions a run executed, from the files of `gcc --coverage` (gcov-io.h of GCC 12 and later)."""
-import struct
+import contextlib, struct
 
 FUNCTION, COUNTERS = 0x01000000, 0x01A10000
 
@@ -45,12 +45,14 @@ def compiled(notes):
 
 
 def executed(counts):
-    """The idents of the functions with a counter that is not zero, of a .gcda file."""
+    """The idents of the functions with a counter that is not zero, of a .gcda file; of one that was cut off when its
+    process was killed, those in its beginning."""
     reader = Reader(counts, b"adcg")
     idents, ident = set(), None
-    for tag, length in reader.records():
-        if tag == FUNCTION and length > 0:
-            ident = reader.number()
-        elif tag == COUNTERS and length > 0 and any(reader.data[reader.at : reader.at + length]):
-            idents.add(ident)
+    with contextlib.suppress(struct.error):
+        for tag, length in reader.records():
+            if tag == FUNCTION and length > 0:
+                ident = reader.number()
+            elif tag == COUNTERS and length > 0 and any(reader.data[reader.at : reader.at + length]):
+                idents.add(ident)
     return idents

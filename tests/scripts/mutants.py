@@ -177,6 +177,8 @@ class Coverage(unittest.TestCase):
                    record(functions.FUNCTION, 10, 0, 0), record(functions.COUNTERS, 1, 0)]  # fmt: skip
         file.write_bytes(b"adcg*22B" + bytes(8) + b"".join(counted))
         self.assertEqual(functions.executed(file), {7, 10})
+        file.write_bytes(file.read_bytes()[:65])  # in the second function
+        self.assertEqual(functions.executed(file), {7})
         file.write_bytes(b"adcg*84A" + bytes(8))
         with self.assertRaisesRegex(SystemExit, "not written by GCC 12 or later"):
             functions.executed(file)
