@@ -268,12 +268,12 @@ class Build:
             failure = attempt.build(program) or attempt.test(program, tests[program], left)
             if failure:
                 return failure
+        if attempt.same_code():
+            return "equivalent", "the compiler makes the same of it"
         if attempt.left_out:
             return "survived", f"time was up with {attempt.left_out} of {len(reaching)} tests to go"
         if not executed:
             return "survived", "no test is seen to execute it"
-        if attempt.same_code():
-            return "equivalent", "the compiler makes the same of it"
         return "survived", "all that reach it pass"
 
 
