@@ -38,8 +38,14 @@ TEST(Memory, OfTheOptimizerIsDividedAmongTheRanksThatShardIt) {
     EXPECT_EQ(memory(job, layout).parameters, 2 * total);
     layout.zero_group = 8;
     EXPECT_EQ(memory(job, layout).optimizer, 12 * total / 8);
+    layout.zero = 2;
+    EXPECT_EQ(memory(job, layout).parameters, 2 * total + 4 * total / 8);
+    EXPECT_EQ(memory(job, layout).gradients, 4 * total / 8);
+    EXPECT_EQ(memory(job, layout).optimizer, 8 * total / 8);
     layout.zero = 3;
     EXPECT_EQ(memory(job, layout).parameters, 4 * total / 8);
+    EXPECT_EQ(memory(job, layout).gradients, 4 * total / 8);
+    EXPECT_EQ(memory(job, layout).optimizer, 8 * total / 8);
 }
 
 TEST(Memory, GrowsNeitherWithMoreReplicasNorWithMoreSharding) {
@@ -75,6 +81,46 @@ TEST(Memory, OfActivationsShrinksWithRecomputation) {
             }
             layout.recompute_layers = 0;
             EXPECT_EQ(memory(job, layout).activations, last);
+        }
+}
+
+TEST(Memory, OfTheOptimizerOfExpertsIsDividedAmongTheCopiesOfEachExpert) {
+    const auto job = job_of("qwen3-235B-a22B", "H100", "Megatron-Core MoE", 64, 256);
+    const auto& model = job.model;
+    const auto counts = parameters(model);
+    const auto experts = static_cast<double>(model.layers * counts.expert * model.experts);
+    const auto others = static_cast<double>(counts.total - model.hidden) - experts;  // but the last norm
+    for (const int tp : {1, 2, 4})
+        for (const int cp : {1, 2})
+            for (const int ep : {1, 2, 8}) {
+                const auto dp = 64 / tp / cp;
+                const auto found =
+                    memory(job, {.tp = tp, .cp = cp, .ep = ep, .dp = dp, .zero = 1, .micro_batch = 1});
+                const auto held = others / tp / (dp * cp) + experts / ep / (64 / ep);
+                EXPECT_NEAR(static_cast<double>(found.optimizer), 12 * held, 16)
+                    << "tp=" << tp << " cp=" << cp << " ep=" << ep;
+            }
+}
+
+TEST(Memory, OfExpertsGrowsByTheTokensThatEachFurtherOneIsGiven) {
+    auto job = job_of("qwen3-235B-a22B", "H100", "Megatron-Core MoE", 64, 256);
+    const auto& model = job.model;
+    ASSERT_TRUE(model.gated && model.dense_layers == 0);
+    for (const int tp : {1, 2})
+        for (const int micro_batch : {1, 2}) {
+            const auto layout = Layout{.tp = tp, .dp = 64 / tp, .zero = 1, .micro_batch = micro_batch};
+            const auto tokens = job.sequence * micro_batch / tp;
+            // Of each what is sent and received, and the three matrices' inputs and outputs, in two bytes.
+            const auto each =
+                tokens * (4 * std::int64_t{model.hidden} + 2 * 3 * std::int64_t{model.expert_ffn});
+            job.model.top_k = 1;
+            auto before = memory(job, layout).activations;
+            while (++job.model.top_k <= 8) {
+                const auto after = memory(job, layout).activations;
+                EXPECT_EQ(after - before, model.layers * each)
+                    << model.top_k << " experts a token, tp=" << tp;
+                before = after;
+            }
         }
 }
 
