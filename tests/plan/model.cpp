@@ -5,6 +5,8 @@
 
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "plan/csv.hpp"
 #include "plan/data.hpp"
@@ -62,6 +64,27 @@ TEST(Models, OfTheTableAreAllPossibleAndHaveDifferentNames) {
         EXPECT_NO_THROW(check(model)) << model.name;
         for (const auto& other : models())
             EXPECT_TRUE(&model == &other || model.name != other.name) << model.name;
+    }
+}
+
+TEST(Models, OfATableThatLacksAColumnAreRefusedWithItsName) {
+    const auto columns = std::vector<std::pair<std::string, std::string>>{
+        {"model", "small"}, {"layers", "2"},           {"hidden", "8"},      {"heads", "4"},
+        {"kv_heads", "2"},  {"head_dim", "2"},         {"ffn_hidden", "16"}, {"gated_mlp", "0"},
+        {"vocab", "32"},    {"tied_embeddings", ""},   {"experts", ""},      {"topk", ""},
+        {"moe_ffn", ""},    {"shared_expert_ffn", ""}, {"dense_layers", ""}, {"default_seq", "16"}};
+    for (std::size_t left_out = 0; left_out <= columns.size(); ++left_out) {
+        auto names = std::string{}, values = std::string{};
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            if (i == left_out) continue;
+            names += (names.empty() ? "" : ",") + columns[i].first;
+            values += (values.empty() ? "" : ",") + columns[i].second;
+        }
+        const auto text =
+            text_of([&] { EXPECT_EQ(read_models(names + "\n" + values + "\n", "t.csv").size(), 1U); });
+        EXPECT_EQ(text, left_out == columns.size()
+                            ? ""
+                            : "t.csv:1: has no column '" + columns[left_out].first + "'");
     }
 }
 
