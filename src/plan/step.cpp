@@ -51,7 +51,6 @@ struct Rates {
     }
     /// A linear layer of `tokens` from `in` to `out` elements, `count` of them.
     Both layer(double tokens, double out, double in, double count = 1) const {
-        if (!(out > 0 && in > 0)) return {};
         return {product(tokens, out, in, count, linear),
                 product(tokens, in, out, count, linear) + product(in, out, tokens, count, linear)};
     }
