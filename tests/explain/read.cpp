@@ -75,6 +75,19 @@ TEST(ReadRecord, RefusesWhatIsNoRecordInWords) {
               "rank-0.json has an entry without a 'process_group'");
 }
 
+TEST(ReadRecord, RefusesObjectsOfMoreThanTenThousandKeysHoweverTheyAreNested) {
+    const auto object = [](int keys) {
+        auto text = std::string("{\"0\": [0, 0, {\"a\": 0, \"b\": 0}]");
+        for (int i = 1; i < keys; ++i) text += ", \"" + std::to_string(i) + "\": 0";
+        return text + "}";
+    };
+    const auto refused = std::string("rank-0.json has an object of more than 10000 keys");
+    for (const auto& [before, after] : {std::pair("", ""), std::pair("{\"a\": 0, \"b\": [1, ", "]}")}) {
+        EXPECT_NE(error_of(before + object(10000) + after), refused);
+        EXPECT_EQ(error_of(before + object(10001) + after), refused);
+    }
+}
+
 TEST(ReadRecord, ExecutesNothingOfAPickle) {
     using namespace std::string_literals;
     // os.system("true"), as protocols 2 and 4 write it.
@@ -102,6 +115,14 @@ TEST(ReadRecord, RefusesPicklesThatDoNotEndOrGrowBeyondMeasure) {
     EXPECT_NE(said("h\x05.").find("names a value that it does not have"), std::string::npos);
     EXPECT_NE(said("]\x94h\x00"s + "a.").find("nests more than 64 levels deep"), std::string::npos)
         << "a list of itself";
+    // A text of any length that is not UTF-8, wherever it breaks.
+    for (const auto* wrong : {"\xff", "\x80", "\xc3", "ok\xed\xa0\x80", "ok\xf0\x9f\x98"}) {
+        const auto text = std::string(wrong);
+        EXPECT_NE(said("X"s + static_cast<char>(text.size()) + "\0\0\0"s + text + ".")
+                      .find("holds a text that is not UTF-8"),
+                  std::string::npos)
+            << testing::PrintToString(text);
+    }
     // A list of 10 times a list of 10 times ... 30 levels deep.
     auto laughs = "]\x94"s;
     for (char level = 0; level < 30; ++level) {
