@@ -156,7 +156,7 @@ class Build:
                     self.lines[file][function].add((first, last))
 
     def map_tests(self):
-        """Runs each suite of tests once, or if it takes long each test, unless it has been since its program changed, and
+        """Runs each suite of tests once, or if it takes long each test, unless it was run since its program changed, and
         keeps what they executed."""
         kept = json.loads(self.reach.read_text()) if self.reach.exists() else {"functions": [], "tests": {}}
         table = {tuple(each): index for index, each in enumerate(kept["functions"])}
@@ -230,12 +230,15 @@ class Build:
 
     def tests_of(self, file, line):
         """The tests that execute the function that a line is part of, and True. Else all of the programs that execute
-        any of the file, and False: only the compiler executes the line, or a process that did not end by itself."""
+        any of the file, or of a header without functions what includes it, and False: only the compiler executes the
+        line, or a process that did not end by itself."""
         around = [name for name, places in self.lines[file].items() if any(a <= line <= b for a, b in places)]
         found = {test.name: test for name in around for test in self.reaching[file, name]}
         if found:
             return list(found.values()), True
-        programs = {test.program for name in self.lines[file] for test in self.reaching[file, name]}
+        parts = {source for name, (_, source) in self.compiles.items() if file in self.reads[name]}
+        files = [file] if self.lines[file] else parts & self.lines.keys()  # of a header with constants alone
+        programs = {test.program for each in files for name in self.lines[each] for test in self.reaching[each, name]}
         return [test for test in self.tests if test.program in programs and test.name not in self.failing], False
 
     def stale(self, output, file):
@@ -337,7 +340,8 @@ class Attempt:
             soname = next((each.split(",")[-1] for each in argv if each.startswith("-Wl,-soname,")), None)
             self.made[output] = self.folder / ("lib/" + soname if soname else "bin/" + output)
             self.made[output].parent.mkdir(parents=True, exist_ok=True)
-            argv = [str(self.made.get(each, self.build_.base / each if each in self.build_.compiles else each)) for each in argv]
+            whole = {each: self.build_.base / each for each in argv if each in self.build_.compiles}
+            argv = [str(self.made.get(each, whole.get(each, each))) for each in argv]
             argv = ["qcT" if each == "qc" else each for each in argv]  # an archive that names its objects
             if run(argv, self.build_.base, 600)[0] != 0:
                 return "not compiled", "does not link"
@@ -355,7 +359,8 @@ class Attempt:
                 continue
             test, path = group[0], str(self.build_.base / program)
             command = command_of(group)
-            mutated = [*self.in_place(program), *(each.replace(path, str(self.made.get(program, path))) for each in command)]
+            mutated = [each.replace(path, str(self.made.get(program, path))) for each in command]
+            mutated = [*self.in_place(program), *mutated]
             libraries = {"LD_LIBRARY_PATH": f"{self.folder}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}"}
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
                 environment = {**test.environment, "TMPDIR": temporary, "GCOV_PREFIX": temporary}
