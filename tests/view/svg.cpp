@@ -112,6 +112,26 @@ TEST(Svg, ColoursRanksAlikeExactlyIfTheirIndexOnTheAxisIsTheSame) {
     EXPECT_THROW(draw(Mesh::parse("dp=2"), {.color_by = AxisId{1}}, Limits{}), UsageError);
 }
 
+TEST(Svg, TheIndexOfEachSwatchStandsInItsMiddleAndNoneOverlapsAnother) {
+    const auto swatch = std::regex(
+        "<rect x=\"([0-9]+)\" y=\"[0-9]+\" width=\"([0-9]+)\" height=\"19\"[^>]*/>\n<text x=\"([0-9]+)\"");
+    for (const auto& mesh : tests::meshes())
+        for (int a = 0; a < mesh.axis_count(); ++a) {
+            const auto svg = paint_svg(draw(mesh, {.color_by = AxisId{a}}, Limits{}));
+            auto free = 0;
+            auto swatches = 0;
+            for (auto it = std::sregex_iterator(svg.begin(), svg.end(), swatch); it != std::sregex_iterator();
+                 ++it, ++swatches) {
+                const auto x = std::stoi((*it)[1]);
+                const auto width = std::stoi((*it)[2]);
+                EXPECT_GT(x, free) << mesh << " along " << a;
+                EXPECT_EQ(std::stoi((*it)[3]), x + width / 2) << mesh << " along " << a;
+                free = x + width;
+            }
+            EXPECT_GT(swatches, 0) << mesh << " along " << a;
+        }
+}
+
 TEST(Svg, PutsTwoScenesSideBySide) {
     const auto left = draw(Mesh::parse("dp=4"), {}, Limits{});
     const auto right = draw(Mesh::parse("tp=3"), {}, Limits{});
