@@ -89,9 +89,8 @@ TEST(FileStore, WhatIsNoEntryIsRefusedWithoutWaiting) {
         EXPECT_FALSE(store.put(name, "text", {})) << name;
     }
     ASSERT_TRUE(store.put("long", "", {}));
-    ASSERT_EQ(truncate((path + "long").c_str(), off_t{1} << 40), 0);
-    EXPECT_EQ(
-        text_of<EngineFailure>([&] { store.get({"long"}, {}); }),
-        "the store: the entry '" + path +
-            "long' has 1099511627776 bytes, which no rank has written; give the job a folder of its own");
+    ASSERT_EQ(truncate((path + "long").c_str(), (off_t{1} << 29) + 1), 0);
+    EXPECT_EQ(text_of<EngineFailure>([&] { store.get({"long"}, {}); }),
+              "the store: the entry '" + path +
+                  "long' has 536870913 bytes, which no rank has written; give the job a folder of its own");
 }
