@@ -53,6 +53,18 @@ TEST(Rows, AreReadAsTheirSourcesWroteThem) {
     EXPECT_TRUE(table.rows[6].allocated);
 }
 
+TEST(Rows, OfAFewLayersOfAModelHaveOneOfItsDenseOnes) {
+    const auto model = [](const std::string& layers) {
+        return read(changed("gpt3-22B,,", "deepseek-v3," + layers + ","), "f", {}).rows.at(0).job.model;
+    };
+    EXPECT_EQ(model("").layers, 61);
+    EXPECT_EQ(model("").dense_layers, 3);
+    for (const int layers : {1, 2, 4, 61}) {
+        EXPECT_EQ(model(std::to_string(layers)).layers, layers);
+        EXPECT_EQ(model(std::to_string(layers)).dense_layers, 1) << layers;
+    }
+}
+
 TEST(Rows, TakeTheFabricFromTheirWords) {
     const auto scale_out = [](const std::string& words) {
         return read(changed("dp=1: no DP traffic", words), "f", {}).rows.at(0).job.machine.scale_out;
