@@ -258,6 +258,18 @@ TEST(Convert, OfOneTextIsTheSameButForFiles) {
     std::filesystem::remove(file);
 }
 
+TEST(Convert, SaysWhyOfWhateverIsLost) {
+    auto lost = 0;
+    for (const auto& to : known_frameworks())
+        for (const auto* mesh : {"pp=2 dp=4", "dp=4 tp=2", "dp=2 cp=2 tp=2", "dp=4 tp=2; edp=2 ep=2 etp=2"})
+            for (const auto& [what, why] : rankmesh::convert("rankmesh", to.name, {mesh}).lost) {
+                EXPECT_FALSE(what.empty()) << mesh << " to " << to.name;
+                EXPECT_FALSE(why.empty()) << what << " of " << mesh << " to " << to.name;
+                ++lost;
+            }
+    EXPECT_GT(lost, 10);
+}
+
 TEST(Convert, HasACallWhereFewerMoveWithIt) {
     const auto call = rankmesh::convert("rankmesh", "megatron", {"cp=2 dp=2 tp=2"}).call;
     ASSERT_TRUE(call);
