@@ -6,12 +6,14 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/plan/advice.hpp>
 #include <rankmesh/plan/text.hpp>
 
 #include "plan/bounds.hpp"
@@ -295,6 +297,40 @@ TEST(Search, SaysWhyNoLayoutIsLegal) {
               "that are fixed or limited; tp "
               "divides the heads, cp the sequence, pp is at most the layers, and tp * cp * pp * dp are the "
               "devices");
+}
+
+TEST(Advice, OfWhatWouldHelpIsByHowMuchFasterTheSameLayoutIsThen) {
+    auto jobs = small_jobs();
+    jobs.push_back(job_of(dense, 64, 128, 4096));
+    auto said = std::map<std::string, int>{};
+    for (const auto& job : jobs) {
+        const auto options = plan::Options{};
+        const auto found = plan::search(job, options);
+        ASSERT_FALSE(found.best.empty());
+        const auto& best = found.best.front();
+        const auto gain = [&](auto&& change, double work) {
+            auto other = job;
+            change(other);
+            return best.step.seconds * work / plan::step(other, best.layout).seconds - 1;
+        };
+        const auto gains = std::map<std::string, double>{
+            {"twice the bandwidth between nodes", gain([](plan::Job& j) { j.machine.scale_out *= 2; }, 1)},
+            {"twice the bandwidth inside a node", gain([](plan::Job& j) { j.machine.scale_up *= 2; }, 1)},
+            {"twice the batch", gain([](plan::Job& j) { j.batch *= 2; }, 2)}};
+        auto before = std::numeric_limits<double>::infinity();
+        for (const auto& help : plan::what_would_help(job, found, options)) {
+            EXPECT_GE(help.gain, 0.001) << help.what;
+            EXPECT_LE(help.gain, before) << help.what;
+            before = help.gain;
+            if (gains.contains(help.what)) {
+                EXPECT_DOUBLE_EQ(help.gain, gains.at(help.what)) << help.what;
+            }
+            ++said[help.what];
+        }
+    }
+    for (const auto* what :
+         {"twice the bandwidth between nodes", "twice the bandwidth inside a node", "twice the batch"})
+        EXPECT_GT(said[what], 0) << what;
 }
 
 TEST(LayoutText, ReadsWhatItPrints) {
