@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks of a call's lengths and ranks before it reaches an engine.
+#include <limits>
 #include <optional>
+#include <string>
 
+#include <rankmesh/engine/accept.hpp>
 #include <rankmesh/engine/buffers.hpp>
 #include <rankmesh/engine/make_call.hpp>
 
@@ -130,6 +133,11 @@ std::string buffer_of_list(std::size_t number) { return cat("buffer ", number, "
 void refuse(std::string_view what, std::string_view reason) {
     throw UsageError(cat(what, " cannot be used as it lies in memory: ", reason,
                          "; copy it to where its elements lie one after the other"));
+}
+
+void refuse_integer(const std::string& n) {
+    throw UsageError(cat("the root or distance ", n, " is no int: those of this call go from ",
+                         std::numeric_limits<int>::min(), " to ", std::numeric_limits<int>::max()));
 }
 
 void two_types(Operation operation, DType in, DType out) {

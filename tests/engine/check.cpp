@@ -2,6 +2,7 @@
 // Lengths and counts that do not fit are refused before anything moves, in elements of the caller's type.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <limits>
 
 #include <rankmesh/core/text.hpp>
@@ -127,4 +128,25 @@ TEST(Check, OfManyCountsTheFirstAreTold) {
                                   " was given 1 elements out; the counts ", told, " ask for their sum"));
             on.barrier();
         });
+}
+
+TEST(Check, ARootOrDistanceOfAWiderTypeIsTakenWhereItIsAnInt) {
+    threads::run(3, [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto told = [](const std::string& n) {
+            return "the root or distance " + n +
+                   " is no int: those of this call go from -2147483648 to 2147483647";
+        };
+        auto x = 1.0F;
+        EXPECT_EQ(text_of<UsageError>([&] { on.reduce(x, std::int64_t{1} << 32); }), told("4294967296"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.start_reduce(x, ~std::uint64_t{0}).wait(); }),
+                  told("18446744073709551615"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.shift(x, -(std::int64_t{1} << 31) - 1); }),
+                  told("-2147483649"));
+        on.reduce(x, std::size_t{2});
+        EXPECT_EQ(x, on.rank() == 2 ? 3.0F : 1.0F);
+        auto y = on.rank();
+        on.shift(y, std::int64_t{-1});
+        EXPECT_EQ(y, (on.rank() + 1) % 3);
+    });
 }

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <ranges>
+#include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/engine/buffer.hpp>
@@ -23,21 +25,19 @@ template <class B>
 concept Given = !IsReduction<B> && !is_list<std::remove_cvref_t<B>>;
 /// A root or a distance; behind a buffer argument it is not itself a buffer.
 template <class N>
-concept Integer = std::integral<std::remove_cvref_t<N>> &&(sizeof(N) > 1);
+concept Integer = std::integral<std::remove_cvref_t<N>> && (sizeof(N) > 1);
 /// The same for a second buffer: an integer there is a root or a distance.
 template <class B>
 concept GivenNext = Given<B> && !Integer<B>;
 
 /// A container that broadcast_object can send: a buffer with resize().
 template <class Container>
-concept Resizable = Buffer<Container> && requires(Container& container) {
-    container.resize(std::size_t{});
-};
+concept Resizable = Buffer<Container> && requires(Container& container) { container.resize(std::size_t{}); };
 
 /// Counts of another integer type than std::size_t.
 template <class Counts>
 concept OtherCounts = std::ranges::range<Counts> && std::integral<std::ranges::range_value_t<Counts>> &&
-    !std::same_as<std::ranges::range_value_t<Counts>, std::size_t>;
+                      !std::same_as<std::ranges::range_value_t<Counts>, std::size_t>;
 template <class A, class B>
 concept EitherOtherCounts = OtherCounts<A> || OtherCounts<B>;
 
@@ -218,12 +218,16 @@ consteval Fault fault_of() {
         return fault_of_reduction<R, element_t<In>>();
 }
 
+/// Throws UsageError: the root or distance `n` is no int.
+[[noreturn]] RANKMESH_EXPORT void refuse_integer(const std::string& n);
+
 /// The root or distance `n` that follows the only buffer of a call; does not compile where that buffer is a
-/// single integer, since `n` could then be the output.
+/// single integer, since `n` could then be the output. Throws UsageError if it is no int.
 template <class B, class N>
 constexpr int integer_behind(const std::remove_reference_t<N>& n) {
     if constexpr (OneElement<B>)
         (void)accept<std::same_as<N, element_t<B>&> ? Fault::two_integers : Fault::none>();
+    if (!std::in_range<int>(+n)) refuse_integer(std::to_string(+n));
     return static_cast<int>(n);
 }
 
