@@ -300,7 +300,9 @@ TEST(GlooFailures, ARankThatArrivesInAJoinAndEndsThereIsLostToAllLongBeforeTheTi
     const auto outcome = job("kill-in-step");
     for (std::size_t rank = 1; rank < 4; ++rank) {
         expect_says(outcome, rank, ", program: PeerLost {0} after ");
-        expect_says(outcome, rank, "rank 0 has ended; join cannot be completed on rank ");
+        expect_says(
+            outcome, rank,
+            "rank 0 has ended; join cannot be completed on rank " + std::to_string(rank) + "; in mesh");
         expect_says(outcome, rank, "; in mesh dp=4 that is 0 [dp=0]");
         expect_took(outcome, rank, "program", 0, 10'000);
     }

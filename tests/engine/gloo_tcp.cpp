@@ -830,7 +830,7 @@ TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItOnlyClosesAConnection) {
     EXPECT_EQ(store->successor()->doubt(), "");
 }
 
-TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItHasOnlyBecomeSilent) {
+TEST(TcpStore, AfterARequestThatWasCutOffNoOtherIsMadeAndTheEndOfItsProcessIsNotCertain) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
     const auto store = tcp_store(urls, "a job", 1, 2, soon());
@@ -841,7 +841,11 @@ TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItHasOnlyBecomeSilent) {
     EXPECT_TRUE(doubt.starts_with("the connection to the store '" + urls.first.text() +
                                   "' has only become silent (it took no request for "))
         << doubt;
+    kill(rank_0, SIGCONT);
+    const auto text = text_of<ServerLost>([&] { store->get({"a"}, soon()); });
+    EXPECT_NE(text.find("is gone (it took no request for "), std::string::npos) << text;
     end(rank_0);
+    EXPECT_EQ(store->successor()->doubt(), "");
 }
 
 void expect_to_come_up(int size) {

@@ -16,7 +16,7 @@
 
 namespace rankmesh::detail {
 
-/// The part of an error that another rank has told.
+/// The part of an error that is the same on all ranks: what another rank has told, or tells others.
 struct Heard {
     Failure failure;
 

@@ -541,7 +541,8 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
                                                        const Stuck& stuck, Instant until) {
     try {
         return wait(phase, names, ranks, arrival_key, last_key, stuck, until);
-    } catch (const Heard&) {
+    } catch (const Heard& heard) {
+        if (!has_failed()) fail({}, heard.failure);  // this rank is the first that knows
         throw;
     } catch (const Timeout& timeout) {
         fail({}, Failure::of(timeout));
@@ -552,7 +553,8 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
     }
 }
 
-/// Throws PeerLost if some of these ranks have ended before they wrote their last key of a step.
+/// Throws PeerLost, as a Heard error, if some of these ranks have ended before they wrote their last key of a
+/// step.
 void StoreRendezvous::throw_if_ended(const std::string& phase, const std::vector<int>& ranks,
                                      const Entries& last_key) {
     auto lost = ended();
@@ -565,10 +567,11 @@ void StoreRendezvous::throw_if_ended(const std::string& phase, const std::vector
     auto next = written.begin();
     std::erase_if(lost, [&](int) { return (next++)->has_value(); });
     if (lost.empty()) return;
-    throw PeerLost(cat(lost.size() == 1 ? cat("rank ", lost.front(), " has")
-                                        : cat("ranks ", ranks_to_string(lost), " have"),
-                       " ended; ", phase, " cannot be completed on rank ", rank()),
-                   lost);
+    const auto why = cat(
+        lost.size() == 1 ? cat("rank ", lost.front(), " has") : cat("ranks ", ranks_to_string(lost), " have"),
+        " ended");
+    Heard::raise({.kind = Failure::Kind::gone, .why = why, .lost = lost},
+                 cat(phase, " cannot be completed on rank ", rank()));
 }
 
 /// The texts of entries, once all of them exist. `ranks`: the ranks that are waited for, all if empty;

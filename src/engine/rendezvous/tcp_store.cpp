@@ -143,12 +143,10 @@ public:
 
     /// Why it is not certain that the process has ended which serves this store, "" if it is.
     std::string doubt() {
-        const auto why = [&] {
-            const auto lock = std::lock_guard(mutex_);
-            return broken_;
-        }();
+        const auto why = broken();
         if (why.empty()) return cat(text(), " still answers this process");
-        if (!closed_) return cat("the connection to ", text(), " has only become silent (", why, ")");
+        if (!closed_ && !wire::ready(socket_, POLLRDHUP, Clock::now()))
+            return cat("the connection to ", text(), " has only become silent (", why, ")");
         const auto there = TcpGreeting::at(address_, port_, Clock::now() + milliseconds(1000));
         if (there.socket >= 0) close(there.socket);
         return there.serves(told_apart_by_) ? cat(text(), " is still served, though not to this process")
@@ -211,6 +209,8 @@ private:
             throw EngineFailure(cat("a request of ", bytes.size(), " bytes; ", text(), " takes up to ",
                                     wire::longest_message));
         const auto lock = std::lock_guard(sending_);
+        // The server would take it for the rest of a request that was cut off.
+        if (const auto why = broken(); !why.empty()) throw_gone(why);
         send_all(bytes, until);
     }
 
@@ -228,7 +228,7 @@ private:
             } else if (errno != EINTR) {
                 closed_ = closed_ || errno == ECONNRESET || errno == EPIPE;
                 fail(std::strerror(errno));
-                throw_gone();
+                throw_gone(broken());
             }
         }
     }
@@ -297,10 +297,11 @@ private:
         changed_.notify_all();
     }
 
-    [[noreturn]] void throw_gone() {
+    std::string broken() {
         const auto lock = std::lock_guard(mutex_);
-        throw_gone(broken_);
+        return broken_;
     }
+
     [[noreturn]] void throw_gone(const std::string& why) const {
         throw ServerLost(
             cat(text(), whose(), "is gone (", why, "): ", server(), ", has ended or cannot be reached"),
