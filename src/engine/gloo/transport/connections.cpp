@@ -174,8 +174,13 @@ Connections::Connections(std::shared_ptr<Network> network, int group_rank, int s
     device_ = network_->device();
     buffers_ = std::make_shared<Buffers>(std::make_shared<ConnectionContext>(device_, group_rank, size));
     transportContext_ = buffers_;
-    for (int i = 0; i < size; ++i)
-        if (i != group_rank) transportContext_->createPair(i);
+    const auto wakeup = Network::FastWakeup(network_);
+    for (int i = 0; i < size; ++i) {
+        if (i == group_rank) continue;
+        transportContext_->createPair(i);
+        // The higher rank connects. At once, since finding a free port takes the longer the more are taken.
+        if (i < group_rank) connection(i).stop_listening();
+    }
 }
 
 Connections::~Connections() {
@@ -199,7 +204,6 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
                                       const std::function<bool(int group_rank)>& ended) {
     using Clock = std::chrono::steady_clock;
     using std::chrono::milliseconds;
-    const auto wakeup = Network::FastWakeup(network_);
     const auto begin = Clock::now();
     auto next_look = begin + shortest_pause;
     const auto look_when_due = [&] {
@@ -208,32 +212,34 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
         look();
         next_look = now + std::clamp<Clock::duration>((now - begin) / 4, shortest_pause, longest_pause);
     };
-    // The higher rank connects, to all lower ones at once: one that does not answer must not delay the
-    // others. Where this fails they stay open until the peers have been told why.
+    // To all lower ranks at once: one that does not answer must not delay the others. Where this fails they
+    // stay open until the peers have been told why.
     for (int i = 0; i < rank; ++i)
-        step_with(i, [&] {
-            connection(i).stop_listening();
-            open_.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)]));
-        });
-    for (auto waited = std::vector<pollfd>{}; !open_.empty(); look_when_due()) {
-        waited.clear();
+        step_with(i, [&] { open_.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)])); });
+    for (auto waited = std::vector<pollfd>(open_.size()); !open_.empty(); look_when_due()) {
         auto next = std::min(until, next_look);
-        for (auto each = open_.begin(); each != open_.end();) {
+        auto now = Clock::now();
+        auto seen = waited.begin();
+        auto kept = seen;
+        for (auto each = open_.begin(); each != open_.end(); ++seen) {
             auto& [group_rank, connector] = *each;
-            const auto connected = step_with(group_rank, [&, peer = group_rank, &socket = connector] {
-                if (!socket.advance()) return false;
-                connection(peer).adopt(socket);
-                return true;
-            });
+            // Of many sockets few have news at a time.
+            const auto connected = (seen->revents != 0 || now >= connector.next()) &&
+                                   step_with(group_rank, [&, peer = group_rank, &socket = connector] {
+                                       if (!socket.advance()) return false;
+                                       connection(peer).adopt(socket);
+                                       return true;
+                                   });
             if (connected) {
                 each = open_.erase(each);
                 continue;
             }
-            waited.push_back(connector.awaited());
+            *kept++ = connector.awaited();
             next = std::min(next, connector.next());
             ++each;
         }
-        const auto now = Clock::now();
+        waited.erase(kept, waited.end());
+        now = Clock::now();
         if (open_.empty() || now >= until) break;
         const auto wait = std::chrono::ceil<milliseconds>(next - now).count();
         ::poll(waited.data(), waited.size(), static_cast<int>(std::clamp<long>(wait, 0, 1000)));
