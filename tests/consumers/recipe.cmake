@@ -14,14 +14,20 @@ endif()
 set(commands "${CMAKE_MATCH_1}")
 set(use "${CMAKE_MATCH_2}")
 
-set(environment HOME=${work}/home CC=${C} CXX=${CXX} CMAKE_GENERATOR=Ninja CMAKE_BUILD_TYPE=None "CXXFLAGS=${recipe_flags}"
-                CMAKE_EXPORT_COMPILE_COMMANDS=ON CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+set(environment HOME=${work}/home CC=${C} CXX=${CXX} CMAKE_GENERATOR=Ninja CMAKE_BUILD_TYPE=${BUILD_TYPE} "CXXFLAGS=${FLAGS}")
+if(HAS_NCCL)
+    set(ENV{CMAKE_INCLUDE_PATH} "${NCCL_INCLUDE}:${CUDA_INCLUDE}")
+endif()
+take_objects(${work}/source/build ${work}/source)
 file(WRITE ${work}/commands.sh "set -e\ncd ${work}/source\n${commands}")
 run("recipe" ${CMAKE_COMMAND} -E env ${environment} sh ${work}/commands.sh)
 if(NOT output MATCHES "\\[[0-9]+/([0-9]+)\\] " OR CMAKE_MATCH_1 GREATER 20)
     message(FATAL_ERROR "the library alone takes more than 20 steps:\n${output}")
 endif()
-message(STATUS "${CMAKE_MATCH_1} steps")
+set(steps ${CMAKE_MATCH_1})
+string(REGEX MATCHALL "reused " reused "${output}")
+list(LENGTH reused count)
+message(STATUS "${steps} steps, ${count} of which take an object of the build that is tested")
 
 file(COPY ${SOURCE}/tests/consumers/installed/main.cpp DESTINATION ${work}/program)
 file(WRITE ${work}/program/CMakeLists.txt

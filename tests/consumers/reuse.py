@@ -20,6 +20,19 @@ def neutral(text: str, of: list[str]) -> str:
     return text.replace(of[0], "BUILD").replace(of[1], "SOURCE")
 
 
+def theirs_for(path: str) -> str:
+    """The path in their folders that stands where this one stands in ours, itself where it is in neither."""
+    for our, their in zip(ours, theirs, strict=True):
+        if path.startswith(our + "/"):
+            return their + path[len(our) :]
+    return path
+
+
+def that_matter(said: list[str], of: list[str]) -> list[str]:
+    """The words that decide what an object holds."""
+    return [neutral(word, of) for word in said if word != "-Werror"]
+
+
 def option(name: str) -> str:
     return words[words.index(name) + 1]
 
@@ -29,14 +42,14 @@ def same_file(our: Path, their: Path) -> bool:
     if not their.is_file() or neutral(our.read_text(), ours) != neutral(their.read_text(), theirs):
         return False
     made = re.findall(f'#include "({re.escape(ours[0])}/[^"]+)"', our.read_text())
-    return all(same_file(Path(each), Path(each.replace(ours[0], theirs[0]))) for each in made)
+    return all(same_file(Path(each), Path(theirs_for(each))) for each in made)
 
 
 def object_of_theirs() -> Path | None:
     source = Path(words[-1])
-    if "-o" not in words or not source.is_relative_to(ours[0]):
+    if "-o" not in words:
         return None
-    their_source = Path(theirs[0], source.relative_to(ours[0]))
+    their_source = Path(theirs_for(str(source)))
     commands = json.loads(Path(theirs[0], "compile_commands.json").read_text())
     command = next((each["command"] for each in commands if each["file"] == str(their_source)), "")
     their_words = shlex.split(command)
@@ -47,7 +60,7 @@ def object_of_theirs() -> Path | None:
     depends = words.index("-MD") if "-MD" in words else words.index("-o")
     said = words[compiler:depends] + words[words.index("-o") + 2 :]
     their_said = their_words[: their_words.index("-o")] + their_words[their_words.index("-o") + 2 :]
-    if [neutral(word, ours) for word in said] != [neutral(word, theirs) for word in their_said]:
+    if that_matter(said, ours) != that_matter(their_said, theirs):
         return None
     return made if made.is_file() else None
 

@@ -7,11 +7,17 @@ function(run what)
     set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-set(compilers -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${C} "-DCMAKE_CXX_FLAGS=${FLAGS}"
-              -DCMAKE_BUILD_TYPE=None)
+set(build_as -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${C} "-DCMAKE_CXX_FLAGS=${FLAGS}")
+set(compilers ${build_as} -DCMAKE_BUILD_TYPE=None)
 
-# What the recipe is compiled with, and what takes objects from it: as quick as can be.
-set(recipe_flags "-O0 -DNDEBUG")
+# take_objects(build source): what is built next in that build folder, from that source, takes the objects of the build that is
+# tested where both are compiled in the same words, with the build type ${BUILD_TYPE}.
+function(take_objects build source)
+    if(PYTHON)
+        set(reuse ${PYTHON} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/reuse.py ${BUILD} ${SOURCE} ${build} ${source})
+    endif()
+    set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${reuse};${LAUNCHER}")
+endfunction()
 
 # build_alone(name option...): configures and builds a project of this folder as on a machine without MPI and Gloo.
 set(without_engines -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON -DCMAKE_DISABLE_FIND_PACKAGE_Gloo=ON)
