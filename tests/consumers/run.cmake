@@ -13,10 +13,11 @@ set(compilers ${build_as} -DCMAKE_BUILD_TYPE=None)
 # take_objects(build source): what is built next in that build folder, from that source, takes the objects of the build that is
 # tested where both are compiled in the same words, with the build type ${BUILD_TYPE}.
 function(take_objects build source)
+    set(launcher ${LAUNCHER})
     if(PYTHON)
-        set(reuse ${PYTHON} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/reuse.py ${BUILD} ${SOURCE} ${build} ${source})
+        list(PREPEND launcher ${PYTHON} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/reuse.py ${BUILD} ${SOURCE} ${build} ${source})
     endif()
-    set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${reuse};${LAUNCHER}")
+    set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${launcher}")
 endfunction()
 
 # build_alone(name option...): configures and builds a project of this folder as on a machine without MPI and Gloo.
