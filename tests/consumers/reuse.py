@@ -1,6 +1,8 @@
-"""usage: reuse.py THEIR-BUILD THEIR-SOURCE OUR-BUILD OUR-SOURCE COMPILER...: a compiler launcher that takes the object of another
-build where that compiles the same files in the same words, and compiles where it does not. Our folders may be relative to where the
-compiler runs. That the sources are the same in both is for the caller to see to."""
+"""usage: reuse.py THEIR-BUILD THEIR-SOURCE OUR-BUILD OUR-SOURCE COMPILER...
+
+A compiler launcher that takes the object of another build where that compiles the same files in the same words, and
+compiles where it does not. Our folders may be relative to where the compiler runs. That the sources are the same in
+both is for the caller to see to."""
 
 import json
 import os
@@ -15,9 +17,9 @@ ours = [os.path.abspath(folder) for folder in sys.argv[3:5]]
 words = sys.argv[5:]
 
 
-def neutral(text: str, of: list[str]) -> str:
-    """A text without the folders of a build, so that it is the same in both."""
-    return text.replace(of[0], "BUILD").replace(of[1], "SOURCE")
+def in_theirs(text: str) -> str:
+    """A text of ours as it reads in their folders."""
+    return text.replace(ours[0], theirs[0]).replace(ours[1], theirs[1])
 
 
 def theirs_for(path: str) -> str:
@@ -28,9 +30,9 @@ def theirs_for(path: str) -> str:
     return path
 
 
-def that_matter(said: list[str], of: list[str]) -> list[str]:
+def that_matter(said: list[str]) -> list[str]:
     """The words that decide what an object holds."""
-    return [neutral(word, of) for word in said if word != "-Werror"]
+    return [word for word in said if word != "-Werror"]
 
 
 def option(name: str) -> str:
@@ -39,7 +41,7 @@ def option(name: str) -> str:
 
 def same_file(our: Path, their: Path) -> bool:
     """True if both files, and those of the build that they include, hold the same."""
-    if not their.is_file() or neutral(our.read_text(), ours) != neutral(their.read_text(), theirs):
+    if not their.is_file() or in_theirs(our.read_text()) != their.read_text():
         return False
     made = re.findall(f'#include "({re.escape(ours[0])}/[^"]+)"', our.read_text())
     return all(same_file(Path(each), Path(theirs_for(each))) for each in made)
@@ -60,7 +62,7 @@ def object_of_theirs() -> Path | None:
     depends = words.index("-MD") if "-MD" in words else words.index("-o")
     said = words[compiler:depends] + words[words.index("-o") + 2 :]
     their_said = their_words[: their_words.index("-o")] + their_words[their_words.index("-o") + 2 :]
-    if that_matter(said, ours) != that_matter(their_said, theirs):
+    if that_matter([in_theirs(word) for word in said]) != that_matter(their_said):
         return None
     return made if made.is_file() else None
 
