@@ -95,6 +95,18 @@ TEST(PlanSubcommand, WritesSettingsThatConvertReadsAsTheSameMesh) {
     }
 }
 
+TEST(PlanSubcommand, SaysHowManyOfTheLayersAStageOfTorchtitanHas) {
+    constexpr auto layers = 32;
+    for (const auto& [pp, vpp] : {std::pair{2, 1}, {4, 1}, {8, 1}, {2, 2}, {4, 2}}) {
+        const auto fixed = " --fix pp=" + std::to_string(pp) + " --fix vpp=" + std::to_string(vpp);
+        const auto plan = json_of(plan_of("--json --as torchtitan" + fixed));
+        EXPECT_NE(plan["settings"]["text"].get<std::string>().find(
+                      "\npipeline_parallel_layers_per_stage = " + std::to_string(layers / (pp * vpp)) + "\n"),
+                  std::string::npos)
+            << fixed << plan;
+    }
+}
+
 TEST(PlanSubcommand, IsCalibratedByMeasuredSteps) {
     const auto plan = json_of(plan_of("--json"));
     const auto folder = support::Folder();

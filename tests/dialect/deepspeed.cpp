@@ -96,6 +96,8 @@ TEST(DeepSpeed, TopologiesAreEqualBySizesWhateverTheirAxesAreCalled) {
     EXPECT_EQ(PipeDataParallelTopology(2, 3), ProcessTopology({"x", "y"}, {2, 3}));
     EXPECT_NE(PipeDataParallelTopology(2, 3), PipeDataParallelTopology(3, 2));
     EXPECT_NE(PipeDataParallelTopology(2, 3), PipeModelDataParallelTopology(2, 1, 3));
+    EXPECT_NE(PipeDataParallelTopology(2, 3), ProcessTopology({"x"}, {2}));
+    EXPECT_NE(ProcessTopology({"x"}, {2}), PipeDataParallelTopology(2, 3));
     EXPECT_EQ(PipeModelDataParallelTopology(2, 3, 4).dims(), (std::vector{2, 4, 3}));
     EXPECT_EQ(PipeDataParallelTopology(1, 2).str(),
               "{ProcessCoord(pipe=0, data=0): 0, ProcessCoord(pipe=0, data=1): 1}");

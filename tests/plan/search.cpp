@@ -341,9 +341,9 @@ TEST(LayoutText, ReadsWhatItPrints) {
         }
     EXPECT_EQ(plan::read_layout("tp=8 pp=4", 256).dp, 8);
     EXPECT_EQ(plan::read_layout("tp=8 sp=0", 8).sequence_parallel, false);
-    for (const auto* text :
-         {"", "tp=0", "tp=-1", "tp=nan", "tp", "tq=8", "tp=2 tp=2", "recompute=half", "recompute=none:2",
-          "recompute=full:0", "tp=99999999999", "sp=2", "tp=65536 pp=65536", "tp=3"})
+    for (const auto* text : {"", "tp=0", "tp=-1", "tp=nan", "tp=4x", "tp=", "zero=x", "tp", "tq=8",
+                             "tp=2 tp=2", "recompute=half", "recompute=none:2", "recompute=full:0",
+                             "tp=99999999999", "sp=2", "tp=65536 pp=65536", "tp=3"})
         EXPECT_THROW(static_cast<void>(plan::read_layout(text, 256)), UsageError) << text;
 }
 

@@ -65,6 +65,22 @@ TEST(Rows, OfAFewLayersOfAModelHaveOneOfItsDenseOnes) {
     }
 }
 
+TEST(Rows, ShardAmongTheGroupThatTheirWordsName) {
+    const auto layout = [](const std::string& zero) {
+        return read(changed("8,8,8,1,1,1,1,1,0,4,4,", "8,8,1,1,1,1,1,8," + zero + ",1,8,"), "f", {})
+            .rows.at(0)
+            .layout;
+    };
+    EXPECT_EQ(layout("1").zero_group, 0);
+    for (const auto& [words, group] :
+         {std::pair{"1 (group 1)", 1}, {"1 (group 4)", 4}, {"2 group 8", 8}, {"1 (HSDP)", 8}}) {
+        EXPECT_EQ(layout(words).zero_group, group) << words;
+        EXPECT_EQ(layout(words).zero, words[0] - '0') << words;
+    }
+    for (const auto* words : {"1 (group 0)", "1 (group 9)", "1 group", "1 group x", "1 (group -1)"})
+        EXPECT_EQ(layout(words).zero_group, 0) << words;
+}
+
 TEST(Rows, TakeTheFabricFromTheirWords) {
     const auto scale_out = [](const std::string& words) {
         return read(changed("dp=1: no DP traffic", words), "f", {}).rows.at(0).job.machine.scale_out;
