@@ -319,7 +319,7 @@ TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheTimeout) {
 TEST(GlooFailures, OfARankThatAloneCannotStartAllHearWhyAtOnce) {
     for (const auto& [how, why] :
          {std::pair("interface", "no network interface that is up on this host is 'nonsense'"),
-          std::pair("descriptors", "lacks descriptors")}) {
+          std::pair("descriptors", "no descriptor can be opened here: Too many open files")}) {
         const auto outcome = job(std::string("hindered-") + how);
         expect_says(outcome, 1, ", program: Error  after ");
         expect_says(outcome, 1, why);

@@ -4,15 +4,23 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <list>
+#include <memory>
+#include <optional>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <rankmesh/core/error.hpp>
 
 #include "engine/gloo/transport/connector.hpp"
+#include "engine/gloo/transport/listener.hpp"
 #include "support/gloo_job.hpp"
 #include "support/sockets.hpp"
 
@@ -54,13 +62,14 @@ std::vector<sockaddr_in> doors(const std::vector<pid_t>& ranks) {
     return all;
 }
 
-/// Four ranks of which the last is late: the others listen already, each for the ranks above it, and wait.
+/// Four ranks of which the last is late: the others listen already, each at one port for all ranks above it,
+/// and wait.
 class GlooStrangers : public testing::Test {
 protected:
     GlooStrangers() : job({.command = RANKMESH_GLOO_PROGRAM " late"}) {
         EXPECT_TRUE(job.all_say("joined the rendezvous"));
         ranks = ranks_of(job);
-        for (int tries = 0; doors(ranks).size() < 6 && tries < 1000; ++tries)
+        for (int tries = 0; doors(ranks).size() < 3 && tries < 1000; ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
 
@@ -84,7 +93,7 @@ protected:
 }  // namespace
 
 TEST_F(GlooStrangers, ListenOnTheChosenInterfaceOnlyAndNotLongerThanTheyConnect) {
-    EXPECT_EQ(doors(ranks).size(), 6U);
+    EXPECT_EQ(doors(ranks).size(), 3U);
     for (const auto& door : doors(ranks)) EXPECT_EQ(ntohl(door.sin_addr.s_addr), INADDR_LOOPBACK);
     job.tell("go");
     EXPECT_TRUE(job.all_say("join: went well"));
@@ -201,4 +210,90 @@ TEST(GlooConnector, WhoListensButDoesNotKnowTheAnswerIsNotTakenForTheMember) {
             for (int tries = 0; tries < 100; ++tries) goes_on();
         },
         rankmesh::EngineFailure);
+}
+
+namespace {
+
+/// Lets connectors advance until each is connected or refused; says which was what.
+std::vector<std::string> advanced(std::vector<std::unique_ptr<rankmesh::detail::Connector>>& connectors) {
+    auto said = std::vector<std::string>(connectors.size());
+    for (int tries = 0; std::ranges::count(said, "") > 0 && tries < 10000; ++tries) {
+        for (std::size_t i = 0; i < said.size(); ++i) {
+            if (!said[i].empty()) continue;
+            try {
+                if (connectors[i]->advance()) said[i] = "connected";
+            } catch (const rankmesh::EngineFailure& error) {
+                said[i] = error.what();
+            }
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return said;
+}
+
+}  // namespace
+
+// Every peer gets the socket of the connector that has its password, in whatever order they come, at one
+// port.
+TEST(GlooListener, TellsPeersApartByTheirPasswords) {
+    const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
+    auto listener = rankmesh::detail::Network::listener_of(network);
+    EXPECT_EQ(rankmesh::detail::Network::listener_of(network), listener);
+    auto peers = std::list<rankmesh::detail::Listener::Peer>{};
+    for (int i = 0; i < 40; ++i) peers.emplace_back(listener);
+    EXPECT_EQ(listening(getpid()).size(), 1U);
+    auto order = std::vector<const rankmesh::detail::Listener::Peer*>{};
+    for (const auto& each : peers) order.push_back(&each);
+    std::ranges::shuffle(order, std::mt19937(7));
+    auto connectors = std::vector<std::unique_ptr<rankmesh::detail::Connector>>{};
+    for (const auto* peer : order) {
+        const auto endpoint = rankmesh::detail::Endpoint::from(peer->endpoint().bytes());
+        connectors.push_back(std::make_unique<rankmesh::detail::Connector>(endpoint));
+    }
+    EXPECT_EQ(advanced(connectors), std::vector<std::string>(order.size(), "connected"));
+    auto number = 0;
+    for (auto& peer : peers) {
+        ASSERT_TRUE(peer.wait_until(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+        const auto accepted = Stranger(peer.take());
+        const auto connected = Stranger(
+            connectors[static_cast<std::size_t>(std::ranges::find(order, &peer) - order.begin())]->take());
+        connected.say(std::to_string(++number + 10));
+        EXPECT_EQ(accepted.hear(2), std::to_string(number + 10));
+    }
+}
+
+// A password is good for one connection, and for as long as its peer is waited for; who has another one,
+// equal in its first half, is none of them.
+TEST(GlooListener, RefusesAtOnceWhoIsNotWaitedFor) {
+    const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
+    auto listener = rankmesh::detail::Network::listener_of(network);
+    auto peer = rankmesh::detail::Listener::Peer(listener);
+    const auto gone = rankmesh::detail::Listener::Peer(listener).endpoint();
+    auto alike = peer.endpoint();
+    alike.password.back() = static_cast<char>(alike.password.back() + 1);
+    const auto refused = std::string("it does not wait for a connection of this rank any more");
+    auto connectors = std::vector<std::unique_ptr<rankmesh::detail::Connector>>{};
+    for (const auto& each : {gone, alike, peer.endpoint()})
+        connectors.push_back(std::make_unique<rankmesh::detail::Connector>(each));
+    EXPECT_EQ(advanced(connectors), (std::vector{refused, refused, std::string("connected")}));
+    EXPECT_TRUE(peer.wait_until(std::chrono::steady_clock::now()));
+    connectors.clear();
+    connectors.push_back(std::make_unique<rankmesh::detail::Connector>(peer.endpoint()));
+    EXPECT_EQ(advanced(connectors), (std::vector{refused}));
+}
+
+// A process that stops waiting gives its port back, though strangers are connected there.
+TEST(GlooListener, EndsWithWhomItWaitsFor) {
+    const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
+    auto peer =
+        std::make_optional<rankmesh::detail::Listener::Peer>(rankmesh::detail::Network::listener_of(network));
+    auto address = sockaddr_in{};
+    std::memcpy(&address, &peer->endpoint().address, sizeof address);
+    const auto stranger = Stranger(address);
+    stranger.say("half");
+    EXPECT_FALSE(peer->wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
+    peer.reset();
+    EXPECT_EQ(listening(getpid()).size(), 0U);
+    EXPECT_EQ(stranger.hear(1), "");
+    EXPECT_FALSE(Stranger(address).is_connected());
 }

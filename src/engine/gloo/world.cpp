@@ -206,8 +206,7 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
         throw late(timeout.arrived, timeout.missing);
     }
     auto endpoints = std::vector<std::string>(members.size());
-    for (int i = 0; i < ranks.size(); ++i) {
-        if (i == request.group_rank) continue;
+    for (int i = 0; i < request.group_rank; ++i) {
         auto& endpoint = endpoints[static_cast<std::size_t>(i)];
         endpoint = endpoint_in(known.at(ranks[i]), request.item, request.group_rank);
         if (endpoint.empty())

@@ -7,56 +7,32 @@
 
 #include <chrono>
 #include <memory>
-#include <vector>
 
 #include "engine/children.hpp"
-#include "engine/gloo/transport/endpoint.hpp"
-#include "engine/gloo/transport/word_reader.hpp"
 
 namespace rankmesh::detail {
 
-class Connector;
-
 /// One end of a connection between two ranks, with authentication.
 ///
-/// Gloo's own takes the first process that connects for its peer, and some bytes from a foreign process end
-/// this process. This one accepts any number of connections, and keeps the one that sends the password.
+/// Gloo's own listens at a port of its own, takes the first process that connects there for its peer, and
+/// some bytes from a foreign process end this process. This one is given a socket that a Connector has
+/// connected, or at which a Listener has accepted the peer.
 class Connection final : public ::gloo::transport::tcp::Pair {
 public:
+    /// Gives back at once the port that Gloo has taken: on Gloo's thread, which so has accepted nobody there.
     Connection(::gloo::transport::tcp::Context* context, ::gloo::transport::tcp::Device* device,
                int group_rank, std::chrono::milliseconds timeout);
     ~Connection() override;
 
-    const Endpoint& endpoint() const { return endpoint_; }
-    /// True unless somebody connected before the password was asked for.
-    bool is_listening();
-    /// For the connecting end: closes the listening socket.
-    void stop_listening();
-    /// Takes over the authenticated connection of a connector.
-    void adopt(Connector& connector);
+    /// Takes over an authenticated connection to the peer, which this end has connected or accepted.
+    void adopt(int descriptor, bool has_connected);
     /// What comes from the peer: nothing yet, something that Gloo has not read, or nothing any more.
-    enum class Line { open, unread, ended };
-    Line line();
-    /// Waits for the peer; false if it did not connect in time.
-    bool wait_until(std::chrono::steady_clock::time_point until);
-    /// The errno for which this process cannot accept the peer, 0 if there is none.
-    int shortage();
+    enum class Incoming { nothing, unread, ended };
+    Incoming incoming();
 
     void handleEvents(int events) override;
 
 private:
-    struct PendingConnection {
-        int descriptor;
-        WordReader said = {};
-    };
-    void changeState(state next) noexcept override;
-    void accept_pending();
-    void read_pending();
-    void close_pending() noexcept;
-
-    Endpoint endpoint_;
-    std::vector<PendingConnection> pending_;  // oldest first
-    int shortage_ = 0;                        // the errno of the last accept, where it was this process's own
     const ClosedInChildren closed_in_children_{fd_};
 };
 

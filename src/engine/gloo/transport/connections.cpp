@@ -174,13 +174,17 @@ Connections::Connections(std::shared_ptr<Network> network, int group_rank, int s
     device_ = network_->device();
     buffers_ = std::make_shared<Buffers>(std::make_shared<ConnectionContext>(device_, group_rank, size));
     transportContext_ = buffers_;
-    const auto wakeup = Network::FastWakeup(network_);
-    for (int i = 0; i < size; ++i) {
-        if (i == group_rank) continue;
-        transportContext_->createPair(i);
-        // The higher rank connects. At once, since finding a free port takes the longer the more are taken.
-        if (i < group_rank) connection(i).stop_listening();
+    // Ends are made on Gloo's thread, some at a time: it serves other groups in between.
+    constexpr auto at_a_time = 64;
+    for (int next = 0; next < size;) {
+        network_->run([&] {
+            for (const auto stop = std::min(size, next + at_a_time); next < stop; ++next)
+                if (next != group_rank) transportContext_->createPair(next);
+        });
     }
+    if (group_rank + 1 == size) return;
+    const auto listener = Network::listener_of(network_);
+    for (int i = group_rank + 1; i < size; ++i) awaited_.try_emplace(i, listener);
 }
 
 Connections::~Connections() {
@@ -195,7 +199,8 @@ Connection& Connections::connection(int group_rank) const {
 }
 
 std::string Connections::endpoint_for(int group_rank) const {
-    return connection(group_rank).endpoint().bytes();
+    const auto found = awaited_.find(group_rank);
+    return found == awaited_.end() ? "" : found->second.endpoint().bytes();
 }
 
 std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
@@ -227,7 +232,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
             const auto connected = (seen->revents != 0 || now >= connector.next()) &&
                                    step_with(group_rank, [&, peer = group_rank, &socket = connector] {
                                        if (!socket.advance()) return false;
-                                       connection(peer).adopt(socket);
+                                       connection(peer).adopt(socket.take(), true);
                                        return true;
                                    });
             if (connected) {
@@ -246,15 +251,19 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
     }
     auto missing = std::vector<int>{};
     for (const auto& [group_rank, connector] : open_) missing.push_back(group_rank);
-    for (int i = rank + 1; i < size; ++i) {
-        const auto comes = [&] {
-            return step_with(i, [&] { return connection(i).wait_until(std::min(until, next_look)); });
+    for (auto& [group_rank, peer] : awaited_) {
+        const auto comes = [&, i = group_rank, &awaited = peer] {
+            return step_with(i, [&] {
+                if (!awaited.wait_until(std::min(until, next_look))) return false;
+                connection(i).adopt(awaited.take(), false);
+                return true;
+            });
         };
         try {
             while (!comes()) {
-                if (ended(i) && !comes()) throw Unreachable{i, "its process has ended"};
+                if (ended(group_rank) && !comes()) throw Unreachable{group_rank, "its process has ended"};
                 if (Clock::now() >= until) {
-                    missing.push_back(i);
+                    missing.push_back(group_rank);
                     break;
                 }
                 look_when_due();
@@ -264,14 +273,18 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
             if (missing.empty()) throw;
         }
     }
-    for (const auto each : missing) throw_if_short(connection(each).shortage());
+    // Who comes later must not be refused before this rank has said why it gives up.
+    if (missing.empty())
+        awaited_.clear();
+    else if (!awaited_.empty())
+        throw_if_short(awaited_.begin()->second.shortage());
     return missing;
 }
 
 bool Connections::is_open(int group_rank, std::chrono::steady_clock::time_point until) const {
     for (;;) {
-        const auto line = connection(group_rank).line();
-        if (line != Connection::Line::unread) return line == Connection::Line::open;
+        const auto incoming = connection(group_rank).incoming();
+        if (incoming != Connection::Incoming::unread) return incoming == Connection::Incoming::nothing;
         if (std::chrono::steady_clock::now() >= until) return true;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }

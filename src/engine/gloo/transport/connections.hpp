@@ -16,6 +16,7 @@
 #include "engine/failure.hpp"
 #include "engine/gloo/transport/connection.hpp"
 #include "engine/gloo/transport/connector.hpp"
+#include "engine/gloo/transport/listener.hpp"
 #include "engine/gloo/transport/network.hpp"
 
 namespace rankmesh::detail {
@@ -27,15 +28,17 @@ constexpr auto without_end = std::chrono::milliseconds(std::chrono::hours(24 * 3
 /// The connections of one group: the local ends are made first, then each is connected to its peer.
 class Connections final : public ::gloo::Context {
 public:
-    /// Makes the local ends; each takes one descriptor.
+    /// Makes the local ends. Of two ranks the higher one connects; for all higher ones this process listens
+    /// at one port.
     Connections(std::shared_ptr<Network> network, int group_rank, int size);
     ~Connections() override;
 
-    /// The endpoint by which `group_rank` reaches this rank: a few bytes for its `connect`.
+    /// The endpoint by which a higher `group_rank` reaches this rank: a few bytes for its `connect`; "" for a
+    /// lower one, to which this rank connects.
     std::string endpoint_for(int group_rank) const;
-    /// Connects to all peers by their endpoints, listed by group rank; returns the group ranks of those that
-    /// were not reached in time. Throws Unreachable as soon as one is sure never to be, as those are of which
-    /// `ended` says so, and what `look` throws, which is called now and then.
+    /// Connects to all peers, the lower ones by their endpoints, listed by group rank; returns the group
+    /// ranks of those that were not reached in time. Throws Unreachable as soon as one is sure never to be,
+    /// as those are of which `ended` says so, and what `look` throws, which is called now and then.
     std::vector<int> connect(const std::vector<std::string>& endpoints,
                              std::chrono::steady_clock::time_point until, const std::function<void()>& look,
                              const std::function<bool(int group_rank)>& ended);
@@ -86,7 +89,8 @@ private:
 
     const std::shared_ptr<Network> network_;
     std::shared_ptr<Buffers> buffers_;
-    std::map<int, Connector> open_;  // by group rank, until they are connected
+    std::map<int, Connector> open_;          // by group rank, until they are connected
+    std::map<int, Listener::Peer> awaited_;  // the same for those that connect to this rank
 };
 
 }  // namespace rankmesh::detail

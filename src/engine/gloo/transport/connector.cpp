@@ -104,6 +104,8 @@ bool Connector::advance() {
     }
     answer_.take(static_cast<std::size_t>(count));
     if (!answer_.is_complete()) return false;
+    if (answer_.is(Endpoint::refusal))
+        throw EngineFailure("it does not wait for a connection of this rank any more");
     if (!answer_.is(endpoint_.answer))
         throw EngineFailure(
             "peer authentication failed: the process that listens there does not give the answer that the "

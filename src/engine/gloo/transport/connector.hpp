@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <string>
 
-#include "engine/gloo/transport/connection.hpp"
+#include "engine/children.hpp"
+#include "engine/gloo/transport/endpoint.hpp"
+#include "engine/gloo/transport/word_reader.hpp"
 
 namespace rankmesh::detail {
 

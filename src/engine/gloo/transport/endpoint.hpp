@@ -16,6 +16,8 @@ struct Endpoint {
     sockaddr_storage address = {};
     Word password = {};  // what the connecting end sends
     Word answer = {};    // what the listening end answers
+    /// What it answers where it does not wait for the sender of that password any more.
+    static constexpr Word refusal = {};
 
     std::string bytes() const;
     /// Reads what `bytes` has written; throws EngineFailure for anything else.

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <gloo/transport/device.h>
+#include <netinet/in.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
 namespace rankmesh::detail {
+
+class Listener;
 
 /// Gloo's device on one address of this process: one thread that reads and writes for all its channels.
 class Network {
@@ -18,6 +22,15 @@ public:
     ~Network();
 
     const std::shared_ptr<::gloo::transport::Device>& device() const { return device_; }
+    /// The address, with port 0.
+    const sockaddr_storage& address() const { return address_; }
+
+    /// Accepts peers at this address; the same one while somebody has it.
+    static std::shared_ptr<Listener> listener_of(const std::shared_ptr<Network>& network);
+
+    /// Lets Gloo's thread take a step, and waits for it; throws what it throws. There a socket is removed at
+    /// once, elsewhere only when that thread wakes; but what other threads use must not be waited for there.
+    void run(const std::function<void()>& step);
 
     /// While one lives, Gloo's thread wakes all the time: otherwise it sleeps for up to 10 ms at a time, and
     /// removing a socket waits until it wakes. Only for as long as sockets are removed: 64 ranks of a host
@@ -35,9 +48,15 @@ public:
 
 private:
     struct Wakeup;
-    std::unique_ptr<Wakeup> wakeup_;  // outlives the device, whose thread looks at it
+    struct Wakeups;
+    struct Step;
+    // These outlive the device, whose thread looks at them.
+    std::unique_ptr<Wakeups> wakeups_;
+    std::unique_ptr<Step> step_;
     std::shared_ptr<::gloo::transport::Device> device_;
+    sockaddr_storage address_ = {};
     std::mutex mutex_;
+    std::weak_ptr<Listener> listener_;
     int fast_wakeups_ = 0;
 };
 

@@ -16,6 +16,7 @@ public:
     /// Takes the bytes that were put there.
     void take(std::size_t bytes) { heard_ += bytes; }
     bool is_complete() const { return heard_ == said_.size(); }
+    const Endpoint::Word& word() const { return said_; }
     /// True for a complete word that is equal; compares in constant time.
     bool is(const Endpoint::Word& word) const {
         auto difference = 0;
