@@ -176,8 +176,10 @@ TEST(As, ARankIsNamedInTheWordsOfTheUsersMesh) {
 }
 
 TEST(As, CallsAnAccessorAsTheOriginalsDefaultsDo) {
-    EXPECT_EQ(json_of("rank 'pp=2 dp=2 tp=2' 5 --json --as deepspeed")["answers"]["topology().get_rank_repr"],
-              "model_01");
+    const auto deepspeed = json_of("rank 'pp=2 dp=2 tp=2' 5 --json --as deepspeed")["answers"];
+    EXPECT_EQ(deepspeed["topology().get_rank_repr"], "model_01");
+    EXPECT_EQ(deepspeed["get_slice_parallel_rank"], 1);
+    EXPECT_EQ(deepspeed["get_slice_parallel_world_size"], 2);
     EXPECT_EQ(json_of("rank 'pp=2 dp=2 tp=2' 5 --json --as areal")["answers"]["topology().get_rank_repr"],
               "tensor_1");
 }

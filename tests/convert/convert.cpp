@@ -278,6 +278,18 @@ TEST(Convert, HasACallWhereFewerMoveWithIt) {
     EXPECT_FALSE(rankmesh::convert("rankmesh", "megatron", {"pp=2 dp=2"}).call);
 }
 
+TEST(Convert, SaysWhichSizesOfExpertsDoNotFitAsTheFrameworkDoes) {
+    try {
+        static_cast<void>(
+            rankmesh::convert("tensorrt-llm", "torch", {"tp_size=8", "moe_tp_size=2", "moe_ep_size=2"}, 8));
+        ADD_FAILURE() << "8 is not 2 by 2";
+    } catch (const UsageError& error) {
+        EXPECT_STREQ(error.what(),
+                     "tp_size must equal to moe_tp_size * moe_ep_size * moe_cluster_size, but got 8 != 2 * 2 "
+                     "* 1");
+    }
+}
+
 TEST(Convert, NamesTheNearestFramework) {
     for (const auto& [from, to, option] :
          {std::tuple("picotrn", "torch", "--from"), std::tuple("torch", "picotrn", "--to")})

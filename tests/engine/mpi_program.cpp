@@ -323,9 +323,9 @@ int program(const std::string& mode, int argc, char** argv) {
         if (mode == "dies-last") raise(SIGKILL);
         _exit(3);
     }
-    if (mode == "mixed") {
+    if (mode == "mixed" || mode == "mixed-one") {
         for (auto i = 0; i < 128; ++i) all.barrier();  // after which calls are not compared one by one
-        if (odd)
+        if (odd == (mode == "mixed"))
             all.all_reduce(x);
         else
             all.start_all_reduce(x).wait();

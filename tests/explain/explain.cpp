@@ -207,8 +207,10 @@ TEST(Explain, BlamesARankThatLeftOnlyWhereItsOwnRecordSaysWhy) {
     EXPECT_EQ(said.findings.front().text, "rank 1 (tp=1) left, reason terminate: out of memory");
 
     // Its timeout made it leave: it is not the one that did not come.
-    records[1].reason = "timeout";
-    for (const auto& finding : explain(records).findings) EXPECT_NE(finding.kind, Kind::left);
+    for (const auto* reason : {"timeout", "peer_lost"}) {
+        records[1].reason = reason;
+        for (const auto& finding : explain(records).findings) EXPECT_NE(finding.kind, Kind::left) << reason;
+    }
 }
 
 TEST(Explain, BlamesWhoFailedAndNotWhoWaitsForItWhereMostGotNoFurther) {

@@ -122,6 +122,26 @@ TEST(Steps, AreNoSlowerOnFasterMachines) {
         }
 }
 
+TEST(Steps, SendTokensToExpertsAsFastBetweenNodesAsInsideThemWhereLinksAreAlike) {
+    auto compared = 0;
+    for (auto job : some_jobs()) {
+        job.stack.tokens_once = false;
+        job.machine.scale_out = job.machine.scale_up;
+        for (const auto& layout : some_layouts(job)) {
+            if (layout.ep == 1) continue;
+            const auto seconds = [&](int node) {
+                job.machine.node = node;
+                return Steps(job).pieces(layout).expert.ep;
+            };
+            const auto inside = seconds(job.devices);
+            EXPECT_GT(inside, 0);
+            for (const auto node : {1, 2, 4}) EXPECT_NEAR(seconds(node), inside, inside * 1e-9) << node;
+            ++compared;
+        }
+    }
+    EXPECT_GT(compared, 100);
+}
+
 TEST(Steps, RefuseJobsThatCannotBe) {
     const auto text = [](auto change) {
         auto job = some_jobs()[0];
