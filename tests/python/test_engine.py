@@ -443,6 +443,11 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
         "the buffer of all_reduce is None, which is NoneType; it must be an array",
     ),
     (
+        lambda on: on.all_reduce(np.ones(2), "max"),
+        TypeError,
+        "the output of all_reduce is 'max', which is str; a reduction is passed by its name: reduction='max'",
+    ),
+    (
         lambda on: on.all_reduce(np.ones(2), reduction=None),
         TypeError,
         "a reduction is None, which is NoneType; it must be a str",

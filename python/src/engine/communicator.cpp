@@ -89,6 +89,9 @@ Prepared prepare(Op operation, nb::handle in, nb::handle out, int argument = 0) 
 }
 
 Prepared reducing(Op operation, nb::handle in, nb::handle out, nb::handle reduction, int root = 0) {
+    if (nb::isinstance<nb::str>(out))
+        throw TypeFault(cat(named(operation, "output"), " is ", described(out),
+                            "; a reduction is passed by its name: reduction=", nb::repr(out).c_str()));
     auto prepared = prepare(operation, in, out, root);
     prepared.call.reduction = reduction_of(reduction);
     check_complex(prepared.in, prepared.call.reduction);
