@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -8,6 +10,7 @@
 #include <rankmesh/core/reshard.hpp>
 
 #include "output.hpp"
+#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 
@@ -163,7 +166,9 @@ void print_text(const Job& job, bool machines, Output& output) {
     add({"rank", "keeps", "receives", "from other hosts", "sends", "had", "shall have"});
     auto all = Traffic{};
     auto ranks = 0;
+    auto progress = Progress();
     for (int rank = 0; rank < job.extent(); ++rank) {
+        progress.at([&] { return fmt::format("{} of {} ranks", rank, job.extent()); });
         if (!job.inside(rank)) continue;
         const auto traffic = traffic_of(job, rank);
         all.add(traffic);
@@ -225,7 +230,9 @@ void print_json(const Job& job, Output& output) {
     output.write(",\"ranks\":[");
     auto all = Traffic{};
     auto separator = "";
+    auto progress = Progress(isatty(STDOUT_FILENO) == 0);  // else the rows are seen themselves
     for (int rank = 0; rank < job.extent(); ++rank) {
+        progress.at([&] { return fmt::format("{} of {} ranks", rank, job.extent()); });
         if (!job.inside(rank)) continue;
         const auto traffic = traffic_of(job, rank);
         all.add(traffic);
