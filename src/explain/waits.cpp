@@ -331,7 +331,7 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
             finding.text += is_one ? ": it died before it could, or the record is not here"
                                    : ": they died before they could, or the records are not here";
         if (held > 0)
-            finding.text += cat("; ", verb(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
+            finding.text += cat("; ", ranks_that(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
                                 ", or for ranks that do");
         add_waits(finding, absent);
         findings.push_back(std::move(finding));
@@ -362,7 +362,7 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
             finding.details.push_back(
                 cat(places.rank(*behind.begin()), " ", doing(evidence, *behind.begin())));
         }
-        finding.text += cat("; ", verb(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
+        finding.text += cat("; ", ranks_that(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
                             held == 1 ? "" : ", or for ranks that do");
         add_waits(finding, behind);
         if (one && !one->entry->is_message)

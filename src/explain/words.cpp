@@ -104,7 +104,7 @@ std::string few(std::vector<int> ranks) {
     return cat(head, " and ", ranks.size() - shown, " more");
 }
 
-std::string verb(std::size_t count, std::string_view one, std::string_view many) {
+std::string ranks_that(std::size_t count, std::string_view one, std::string_view many) {
     return cat(count, count == 1 ? " rank " : " ranks ", count == 1 ? one : many);
 }
 

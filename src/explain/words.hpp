@@ -41,7 +41,7 @@ private:
 std::string few(std::vector<int> ranks);
 
 /// `1 rank waits`, `2 ranks wait`.
-std::string verb(std::size_t count, std::string_view one, std::string_view many);
+std::string ranks_that(std::size_t count, std::string_view one, std::string_view many);
 
 /// The chain, with coordinates.
 std::string text_of(const Deadlock& deadlock, const Places& places);

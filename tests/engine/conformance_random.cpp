@@ -180,7 +180,7 @@ TEST(Conformance, RandomSequencesOverSeveralCommunicatorsGiveWhatTheMeshSays) {
             SCOPED_TRACE("seed " + std::to_string(seed));
             auto random = std::mt19937(seed);  // every rank draws the same sequence
             auto flying = std::vector<Running>{};
-            const auto land = [&] {
+            const auto complete_all = [&] {
                 // In the same order on every rank, which is not that of their starts.
                 for (std::size_t i = flying.size(); i-- > 0;) flying[i].finish();
                 flying.clear();
@@ -190,9 +190,9 @@ TEST(Conformance, RandomSequencesOverSeveralCommunicatorsGiveWhatTheMeshSays) {
                 auto drawn = random() % 2 == 0 ? draw<std::int64_t>(communicator, world.rank(), random)
                                                : draw<float>(communicator, world.rank(), random);
                 for (auto& running : drawn) flying.push_back(std::move(running));
-                if (random() % 8 == 0) land();
+                if (random() % 8 == 0) complete_all();
             }
-            land();
+            complete_all();
         }
     });
 }

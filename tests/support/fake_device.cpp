@@ -444,7 +444,7 @@ public:
 
 private:
     /// What a rank sends the others about one creation.
-    struct Said {
+    struct Creation {
         std::int64_t turn = 0;
         std::int64_t item = -1;  // -1: no part in it
         std::int64_t colour = -1;
@@ -458,8 +458,8 @@ private:
         return channel;
     }
 
-    std::vector<Said> gathered(const Said& mine, Channel& over, const Label& label) const {
-        auto all = std::vector<Said>(static_cast<std::size_t>(label.ranks.size()));
+    std::vector<Creation> gathered(const Creation& mine, Channel& over, const Label& label) const {
+        auto all = std::vector<Creation>(static_cast<std::size_t>(label.ranks.size()));
         over.run({.operation = Operation::all_gather,
                   .dtype = rankmesh::DType::byte,
                   .in = &mine,
@@ -485,7 +485,7 @@ private:
                                        .key = "the device of all ranks",
                                        .item = 0});
         }
-        auto mine = Said{.turn = ++turns_};
+        auto mine = Creation{.turn = ++turns_};
         if (request) mine = {turns_, request->item, request->label->ranks[0], request->group_rank};
         const auto all = gathered(mine, *world_, *world_label_);
         auto members = std::map<std::int64_t, int>{};  // by group rank

@@ -16,19 +16,19 @@
 namespace wrong_programs {
 
 /// Something that was said about a run: an error of a rank, or a finding.
-struct Said {
+struct Report {
     std::string kind;  ///< `Timeout`, ... of an error, `behind`, ... of a finding
     std::vector<int> ranks;
     std::string text;
 };
 
-inline std::string to_string(const Said& said) {
+inline std::string to_string(const Report& said) {
     return rankmesh::detail::cat("  ", said.kind, " ", rankmesh::ranks_to_string(said.ranks), ": ", said.text,
                                  "\n");
 }
 
 /// The error in flight on a rank; one that is no Error of rankmesh's names nothing.
-inline Said said_by(int rank) {
+inline Report said_by(int rank) {
     using namespace rankmesh;
     try {
         throw;
@@ -46,10 +46,10 @@ inline Said said_by(int rank) {
 }
 
 /// The first finding, which has the culprit, with its details.
-inline std::vector<Said> said_by(const rankmesh::Explanation& explanation) {
+inline std::vector<Report> said_by(const rankmesh::Explanation& explanation) {
     if (explanation.findings.empty()) return {};
     const auto& first = explanation.findings.front();
-    auto said = Said{std::string(to_string(first.kind)), first.ranks, first.text};
+    auto said = Report{std::string(to_string(first.kind)), first.ranks, first.text};
     for (const auto& detail : first.details) said.text += "; " + detail;
     return {said};
 }
@@ -78,7 +78,7 @@ inline std::vector<std::string_view> kinds_of(Cause cause) {
 }
 
 /// True if it is of a right kind, blames exactly the ranks to blame, and says where and what.
-inline bool names(const Said& said, const Program& program) {
+inline bool names(const Report& said, const Program& program) {
     const auto kinds = kinds_of(program.cause);
     const auto says = [&](const std::string& words) { return said.text.find(words) != std::string::npos; };
     return std::ranges::find(kinds, said.kind) != kinds.end() && said.ranks == program.ranks &&
@@ -86,9 +86,9 @@ inline bool names(const Said& said, const Program& program) {
 }
 
 /// True if one of them names the cause, and none is a disagreement of other ranks.
-inline bool names(const std::vector<Said>& all, const Program& program) {
-    return std::ranges::any_of(all, [&](const Said& said) { return names(said, program); }) &&
-           std::ranges::none_of(all, [&](const Said& said) {
+inline bool names(const std::vector<Report>& all, const Program& program) {
+    return std::ranges::any_of(all, [&](const Report& said) { return names(said, program); }) &&
+           std::ranges::none_of(all, [&](const Report& said) {
                return said.kind == "Disagreement" && said.ranks != program.ranks;
            });
 }

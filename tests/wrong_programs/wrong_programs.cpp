@@ -21,8 +21,8 @@ namespace {
 using rankmesh::detail::cat;
 
 /// What the ranks of a run as threads threw.
-std::vector<Said> errors_of(const Program& program, bool checked, const std::string& folder) {
-    auto said = std::vector<Said>{};
+std::vector<Report> errors_of(const Program& program, bool checked, const std::string& folder) {
+    auto said = std::vector<Report>{};
     auto mutex = std::mutex{};
     const auto options = rankmesh::WorldOptions{.timeout = timeout, .checked = checked, .record = folder};
     const auto on_a_rank = [&](rankmesh::World& world) {
@@ -42,7 +42,7 @@ std::vector<Said> errors_of(const Program& program, bool checked, const std::str
 }
 
 /// What the records of a folder say; nothing where there are none.
-std::vector<Said> findings_of(const std::string& folder) {
+std::vector<Report> findings_of(const std::string& folder) {
     if (std::filesystem::is_empty(folder)) return {};
     const auto found = rankmesh::read_records(folder);
     return said_by(rankmesh::explain(found.records, found.unread));
@@ -102,11 +102,12 @@ TEST(WrongPrograms, AreManyAndOfEveryKind) {
 
 TEST(WrongPrograms, AreNotNamedByAnotherCauseRankOrCommunicator) {
     const auto& program = programs().front();
-    const auto right = Said{"Disagreement", program.ranks, "on " + program.on + " " + program.says.front()};
+    const auto right = Report{"Disagreement", program.ranks, "on " + program.on + " " + program.says.front()};
     EXPECT_TRUE(names(right, program));
-    for (const auto& said : {Said{"Timeout", right.ranks, right.text}, Said{right.kind, {2}, right.text},
-                             Said{right.kind, {2, 3}, right.text}, Said{right.kind, right.ranks, "on 'tp'"},
-                             Said{right.kind, right.ranks, "on 'dp' " + program.says.front()}}) {
+    for (const auto& said :
+         {Report{"Timeout", right.ranks, right.text}, Report{right.kind, {2}, right.text},
+          Report{right.kind, {2, 3}, right.text}, Report{right.kind, right.ranks, "on 'tp'"},
+          Report{right.kind, right.ranks, "on 'dp' " + program.says.front()}}) {
         EXPECT_FALSE(names(said, program)) << to_string(said);
         EXPECT_EQ(names({right, said}, program), said.ranks == program.ranks || said.kind != right.kind);
     }

@@ -43,7 +43,7 @@ def arrive(store: Store, rank: int, size: int, description: str) -> None:
     note(store, "arrived", f"{rank} {digest}")
     if store.add("count", 1) == size:
         digests = {line.split()[1] for line in _lines(store)}
-        store.compare_set("verdict", "", "agree" if len(digests) == 1 else "differ")
+        store.compare_set("outcome", "", "agree" if len(digests) == 1 else "differ")
 
 
 def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None] | None = None) -> str:
@@ -54,16 +54,16 @@ def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None
     begin = now = time.monotonic()
     end = begin + timeout.total_seconds()
     try:
-        while meanwhile is not None and now < end and not store.check(["verdict"]):
+        while meanwhile is not None and now < end and not store.check(["outcome"]):
             meanwhile()
             time.sleep(min(max((now - begin) / 4, 0.001), 0.25))
             now = time.monotonic()
-        store.wait(["verdict"], datetime.timedelta(seconds=max(end - now, 0.001)))
+        store.wait(["outcome"], datetime.timedelta(seconds=max(end - now, 0.001)))
     except dist.DistNetworkError as error:
         raise EngineFailure(f"torch's store is gone while the ranks compare their plans: {error}") from None
     except RuntimeError:  # the timeout, of which each store has its own kind
-        store.compare_set("verdict", "", "late " + " ".join(line.split()[0] for line in _lines(store)))
-    return str(store.get("verdict"), "utf-8")
+        store.compare_set("outcome", "", "late " + " ".join(line.split()[0] for line in _lines(store)))
+    return str(store.get("outcome"), "utf-8")
 
 
 def agree(
@@ -80,12 +80,12 @@ def agree(
     `where` gives the coordinates of ranks, in words. `meanwhile` is called while this rank waits.
     """
     arrive(store, rank, size, description)
-    verdict = hear(store, timeout, meanwhile)
-    if verdict == "agree":
+    outcome = hear(store, timeout, meanwhile)
+    if outcome == "agree":
         return
-    if verdict == "differ":
+    if outcome == "differ":
         _disagree(store, rank, description, timeout)
-    arrived = sorted(map(int, verdict.split()[1:]))
+    arrived = sorted(map(int, outcome.split()[1:]))
     missing = sorted(set(range(size)) - set(arrived))
     _linger(store, len(arrived))
     raise Timeout(

@@ -37,7 +37,7 @@ Duration wait_of(const Growth& asked) {
 }
 
 constexpr auto entered = "entered";
-constexpr auto misuse = "misuse";
+constexpr auto refused_call = "refused call";
 constexpr auto failed = "failed";
 
 std::string slot_key(int slot) { return cat("candidate.", slot); }
@@ -159,7 +159,7 @@ GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vec
     for (int each = 0; each < size_; ++each)
         leftovers_.push_back(key(cat("here.", each)));  // also of the dead
     if (parts.size() != 2) Fields({}, "how a world has grown").throw_unreadable();
-    if (parts[0] == misuse) throw UsageError(parts[1]);
+    if (parts[0] == refused_call) throw UsageError(parts[1]);
     std::rethrow_exception(FailureNote::from(parts[1], size_).failure.error());
 }
 
@@ -284,12 +284,14 @@ std::string GrowAgreement::lead(const Growth& asked, const Lost& lost,
             return decide(Failure{.kind = Failure::Kind::disagreement, .why = text, .lost = outside});
         }
         if (absent.empty() && (asked.most < 1 || asked.most > most_candidates))
-            return decide(pack_texts({misuse, cat("a world is to grow by ", asked.most, " processes; 1 to ",
-                                                  most_candidates, " can enter it at once")}));
+            return decide(
+                pack_texts({refused_call, cat("a world is to grow by ", asked.most, " processes; 1 to ",
+                                              most_candidates, " can enter it at once")}));
         if (absent.empty() && !untimely.empty())
-            return decide(pack_texts({misuse, cat("a world is to grow within a timeout that is not positive, "
-                                                  "on ",
-                                                  ranks_to_string(untimely), "; give it one that is")}));
+            return decide(
+                pack_texts({refused_call, cat("a world is to grow within a timeout that is not positive, "
+                                              "on ",
+                                              ranks_to_string(untimely), "; give it one that is")}));
         // One that had come before its connection was cut may have ended since.
         if (absent.empty() && !std::exchange(leading.has_looked, absent.empty()) && !ended().empty()) {
             if (confirmed(leading, {})) return leading.outcome;

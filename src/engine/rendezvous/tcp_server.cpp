@@ -110,7 +110,7 @@ struct TcpServer::Connection {
     const ClosedInChildren closed_in_children{socket};
     bool known = false;
     bool spare = false;  // of a process that enters, or has entered, a running job
-    bool doomed = false;
+    bool closes = false;
     bool stalled = false;  // with requests that are not taken before it has read its answers
     Instant since = Clock::now();
     std::uint32_t events = 0;
@@ -308,7 +308,7 @@ void TcpServer::run() {
                 accept_strangers(now);
             } else if (const auto found = connections_.find(id); found != connections_.end()) {
                 auto& connection = *found->second;
-                if (connection.doomed) continue;
+                if (connection.closes) continue;
                 if ((event.events & EPOLLOUT) != 0) {
                     flush(connection);
                     if (connection.stalled) take_requests(connection);
@@ -319,7 +319,7 @@ void TcpServer::run() {
             }
         }
         expire(now);
-        bury();
+        close_marked();
         if (!watched_ && now >= listen_again_) watch_listener(true);
     }
     connections_.clear();
@@ -366,8 +366,8 @@ void TcpServer::accept_strangers(Instant now) {
 }
 
 void TcpServer::close_oldest_stranger() {
-    doom(*connections_.at(*strangers_.begin()));
-    bury();
+    close_later(*connections_.at(*strangers_.begin()));
+    close_marked();
 }
 
 void TcpServer::greet(Connection& connection) {
@@ -382,14 +382,14 @@ void TcpServer::greet(Connection& connection) {
 void TcpServer::read_from(Connection& connection, Instant now) {
     static thread_local auto buffer = std::array<char, 1 << 16>{};
     // Others get their turn after a megabyte.
-    for (int i = 0; i < 16 && !connection.doomed; ++i) {
+    for (int i = 0; i < 16 && !connection.closes; ++i) {
         const auto room = connection.known
                               ? buffer.size()
                               : wire::hello_size - std::min(wire::hello_size, connection.in.size());
         const auto count = recv(connection.socket, buffer.data(), room, 0);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && errno == EAGAIN) return;
-        if (count <= 0) return doom(connection);
+        if (count <= 0) return close_later(connection);
         const auto bytes = static_cast<std::size_t>(count);
         connection.in.append(buffer.data(), bytes);
         bytes_ += bytes;
@@ -397,7 +397,7 @@ void TcpServer::read_from(Connection& connection, Instant now) {
             continue;
         if (!connection.spare) last_request_ = now;
         take_requests(connection);
-        if (bytes_ > limits_.bytes && !connection.in.empty()) doom(connection);
+        if (bytes_ > limits_.bytes && !connection.in.empty()) close_later(connection);
         if (connection.stalled || connection.out.size() > most_texts) return;
     }
 }
@@ -439,13 +439,13 @@ void TcpServer::refuse(Connection& connection, std::string_view words) {
     text += words;
     queue(connection, std::move(text));
     flush(connection);
-    doom(connection);
+    close_later(connection);
 }
 
 void TcpServer::take_requests(Connection& connection) {
     auto taken = std::size_t{0};
     try {
-        while (!connection.doomed) {
+        while (!connection.closes) {
             const auto message = wire::message_in(std::string_view(connection.in).substr(taken));
             connection.stalled = message && connection.out.size() > most_texts;
             if (!message || connection.stalled) break;
@@ -453,7 +453,7 @@ void TcpServer::take_requests(Connection& connection) {
             taken += 4 + message->size();
         }
     } catch (const wire::Malformed&) {
-        doom(connection);
+        close_later(connection);
     }
     connection.in.erase(0, taken);
     bytes_ -= taken;
@@ -502,7 +502,7 @@ void TcpServer::get(Connection& connection, wire::Request request) {
         for (std::size_t i = 0; i + 1 < names.size(); ++i)
             if (!entries_.contains(names[i])) wait->absent.insert(names[i]);
     if (wait->absent.empty()) return answer(connection, request.id, names);
-    if (connection.waits.size() >= most_waits) return doom(connection);
+    if (connection.waits.size() >= most_waits) return close_later(connection);
     wait->connection = &connection;
     wait->id = request.id;
     wait->until = Clock::now() + milliseconds(request.milliseconds);
@@ -546,12 +546,12 @@ void TcpServer::expire(Instant now) {
     for (auto id : strangers_) {
         auto& each = *connections_.at(id);
         if (now - each.since < limits_.patience) break;
-        doom(each);
+        close_later(each);
     }
 }
 
 void TcpServer::answer(Connection& connection, std::uint32_t id, const std::vector<std::string>& names) {
-    if (connection.doomed) return;
+    if (connection.closes) return;
     // Long texts are not copied: all connections share them.
     constexpr auto long_text = std::size_t{1024};
     auto texts = std::vector<Connection::Unsent>{};
@@ -610,7 +610,7 @@ void TcpServer::queue(Connection& connection, std::string text) {
 
 /// Sends what the kernel takes.
 void TcpServer::flush(Connection& connection) {
-    while (!connection.out.empty() && !connection.doomed) {
+    while (!connection.out.empty() && !connection.closes) {
         auto parts = std::array<iovec, 32>{};
         auto count = std::size_t{0};
         for (const auto& [text, shared] : connection.out) {
@@ -624,7 +624,7 @@ void TcpServer::flush(Connection& connection) {
         const auto sent = sendmsg(connection.socket, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) return;
-        if (sent < 0) return doom(connection);
+        if (sent < 0) return close_later(connection);
         connection.sent += static_cast<std::size_t>(sent);
         while (!connection.out.empty() && connection.sent >= connection.out.front().text->size()) {
             const auto& [text, shared] = connection.out.front();
@@ -638,7 +638,7 @@ void TcpServer::flush(Connection& connection) {
 
 /// Asks for what the connection can go on with.
 void TcpServer::watch(Connection& connection) {
-    if (connection.doomed) return;
+    if (connection.closes) return;
     const auto reads = !connection.stalled && connection.out.size() <= most_texts;
     const auto writes = connection.stalled || !connection.out.empty();
     const auto wanted = (reads ? std::uint32_t{EPOLLIN} : 0U) | (writes ? std::uint32_t{EPOLLOUT} : 0U);
@@ -648,13 +648,13 @@ void TcpServer::watch(Connection& connection) {
 }
 
 /// Marks a connection, which is closed once nobody uses it.
-void TcpServer::doom(Connection& connection) {
-    if (std::exchange(connection.doomed, true)) return;
-    doomed_.push_back(connection.id);
+void TcpServer::close_later(Connection& connection) {
+    if (std::exchange(connection.closes, true)) return;
+    closing_.push_back(connection.id);
 }
 
-void TcpServer::bury() {
-    for (auto id : std::exchange(doomed_, {})) {
+void TcpServer::close_marked() {
+    for (auto id : std::exchange(closing_, {})) {
         auto& connection = *connections_.at(id);
         while (!connection.waits.empty()) forget(*connection.waits.begin()->first);
         bytes_ -= connection.in.size();

@@ -98,8 +98,8 @@ private:
     void queue(Connection& connection, std::string text);
     void flush(Connection& connection);
     void watch(Connection& connection);
-    void doom(Connection& connection);
-    void bury();
+    void close_later(Connection& connection);
+    void close_marked();
 
     const Options options_;
     const Limits limits_;
@@ -123,7 +123,7 @@ private:
     std::size_t unsent_ = 0;  // of answers, but for entries
     std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
     std::set<std::uint64_t> strangers_;  // the oldest first
-    std::vector<std::uint64_t> doomed_;
+    std::vector<std::uint64_t> closing_;
     std::uint64_t next_connection_ = 2;
     std::unordered_map<std::string, std::unordered_set<Wait*>> waits_by_name_;
     std::set<std::pair<Instant, Wait*>> waits_by_time_;

@@ -58,7 +58,7 @@ const struct Leaks {
 
 }  // namespace
 
-Place find(const void* address, std::size_t bytes) {
+Location find(const void* address, std::size_t bytes) {
     const auto* begin = static_cast<const char*>(address);
     auto& memory = Memory::get();
     const auto lock = std::lock_guard(memory.mutex);
@@ -100,7 +100,7 @@ namespace {
 
 /// The bytes that a copy reads or writes: of a device, or the host's own.
 struct Side {
-    Place place;
+    Location place;
     char* bytes;
     bool on_device() const { return place.of != nullptr; }
 };

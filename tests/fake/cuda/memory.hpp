@@ -17,11 +17,11 @@ struct Allocation {
 };
 
 /// Where device memory really lies; it stays as long as this is kept.
-struct Place {
+struct Location {
     std::shared_ptr<Allocation> of;  // null: these bytes are not all in one allocation
     char* behind = nullptr;
 };
-Place find(const void* address, std::size_t bytes);
+Location find(const void* address, std::size_t bytes);
 
 /// Never gives an address twice. Null: the device has no more.
 void* allocate(int device, std::size_t bytes, bool for_windows);

@@ -66,16 +66,16 @@ void Communicator::wait_for_work() const {
     if (const auto last = tail()) last->wait();
 }
 
-std::vector<std::string> Communicator::meet(const std::string& call, const std::string& brought) {
-    return meet(ranks, id, meetings++, call, brought);
+std::vector<std::string> Communicator::exchange(const std::string& call, const std::string& brought) {
+    return exchange(ranks, id, exchanges++, call, brought);
 }
 
-std::vector<std::string> Communicator::meet(const std::vector<int>& among, std::uint64_t under,
-                                            std::uint64_t number, const std::string& call,
-                                            const std::string& brought) {
+std::vector<std::string> Communicator::exchange(const std::vector<int>& among, std::uint64_t under,
+                                                std::uint64_t number, const std::string& call,
+                                                const std::string& brought) {
     const auto until = out_of_patience();
     for (const auto each : among)
-        connection->send(each, under, Kind::meeting, number, {call, brought},
+        connection->send(each, under, Kind::exchange, number, {call, brought},
                          [&] { return stop->aborted.load(); });
     auto all = std::vector<std::string>{};
     for (const auto each : among) {
@@ -85,7 +85,7 @@ std::vector<std::string> Communicator::meet(const std::vector<int>& among, std::
                    connection->has({id, Kind::left, each, 0});
         };
         auto frame = Frame{};
-        if (!connection->take({under, Kind::meeting, each, number}, frame, until,
+        if (!connection->take({under, Kind::exchange, each, number}, frame, until,
                               [&] { return stop->aborted || gone(); })) {
             if (stop->aborted) throw Failure{ncclInternalError, text(call, ": the communicator was aborted")};
             if (gone())

@@ -42,7 +42,7 @@ public:
 
     // How often each was asked for; equal on all ranks.
     std::uint64_t collectives = 0;
-    std::uint64_t meetings = 0;
+    std::uint64_t exchanges = 0;
     std::uint64_t splits = 0;
     std::uint64_t shrinks = 0;
     std::map<int, std::uint64_t> sends = {}, receives = {};  // by peer
@@ -71,9 +71,10 @@ public:
     void wait_for_work() const;
 
     /// Blocks until all of `among` have made the same call; returns the data of each. Throws Failure.
-    std::vector<std::string> meet(const std::string& call, const std::string& brought);
-    std::vector<std::string> meet(const std::vector<int>& among, std::uint64_t under, std::uint64_t number,
-                                  const std::string& call, const std::string& brought);
+    std::vector<std::string> exchange(const std::string& call, const std::string& brought);
+    std::vector<std::string> exchange(const std::vector<int>& among, std::uint64_t under,
+                                      std::uint64_t number, const std::string& call,
+                                      const std::string& brought);
     /// Tells the others that this rank has no more to do with it.
     void leave(Kind how);
 

@@ -45,7 +45,7 @@ Connection::Connection(const std::string& id, int rank, int size, const std::str
     half_read_.resize(sockets_.size());
     for (int each = 0; each < size; ++each) sending_.push_back(std::make_unique<std::mutex>());
     try {
-        meet(id, device, aborted);
+        connect_all(id, device, aborted);
     } catch (...) {
         for (const auto each : sockets_)
             if (each >= 0) ::close(each);

@@ -45,7 +45,7 @@ inline std::chrono::steady_clock::time_point out_of_patience() {
     return std::chrono::steady_clock::now() + std::chrono::milliseconds(setting("FAKE_PATIENCE", 60'000));
 }
 
-enum class Kind : std::uint32_t { collective, message, receipt, meeting, aborted, left };
+enum class Kind : std::uint32_t { collective, message, receipt, exchange, aborted, left };
 
 /// Which frame: the `number`th of its kind that `from` sends here within a communicator.
 struct Key {
@@ -91,7 +91,7 @@ public:
     void close(std::uint64_t communicator);
 
 private:
-    void meet(const std::string& id, const std::string& device, const std::atomic<bool>& aborted);
+    void connect_all(const std::string& id, const std::string& device, const std::atomic<bool>& aborted);
     void read();
     bool read_some(int rank);
     void deliver(const Key& key, Frame frame);

@@ -73,7 +73,7 @@ ncclResult_t init(ncclComm_t* out, int size, int rank, int ids, const ncclUnique
         make(out, made, made->is_blocking(), [=] {
             made->connection = std::make_shared<Connection>(
                 text(key), rank, size, fake_cuda::identity(made->device), made->stop->aborted);
-            const auto all = made->meet(call, must_be_equal(made->config));
+            const auto all = made->exchange(call, must_be_equal(made->config));
             for (int each = 0; each < size; ++each)
                 demand_equal(*made, each, all[static_cast<std::size_t>(each)], call);
         });
@@ -103,7 +103,7 @@ void split(Communicator& parent, const std::shared_ptr<Communicator>& made, std:
            Member mine) {
     auto members = std::vector<Member>{};
     const auto own = made ? must_be_equal(made->config) : std::string{};
-    const auto all = parent.meet("ncclCommSplit", text(mine.color, " ", mine.key, " ", own));
+    const auto all = parent.exchange("ncclCommSplit", text(mine.color, " ", mine.key, " ", own));
     if (!made) return;
     for (int rank = 0; rank < parent.size(); ++rank) {
         auto each = Member{0, 0, rank};
@@ -222,7 +222,7 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
                     parent->revoked = true;
                     parent->wait_for_work();
                 }
-                parent->meet(made->ranks, made->id, 0, words, {});
+                parent->exchange(made->ranks, made->id, 0, words, {});
             },
             parent);
     });

@@ -12,7 +12,7 @@ constexpr auto ending = "ncclCommFinalize or ncclCommDestroy";
 
 void finalize(Communicator& communicator) {
     communicator.wait_for_work();
-    communicator.meet(ending, {});
+    communicator.exchange(ending, {});
     communicator.finalized = true;
     communicator.leave(Kind::left);
 }

@@ -72,7 +72,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* buffer, std::size_t
                "the buffer is not aligned to NCCL_WIN_REQUIRED_ALIGNMENT");
         demand_memory(*communicator, buffer, bytes, true, call);
         submit(Job{{communicator}, communicator->is_blocking(), [=] {
-                       communicator->meet(text(call, " of ", bytes, " bytes with flags ", flags), {});
+                       communicator->exchange(text(call, " of ", bytes, " bytes with flags ", flags), {});
                        *out = registered<ncclWindow_t>(*communicator);
                    }});
     });

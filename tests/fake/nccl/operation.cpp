@@ -37,8 +37,8 @@ bool is_in_place(const Operation& operation) {
     }
 }
 
-fake_cuda::Place place_of(const Operation& operation, const char* which, const void* address,
-                          std::size_t bytes) {
+fake_cuda::Location place_of(const Operation& operation, const char* which, const void* address,
+                             std::size_t bytes) {
     const auto& communicator = *operation.communicator;
     auto place = fake_cuda::find(address, bytes);
     if (!place.of)

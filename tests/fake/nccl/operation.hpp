@@ -30,9 +30,9 @@ struct Operation {
     int root;               // or peer; -1: none
     std::shared_ptr<Communicator> communicator;
     std::shared_ptr<fake_cuda::Stream> stream;
-    fake_cuda::Place from = {}, to = {};  // of the buffers that it uses
-    std::uint64_t number = 0;             // of its kind in the communicator
-    std::string order = {};               // what its device was given before
+    fake_cuda::Location from = {}, to = {};  // of the buffers that it uses
+    std::uint64_t number = 0;                // of its kind in the communicator
+    std::string order = {};                  // what its device was given before
     std::optional<Scaled> scaled = {};
 
     bool is_message() const { return function == Function::send || function == Function::receive; }

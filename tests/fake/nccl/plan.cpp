@@ -24,7 +24,7 @@ Frame taken(const Operation& operation, int peer, Kind kind) {
     auto& connection = *communicator.connection;
     const auto from = communicator.connection_rank(peer);
     // A rank in a call that all ranks make makes no other call before all have arrived.
-    const auto other = [&] { return connection.first(communicator.id, Kind::meeting, from); };
+    const auto other = [&] { return connection.first(communicator.id, Kind::exchange, from); };
     auto frame = Frame{};
     if (connection.take({communicator.id, kind, from, operation.number}, frame, out_of_patience(),
                         [&] { return communicator.is_stopped() || !other().empty(); }))

@@ -66,7 +66,8 @@ Hello hear(int socket, Clock::time_point until, const std::atomic<bool>& aborted
 
 }  // namespace
 
-void Connection::meet(const std::string& id, const std::string& device, const std::atomic<bool>& aborted) {
+void Connection::connect_all(const std::string& id, const std::string& device,
+                             const std::atomic<bool>& aborted) {
     const auto until = out_of_patience();
     const auto listener = Socket(new_socket());
     const auto own = Address(id, rank_);
@@ -78,7 +79,7 @@ void Connection::meet(const std::string& id, const std::string& device, const st
     auto mine = Hello{rank_, size_, {}};
     std::strncpy(mine.device, device.c_str(), sizeof mine.device - 1);
     auto devices = std::vector<std::string>(sockets_.size());
-    const auto met = [&](Socket& with, const Hello& hello) {
+    const auto connected = [&](Socket& with, const Hello& hello) {
         if (hello.size != size_)
             violation("rank ", rank_, " makes a communicator of ", size_, " ranks, rank ", hello.rank,
                       " with the same unique id one of ", hello.size);
@@ -95,7 +96,7 @@ void Connection::meet(const std::string& id, const std::string& device, const st
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         (void)!::send(with.number, &mine, sizeof mine, MSG_NOSIGNAL);
-        met(with, hear(with.number, until, aborted, text("rank ", peer)));
+        connected(with, hear(with.number, until, aborted, text("rank ", peer)));
     }
     for (int missing = size_ - 1 - rank_; missing > 0; --missing) {
         const auto whom = text("one of ", missing, " ranks after rank ", rank_, " of ", size_);
@@ -103,7 +104,7 @@ void Connection::meet(const std::string& id, const std::string& device, const st
         auto with = Socket(accept4(listener.number, nullptr, nullptr, SOCK_CLOEXEC));
         const auto hello = hear(with.number, until, aborted, whom);
         (void)!::send(with.number, &mine, sizeof mine, MSG_NOSIGNAL);
-        met(with, hello);
+        connected(with, hello);
     }
     devices[static_cast<std::size_t>(rank_)] = device;
     auto ranks = std::map<std::string, int>{};
