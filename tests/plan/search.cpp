@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@
 #include <rankmesh/plan/text.hpp>
 
 #include "plan/bounds.hpp"
+#include "plan/jobs.hpp"
 #include "support/fewer.hpp"
 
 namespace of_search_tests {
@@ -331,6 +334,25 @@ TEST(Advice, OfWhatWouldHelpIsByHowMuchFasterTheSameLayoutIsThen) {
     for (const auto* what :
          {"twice the bandwidth between nodes", "twice the bandwidth inside a node", "twice the batch"})
         EXPECT_GT(said[what], 0) << what;
+}
+
+TEST(Advice, OfMeasuredStepsIsTheirMedianAndTheErrorsOfTheOthers) {
+    auto job = plan::some_jobs().front();
+    const auto layouts = plan::some_layouts(job);
+    auto measured = std::vector<plan::Measured>{};
+    for (const auto ratio : {3.0, 1.25, 1.0, 1.5, 1.25}) {
+        const auto& layout = layouts[measured.size()];
+        measured.push_back({.layout = layout, .seconds = ratio * plan::step(job, layout).seconds});
+    }
+    const auto before = plan::step(job, layouts.front()).seconds;
+    const auto found = plan::calibrate(job, measured);
+    EXPECT_EQ(found.steps, 5);
+    EXPECT_NEAR(found.factor, 1.25, 1e-9);
+    EXPECT_NEAR(plan::step(job, layouts.front()).seconds, 1.25 * before, 1e-9 * before);
+    EXPECT_NEAR(found.before, (2.0 / 3 + 0.2 + 0 + 1.0 / 3 + 0.2) / 5, 1e-9);
+    const auto middle = std::sqrt(1.25 * 1.5);  // of the others without 1 or 1.25
+    const auto errors = {1 - 1.25 / 3, middle / 1.25 - 1, middle - 1, 1 - 1.25 / 1.5, middle / 1.25 - 1};
+    EXPECT_NEAR(found.after, std::accumulate(errors.begin(), errors.end(), 0.0) / 5, 1e-9);
 }
 
 TEST(LayoutText, ReadsWhatItPrints) {
