@@ -117,6 +117,16 @@ TEST(GlooFailures, AKilledRankIsLostAtOnceAlsoWhileItsChildLives) {
     }
 }
 
+TEST(GlooFailures, ChildrenOfRanksMakeAWorldOfTheirOwnWhichHasItsTimeouts) {
+    const auto outcome = job("child-world");
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+        expect_says(outcome, rank, "rank " + std::to_string(rank) + ", child's sum: went well");
+        if (rank != 1) expect_says(outcome, rank, ", child's barrier: Timeout {1} after ");
+        expect_says(outcome, rank, "the child ended with 0");
+        expect_says(outcome, rank, "rank " + std::to_string(rank) + ", all: went well");
+    }
+}
+
 TEST(GlooFailures, AChildThatARankForksIsToldThatItIsNoneAndEnds) {
     const auto outcome = job("child");
     for (const std::string what : {"child", "child's wait"}) {

@@ -315,6 +315,23 @@ int program(const std::string& mode) {
         hear(world, "all", [&] { all.all_reduce(x); });
         return 0;
     }
+    if (mode == "child-world") {  // of the children of all ranks, which rank 1 leaves first
+        const auto child = fork();
+        if (child == 0) {
+            setenv("RANKMESH_JOB", "the children", 1);
+            options.timeout = std::chrono::seconds(1);
+            auto own = World::from_environment(options);
+            auto of_children = own.join({{"dp", rest}}).on("dp");
+            hear(own, "child's sum", [&] { of_children.all_reduce(x); });
+            if (own.rank() != 1) hear(own, "child's barrier", [&] { of_children.barrier(); });
+            if (own.rank() == 1) sleep(1500);
+            return 0;
+        }
+        auto status = 0;
+        if (waitpid(child, &status, 0) == child) std::printf("the child ended with %d\n", status);
+        hear(world, "all", [&] { all.barrier(); });
+        return 0;
+    }
     if (mode == "child") {  // goes on where rank 1 is, and ends as the program does
         auto pending = all.start_all_reduce(x);
         const auto child = odd ? fork() : -1;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who connects to the ports of a Gloo job, and is none of its ranks, neither joins it nor ends it; who writes
 // where its rendezvous is is not believed.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -233,6 +237,74 @@ std::vector<std::string> advanced(std::vector<std::unique_ptr<rankmesh::detail::
 
 }  // namespace
 
+namespace {
+
+/// Takes all descriptors that this process may open but for `left`.
+class TakenDescriptors {
+public:
+    explicit TakenDescriptors(std::size_t left) {
+        auto limits = rlimit{};
+        getrlimit(RLIMIT_NOFILE, &limits);
+        limits.rlim_cur = 256;
+        setrlimit(RLIMIT_NOFILE, &limits);
+        for (auto next = open("/dev/null", O_RDONLY | O_CLOEXEC); next >= 0;
+             next = open("/dev/null", O_RDONLY | O_CLOEXEC))
+            taken_.push_back(next);
+        give_back(left);
+    }
+    ~TakenDescriptors() { give_back(taken_.size()); }
+    void give_back(std::size_t count) {
+        for (; count > 0 && !taken_.empty(); --count, taken_.pop_back()) close(taken_.back());
+    }
+
+private:
+    std::vector<int> taken_;
+};
+
+sockaddr_in address_of(const rankmesh::detail::Listener::Peer& peer) {
+    auto address = sockaddr_in{};
+    std::memcpy(&address, &peer.endpoint().address, sizeof address);
+    return address;
+}
+std::string password_of(const rankmesh::detail::Listener::Peer& peer) {
+    const auto& password = peer.endpoint().password;
+    return {password.begin(), password.end()};
+}
+auto from_now(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
+}  // namespace
+
+// One descriptor that is left is enough for a peer that says its password late.
+TEST(GlooListener, TakesAPeerWithTheLastDescriptor) {
+    const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
+    auto peer = rankmesh::detail::Listener::Peer(rankmesh::detail::Network::listener_of(network));
+    auto taken = TakenDescriptors(2);
+    const auto caller = Stranger(address_of(peer));
+    EXPECT_FALSE(peer.wait_until(from_now(std::chrono::milliseconds(20))));
+    caller.say(password_of(peer));
+    EXPECT_TRUE(peer.wait_until(from_now(std::chrono::seconds(10))));
+    EXPECT_EQ(peer.shortage({}), 0);
+}
+
+// Where none is left the caller waits, and is accepted once there is one.
+TEST(GlooListener, SaysThatItHasNoDescriptorForWhoCalls) {
+    const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
+    auto peer = rankmesh::detail::Listener::Peer(rankmesh::detail::Network::listener_of(network));
+    auto taken = TakenDescriptors(1);
+    EXPECT_EQ(peer.shortage({}), 0);
+    const auto caller = Stranger(address_of(peer));
+    caller.say(password_of(peer));
+    for (int tries = 0; peer.shortage({}) == 0 && tries < 1000; ++tries)
+        EXPECT_FALSE(peer.wait_until(from_now(std::chrono::milliseconds(10))));
+    EXPECT_EQ(peer.shortage({}), EMFILE);
+    EXPECT_EQ(peer.shortage(std::chrono::hours(1)), 0);
+    taken.give_back(1);
+    for (int tries = 0; !peer.wait_until(from_now(std::chrono::milliseconds(10))) && tries < 1000; ++tries) {
+    }
+    EXPECT_TRUE(peer.wait_until(from_now({})));
+    EXPECT_EQ(peer.shortage({}), 0);
+}
+
 // Every peer gets the socket of the connector that has its password, in whatever order they come, at one
 // port.
 TEST(GlooListener, TellsPeersApartByTheirPasswords) {
@@ -287,8 +359,7 @@ TEST(GlooListener, EndsWithWhomItWaitsFor) {
     const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
     auto peer =
         std::make_optional<rankmesh::detail::Listener::Peer>(rankmesh::detail::Network::listener_of(network));
-    auto address = sockaddr_in{};
-    std::memcpy(&address, &peer->endpoint().address, sizeof address);
+    const auto address = address_of(*peer);
     const auto stranger = Stranger(address);
     stranger.say("half");
     EXPECT_FALSE(peer->wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/monitor/alarm.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace rankmesh::detail {
@@ -10,7 +12,8 @@ std::shared_ptr<AlarmClock> AlarmClock::of_process() {
     static std::weak_ptr<AlarmClock> running;
     const auto lock = std::lock_guard(mutex);
     auto clock = running.lock();
-    if (!clock) running = clock = std::make_shared<AlarmClock>();
+    // A child that a process forks has that process's clock, but not its thread.
+    if (!clock || clock->process_ != getpid()) running = clock = std::make_shared<AlarmClock>();
     return clock;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -27,6 +29,7 @@ private:
     friend class Alarm;
     void run();
 
+    const pid_t process_ = getpid();
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<Alarm*> alarms_;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <exception>
 #include <thread>
+#include <utility>
 
 namespace rankmesh::detail {
 
@@ -32,8 +33,7 @@ void Connection::adopt(int descriptor, bool has_connected) {
         throwIfException();
         handleConnected();
     } catch (const std::exception&) {  // the peer has closed it again
-        ::close(fd_);
-        fd_ = -1;
+        ::close(std::exchange(fd_, -1));
         throw;
     }
 }

@@ -261,6 +261,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
         };
         try {
             while (!comes()) {
+                throw_if_short(peer.shortage(std::chrono::seconds(1)));
                 if (ended(group_rank) && !comes()) throw Unreachable{group_rank, "its process has ended"};
                 if (Clock::now() >= until) {
                     missing.push_back(group_rank);
@@ -274,10 +275,9 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
         }
     }
     // Who comes later must not be refused before this rank has said why it gives up.
-    if (missing.empty())
-        awaited_.clear();
-    else if (!awaited_.empty())
-        throw_if_short(awaited_.begin()->second.shortage());
+    if (missing.empty()) awaited_.clear();
+    for (const auto& [group_rank, peer] : awaited_)
+        if (std::ranges::count(missing, group_rank) > 0) throw_if_short(peer.shortage({}));
     return missing;
 }
 

@@ -44,6 +44,7 @@ private:
     const Endpoint endpoint_;
     Stage stage_ = Stage::idle;
     int descriptor_ = -1;
+    const ClosedInChildren closed_in_children_{descriptor_};
     WordReader answer_ = {};
     Clock::time_point next_ = {};
     std::chrono::milliseconds pause_{1};

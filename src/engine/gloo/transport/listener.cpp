@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/transport/listener.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,6 +33,10 @@ Endpoint::Word random_word() {
     return word;
 }
 
+bool is_shortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 /// A password is found by its first half, and its other half compared in constant time.
 std::string first_half(const Endpoint::Word& word) { return {word.data(), word.size() / 2}; }
 
@@ -41,24 +46,23 @@ Listener::Listener(std::shared_ptr<Network> network)
     : network_(std::move(network)),
       device_(dynamic_cast<::gloo::transport::tcp::Device&>(*network_->device())),
       address_(network_->address()) {
-    const auto close_all = [&] {
-        for (const auto descriptor : {descriptor_, ready_})
-            if (descriptor >= 0) ::close(descriptor);
-    };
-    descriptor_ = ::socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    ready_ = ::epoll_create1(EPOLL_CLOEXEC);
     auto size = socklen_t{sizeof address_};
     auto* address = reinterpret_cast<sockaddr*>(&address_);
-    if (descriptor_ < 0 || ready_ < 0 ||
-        ::bind(descriptor_, address, Endpoint{address_}.address_size()) != 0 ||
-        ::listen(descriptor_, SOMAXCONN) != 0 || ::getsockname(descriptor_, address, &size) != 0) {
-        const auto error = errno;
-        close_all();
-        throw_if_short(error);
-        throw EngineFailure(cat("no port to listen at for peers: ", std::strerror(error)));
+    try {
+        descriptor_ = ::socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        ready_ = ::epoll_create1(EPOLL_CLOEXEC);
+        if (descriptor_ < 0 || ready_ < 0 ||
+            ::bind(descriptor_, address, Endpoint{address_}.address_size()) != 0 ||
+            ::listen(descriptor_, SOMAXCONN) != 0 || ::getsockname(descriptor_, address, &size) != 0 ||
+            !await(descriptor_, of_listening)) {
+            throw_if_short(errno);
+            throw EngineFailure(cat("no port to listen at for peers: ", std::strerror(errno)));
+        }
+        device_.registerDescriptor(ready_, EPOLLIN, this);
+    } catch (...) {
+        close_own();
+        throw;
     }
-    await(descriptor_, of_listening);
-    device_.registerDescriptor(ready_, EPOLLIN, this);
 }
 
 Listener::~Listener() {
@@ -66,25 +70,35 @@ Listener::~Listener() {
         const auto wakeup = Network::FastWakeup(network_);
         device_.unregisterDescriptor(ready_, this);  // waits for Gloo's thread to be done with this
     }
-    for (const auto& [id, pending] : pending_) ::close(pending.descriptor);
-    ::close(std::exchange(descriptor_, -1));
-    ::close(ready_);
+    for (auto& [id, pending] : pending_) ::close(std::exchange(pending.descriptor, -1));
+    close_own();
 }
 
-int Listener::shortage() const {
+void Listener::close_own() {
+    for (auto* descriptor : {&descriptor_, &ready_})
+        if (*descriptor >= 0) ::close(std::exchange(*descriptor, -1));
+}
+
+int Listener::shortage(std::chrono::milliseconds lasting) const {
     const auto lock = std::lock_guard(mutex_);
-    return shortage_;
+    return shortage_ != 0 && std::chrono::steady_clock::now() - short_since_ >= lasting ? shortage_ : 0;
 }
 
-void Listener::await(int descriptor, std::uint64_t id) {
+bool Listener::await(int descriptor, std::uint64_t id) const {
     auto event = epoll_event{.events = EPOLLIN, .data = {.u64 = id}};
-    ::epoll_ctl(ready_, EPOLL_CTL_ADD, descriptor, &event);
+    return ::epoll_ctl(ready_, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+void Listener::accept(bool wanted) {
+    if (std::exchange(accepts_, wanted) == wanted) return;
+    auto event = epoll_event{.events = wanted ? std::uint32_t{EPOLLIN} : 0U, .data = {.u64 = of_listening}};
+    ::epoll_ctl(ready_, EPOLL_CTL_MOD, descriptor_, &event);
 }
 
 int Listener::release(Pending::iterator pending) {
-    const auto descriptor = pending->second.descriptor;
     // Closing it is not enough where a child has a copy.
-    ::epoll_ctl(ready_, EPOLL_CTL_DEL, descriptor, nullptr);
+    ::epoll_ctl(ready_, EPOLL_CTL_DEL, pending->second.descriptor, nullptr);
+    const auto descriptor = std::exchange(pending->second.descriptor, -1);
     pending_.erase(pending);
     return descriptor;
 }
@@ -104,17 +118,32 @@ void Listener::handleEvents(int) {
 }
 
 void Listener::accept_pending() {
-    for (;;) {
+    // Some at a time, since whoever waits for a peer, and all other groups, wait for this.
+    constexpr auto at_a_time = 16;
+    for (int i = 0; i < at_a_time; ++i) {
         const auto descriptor = ::accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        const auto full = descriptor < 0 && (errno == EMFILE || errno == ENFILE);
-        if (full || descriptor >= 0) shortage_ = full ? errno : 0;
-        if (descriptor < 0 && (!full || pending_.empty())) return;
-        if (full || pending_.size() >= peers_.size() + most_strangers) ::close(release(pending_.begin()));
-        if (descriptor < 0) continue;
-        const auto pending = pending_.emplace_hint(pending_.end(), ++last_id_, PendingConnection{descriptor});
-        await(descriptor, last_id_);
-        // At once: a peer says its password as soon as it is connected, and may be displaced later.
-        read(pending);
+        const auto error = descriptor < 0 ? errno : 0;
+        if (is_shortage(error)) {
+            // Linux says so also where nobody has called.
+            auto called = pollfd{.fd = descriptor_, .events = POLLIN, .revents = 0};
+            if (::poll(&called, 1, 0) <= 0) return;
+            if (pending_.empty()) {
+                if (shortage_ == 0) short_since_ = std::chrono::steady_clock::now();
+                shortage_ = error;
+                return accept(false);
+            }
+            ::close(release(pending_.begin()));
+            continue;
+        }
+        if (descriptor < 0) return;
+        shortage_ = 0;
+        while (!pending_.empty() && pending_.size() >= peers_.size() + most_strangers)
+            ::close(release(pending_.begin()));
+        const auto pending = pending_.try_emplace(++last_id_, descriptor).first;
+        if (!await(descriptor, last_id_))
+            ::close(release(pending));
+        else  // at once: a peer says its password as soon as it is connected, and may be displaced later
+            read(pending);
     }
 }
 
@@ -159,11 +188,12 @@ Listener::Peer::~Peer() {
     if (!has_come_)
         listener_->peers_.erase(place_);
     else if (descriptor_ >= 0)
-        ::close(descriptor_);
+        ::close(std::exchange(descriptor_, -1));
 }
 
 bool Listener::Peer::wait_until(std::chrono::steady_clock::time_point until) {
     auto lock = std::unique_lock(listener_->mutex_);
+    listener_->accept(true);  // also after a shortage
     return listener_->came_.wait_until(lock, until, [&] { return descriptor_ >= 0; });
 }
 

@@ -26,8 +26,9 @@ public:
     explicit Listener(std::shared_ptr<Network> network);
     ~Listener() override;
 
-    /// The errno for which this process cannot accept peers, 0 if there is none.
-    int shortage() const;
+    /// The errno for which this process cannot accept who calls, and could not for so long; 0 if there is
+    /// none.
+    int shortage(std::chrono::milliseconds lasting) const;
 
     /// A peer that this process waits for.
     class Peer {
@@ -41,8 +42,8 @@ public:
         const Endpoint& endpoint() const { return endpoint_; }
         /// Waits for it; false if it did not connect in time.
         bool wait_until(std::chrono::steady_clock::time_point until);
-        /// The errno for which this process cannot accept it, 0 if there is none.
-        int shortage() const { return listener_->shortage(); }
+        /// The errno for which this process cannot accept it, and could not for so long; 0 if there is none.
+        int shortage(std::chrono::milliseconds lasting) const { return listener_->shortage(lasting); }
         /// Releases its socket, which has authenticated, to the caller.
         int take();
 
@@ -58,16 +59,21 @@ public:
 
 private:
     struct PendingConnection {
+        explicit PendingConnection(int socket) : descriptor(socket) {}
         int descriptor;
         WordReader said = {};
+        const ClosedInChildren closed_in_children{descriptor};
     };
     using Pending = std::map<std::uint64_t, PendingConnection>;  // by number, so oldest first
 
     void handleEvents(int events) override;
     void accept_pending();
     void read(Pending::iterator pending);
-    /// Waits for what comes to a descriptor, in the name of a number.
-    void await(int descriptor, std::uint64_t id);
+    void close_own();
+    /// Waits for what comes to a descriptor, in the name of a number; false if the system refuses.
+    bool await(int descriptor, std::uint64_t id) const;
+    /// Whether who calls is accepted: not for a while where this process has no descriptor for that.
+    void accept(bool wanted);
     /// Forgets a pending connection, and releases its descriptor to the caller.
     int release(Pending::iterator pending);
     /// The peer that has said its password, null if it is of none that is waited for.
@@ -85,7 +91,9 @@ private:
     std::multimap<std::string, Peer*> peers_;  // by the first half of their passwords
     Pending pending_;
     std::uint64_t last_id_ = 0;
+    bool accepts_ = true;
     int shortage_ = 0;  // the errno of the last accept, where it was this process's own
+    std::chrono::steady_clock::time_point short_since_ = {};
 };
 
 }  // namespace rankmesh::detail

@@ -82,7 +82,8 @@ std::shared_ptr<Network> Network::on(const std::string& address) {
     const auto lock = std::lock_guard(mutex);
     auto& kept = networks[address];
     auto network = kept.lock();
-    if (!network) kept = network = std::make_shared<Network>(address);
+    // A child that a process forks has that process's network, but not its thread.
+    if (!network || network->process_ != getpid()) kept = network = std::make_shared<Network>(address);
     return network;
 }
 

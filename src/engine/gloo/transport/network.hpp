@@ -3,6 +3,7 @@
 
 #include <gloo/transport/device.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <functional>
 #include <memory>
@@ -55,6 +56,7 @@ private:
     std::unique_ptr<Step> step_;
     std::shared_ptr<::gloo::transport::Device> device_;
     sockaddr_storage address_ = {};
+    const pid_t process_ = getpid();
     std::mutex mutex_;
     std::weak_ptr<Listener> listener_;
     int fast_wakeups_ = 0;
