@@ -55,4 +55,4 @@ def hear(store: Store, text: str, timeout: datetime.timedelta) -> str | None:
         raise EngineFailure(f"torch's store is gone while the ranks of a start look for each other: {error}") from None
     except RuntimeError:  # the timeout, of which each store has its own kind
         return None
-    return store.get(f"start of {text}").decode()
+    return str(store.get(f"start of {text}"), "utf-8")
