@@ -13,9 +13,14 @@ struct Shortage final : EngineFailure {
     using EngineFailure::EngineFailure;
 };
 
+/// True of an `errno` that says so.
+inline bool is_shortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 /// Throws Shortage if that is what an `errno` says.
 inline void throw_if_short(int error) {
-    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+    if (is_shortage(error))
         throw Shortage(cat("no descriptor can be opened here: ", std::strerror(error),
                            "; see the limits of this process (ulimit -n)"));
 }

@@ -25,6 +25,7 @@
 #include "engine/host.hpp"
 #include "engine/rendezvous/sha256.hpp"
 #include "engine/rendezvous/tcp_greeting.hpp"
+#include "engine/shortage.hpp"
 #include "engine/thread_without_signals.hpp"
 
 namespace rankmesh::detail {
@@ -345,7 +346,7 @@ void TcpServer::accept_strangers(Instant now) {
     for (int i = 0; i < 64; ++i) {
         const auto made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (made < 0) {
-            if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+            if (!is_shortage(errno)) return;
             if (strangers_.empty()) return pause_listening(now);
             close_oldest_stranger();
             continue;

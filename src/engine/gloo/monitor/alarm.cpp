@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/monitor/alarm.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 namespace rankmesh::detail {
@@ -13,7 +11,7 @@ std::shared_ptr<AlarmClock> AlarmClock::of_process() {
     const auto lock = std::lock_guard(mutex);
     auto clock = running.lock();
     // A child that a process forks has that process's clock, but not its thread.
-    if (!clock || clock->process_ != getpid()) running = clock = std::make_shared<AlarmClock>();
+    if (!clock || clock->is_foreign()) running = clock = std::make_shared<AlarmClock>();
     return clock;
 }
 

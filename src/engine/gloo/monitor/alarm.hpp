@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -11,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/children.hpp"
+
 namespace rankmesh::detail {
 
 using TimePoint = std::chrono::steady_clock::time_point;
@@ -18,18 +18,17 @@ using TimePoint = std::chrono::steady_clock::time_point;
 class Alarm;
 
 /// The thread of this process that runs the callbacks of alarms.
-class AlarmClock {
+class AlarmClock final : public OfOneProcess {
 public:
     /// The clock of this process; it ends with its last user.
     static std::shared_ptr<AlarmClock> of_process();
     AlarmClock();
-    ~AlarmClock();
+    ~AlarmClock() override;
 
 private:
     friend class Alarm;
     void run();
 
-    const pid_t process_ = getpid();
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<Alarm*> alarms_;

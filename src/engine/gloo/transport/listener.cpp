@@ -33,10 +33,6 @@ Endpoint::Word random_word() {
     return word;
 }
 
-bool is_shortage(int error) {
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
 /// A password is found by its first half, and its other half compared in constant time.
 std::string first_half(const Endpoint::Word& word) { return {word.data(), word.size() / 2}; }
 

@@ -83,7 +83,7 @@ std::shared_ptr<Network> Network::on(const std::string& address) {
     auto& kept = networks[address];
     auto network = kept.lock();
     // A child that a process forks has that process's network, but not its thread.
-    if (!network || network->process_ != getpid()) kept = network = std::make_shared<Network>(address);
+    if (!network || network->is_foreign()) kept = network = std::make_shared<Network>(address);
     return network;
 }
 

@@ -3,24 +3,25 @@
 
 #include <gloo/transport/device.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "engine/children.hpp"
+
 namespace rankmesh::detail {
 
 class Listener;
 
 /// Gloo's device on one address of this process: one thread that reads and writes for all its channels.
-class Network {
+class Network final : public OfOneProcess {
 public:
     /// The network of that address in this process.
     static std::shared_ptr<Network> on(const std::string& address);
     explicit Network(const std::string& address);
-    ~Network();
+    ~Network() override;
 
     const std::shared_ptr<::gloo::transport::Device>& device() const { return device_; }
     /// The address, with port 0.
@@ -56,7 +57,6 @@ private:
     std::unique_ptr<Step> step_;
     std::shared_ptr<::gloo::transport::Device> device_;
     sockaddr_storage address_ = {};
-    const pid_t process_ = getpid();
     std::mutex mutex_;
     std::weak_ptr<Listener> listener_;
     int fast_wakeups_ = 0;
