@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who connects to the ports of a Gloo job, and is none of its ranks, neither joins it nor ends it; who writes
 // where its rendezvous is is not believed.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +25,7 @@
 #include "engine/gloo/transport/listener.hpp"
 #include "support/gloo_job.hpp"
 #include "support/sockets.hpp"
+#include "support/taken_descriptors.hpp"
 
 namespace {
 
@@ -235,32 +234,6 @@ std::vector<std::string> advanced(std::vector<std::unique_ptr<rankmesh::detail::
     return said;
 }
 
-}  // namespace
-
-namespace {
-
-/// Takes all descriptors that this process may open but for `left`.
-class TakenDescriptors {
-public:
-    explicit TakenDescriptors(std::size_t left) {
-        auto limits = rlimit{};
-        getrlimit(RLIMIT_NOFILE, &limits);
-        limits.rlim_cur = 256;
-        setrlimit(RLIMIT_NOFILE, &limits);
-        for (auto next = open("/dev/null", O_RDONLY | O_CLOEXEC); next >= 0;
-             next = open("/dev/null", O_RDONLY | O_CLOEXEC))
-            taken_.push_back(next);
-        give_back(left);
-    }
-    ~TakenDescriptors() { give_back(taken_.size()); }
-    void give_back(std::size_t count) {
-        for (; count > 0 && !taken_.empty(); --count, taken_.pop_back()) close(taken_.back());
-    }
-
-private:
-    std::vector<int> taken_;
-};
-
 sockaddr_in address_of(const rankmesh::detail::Listener::Peer& peer) {
     auto address = sockaddr_in{};
     std::memcpy(&address, &peer.endpoint().address, sizeof address);
@@ -278,7 +251,7 @@ auto from_now(std::chrono::milliseconds time) { return std::chrono::steady_clock
 TEST(GlooListener, TakesAPeerWithTheLastDescriptor) {
     const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
     auto peer = rankmesh::detail::Listener::Peer(rankmesh::detail::Network::listener_of(network));
-    auto taken = TakenDescriptors(2);
+    auto taken = support::TakenDescriptors(2);
     const auto caller = Stranger(address_of(peer));
     EXPECT_FALSE(peer.wait_until(from_now(std::chrono::milliseconds(20))));
     caller.say(password_of(peer));
@@ -290,7 +263,7 @@ TEST(GlooListener, TakesAPeerWithTheLastDescriptor) {
 TEST(GlooListener, SaysThatItHasNoDescriptorForWhoCalls) {
     const auto network = std::make_shared<rankmesh::detail::Network>("127.0.0.1");
     auto peer = rankmesh::detail::Listener::Peer(rankmesh::detail::Network::listener_of(network));
-    auto taken = TakenDescriptors(1);
+    auto taken = support::TakenDescriptors(1);
     EXPECT_EQ(peer.shortage({}), 0);
     const auto caller = Stranger(address_of(peer));
     caller.say(password_of(peer));

@@ -32,6 +32,7 @@
 #include "support/processes.hpp"
 #include "support/sockets.hpp"
 #include "support/store_law.hpp"
+#include "support/taken_descriptors.hpp"
 #include "support/text_of.hpp"
 #include "support/variables.hpp"
 
@@ -78,16 +79,21 @@ bool becomes(const std::function<bool()>& condition) {
     return false;
 }
 
-/// A connection of rank 1 that the store has let in, of a job without a secret.
-support::Stranger let_in(const TcpUrl& url, const std::string& job, std::uint32_t size) {
-    auto rank = support::Stranger(address_of(url.first_port));
+/// Who has connected shows the store that it is rank 1 of a job without a secret.
+void prove_to_be_of(const std::string& job, std::uint32_t size, const support::Stranger& rank) {
     auto greeting = std::string{};
     while (greeting.size() < Greeting::size_of(greeting))
         greeting += rank.hear(Greeting::size_of(greeting) - greeting.size());
     auto hello = Hello{.rank = 1, .size = size, .nonce = std::string(nonce_size, 'n'), .proof = {}};
     hello.proof = proof_of("job " + job, "rank", job, Greeting::from(greeting).server_nonce, hello);
     rank.say(hello.bytes());
-    EXPECT_EQ(rank.hear(5 + proof_size).size(), 5 + proof_size);
+    EXPECT_EQ(rank.hear(5 + proof_size).size(), 5 + proof_size) << "let in";
+}
+
+/// A connection of that rank, which the store has let in.
+support::Stranger let_in(const TcpUrl& url, const std::string& job, std::uint32_t size) {
+    auto rank = support::Stranger(address_of(url.first_port));
+    prove_to_be_of(job, size, rank);
     return rank;
 }
 
@@ -446,6 +452,20 @@ TEST(TcpStore, StrangersAreHeldBoundedAndRanksComeThroughMeanwhile) {
     over = true;
     flood.clear();
     EXPECT_TRUE(becomes([&] { return open_descriptors() <= before; })) << "strangers go after a while";
+    server->release();
+    EXPECT_TRUE(becomes([&] { return server->has_ended(); }));
+}
+
+// Linux says that there is none also where nobody has called, which is no reason to throw anybody out.
+TEST(TcpStore, TheLastDescriptorIsEnoughForARankThatTakesItsTime) {
+    const auto url = free_url();
+    const auto server = TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2});
+    {
+        const auto taken = support::TakenDescriptors(2);
+        const auto rank = support::Stranger(address_of(url.first_port));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        prove_to_be_of("a job", 2, rank);
+    }
     server->release();
     EXPECT_TRUE(becomes([&] { return server->has_ended(); }));
 }

@@ -22,6 +22,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/accept.hpp"
 #include "engine/host.hpp"
 #include "engine/rendezvous/sha256.hpp"
 #include "engine/rendezvous/tcp_greeting.hpp"
@@ -344,7 +345,7 @@ void TcpServer::watch_listener(bool watched) {
 
 void TcpServer::accept_strangers(Instant now) {
     for (int i = 0; i < 64; ++i) {
-        const auto made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        const auto made = accept_connection(listener_);
         if (made < 0) {
             if (!is_shortage(errno)) return;
             if (strangers_.empty()) return pause_listening(now);

@@ -10,7 +10,7 @@ namespace rankmesh::detail {
 namespace {
 
 /// A call in a list of known calls.
-struct Listed {
+struct ListedCall {
     CallHistory::Kind kind;
     std::uint32_t zero = 0;
     std::uint64_t number;
@@ -85,7 +85,7 @@ std::string CallHistory::known_to(int peer, int own) const {
         const auto& entry = entries_[(added_ - back) % entries_.size()];
         if (entry.kind != Kind::collective && entry.peer != peer) continue;
         const auto each =
-            Listed{.kind = entry.kind, .number = entry.number, .fingerprint = between(entry, own, peer)};
+            ListedCall{.kind = entry.kind, .number = entry.number, .fingerprint = between(entry, own, peer)};
         text.append(reinterpret_cast<const char*>(&each), sizeof each);
         ++listed;
     }
@@ -95,8 +95,8 @@ std::string CallHistory::known_to(int peer, int own) const {
 const CallHistory::Entry* CallHistory::first_difference(int from, int own, const char* listed,
                                                         std::size_t bytes) const {
     const Entry* first = nullptr;
-    for (std::size_t at = 0; at + sizeof(Listed) <= bytes; at += sizeof(Listed)) {
-        auto each = Listed{};
+    for (std::size_t at = 0; at + sizeof(ListedCall) <= bytes; at += sizeof(ListedCall)) {
+        auto each = ListedCall{};
         std::memcpy(&each, listed + at, sizeof each);
         if (each.number == 0) break;
         const auto* entry = find(other_end(each.kind), from, each.number);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/transport/listener.hpp"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/accept.hpp"
 #include "engine/random_bytes.hpp"
 #include "engine/shortage.hpp"
 
@@ -117,12 +117,9 @@ void Listener::accept_pending() {
     // Some at a time, since whoever waits for a peer, and all other groups, wait for this.
     constexpr auto at_a_time = 16;
     for (int i = 0; i < at_a_time; ++i) {
-        const auto descriptor = ::accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const auto descriptor = accept_connection(descriptor_);
         const auto error = descriptor < 0 ? errno : 0;
         if (is_shortage(error)) {
-            // Linux says so also where nobody has called.
-            auto called = pollfd{.fd = descriptor_, .events = POLLIN, .revents = 0};
-            if (::poll(&called, 1, 0) <= 0) return;
             if (pending_.empty()) {
                 if (shortage_ == 0) short_since_ = std::chrono::steady_clock::now();
                 shortage_ = error;
