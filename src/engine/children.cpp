@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -25,8 +24,14 @@ Kept& kept() {
     return *kept;
 }
 
-void before_fork() { kept().mutex.lock(); }
-void in_parent() { kept().mutex.unlock(); }
+void before_fork() {
+    process_mutex().lock();
+    kept().mutex.lock();
+}
+void unlock_both() {
+    kept().mutex.unlock();
+    process_mutex().unlock();
+}
 
 }  // namespace
 
@@ -46,17 +51,23 @@ void in_child() {
         each->enter_child();
         each->kept_ = each->weak_from_this().lock();
     }
-    kept().mutex.unlock();
+    unlock_both();
 }
 
 namespace {
 
 void watch_forks() {
     static std::once_flag once;
-    std::call_once(once, [] { pthread_atfork(before_fork, in_parent, in_child); });
+    std::call_once(once, [] { pthread_atfork(before_fork, unlock_both, in_child); });
 }
 
 }  // namespace
+
+std::mutex& process_mutex() {
+    watch_forks();
+    static auto* const mutex = new std::mutex;
+    return *mutex;
+}
 
 OfOneProcess::OfOneProcess() {
     watch_forks();

@@ -2,8 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 namespace rankmesh::detail {
+
+/// The lock of what a process has once. It is held while the process forks: a child never finds it taken by a
+/// thread that it does not have. Who holds it waits for no other thread.
+std::mutex& process_mutex();
 
 /// A descriptor of a connection that a child which this process forks does not keep: else peers would not
 /// notice that this process has ended as long as the child lives.

@@ -16,6 +16,7 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
 
+#include "engine/children.hpp"
 #include "engine/failure.hpp"
 #include "engine/record/json.hpp"
 #include "engine/record/process_end.hpp"
@@ -25,14 +26,10 @@ namespace {
 
 constexpr auto most_described = std::size_t{4};  // missing ranks of which an error says what they do
 
-struct Recorders {
-    std::mutex mutex;
-    std::vector<std::weak_ptr<Recorder>> all;
-};
-
-/// Never destroyed: other threads may end the process meanwhile.
-Recorders& recorders() {
-    static auto* const recorders = new Recorders;
+/// Those of this process, used under the lock of it. Never destroyed: other threads may end the process
+/// meanwhile.
+std::vector<std::weak_ptr<Recorder>>& recorders() {
+    static auto* const recorders = new std::vector<std::weak_ptr<Recorder>>;
     return *recorders;
 }
 
@@ -104,15 +101,15 @@ std::shared_ptr<Recorder> Recorder::make(Owner owner, const std::string& folder,
     auto recorder = std::shared_ptr<Recorder>(new Recorder(std::move(owner), folder));
     auto& known = recorders();
     {
-        const auto lock = std::lock_guard(known.mutex);
-        std::erase_if(known.all, [](const auto& weak) { return weak.expired(); });
+        const auto lock = std::lock_guard(process_mutex());
+        std::erase_if(known, [](const auto& weak) { return weak.expired(); });
         auto taken = std::vector<int>{};
-        for (const auto& weak : known.all)
+        for (const auto& weak : known)
             if (const auto other = weak.lock();
                 other && other->folder_ == folder && other->owner_.rank == recorder->owner_.rank)
                 taken.push_back(other->number_);
         while (std::ranges::find(taken, recorder->number_) != taken.end()) ++recorder->number_;
-        known.all.push_back(recorder);
+        known.push_back(recorder);
     }
     if (!folder.empty()) write_records_on_terminate();
     if (!folder.empty() && signal != 0) write_records_on_signal(signal);
@@ -260,9 +257,9 @@ std::vector<std::shared_ptr<Recorder>> Recorder::all() noexcept {
     auto& known = recorders();
     auto all = std::vector<std::shared_ptr<Recorder>>{};
     try {
-        const auto lock = lock_soon(known.mutex);
+        const auto lock = lock_soon(process_mutex());
         if (!lock) return {};
-        for (const auto& weak : known.all)
+        for (const auto& weak : known)
             if (auto recorder = weak.lock()) all.push_back(std::move(recorder));
     } catch (...) {
         return {};

@@ -61,7 +61,7 @@ public:
         return *servers;
     }
     void add(std::shared_ptr<TcpServer> server) {
-        const auto lock = std::lock_guard(mutex_);
+        const auto lock = std::lock_guard(process_mutex());
         std::erase_if(all_, [](const auto& each) { return each->is_of_this_process() && each->has_ended(); });
         all_.push_back(std::move(server));
     }
@@ -70,13 +70,12 @@ private:
     void finish() {
         auto all = std::list<std::shared_ptr<TcpServer>>{};
         {
-            const auto lock = std::lock_guard(mutex_);
+            const auto lock = std::lock_guard(process_mutex());
             all = all_;
         }
         for (const auto& each : all) each->finish();
     }
 
-    std::mutex mutex_;
     std::list<std::shared_ptr<TcpServer>> all_;
 };
 

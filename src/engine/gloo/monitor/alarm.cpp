@@ -6,9 +6,8 @@
 namespace rankmesh::detail {
 
 std::shared_ptr<AlarmClock> AlarmClock::of_process() {
-    static std::mutex mutex;
     static std::weak_ptr<AlarmClock> running;
-    const auto lock = std::lock_guard(mutex);
+    const auto lock = std::lock_guard(process_mutex());
     auto clock = running.lock();
     // A child that a process forks has that process's clock, but not its thread.
     if (!clock || clock->is_foreign()) running = clock = std::make_shared<AlarmClock>();

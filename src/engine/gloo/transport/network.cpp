@@ -77,9 +77,8 @@ struct Network::Step final : Wakeup {
 };
 
 std::shared_ptr<Network> Network::on(const std::string& address) {
-    static std::mutex mutex;
     static std::map<std::string, std::weak_ptr<Network>> networks;
-    const auto lock = std::lock_guard(mutex);
+    const auto lock = std::lock_guard(process_mutex());
     auto& kept = networks[address];
     auto network = kept.lock();
     // A child that a process forks has that process's network, but not its thread.
