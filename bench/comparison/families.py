@@ -62,7 +62,7 @@ PARTS = (
     ),
     *(
         Part(f"join {n}", (*MPIRUN, str(n), "{bin}/bench_engine_join"), needs=("mpirun",), is_quick=n == 2)
-        for n in (2, 4, 8, 16, 32, 64)
+        for n in (2, 4, 8, 16, 32, 64, 128)
     ),
     *(
         Part(f"Gloo bring-up {size}", ("{bin}/bench_engine_gloo_bring_up", mesh), is_quick=size == 2)
@@ -72,6 +72,7 @@ PARTS = (
             (8, "pp=2 cp=2 tp=2"),
             (16, "pp=2 dp=2 cp=2 tp=2"),
             (32, "pp=2 dp=4 cp=2 tp=2"),
+            (64, "pp=2 dp=8 cp=2 tp=2"),
         )
     ),
     *(
