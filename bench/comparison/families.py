@@ -16,7 +16,6 @@ class Part:
     quick: tuple[str, ...] = ()  # instead, with --quick
     needs: tuple[str, ...] = ()  # of: mpirun, torch, peers
     is_quick: bool = True
-    is_usual: bool = True  # else only where --only names it in full
     limit: int = 600  # seconds
 
     @property
@@ -93,7 +92,6 @@ PARTS = (
             ),
             needs=("torch",),
             is_quick=False,
-            is_usual=size < 128,
         )
         for size, rounds in ((8, 11), (16, 7), (32, 5), (64, 3), (128, 3))
     ),
@@ -123,22 +121,17 @@ def listed(parts: Sequence[Part]) -> str:
 
 
 def chosen(names: Sequence[str], quick: bool) -> list[Part]:
-    """The parts that are named, in full or but for their number; all usual ones where none is named."""
+    """The parts that are named, in full or but for their number; all where none is named."""
     for name in names:
         named = [part for part in PARTS if name in (part.name, part.stem)]
         if not named:
-            unusual = " or ".join(part.name for part in PARTS if not part.is_usual)
-            raise SystemExit(
-                f"no part is named '{name}'; parts are {listed(PARTS)}; "
-                f"a name without its number is all of them but {unusual}"
-            )
+            raise SystemExit(f"no part is named '{name}'; parts are {listed(PARTS)}")
         if quick and not any(part.is_quick for part in named):
             raise SystemExit(f"--quick takes nothing of '{name}'; it takes {listed(chosen((), quick))}")
     return [
         part
         for part in PARTS
-        if (part.name in names or (part.is_usual and (not names or part.stem in names)))
-        and (part.is_quick or not quick)
+        if (not names or part.name in names or part.stem in names) and (part.is_quick or not quick)
     ]
 
 

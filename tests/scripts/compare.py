@@ -136,8 +136,8 @@ class Choice(unittest.TestCase):
 
     def test_is_of_all_that_differ_in_their_number_where_a_name_has_none(self) -> None:
         for stem in {part.stem for part in PARTS}:
-            self.assertEqual(chosen([stem], False), [part for part in PARTS if part.stem == stem and part.is_usual])
-        self.assertEqual([part.name for part in chosen(["torch"], False)], [f"torch {8 << i}" for i in range(4)])
+            self.assertEqual(chosen([stem], False), [part for part in PARTS if part.stem == stem])
+        self.assertEqual([part.name for part in chosen(["torch"], False)], [f"torch {8 << i}" for i in range(5)])
         self.assertEqual([part.name for part in chosen(["Gloo"], False)], ["Gloo"])
         self.assertEqual([part.name for part in chosen(["threads 2"], False)], ["threads 2"])
 
@@ -145,9 +145,9 @@ class Choice(unittest.TestCase):
         found = chosen(["size", "threads", "mesh", "threads 8", "size"], False)
         self.assertEqual(found, [part for part in PARTS if part.stem in ("mesh", "threads", "size")])
 
-    def test_is_of_all_usual_parts_where_none_is_named(self) -> None:
-        self.assertEqual(chosen([], False), [part for part in PARTS if part.name != "torch 128"])
-        self.assertEqual(chosen([], True), [part for part in PARTS if part.is_quick and part.is_usual])
+    def test_is_of_all_parts_where_none_is_named(self) -> None:
+        self.assertEqual(chosen([], False), list(PARTS))
+        self.assertEqual(chosen([], True), [part for part in PARTS if part.is_quick])
 
     def test_of_a_part_of_a_name_is_refused_with_the_names_that_there_are(self) -> None:
         known = {name for part in PARTS for name in (part.name, part.stem)}
@@ -160,9 +160,9 @@ class Choice(unittest.TestCase):
         self.assertEqual(
             str(refused.exception),
             "no part is named 'siz'; parts are mesh, lists, worlds, bookkeeping, frameworks, "
-            "threads (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096), join (2, 4, 8, 16, 32, 64), "
-            "Gloo bring-up (2, 4, 8, 16, 32), store (2, 4, 8, 16, 32, 64), torch (8, 16, 32, 64, 128), "
-            "c10d (2, 4, 8, 16), MPI, Gloo, show, size; a name without its number is all of them but torch 128",
+            "threads (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096), join (2, 4, 8, 16, 32, 64, 128), "
+            "Gloo bring-up (2, 4, 8, 16, 32, 64), store (2, 4, 8, 16, 32, 64), torch (8, 16, 32, 64, 128), "
+            "c10d (2, 4, 8, 16), MPI, Gloo, show, size",
         )
 
     def test_of_what_a_quick_run_does_not_take_is_refused(self) -> None:
