@@ -53,6 +53,7 @@ void PeerMonitor::find_lost(const std::string& text) {
     } catch (const std::exception&) {
     }
     if (is_broken()) return;
+    if (leaving_) return hear_goodbyes();
     std::erase_if(lost, [&](int to) { return gone_[static_cast<std::size_t>(to)].load(); });
     auto failure = Failure{.why = cat("Gloo reports: ", text)};
     if (!lost.empty()) {

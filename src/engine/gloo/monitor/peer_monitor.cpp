@@ -51,6 +51,7 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
 
 PeerMonitor::~PeerMonitor() {
     remove_from_terminate_report(*this);
+    leaving_ = true;
     if (!is_broken()) send_goodbye();
     stopping_ = true;
     listening_->abortWaitRecv();
@@ -138,12 +139,39 @@ void PeerMonitor::listen() {
             if (!take_messages()) return;
         } catch (const std::exception& error) {
             if (stopping_) return;
-            find_lost(error.what());
+            if (leaving_)
+                hear_goodbyes();
+            else
+                find_lost(error.what());
             return;
         }
         if (stopping_) return;
         if (!compare_calls()) look_at_timeout();
     }
+}
+
+/// A connection broke while this rank leaves. Its peer is not lost: who has heard this rank's goodbye says none
+/// to it before it closes their connection.
+void PeerMonitor::hear_goodbyes() {
+    for (; !stopping_ && !is_broken(); std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+        try {
+            take_messages();
+        } catch (const std::exception&) {  // of a peer whose connection has ended
+        }
+        for (int from = 0; from < size(); ++from)
+            if (from != group_rank_ && !gone_[static_cast<std::size_t>(from)] &&
+                !connections_->is_open(from, {}))
+                note_gone(from);
+    }
+}
+
+/// Nothing more is sent to a peer.
+void PeerMonitor::note_gone(int from) {
+    gone_[static_cast<std::size_t>(from)] = true;
+    // Gloo does not always notice that a send to a peer that has left will never complete.
+    const auto lock = std::lock_guard(sending_);
+    for (const auto& sent : sent_)
+        if (sent->to == from) sent->buffer->abortWaitSend();
 }
 
 /// Handles every complete message; false if one was a failure. Throws if the next one cannot be awaited.
@@ -186,14 +214,8 @@ void PeerMonitor::hear(int from, const Message& message) {
             break;
         case MessageKind::goodbye:
             calls_of_gone_[f] = message.number;
-            gone_[f] = true;
+            note_gone(from);
             fewest_calls_of_gone_ = std::min(fewest_calls_of_gone_.load(), message.number);
-            {
-                // Gloo does not always notice that a send to a peer that has left will never complete.
-                const auto lock = std::lock_guard(sending_);
-                for (const auto& sent : sent_)
-                    if (sent->to == from) sent->buffer->abortWaitSend();
-            }
             find_who_left();
             break;
         case MessageKind::compare:

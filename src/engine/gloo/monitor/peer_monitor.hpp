@@ -119,6 +119,8 @@ private:
     };
 
     void listen();
+    void hear_goodbyes();
+    void note_gone(int from);
     void hear(int from, const Message& message);
     bool take_messages();
     void find_lost(const std::string& text);
@@ -164,7 +166,7 @@ private:
     Duration compare_after_;
     TimePoint compare_at_ = TimePoint::max();  // when calls are compared with those of peers
 
-    /// A collective that ranks have called differently, and what each has called, "" if it does not say.
+    /// A collective that ranks have called differently, and what each has called, "" if it has not called it.
     struct Dispute {
         std::uint64_t number = 0;
         std::vector<std::optional<std::string>> texts = {};  // by group rank
@@ -195,7 +197,8 @@ private:
     std::vector<std::uint64_t> told_;  // the number of messages, by group rank
 
     std::unique_ptr<::gloo::transport::UnboundBuffer> listening_;
-    std::atomic<bool> stopping_ = false;
+    std::atomic<bool> leaving_ = false;   // from when this rank says goodbye
+    std::atomic<bool> stopping_ = false;  // from when it has said it to all
     Alarm alarm_;
     Alarm second_;
     std::atomic<std::thread::id> listener_ = {};
