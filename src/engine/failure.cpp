@@ -83,7 +83,7 @@ Timeout expired_in(const std::string& phase, Duration timeout, int rank, const s
 }
 
 Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
-                        bool of_two) {
+                        const std::vector<int>& silent, bool of_two) {
     constexpr auto most_told = std::size_t{8};
     std::ranges::stable_sort(calls, [](const auto& a, const auto& b) { return a.count > b.count; });
     auto failure = Failure{.kind = Failure::Kind::disagreement,
@@ -98,6 +98,7 @@ Failure differing_calls(std::uint64_t number, const Label& label, std::vector<Di
         if (i > 0 || of_two) failure.lost.insert(failure.lost.end(), ranks.begin(), ranks.end());
     }
     if (calls.size() > most_told) append(failure.why, cat("; and ", calls.size() - most_told, " more"));
+    if (!silent.empty()) append(failure.why, cat("; no answer from ", label.named(silent)));
     std::ranges::sort(failure.lost);
     return failure;
 }

@@ -63,9 +63,10 @@ struct DifferingCall {
     std::vector<int> ranks;
     std::uint64_t count;
 };
-/// Ranks that have made something else than most, all of them where `of_two` must agree and differ.
+/// Ranks that have made something else than most, all of them where `of_two` must agree and differ; of the
+/// `silent` ones it is not known what they made.
 Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
-                        bool of_two = false);
+                        const std::vector<int>& silent = {}, bool of_two = false);
 
 /// For errors of engines whose worlds have no survivors.
 inline constexpr auto what_survives =

@@ -414,6 +414,26 @@ TEST(GlooFailures, RanksWhoseCallsDifferAllHearWhoCalledWhat) {
     }
 }
 
+TEST(GlooFailures, ARankThatIsSlowToSayWhatItCalledIsHeardAndOneThatDoesNotIsNamed) {
+    const auto text_of = [](const std::string& most, const std::string& silent) {
+        return "is not the same on all its ranks: all_reduce of 1000 f32 by sum on " + most +
+               "; broadcast of 1000 f32 from 0 on 1 [dp=0 tp=1]" + silent + "; 'dp,tp' of mesh dp=2 tp=2";
+    };
+    for (auto seconds : {3, 9}) {
+        SCOPED_TRACE(seconds);
+        const auto outcome = job("differ-and-stop-" + std::to_string(seconds));
+        const auto heard = seconds == 3;
+        for (auto rank : {0U, 1U, 2U}) {
+            expect_says(outcome, rank, ", all: Disagreement {1} after ");
+            expect_says(outcome, rank,
+                        text_of(heard ? "0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]"
+                                      : "0 [dp=0 tp=0], 2 [dp=1 tp=0]",
+                                heard ? "" : "; no answer from 3 [dp=1 tp=1]"));
+        }
+        expect_says(outcome, 3, ", all: Disagreement {1} after ");
+    }
+}
+
 TEST(GlooFailures, CountsThatDifferAreSaidOfTheTwoRanks) {
     const auto outcome = job("differ-counts");
     for (std::size_t rank = 0; rank < 4; ++rank) {

@@ -74,8 +74,9 @@ bool is_told(const char* word) {
 void sleep(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
 /// Stops this process until the others have noticed.
-void stop_for_a_while() {
-    const auto wake = "(sleep 3; kill -CONT " + std::to_string(getpid()) + ") &";
+void stop_for_a_while(int seconds = 3) {
+    const auto wake =
+        "(sleep " + std::to_string(seconds) + "; kill -CONT " + std::to_string(getpid()) + ") &";
     if (std::system(wake.c_str()) == 0) raise(SIGSTOP);
 }
 
@@ -134,7 +135,13 @@ int differ(const World& world, Communicator& all, const std::string& what) {
     auto numbers = std::vector<int>(1000, 1);
     auto counts = std::vector<std::size_t>(4, 250);
     const auto call = [&] {
-        if (what == "operation") return odd ? all.broadcast(x, 0) : all.all_reduce(x);
+        if (what.starts_with("and-stop-") && world.rank() == 3)  // in the call
+            std::thread([seconds = std::stoi(what.substr(9))] {
+                sleep(200);
+                stop_for_a_while(seconds);
+            }).detach();
+        if (what == "operation" || what.starts_with("and-stop-"))
+            return odd ? all.broadcast(x, 0) : all.all_reduce(x);
         if (what == "type") return odd ? all.all_reduce(numbers) : all.all_reduce(x);
         if (what == "reduction") return odd ? all.all_reduce(x, max) : all.all_reduce(x);
         if (what == "root") {

@@ -93,12 +93,14 @@ void PeerMonitor::hear_difference(int from, const Message& message) {
     const auto own = CallHistory::other_end(static_cast<Kind>(message.yes));
     auto text = std::string{};
     auto with_all = false;
+    auto timeout_at = TimePoint();
     {
         const auto lock = std::lock_guard(mutex_);
         const auto* entry = history_.find(own, from, message.number);
         if (!entry) return;
         text = text_of(*entry, f, ranks_[f]);
         with_all = own == Kind::collective && !entry->has_counts();
+        if (waiting_) timeout_at = until_;
     }
     dispute_ = Dispute{message.number, std::vector<std::optional<std::string>>(ranks_.size())};
     dispute_->texts[f] = message.text;
@@ -116,7 +118,8 @@ void PeerMonitor::hear_difference(int from, const Message& message) {
              .lost = {std::min(sender, receiver), std::max(sender, receiver)}});
     }
     dispute_->of_two = !with_all;
-    dispute_->until = from_now(Message::patience);
+    dispute_->until =
+        std::max(from_now(Message::patience), std::min(from_now(Message::patience_in_dispute), timeout_at));
     second_.set(dispute_->until);
     for (int to = 0; to < size(); ++to)
         if (with_all && to != group_rank_ && to != from && !gone_[static_cast<std::size_t>(to)])
@@ -148,7 +151,9 @@ void PeerMonitor::settle_dispute() {
     const auto all = std::ranges::all_of(dispute_->texts, [](const auto& each) { return each.has_value(); });
     if (is_broken() || (!all && std::chrono::steady_clock::now() < dispute_->until)) return;
     auto calls = std::vector<DifferingCall>{};
+    auto silent = std::vector<int>{};
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
+        if (!dispute_->texts[i]) silent.push_back(ranks_[i]);
         const auto text = dispute_->texts[i].value_or("");
         if (text.empty()) continue;  // it has not called it, or long ago
         auto found = std::ranges::find(calls, text, &DifferingCall::text);
@@ -156,7 +161,7 @@ void PeerMonitor::settle_dispute() {
         found->ranks.push_back(ranks_[i]);
         ++found->count;
     }
-    fail(differing_calls(dispute_->number, *compared_, std::move(calls), dispute_->of_two));
+    fail(differing_calls(dispute_->number, *compared_, std::move(calls), silent, dispute_->of_two));
 }
 
 }  // namespace rankmesh::detail

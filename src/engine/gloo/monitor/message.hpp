@@ -13,6 +13,9 @@ namespace rankmesh::detail {
 struct PeerMonitor::Message {
     /// The time that peers have to answer: one packet may be lost, and TCP sends it again after 200 ms.
     static constexpr auto patience = std::chrono::milliseconds(400);
+    /// The same where calls are known to differ: who has not said its own by then is not told apart from
+    /// those that called what most did.
+    static constexpr auto patience_in_dispute = std::chrono::seconds(5);
     /// How long a rank waits before it compares its calls with those of its peers, longer each time.
     static constexpr auto before_comparison = std::chrono::milliseconds(500);
     /// The time that peers have to receive a failure.

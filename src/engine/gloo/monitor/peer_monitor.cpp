@@ -215,6 +215,7 @@ void PeerMonitor::hear(int from, const Message& message) {
         case MessageKind::goodbye:
             calls_of_gone_[f] = message.number;
             note_gone(from);
+            if (dispute_ && !dispute_->texts[f]) dispute_->texts[f] = "";
             fewest_calls_of_gone_ = std::min(fewest_calls_of_gone_.load(), message.number);
             find_who_left();
             break;
