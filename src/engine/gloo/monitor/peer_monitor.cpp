@@ -150,8 +150,8 @@ void PeerMonitor::listen() {
     }
 }
 
-/// A connection broke while this rank leaves. Its peer is not lost: who has heard this rank's goodbye says none
-/// to it before it closes their connection.
+/// A connection broke while this rank leaves. Its peer is not lost: who has heard this rank's goodbye says
+/// none to it before it closes their connection.
 void PeerMonitor::hear_goodbyes() {
     for (; !stopping_ && !is_broken(); std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
         try {
