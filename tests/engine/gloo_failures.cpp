@@ -430,7 +430,7 @@ TEST(GlooFailures, ARankThatIsSlowToSayWhatItCalledIsHeardAndOneThatDoesNotIsNam
                                       : "0 [dp=0 tp=0], 2 [dp=1 tp=0]",
                                 heard ? "" : "; no answer from 3 [dp=1 tp=1]"));
         }
-        expect_says(outcome, 3, ", all: Disagreement {1} after ");
+        if (heard) expect_says(outcome, 3, ", all: Disagreement {1} after ");  // else the others have ended
     }
 }
 
