@@ -19,6 +19,27 @@ std::string label_of(const RecordedGroup& group, const std::string& axes, const 
     return in_quotes(name);
 }
 
+/// The ranks of groups, each sorted once.
+class Groups {
+public:
+    /// A group in which this record has calls though its rank is not in it; null: none.
+    const RecordedGroup* of_others(const FlightRecord& record) {
+        const RecordedGroup* checked = nullptr;
+        for (const auto& entry : record.entries) {
+            const auto* group = entry.group.get();
+            if (group == checked || group->ranks.empty()) continue;
+            checked = group;
+            auto [known, is_new] = sorted_.try_emplace(group, group->ranks);
+            if (is_new) std::ranges::sort(known->second);
+            if (!std::ranges::binary_search(known->second, record.rank)) return group;
+        }
+        return nullptr;
+    }
+
+private:
+    std::unordered_map<const RecordedGroup*, std::vector<int>> sorted_;
+};
+
 }  // namespace
 
 const RecordedEntry* Member::find(std::int64_t number) const {
@@ -39,15 +60,24 @@ const Member* Communicator::find(int rank) const {
 std::string Communicator::text() const { return cat(label, " ", few(ranks)); }
 
 Evidence::Evidence(std::span<const FlightRecord> records, std::span<const UnreadFile> unread, Places places)
-    : places_(std::move(places)) {
+    : places_(std::move(places)), unread_(unread.begin(), unread.end()) {
+    auto groups = Groups();
     for (const auto& record : records) {
+        if (const auto* group = groups.of_others(record)) {
+            unread_.push_back({record.file,
+                               cat(excerpt(record.file), " has calls on ",
+                                   label_of(*group, group->axes, places_, record.is_torch), " ",
+                                   few(group->ranks), ", in which its rank, ", record.rank, ", is not"),
+                               record.rank});
+            continue;
+        }
         const auto [known, is_new] = by_rank_.try_emplace(record.rank, &record);
         if (!is_new)
             notes_.push_back(cat(excerpt(record.file), " is of rank ", record.rank, " as ",
                                  excerpt(known->second->file), " is, and is left out"));
     }
-    for (const auto& file : unread)
-        if (file.rank && !by_rank_.contains(*file.rank)) unread_.try_emplace(*file.rank, &file);
+    for (const auto& file : unread_)
+        if (file.rank && !by_rank_.contains(*file.rank)) unread_of_.try_emplace(*file.rank, &file);
     for (const auto& [rank, record] : by_rank_)
         if (record->reason == "timeout")
             for (const auto other : record->missing)
@@ -160,8 +190,8 @@ int Evidence::place(int rank) const {
 }
 
 const UnreadFile* Evidence::unread(int rank) const {
-    const auto known = unread_.find(rank);
-    return known == unread_.end() ? nullptr : known->second;
+    const auto known = unread_of_.find(rank);
+    return known == unread_of_.end() ? nullptr : known->second;
 }
 
 bool Evidence::is_device(const RecordedEntry& entry) {

@@ -58,6 +58,8 @@ struct Whereabouts {
 class Evidence {
 public:
     Evidence(std::span<const FlightRecord> records, std::span<const UnreadFile> unread, Places places);
+    Evidence(const Evidence&) = delete;
+    Evidence& operator=(const Evidence&) = delete;
 
     const Places& places() const { return places_; }
     const std::vector<Communicator>& communicators() const { return communicators_; }
@@ -72,6 +74,8 @@ public:
     int world() const { return world_; }
     /// The number of a rank in `ranks()`.
     int place(int rank) const;
+    /// The files that hold no record, and those whose record cannot be that of its rank.
+    const std::vector<UnreadFile>& unread() const { return unread_; }
     const UnreadFile* unread(int rank) const;
     const std::vector<std::string>& notes() const { return notes_; }
 
@@ -114,7 +118,8 @@ private:
     std::map<Agreement, int> agreement_numbers_;
     std::vector<Agreement> known_agreements_;
     std::map<int, Whereabouts> whereabouts_;
-    std::map<int, const UnreadFile*> unread_;
+    std::vector<UnreadFile> unread_;
+    std::map<int, const UnreadFile*> unread_of_;
     std::vector<std::string> notes_;
 };
 

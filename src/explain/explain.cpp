@@ -99,12 +99,13 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
     for (int rank = 0; rank < std::min(evidence.world(), most_listed); ++rank)
         if (!evidence.record(rank)) absent.push_back(rank);
     if (!absent.empty()) result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
-    for (std::size_t i = 0; i < unread.size(); ++i) {
+    const auto& files = evidence.unread();
+    for (std::size_t i = 0; i < files.size(); ++i) {
         if (i == most_errors) {
-            result.notes.push_back(cat("and ", unread.size() - i, " more files hold no record"));
+            result.notes.push_back(cat("and ", files.size() - i, " more files hold no record"));
             break;
         }
-        result.notes.push_back(detail::excerpt(unread[i].why, 300));
+        result.notes.push_back(detail::excerpt(files[i].why, 300));
     }
     return result;
 }

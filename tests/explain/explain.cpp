@@ -285,6 +285,21 @@ TEST(Explain, SaysOfTwoThousandRanksAsLittleAsOfEight) {
     }
 }
 
+TEST(Explain, ARecordWithCallsOfAGroupOfOthersIsNotTakenForThatOfItsRank) {
+    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
+    job.all({{"tp"}});
+    job[0].clear();
+    job.run();
+    auto records = records_of(job);
+    records[3].rank = 0;
+    const auto said = explain(std::vector{records[3], records[1], records[2]});
+    ASSERT_EQ(said.findings.size(), 1U);
+    EXPECT_EQ(said.findings[0].kind, Kind::absent);
+    const auto why = "rank-3.json has calls on 'tp' of mesh dp=2 tp=2 {2, 3}, in which its rank, 0, is not";
+    EXPECT_NE(said.findings[0].text.find(why), std::string::npos) << said.findings[0].text;
+    EXPECT_EQ(said.notes.back(), why);
+}
+
 TEST(Explain, KeepsLongListsOfRanksShort) {
     auto job = RecordedJob(Mesh{{"dp", 64}});
     job.all({{"dp"}});
