@@ -194,6 +194,11 @@ TEST(GlooFailures, AStoppedRankDoesNotAnswerAndIsNotCalledGone) {
         << outcome.outputs[1];
 }
 
+TEST(GlooFailures, ARankThatHasNoTimeToAnswerAtOnceIsNotCalledMissing) {
+    const auto outcome = job("timeout-busy");
+    for (auto rank : {0U, 1U, 2U}) expect_says(outcome, rank, ": arrived {0..2}, missing 3 [dp=1 tp=1]; ");
+}
+
 TEST(GlooFailures, EveryRankOfAnExpiredTimeoutLeavesItsRecord) {
     const auto folder = support::Folder();
     job("timeout", 4, -1, {}, {{"RANKMESH_RECORD", folder.path()}});

@@ -387,18 +387,28 @@ int program(const std::string& mode) {
         hear(world, "all", [&] { all.all_reduce(x); });
         return 0;
     }
-    if (mode == "timeout-stopped") {
+    // Another process stops this one and lets it go on.
+    const auto stop = [process = getpid()](int after, int until) {
+        std::thread([=] {
+            if (fork() != 0) return;
+            sleep(after);
+            kill(process, SIGSTOP);
+            sleep(until - after);
+            kill(process, SIGCONT);
+            _exit(0);
+        }).join();
+    };
+    if (mode == "timeout-stopped") {  // for longer than the others wait for its answer
         if (odd) {
-            std::thread([process = getpid()] {
-                // Another process lets it go on, when the others have given it up.
-                if (fork() == 0) {
-                    sleep(3000);
-                    kill(process, SIGCONT);
-                    _exit(0);
-                }
-            }).join();
-            raise(SIGSTOP);
+            stop(0, 4500);
+            sleep(500);
         }
+        hear(world, "all", [&] { all.all_reduce(x); });
+        return 0;
+    }
+    if (mode == "timeout-busy") {  // rank 1 has no time to answer at once; rank 3 does not come
+        if (world.rank() == 3) return sleep(4000), 0;
+        if (odd) stop(500, 2000);
         hear(world, "all", [&] { all.all_reduce(x); });
         return 0;
     }

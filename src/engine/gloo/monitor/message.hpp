@@ -11,8 +11,9 @@ namespace rankmesh::detail {
 
 /// A message is complete once head and tail hold its number: bytes arrive in order.
 struct PeerMonitor::Message {
-    /// The time that peers have to answer: one packet may be lost, and TCP sends it again after 200 ms.
-    static constexpr auto patience = std::chrono::milliseconds(400);
+    /// The time that peers have to answer: they may be short of processor time, and TCP sends a packet that
+    /// is lost again after 200 ms.
+    static constexpr auto patience = std::chrono::seconds(2);
     /// The same where calls are known to differ: who has not said its own by then is not told apart from
     /// those that called what most did.
     static constexpr auto patience_in_dispute = std::chrono::seconds(5);
