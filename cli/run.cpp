@@ -351,10 +351,7 @@ int run(Arguments arguments, Output& output) {
                                      arguments.device, did_you_mean(arguments.device, {"nccl"})));
     if (arguments.calibrate && !arguments.device.empty())
         throw UsageError("--calibrate times messages between buffers of the host; leave out --device");
-    const auto* chosen = std::getenv("RANKMESH_ENGINE");
-    const auto engine = !arguments.engine.empty() ? arguments.engine : std::string(chosen ? chosen : "");
-    const auto alone = !announced_size() && (engine.empty() || engine == "threads");
-    return alone ? run_threads(arguments, output) : run_launched(arguments, output);
+    return is_launched(arguments.engine) ? run_launched(arguments, output) : run_threads(arguments, output);
 }
 
 }  // namespace of_run

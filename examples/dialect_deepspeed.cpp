@@ -17,7 +17,7 @@ void program(rankmesh::World& world) {
     if (me == 0) std::puts("deepspeed: every group has its ranks");
 }
 int main(int argc, char** argv) {
-    if (!rankmesh::announced_size()) return rankmesh::threads::run(8, program), 0;
+    if (!rankmesh::is_launched()) return rankmesh::threads::run(8, program), 0;
     auto world = rankmesh::World::from_environment(argc, argv);
     program(world);
 }

@@ -20,6 +20,6 @@ void program(rankmesh::World& world) {
     if (me.rank() == 0) std::printf("%s: every group answers\n", get_device_mesh_info(mesh).c_str());
 }
 int main(int argc, char** argv) {
-    if (!rankmesh::announced_size()) return rankmesh::threads::run(8, program), 0;
+    if (!rankmesh::is_launched()) return rankmesh::threads::run(8, program), 0;
     program(*std::make_unique<rankmesh::World>(rankmesh::World::from_environment(argc, argv)));
 }

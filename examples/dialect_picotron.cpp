@@ -18,7 +18,7 @@ void program(rankmesh::World& world) {
     if (pgm.global_rank == 0) std::printf("picotron: %s and all groups\n", pgm.str().c_str());
 }
 int main(int argc, char** argv) {
-    if (!rankmesh::announced_size()) return rankmesh::threads::run(8, program), 0;
+    if (!rankmesh::is_launched()) return rankmesh::threads::run(8, program), 0;
     auto world = rankmesh::World::from_environment(argc, argv);
     program(world);
 }

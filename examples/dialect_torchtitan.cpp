@@ -20,6 +20,6 @@ void program(rankmesh::World& world) {
     if (world.rank() == 0) std::printf("dp_shard=%d: every group answers\n", dims.dp_shard);
 }
 int main(int argc, char** argv) {
-    if (!rankmesh::announced_size()) return rankmesh::threads::run(8, program), 0;
+    if (!rankmesh::is_launched()) return rankmesh::threads::run(8, program), 0;
     program(*std::make_unique<rankmesh::World>(rankmesh::World::from_environment(argc, argv)));
 }

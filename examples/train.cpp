@@ -323,7 +323,7 @@ int main(int argc, char** argv) try {
         if (whole % mesh.size(axis) != 0)
             throw rankmesh::UsageError(std::string(axis) + " must divide " + std::to_string(whole));
     auto right = true;
-    if (rankmesh::announced_size()) {
+    if (rankmesh::is_launched()) {
         auto world = rankmesh::World::from_environment(argc, argv);
         right = compare(world, mesh, steps);
     } else {

@@ -30,6 +30,10 @@ std::string detail::engine_of(const WorldOptions& options) {
     return named && *named ? named : std::string(chosen());
 }
 
+bool is_launched(std::string_view engine) {
+    return detail::engine_of({.engine = std::string(engine)}) != "threads" || announced_size();
+}
+
 World World::from_environment(int argc, char** argv, const WorldOptions& options) {
     const auto asked = detail::engine_of(options);
     auto names = std::vector<std::string_view>{};

@@ -67,7 +67,7 @@ int run_in(World world, const std::function<int(World&)>& program, bool& printed
 int run(int argc, char** argv, const std::function<int(World&)>& program, const RunOptions& options) {
     auto printed = false;
     try {
-        if (engine_of(options.world) != "threads" || announced_size())
+        if (is_launched(options.world.engine))
             return run_in(World::from_environment(argc, argv, options.world), program, printed);
         const auto named = number_in_environment({"RANKMESH_THREADS"}, 1);
         return run_as_threads(options.threads.value_or(named ? named->value : 1), program, options.world);

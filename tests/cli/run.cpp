@@ -73,6 +73,17 @@ TEST(RunSubcommand, AnEngineThatDoesNotExistIsAUsageError) {
               "and 'gloo'\n");
 }
 
+TEST(RunSubcommand, AProcessThatIsOneOfSeveralDoesNotRunAllRanksAsThreads) {
+    if (!gloo::is_built()) GTEST_SKIP() << "built without Gloo";
+    const auto outcome = rankmesh("run dp=2", "export RANK=1;");
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(
+        outcome.output.starts_with("rankmesh: the engine 'gloo' does not know how many processes there are: "
+                                   "none of RANKMESH_WORLD_SIZE, "))
+        << outcome.output;
+    EXPECT_EQ(rankmesh("run dp=2 --bytes 8", "export RANK=1 RANKMESH_ENGINE=threads;").exit_code, 0);
+}
+
 TEST(RunSubcommand, RunsOnTheProcessesThatMpirunStarted) {
     if (!mpi::is_built()) GTEST_SKIP() << "built without MPI";
     const auto outcome = under_mpirun(4, "run 'dp=* tp=2' --bytes 1024");

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <rankmesh/core/export.hpp>
 
@@ -24,6 +25,13 @@ RANKMESH_EXPORT std::optional<Announced> announced_size();
 
 /// This process's rank in the same way: OMPI_COMM_WORLD_RANK, else PMI_RANK, else SLURM_PROCID, else RANK.
 RANKMESH_EXPORT std::optional<Announced> announced_rank();
+
+/// True if this process is one of those that a launcher started: its world is of another engine than threads,
+/// be it that `engine` names it, RANKMESH_ENGINE or what a launcher left in the environment, or the size of
+/// its world is announced. A program may run its ranks as threads otherwise.
+///
+/// Throws UsageError if a variable that should be a number is none.
+RANKMESH_EXPORT bool is_launched(std::string_view engine = {});
 
 /// Throws UsageError if `engine` sees another number of ranks than was announced: otherwise a program started
 /// by the wrong launcher would silently run as many worlds of one rank.
