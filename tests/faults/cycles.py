@@ -8,7 +8,7 @@ In each cycle a rank is killed, often another one while the ranks go on without 
 where follows from the seed. The job's ranks compare every sum, who is named as lost, and the descriptors and threads that they hold.
 Exits with 1 if anything was wrong.
 """
-import argparse, collections, concurrent.futures, dataclasses, os, random, signal, socket, subprocess, sys, tempfile, time
+import argparse, collections, concurrent.futures, contextlib, dataclasses, os, random, signal, socket, subprocess, sys, tempfile, time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -40,9 +40,11 @@ class Fate:
 
 
 def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """A port below those from which the system takes one for whoever calls."""
+    while True:
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
+            return free.getsockname()[1]
 
 
 def wait_for_listener(port):

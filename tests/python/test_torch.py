@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import runpy
-import socket
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from rankmesh import Declaration, Disagreement, Mesh, Pick, Placement, Timeout, 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
-from torch_ranks import Counting, NewGroups, fake_world, ranks  # noqa: E402
+from torch_ranks import Counting, NewGroups, fake_world, free_port, ranks  # noqa: E402
 
 
 def every_set(mesh: Mesh) -> list[tuple[str, ...]]:
@@ -286,12 +285,6 @@ def never_come(rank: int, size: int, url: str, environment: dict[str, str]) -> t
         init("dp=*", timeout=2, init_method=url)
     assert not dist.is_initialized()
     return str(caught.value), caught.value.missing
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 def test_ranks_that_never_come_are_named_where_init_starts_torch(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import os
 import random
-import socket
 import subprocess
 import sys
 import textwrap
@@ -21,7 +20,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh import Disagreement, Timeout  # noqa: E402
 from rankmesh.torch import _agree, _restarts, _start  # noqa: E402
-from torch_ranks import Counting  # noqa: E402
+from torch_ranks import Counting, free_port  # noqa: E402
 
 # --- torchrun itself
 
@@ -88,9 +87,7 @@ def test_torchs_own_group_starts_beside_ours_where_each_start_has_a_store_of_its
 
 @pytest.mark.skipif("gloo" not in rankmesh.engines(), reason="this build has no Gloo")
 def test_ranks_of_two_agents_restart_with_nothing_set_though_one_agent_alone_counts_it(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    endpoint = f"127.0.0.1:{free_port()}"
     agent = ["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--local-addr", "127.0.0.1"]
     wrote = torchrun(tmp_path, [agent] * 2, "rankmesh")
     assert sorted(restarts for restarts, *_ in wrote) == ["0", "1"]

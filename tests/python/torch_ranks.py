@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import multiprocessing
+import random
+import socket
 import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -20,6 +22,14 @@ _processes.set_forkserver_preload(_preloaded)
 def preload(*modules: str) -> None:
     """Has the processes start with these modules imported too; called before the first start."""
     _processes.set_forkserver_preload([*_preloaded, *modules])
+
+
+def free_port() -> int:
+    """A port below those from which the system takes one for whoever calls."""
+    while True:
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
+            return int(free.getsockname()[1])
 
 
 @contextlib.contextmanager
