@@ -187,7 +187,7 @@ TEST_F(GlooHosts, ALinkThatIsCutInACallEndsItAtTheTimeoutWithTheRanksBehindIt) {
             const auto behind = std::string(rank < 2 ? "2, 3" : "0, 1");
             const auto said = ", all: Timeout \\{(" + behind + (*b == 'f' ? "|" + alone : "") + ")\\} after ";
             EXPECT_TRUE(std::regex_search(outcome.outputs[rank], std::regex(said))) << outcome.all();
-            expect_took(outcome, rank, "all", 2900, 4000);
+            expect_took(outcome, rank, "all", 1900, 3000);
         }
     }
 }

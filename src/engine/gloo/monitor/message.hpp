@@ -13,7 +13,7 @@ namespace rankmesh::detail {
 struct PeerMonitor::Message {
     /// The time that peers have to answer: they may be short of processor time, and TCP sends a packet that
     /// is lost again after 200 ms.
-    static constexpr auto patience = std::chrono::seconds(2);
+    static constexpr auto patience = std::chrono::seconds(1);
     /// The same where calls are known to differ: who has not said its own by then is not told apart from
     /// those that called what most did.
     static constexpr auto patience_in_dispute = std::chrono::seconds(5);
