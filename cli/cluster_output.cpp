@@ -136,7 +136,7 @@ void print_costs(const Cluster& cluster, const ClusterReport& report, Output& ou
                 rows.back().push_back(std::to_string(costs.straddling[static_cast<std::size_t>(l)]));
         }
         rows[0][1] = "groups x ranks";
-        output.print("\n{}", table(rows));
+        output.print("\n{}", table(rows, 2, 0));
     }
     auto rows = std::vector<std::vector<std::string>>{
         {"axes", "operation", "slowest link", "each way", "one group", "all at once"}};
@@ -151,7 +151,8 @@ void print_costs(const Cluster& cluster, const ClusterReport& report, Output& ou
                             time_text_of(costs.alone[i]), time_text_of(cost)});
             known = known && cost.seconds;
         }
-    output.print("\n{} of each rank:\n{}", bytes_text(static_cast<std::size_t>(report.bytes)), table(rows));
+    output.print("\n{} of each rank:\n{}", bytes_text(static_cast<std::size_t>(report.bytes)),
+                 table(rows, 2, 0));
     if (known) return;
     auto silent = std::vector<std::string>{};
     for (const auto& level : cluster.levels())
@@ -161,22 +162,6 @@ void print_costs(const Cluster& cluster, const ClusterReport& report, Output& ou
 }
 
 }  // namespace of_cluster_output
-
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-    auto widths = std::vector<std::size_t>(rows.front().size());
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    auto text = std::string{};
-    for (const auto& row : rows) {
-        auto line = std::string{};
-        for (std::size_t i = 0; i < row.size(); ++i)
-            line += i < 2 ? fmt::format("{:<{}}  ", row[i], widths[i])
-                          : fmt::format("{:>{}}  ", row[i], widths[i]);
-        line.resize(line.find_last_not_of(' ') + 1);
-        text += line + "\n";
-    }
-    return text;
-}
 
 std::string megabytes_text(std::int64_t bytes) {
     const auto value = static_cast<double>(bytes);

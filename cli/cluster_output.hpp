@@ -28,8 +28,6 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
                   Output& output);
 Json json_of(const Cluster& cluster, const ClusterReport& report);
 
-/// Rows of equally many words in columns, the first two aligned at the left.
-std::string table(const std::vector<std::vector<std::string>>& rows);
 /// `981.5 MB`: decimal, as bandwidths are.
 std::string megabytes_text(std::int64_t bytes);
 

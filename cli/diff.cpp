@@ -112,25 +112,25 @@ void print_more(std::size_t shown, std::int64_t all, std::string_view what, Outp
 /// What the groups of one axis do, and how many more there are than are listed.
 void print_axes(const Sides& sides, const view::Difference& found, Output& output) {
     auto rows = std::vector<std::vector<std::string>>{
-        {"axis", "size", "groups", "same", "other order", "other ranks"}};
+        {"  axis", "size", "groups", "same", "other order", "other ranks"}};
     for (const auto& level : found.levels) rows.front().push_back("inside one " + level.level);
     for (const auto& axis : found.axes) {
         const auto kept = axis.same + axis.reordered;
-        rows.push_back({axis.axis, text_of(axis.size), text_of(axis.groups), std::to_string(axis.same),
+        rows.push_back({"  " + axis.axis, text_of(axis.size), text_of(axis.groups), std::to_string(axis.same),
                         std::to_string(axis.reordered),
                         text_of(Both{axis.groups.a - kept, axis.groups.b - kept})});
         for (const auto& inside : axis.inside) rows.back().push_back(text_of(inside));
     }
     output.write("\n");
-    print_rows(rows, rows.front().size(), output);
+    output.write(table(rows, 0, rows.front().size()));
     for (const auto& axis : found.axes) {
         if (axis.groups.a == axis.same) continue;
         output.print("\n  {}\n", axis.axis);
         auto groups = std::vector<std::vector<std::string>>{};
         for (auto rank : axis.changed)
-            groups.push_back({"", brief(group_of(sides.a, rank, axis.axis)), "->",
+            groups.push_back({"  ", brief(group_of(sides.a, rank, axis.axis)), "->",
                               brief(group_of(sides.b, rank, axis.axis))});
-        if (!groups.empty()) print_rows(groups, groups.front().size(), output);
+        if (!groups.empty()) output.write(table(groups, 0, groups.front().size()));
         print_more(axis.changed.size(), axis.groups.a - axis.same, "group", output);
     }
 }
@@ -152,11 +152,11 @@ void print_text(const Sides& sides, const view::Difference& found, Output& outpu
             output.print("{} only in {}\n", detail::counted(all - found.common, "rank"), name);
 
     if (!found.first.empty()) {
-        auto rows = std::vector<std::vector<std::string>>{{"rank", "a", "b"}};
+        auto rows = std::vector<std::vector<std::string>>{{"  rank", "a", "b"}};
         for (auto rank : found.first)
-            rows.push_back({std::to_string(rank), place_of(sides.a, rank), place_of(sides.b, rank)});
+            rows.push_back({"  " + std::to_string(rank), place_of(sides.a, rank), place_of(sides.b, rank)});
         output.write("\n");
-        print_rows(rows, rows.front().size(), output);
+        output.write(table(rows, 0, rows.front().size()));
         print_more(found.first.size(), found.differing, "rank", output);
     }
     print_axes(sides, found, output);

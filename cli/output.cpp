@@ -38,18 +38,23 @@ void Output::flush() {
     buffer_.clear();
 }
 
-void print_rows(const std::vector<std::vector<std::string>>& rows, std::size_t left, Output& output) {
+std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first, std::size_t last) {
     auto widths = std::vector<std::size_t>(rows.front().size());
     for (const auto& row : rows)
         for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    auto text = std::string{};
     for (const auto& row : rows) {
         auto line = std::string{};
-        for (std::size_t i = 0; i < row.size(); ++i)
-            line += i + left < row.size() ? fmt::format("{}{:>{}}", i > 0 ? "  " : "", row[i], widths[i])
-                                          : fmt::format("  {:<{}}", row[i], widths[i]);
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            const auto is_text = i < first || i + last >= row.size();
+            if (i > 0) line += "  ";
+            line +=
+                is_text ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
+        }
         line.resize(line.find_last_not_of(' ') + 1);
-        output.print("{}\n", line);
+        text += line + "\n";
     }
+    return text;
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {

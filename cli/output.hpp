@@ -34,8 +34,9 @@ private:
 /// The words with a separator between them.
 std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
-/// Prints rows of right-aligned columns; the last `left` are left-aligned.
-void print_rows(const std::vector<std::vector<std::string>>& rows, std::size_t left, Output& output);
+/// Rows of equally many words in columns two spaces apart. The first and the last so many columns are text,
+/// aligned at the left; those between are numbers, aligned at the right.
+std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first, std::size_t last);
 
 /// `64 MiB`, or in the largest binary unit that says it exactly.
 std::string bytes_text(std::size_t bytes);

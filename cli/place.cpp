@@ -139,7 +139,7 @@ void print_text(const Placed& placed, const std::string& order, std::size_t byte
         rows.push_back({traffic.axis, std::string(to_string(traffic.operation)),
                         fmt::format("{:g}", traffic.weight), time_text(before), time_text(after)});
     rows.push_back({"sum by weight", "", "", time_text(placed.before), time_text(placed.after)});
-    output.print("{}\n{} of each rank, all groups at once: ", table(rows), bytes_text(bytes));
+    output.print("{}\n{} of each rank, all groups at once: ", table(rows, 2, 0), bytes_text(bytes));
     if (placed.before > placed.after)
         output.print("{:.3g} times as fast as the given order", placed.before / placed.after);
     else

@@ -79,7 +79,7 @@ void print_table(const plan::Answer& answer, std::size_t count, Output& output) 
         rows.back().push_back(to_string(plan::mesh(one.layout)));
         rows.back().push_back(plan::settings_text(one.layout));
     }
-    print_rows(rows, 2, output);
+    output.write(table(rows, 0, 2));
 }
 
 /// Where the time goes that the next layout takes longer.
@@ -134,7 +134,7 @@ void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& ou
     for (const auto& part : parts)
         rows.push_back({seconds_text(step.*part.seconds), percent(step.*part.seconds / step.seconds) + " %",
                         std::string(part.name), std::string(part.what)});
-    print_rows(rows, 2, output);
+    output.write(table(rows, 0, 2));
     output.print("\nmemory {} GiB of {} on stage {}, at least {}\n", gib(memory.estimate), gib(capacity),
                  memory.stage, gib(memory.lower));
     rows.clear();
@@ -145,7 +145,7 @@ void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& ou
     add(memory.activations, "activations");
     add(memory.buffers, "buffers");
     add(memory.overhead, "overhead");
-    print_rows(rows, 1, output);
+    output.write(table(rows, 0, 1));
 }
 
 void print_explained(const plan::Answer& answer, Output& output) {

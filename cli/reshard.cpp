@@ -177,7 +177,7 @@ void print_text(const Job& job, bool machines, Output& output) {
                  std::to_string(traffic.between), std::to_string(traffic.sends),
                  text_of(held(job.from, rank)), text_of(held(job.to, rank))});
     }
-    print_rows(rows, 2, output);
+    output.write(table(rows, 0, 2));
     if (ranks > most_rows) output.print("... {} more; --rank R shows one\n", ranks - most_rows);
     output.print("\n{} bytes are received{}; the lower bound is {}\n", all.receives,
                  machines ? fmt::format(", {} of them from other hosts", all.between) : "", all.bound);
@@ -197,7 +197,7 @@ void print_text_of_rank(const Job& job, int rank, Output& output) {
     };
     add(job.receives(rank), "receives from");
     add(job.sends(rank), "sends to");
-    print_rows(rows, 1, output);
+    output.write(table(rows, 0, 1));
 }
 
 // --- JSON

@@ -6,6 +6,8 @@
 
 #include <rankmesh/core/ranks.hpp>
 
+#include "cluster/mesh_of.hpp"
+
 namespace rankmesh::detail::explaining {
 
 namespace {
@@ -13,9 +15,6 @@ namespace {
 constexpr std::size_t most_with_coordinates = 4;
 constexpr std::size_t most_characters = 60;
 constexpr std::size_t most_links = 8;
-
-const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
-const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
 
 }  // namespace
 

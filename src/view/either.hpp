@@ -13,15 +13,17 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 
+#include "cluster/mesh_of.hpp"
+
 namespace rankmesh::view {
+
+using detail::mesh_of;
 
 /// The rank at a position; a mesh says it by strides, a placement by its table.
 inline int rank_at(const Mesh& mesh, std::span<const int> indices) { return mesh.rank_at(indices); }
 inline int rank_at(const Placement& placement, std::span<const int> indices) {
     return placement.ranks()[static_cast<std::size_t>(placement.mesh().rank_at(indices))];
 }
-inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
-inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
 inline int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
 inline int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
 
