@@ -90,6 +90,31 @@ TEST(WhoIsMissing, ARankInAnotherJoinIsSeenThereAndOneThatComputesWithItsLastCal
     EXPECT_NE(said[1].find("; rank 2 is outside any call for "), std::string::npos) << said[1];
 }
 
+TEST(WhoIsMissing, ARankWhoseCallFailedIsSeenOutsideSinceThen) {
+    auto text = std::string{};
+    auto expired = std::latch(1);
+    run(3,
+        [&](World& world) {
+            auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
+            me.on("dp").barrier();
+            if (world.rank() == 0) {
+                text = text_of<Timeout>([&] { me.on("dp").within(1500ms).barrier(); });
+                expired.count_down();
+            }
+            if (world.rank() == 1) {
+                std::this_thread::sleep_for(300ms);
+                EXPECT_THROW(me.on("other").within(700ms).barrier(), Timeout);
+            }
+            if (world.rank() > 0) expired.wait();
+        },
+        {.timeout = 20s});
+    const auto wanted = std::regex(
+        "; rank 1 \\[dp=1\\] is outside any call for 0\\.\\d s, last failed in barrier, call number 1 on "
+        "'other' of "
+        "mesh dp=3; rank 2 \\[dp=2\\] is outside any call for 1\\.\\d s, last completed barrier");
+    EXPECT_TRUE(std::regex_search(text, wanted)) << text;
+}
+
 TEST(WhoIsMissing, OfManyMissingRanksTheFirstFewAreDescribed) {
     auto text = std::string{};
     auto expired = std::latch(1);

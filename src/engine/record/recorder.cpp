@@ -163,7 +163,7 @@ std::string Recorder::doing() const {
                 if (!in || in->changed < recorded.changed) in = std::move(recorded);
             } else if (recorded.state == CallState::scheduled) {
                 if (!pending || recorded.id < pending->id) pending = std::move(recorded);
-            } else if (recorded.state == CallState::completed) {
+            } else {  // completed or failed
                 if (!last || std::pair(last->changed, last->id) < std::pair(recorded.changed, recorded.id))
                     last = std::move(recorded);
             }
@@ -175,7 +175,9 @@ std::string Recorder::doing() const {
     if (pending) since = std::max(since, pending->created);
     if (since > 0) append(text, cat(" for ", lasted(now - since)));
     if (pending) append(text, cat(", has started ", text_of(*pending), " and not waited for it"));
-    if (last) append(text, cat(", last completed ", text_of(*last)));
+    if (last)
+        append(text, cat(last->state == CallState::failed ? ", last failed in " : ", last completed ",
+                         text_of(*last)));
     return text;
 }
 
