@@ -619,8 +619,8 @@ def judge_error(job, rank, end, fault, allowed, failed):
         job.kind == "cut" and re.search(rf" on rank {job.victim}: arrived", end["text"])
     if by_victim:  # to whom the others are missing
         return []
-    at_other = re.search(r"expired on rank (\d+)", end["text"])
-    if at_other and int(at_other.group(1)) != rank:  # the words of another one, to whom this one may be missing
+    at_other = re.search(r"expired on (?:rank (\d+)|\{[^}]*\})", end["text"])
+    if at_other and at_other.group(1) != str(rank):  # the words of others, to whom this one may be missing
         followed.add(rank)
     if job.row == "mismatch" and end["type"] == "Disagreement" and end["step"] == job.at and job.victim in named(end) \
             and "send_recv" in (job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]):
