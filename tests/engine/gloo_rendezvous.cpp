@@ -338,6 +338,27 @@ TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherIsNotTheCauseWhereThatOneIs
         std::chrono::minutes(1));
 }
 
+TEST(StoreRendezvous, ARankThatEndsBecauseOfAnotherIsNotBlamedHoweverSoonItEnds) {
+    const auto entries = std::make_shared<Entries>();
+    const auto of_rank = [&](int rank) {
+        return StoreRendezvous(std::make_shared<CountingStore>(entries, false), rank, 3,
+                               std::chrono::minutes(1));
+    };
+    auto first = of_rank(0);
+    auto last = of_rank(2);
+    last.watch([&] {  // between two looks at the store rank 1 is killed, rank 0 notices, and has ended, too
+        first.fail({}, {.kind = Failure::Kind::gone, .why = "rank 1 has ended", .lost = {1}});
+        return std::vector{0, 1};
+    });
+    try {
+        last.all("a test", "", concatenation);
+        ADD_FAILURE();
+    } catch (const PeerLost& error) {
+        EXPECT_EQ(error.ranks, std::vector{1}) << error.what();
+        EXPECT_STREQ(error.what(), "rank 1 has ended; a test cannot be completed on rank 2");
+    }
+}
+
 TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
     on_ranks(
         3, false,

@@ -145,21 +145,23 @@ void GlooWorld::max(std::array<std::int64_t, 4>& values) { values = max_over(*re
 /// Looks from time to time whether a rank has ended, which the store cannot know.
 std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phase, std::span<const int> from,
                                                          std::chrono::steady_clock::time_point until) {
+    using Clock = std::chrono::steady_clock;
     constexpr auto period = std::chrono::milliseconds(100);
     for (;;) {
-        const auto next = std::min(until, from_now(period));
+        // Before what they have told is heard: a rank may tell, or say why it fails, and end.
+        const auto ended = this->ended();
+        const auto lost = std::ranges::find_if(from, [&](int each) { return contains(ended, each); });
+        const auto next = lost == from.end() ? std::min(until, from_now(period)) : Clock::now();
         try {
             if (auto heard = rendezvous_->hear(phase, from, next); !heard.empty()) return heard;
         } catch (const ServerSilent&) {  // which may only be paused
-            if (std::chrono::steady_clock::now() >= until) throw;
+            if (Clock::now() >= until) throw;
         }
-        const auto ended = this->ended();
-        for (const auto each : from)
-            if (contains(ended, each))
-                throw PeerLost(cat("rank ", each, " has ended or cannot be reached; ", phase,
-                                   " cannot be completed on rank ", rank()),
-                               {each});
-        if (std::chrono::steady_clock::now() >= until) return {};
+        if (lost != from.end())
+            throw PeerLost(cat("rank ", *lost, " has ended or cannot be reached; ", phase,
+                               " cannot be completed on rank ", rank()),
+                           {*lost});
+        if (Clock::now() >= until) return {};
     }
 }
 

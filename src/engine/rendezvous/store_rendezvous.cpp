@@ -554,7 +554,7 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
 }
 
 /// Throws PeerLost, as a Heard error, if some of these ranks have ended before they wrote their last key of a
-/// step.
+/// step, or what they ended because of.
 void StoreRendezvous::throw_if_ended(const std::string& phase, const std::vector<int>& ranks,
                                      const Entries& last_key) {
     auto lost = ended();
@@ -563,7 +563,10 @@ void StoreRendezvous::throw_if_ended(const std::string& phase, const std::vector
     std::ranges::sort(lost);
     auto keys = std::vector<std::string>{};
     for (auto each : lost) keys.push_back(full(last_key(each)));
+    keys.push_back(next_failure());
     const auto written = store_->get(keys, from_now(grace));
+    // A rank that ended because of another one wrote so before.
+    if (written.back() && read_failures()) return throw_told(phase, ranks, true);
     auto next = written.begin();
     std::erase_if(lost, [&](int) { return (next++)->has_value(); });
     if (lost.empty()) return;
