@@ -30,9 +30,9 @@ def size(point: str, unit: str) -> str:
 def cell(row: Row) -> str:
     """The ratio with half of its interval; in brackets where it is not resolved, marked where the target is missed."""
     text = f"{row.ratio:.2g}" if row.ratio < 0.01 else f"{row.ratio:.2f}"
-    if row.verdict == "not resolved":
+    if row.outcome == "not resolved":
         return f"({text}; ±{100 * row.aa:.0f} %)"
-    return f"**{text}**" if row.verdict == "missed" else text
+    return f"**{text}**" if row.outcome == "missed" else text
 
 
 def table(family: Family, rows: Sequence[Row]) -> str:

@@ -44,7 +44,7 @@ class Row:
         return self.name.rpartition("/")[2] if "/" in self.name else ""
 
     @property
-    def verdict(self) -> str:
+    def outcome(self) -> str:
         """`met` or `missed`; `not resolved` where the noise is as large as what is between the ratio and the target."""
         if self.aa > abs(self.target / self.ratio - 1) or self.low <= self.target < self.high:
             return "not resolved"
@@ -85,8 +85,8 @@ def growth(rows: Sequence[Row], curve: str, name: str, work_of: Callable[[int], 
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
-    return [asdict(row) | {"verdict": row.verdict} for row in rows]
+    return [asdict(row) | {"outcome": row.outcome} for row in rows]
 
 
 def from_json(rows: Sequence[dict[str, object]]) -> list[Row]:
-    return [Row(**{key: value for key, value in row.items() if key != "verdict"}) for row in rows]  # type: ignore[arg-type]
+    return [Row(**{key: value for key, value in row.items() if key != "outcome"}) for row in rows]  # type: ignore[arg-type]

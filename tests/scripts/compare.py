@@ -84,14 +84,14 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(made.aa, 0.25)
 
     def test_are_met_or_missed_where_the_noise_is_less_than_what_is_claimed(self) -> None:
-        self.assertEqual(row().verdict, "met")
-        self.assertEqual(row(ratio=1.5, low=1.4, high=1.6).verdict, "missed")
+        self.assertEqual(row().outcome, "met")
+        self.assertEqual(row(ratio=1.5, low=1.4, high=1.6).outcome, "missed")
 
     def test_are_not_resolved_where_the_noise_exceeds_the_margin(self) -> None:
-        self.assertEqual(row(ratio=0.95, low=0.94, high=0.96, aa=0.04).verdict, "met")
-        self.assertEqual(row(ratio=0.95, low=0.94, high=0.96, aa=0.06).verdict, "not resolved")
-        self.assertEqual(row(ratio=0.9, low=0.7, high=1.1, aa=0.01).verdict, "not resolved")
-        self.assertEqual(row(ratio=1.2, low=1.1, high=1.3, aa=0.5).verdict, "not resolved")
+        self.assertEqual(row(ratio=0.95, low=0.94, high=0.96, aa=0.04).outcome, "met")
+        self.assertEqual(row(ratio=0.95, low=0.94, high=0.96, aa=0.06).outcome, "not resolved")
+        self.assertEqual(row(ratio=0.9, low=0.7, high=1.1, aa=0.01).outcome, "not resolved")
+        self.assertEqual(row(ratio=1.2, low=1.1, high=1.3, aa=0.5).outcome, "not resolved")
 
     def test_are_read_from_lines_and_come_back_from_json(self) -> None:
         line = '{"name": "membership/8", "ours": [1, 2], "theirs": [2, 4], "again": [2, 4]}\n'

@@ -34,7 +34,7 @@ for row in made["rows"]:
     assert (
         row["low"] <= row["ratio"] <= row["high"] and min(row["ours"], row["theirs"], row["ratio"]) > 0 <= row["aa"]
     ), row
-    assert row["verdict"] in ("met", "missed", "not resolved"), row
+    assert row["outcome"] in ("met", "missed", "not resolved"), row
 names = [row["name"] for row in made["rows"]]
 assert len(names) == len(set(names)), "a row was taken twice"
 for begin in (
