@@ -28,23 +28,23 @@ struct Arguments {
 };
 
 /// One of the parts that a step is made of.
-struct Part {
+struct StepPart {
     std::string_view name;
     double plan::Step::*seconds;
     std::string_view what;
 };
 
-constexpr auto parts =
-    std::array<Part, 10>{{{"compute", &plan::Step::compute, "matrix products and what stands between them"},
-                          {"attn", &plan::Step::attention, "the core of attention"},
-                          {"tp", &plan::Step::tp, "communication of tensor parallelism"},
-                          {"cp", &plan::Step::cp, "communication of context parallelism"},
-                          {"ep", &plan::Step::ep, "communication of expert parallelism"},
-                          {"dp", &plan::Step::dp, "communication of data parallelism"},
-                          {"pp", &plan::Step::pp, "messages between stages"},
-                          {"bubble", &plan::Step::bubble, "waiting for the pipeline to fill and drain"},
-                          {"head", &plan::Step::head, "embedding, last projection and loss"},
-                          {"optim", &plan::Step::optimizer, "the optimizer"}}};
+constexpr auto parts = std::array<StepPart, 10>{
+    {{"compute", &plan::Step::compute, "matrix products and what stands between them"},
+     {"attn", &plan::Step::attention, "the core of attention"},
+     {"tp", &plan::Step::tp, "communication of tensor parallelism"},
+     {"cp", &plan::Step::cp, "communication of context parallelism"},
+     {"ep", &plan::Step::ep, "communication of expert parallelism"},
+     {"dp", &plan::Step::dp, "communication of data parallelism"},
+     {"pp", &plan::Step::pp, "messages between stages"},
+     {"bubble", &plan::Step::bubble, "waiting for the pipeline to fill and drain"},
+     {"head", &plan::Step::head, "embedding, last projection and loss"},
+     {"optim", &plan::Step::optimizer, "the optimizer"}}};
 
 std::string gib(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
 
@@ -63,7 +63,7 @@ std::string range_text(const plan::Step& step) {
 void print_table(const plan::Answer& answer, std::size_t count, Output& output) {
     const auto& best = answer.found->best;
     const auto shown = std::min(count, best.size());
-    auto present = std::vector<Part>{};
+    auto present = std::vector<StepPart>{};
     for (const auto& part : parts)
         if (std::any_of(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(shown),
                         [&](const auto& one) { return one.step.*part.seconds / one.step.seconds >= 0.0005; }))

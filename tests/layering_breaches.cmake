@@ -2,18 +2,18 @@
 #     cmake -DWORK=<a folder of one's own> -P layering_breaches.cmake
 cmake_minimum_required(VERSION 3.25)
 set(wrong 0)
-function(expect verdict file include)
+function(expect outcome file include)
     file(REMOVE_RECURSE ${WORK})
     file(WRITE ${WORK}/cli/main.cpp "#include <CLI/CLI.hpp>\n#include \"output.hpp\"\n#include <rankmesh/view/scene.hpp>\n")
     file(WRITE ${WORK}/cli/output.hpp "#include <fmt/core.h>\n")
     file(WRITE ${WORK}/${file} "// A comment.\n#include <vector>\n  #  include ${include}\n")
     execute_process(COMMAND ${CMAKE_COMMAND} -DROOT=${WORK} -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/layering.cmake
                     RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-    if((result EQUAL 0 AND verdict STREQUAL "allowed") OR (NOT result EQUAL 0 AND output MATCHES "${file}: "
-                                                           AND verdict STREQUAL "forbidden"))
+    if((result EQUAL 0 AND outcome STREQUAL "allowed") OR (NOT result EQUAL 0 AND output MATCHES "${file}: "
+                                                           AND outcome STREQUAL "forbidden"))
         return()
     endif()
-    message(NOTICE "${include} in ${file} should be ${verdict}; the check said: ${output}")
+    message(NOTICE "${include} in ${file} should be ${outcome}; the check said: ${output}")
     set(wrong 1 PARENT_SCOPE)
 endfunction()
 

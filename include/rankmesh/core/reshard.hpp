@@ -88,7 +88,7 @@ private:
     __extension__ using Wide = __int128;
 
     /// A slice inside another: its elements, the number of those before it, and all of the other.
-    struct Place {
+    struct Interval {
         std::int64_t before = 0;
         std::int64_t size = 0;
         std::int64_t all = 0;
@@ -109,10 +109,11 @@ private:
 
     static bool on_one_host(const Mesh& mesh, AxisId axis, int host);
     static std::optional<Reshard> adding_on_hosts(const Sharding& given, int host);
-    static Place place_in(const Slice& inner, const Slice& outer);
-    static int chosen(int count, int choices, int number, const Place& place);
+    static Interval interval_in(const Slice& inner, const Slice& outer);
+    static int chosen(int count, int choices, int number, const Interval& interval);
     template <class Visit>
-    static void for_each_chosen(int count, int choices, int choice, const Place& place, const Visit& visit);
+    static void for_each_chosen(int count, int choices, int choice, const Interval& interval,
+                                const Visit& visit);
     template <class Visit>
     static void for_each_piece(const Sharding& sharding, const Slice& outer, std::int64_t from, Wide until,
                                const Visit& visit);
@@ -127,8 +128,8 @@ private:
     }
     Wanting hosts_that_want(const detail::RankSet& wanters, const detail::RankSet& holders) const;
     int sender_on_host(int rank, const detail::RankSet& wanters, const detail::RankSet& holders,
-                       const Place& place) const;
-    int gateway(int rank, const detail::RankSet& wanters, const Place& place) const;
+                       const Interval& interval) const;
+    int gateway(int rank, const detail::RankSet& wanters, const Interval& interval) const;
     template <class Visit>
     void for_each_need(int rank, const Visit& visit) const;
     void add_sends_to_host(int rank, std::vector<Transfer>& out) const;
@@ -209,38 +210,41 @@ inline int Reshard::Wanting::at(int number) const {
     return all.at(low);
 }
 
-inline Reshard::Place Reshard::place_in(const Slice& inner, const Slice& outer) {
-    auto place = Place{0, inner.elements(), outer.elements()};
+inline Reshard::Interval Reshard::interval_in(const Slice& inner, const Slice& outer) {
+    auto interval = Interval{0, inner.elements(), outer.elements()};
     auto rows = std::int64_t{1};  // of the dimensions further out, in the inner slice
-    auto inner_size = place.all;
+    auto inner_size = interval.all;
     for (std::size_t d = 0; d < inner.ranges.size(); ++d) {
         inner_size /= outer.ranges[d].size();
-        place.before += rows * (inner.ranges[d].begin - outer.ranges[d].begin) * inner_size;
+        interval.before += rows * (inner.ranges[d].begin - outer.ranges[d].begin) * inner_size;
         rows *= inner.ranges[d].size();
     }
-    return place;
+    return interval;
 }
 
-/// Which of `choices` equal senders serves number `number` of `count` requests for the slice at `place`:
+/// Which of `choices` equal senders serves number `number` of `count` requests for the slice at `interval`:
 /// whole rounds in turn, and the others in proportion to the elements before them, counted over the sender's
 /// slice.
-inline int Reshard::chosen(int count, int choices, int number, const Place& place) {
+inline int Reshard::chosen(int count, int choices, int number, const Interval& interval) {
     const auto left = count % choices;
     if (number < count - left) return number % choices;
-    const auto before = Wide{place.before} * left + Wide{number - (count - left)} * place.size;
-    return static_cast<int>(before * choices / (Wide{place.all} * left));
+    const auto before = Wide{interval.before} * left + Wide{number - (count - left)} * interval.size;
+    return static_cast<int>(before * choices / (Wide{interval.all} * left));
 }
 
 /// The inverse: visits the requests that `choice` serves.
 template <class Visit>
-void Reshard::for_each_chosen(int count, int choices, int choice, const Place& place, const Visit& visit) {
+void Reshard::for_each_chosen(int count, int choices, int choice, const Interval& interval,
+                              const Visit& visit) {
     const auto left = count % choices;
     for (std::int64_t number = choice; number < count - left; number += choices)
         visit(static_cast<int>(number));
     if (left == 0) return;
     const auto first = [&](int of) {  // the first of those left over that is served by `of` or a later one
-        const auto from = (Wide{place.all} * left * of + choices - 1) / choices - Wide{place.before} * left;
-        return from <= 0 ? 0 : static_cast<int>(std::min<Wide>((from + place.size - 1) / place.size, left));
+        const auto from =
+            (Wide{interval.all} * left * of + choices - 1) / choices - Wide{interval.before} * left;
+        return from <= 0 ? 0
+                         : static_cast<int>(std::min<Wide>((from + interval.size - 1) / interval.size, left));
     };
     for (auto number = first(choice); number < first(choice + 1); ++number) visit(count - left + number);
 }
@@ -266,9 +270,9 @@ void Reshard::for_each_piece(const Sharding& sharding, const Slice& outer, std::
     }
     while (true) {
         piece.slice = common(sharding.slice_at(piece.at), outer);
-        const auto place = place_in(piece.slice, outer);
-        if (place.before >= until) return;
-        visit(piece, place);
+        const auto interval = interval_in(piece.slice, outer);
+        if (interval.before >= until) return;
+        visit(piece, interval);
         auto d = dimensions;
         for (; d > 0; --d) {
             piece.at[d - 1] = piece.slice.ranges[d - 1].end;
@@ -292,29 +296,28 @@ inline Reshard::Wanting Reshard::hosts_that_want(const detail::RankSet& wanters,
 
 /// The holder on the host of `rank`, which has some, that sends to it.
 inline int Reshard::sender_on_host(int rank, const detail::RankSet& wanters, const detail::RankSet& holders,
-                                   const Place& place) const {
+                                   const Interval& interval) const {
     const auto begin = first_of_host(rank);
     const auto wanting = Wanting{wanters, common(wanters, holders).value_or(detail::RankSet())};
     const auto before = wanting.below(begin);
     return holders.at(holders.below(begin) + chosen(wanting.below(begin + host_) - before,
                                                     on_host(holders, rank), wanting.below(rank) - before,
-                                                    place));
+                                                    interval));
 }
 
 /// The wanter on the host of `rank` that gets the slice from outside.
-inline int Reshard::gateway(int rank, const detail::RankSet& wanters, const Place& place_in_wanted) const {
-    return wanters.at(wanters.below(first_of_host(rank)) +
-                      chosen(1, on_host(wanters, rank), 0, place_in_wanted));
+inline int Reshard::gateway(int rank, const detail::RankSet& wanters, const Interval& in_wanted) const {
+    return wanters.at(wanters.below(first_of_host(rank)) + chosen(1, on_host(wanters, rank), 0, in_wanted));
 }
 
-/// Visits each slice and part of the new slice of `rank`: the piece, its part, the place of the piece in the
-/// slice of its holders and in the new one, and those holders.
+/// Visits each slice and part of the new slice of `rank`: the piece, its part, the interval of the piece in
+/// the slice of its holders and in the new one, and those holders.
 template <class Visit>
 void Reshard::for_each_need(int rank, const Visit& visit) const {
     if (!to_.mesh().contains(rank)) return;
     const auto wanted = to_.slice(rank);
-    for_each_piece(from_, wanted, [&](const Piece& piece, const Place& in_wanted) {
-        const auto in_held = place_in(piece.slice, from_.slice_at(piece.at));
+    for_each_piece(from_, wanted, [&](const Piece& piece, const Interval& in_wanted) {
+        const auto in_held = interval_in(piece.slice, from_.slice_at(piece.at));
         for (auto part = to_.part(rank); part < from_.parts(); part += to_.parts())
             visit(piece, part, in_held, in_wanted, from_.holders(piece.at, part));
     });
@@ -322,17 +325,17 @@ void Reshard::for_each_need(int rank, const Visit& visit) const {
 
 inline std::vector<Kept> Reshard::keeps(int rank) const {
     auto out = std::vector<Kept>{};
-    for_each_need(
-        rank, [&](const Piece& piece, int part, const Place&, const Place&, const detail::RankSet& holders) {
-            if (holders.contains(rank)) out.push_back({part, piece.slice});
-        });
+    for_each_need(rank, [&](const Piece& piece, int part, const Interval&, const Interval&,
+                            const detail::RankSet& holders) {
+        if (holders.contains(rank)) out.push_back({part, piece.slice});
+    });
     std::ranges::sort(out);
     return out;
 }
 
 inline std::vector<Transfer> Reshard::receives(int rank) const {
     auto out = std::vector<Transfer>{};
-    for_each_need(rank, [&](const Piece& piece, int part, const Place& in_held, const Place& in_wanted,
+    for_each_need(rank, [&](const Piece& piece, int part, const Interval& in_held, const Interval& in_wanted,
                             const detail::RankSet& holders) {
         if (holders.contains(rank)) return;
         const auto wanters = to_.holders(piece.at, to_.part(rank));
@@ -357,7 +360,7 @@ inline std::vector<Transfer> Reshard::sends(int rank) const {
         add_sends_to_host(rank, out);
         add_sends_to_others(rank, out);
     }
-    for_each_need(rank, [&](const Piece& piece, int part, const Place&, const Place& in_wanted,
+    for_each_need(rank, [&](const Piece& piece, int part, const Interval&, const Interval& in_wanted,
                             const detail::RankSet& holders) {
         if (on_host(holders, rank) > 0) return;
         const auto wanters = to_.holders(piece.at, to_.part(rank));
@@ -386,7 +389,7 @@ inline void Reshard::add_sends_to_host(int rank, std::vector<Transfer>& out) con
         const auto holders = from_.holders(at, part);
         if (holders.contains(peer)) continue;
         const auto wanters = to_.holders(at, to_.part(peer));
-        if (sender_on_host(peer, wanters, holders, place_in(slice, held)) == rank)
+        if (sender_on_host(peer, wanters, holders, interval_in(slice, held)) == rank)
             out.push_back({0, peer, part, slice});
     }
 }
@@ -407,14 +410,14 @@ inline void Reshard::add_sends_to_others(int rank, std::vector<Transfer>& out) c
     const auto some = to_.holders(first, wanted_part).size() < choices;
     const auto from = some ? static_cast<std::int64_t>(Wide{all} * choice / choices) : 0;
     const auto until = some ? (Wide{all} * (choice + 1) + choices - 1) / choices : Wide{all};
-    for_each_piece(to_, held, from, until, [&](const Piece& piece, const Place& place) {
+    for_each_piece(to_, held, from, until, [&](const Piece& piece, const Interval& interval) {
         const auto wanters = to_.holders(piece.at, wanted_part);
         const auto hosts = hosts_that_want(wanters, holders);
-        for_each_chosen(hosts.size(), choices, choice, place, [&](int number) {
+        for_each_chosen(hosts.size(), choices, choice, interval, [&](int number) {
             const auto there = hosts.at(number);
             if (hosts.below(first_of_host(there)) != number || on_host(holders, there) > 0) return;
             const auto wanted = to_.slice_at(piece.at);
-            out.push_back({0, gateway(there, wanters, place_in(piece.slice, wanted)), part, piece.slice});
+            out.push_back({0, gateway(there, wanters, interval_in(piece.slice, wanted)), part, piece.slice});
         });
     });
 }
