@@ -29,9 +29,6 @@ Topology parse(const std::string& text, std::optional<int> world) {
     return spec.resolve(*world);
 }
 
-int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
-int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
-
 }  // namespace
 
 std::vector<Option> Common::options(std::vector<Option> more) {
@@ -139,7 +136,7 @@ void check_rank(const Topology& topology, int rank) {
 void check_within(const Topology& topology, int world, const std::string& source) {
     std::visit(
         [&](const auto& known) {
-            conversion::check_within(to_string(known), last_rank(known), world, source);
+            conversion::check_within(to_string(known), detail::last_rank(known), world, source);
         },
         topology);
 }

@@ -39,8 +39,7 @@ struct Common {
 Option world_option(std::optional<int>& world, std::string help);
 
 /// The mesh whose axes and sizes a topology has.
-inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
-inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
+using detail::mesh_of;
 
 /// Reads `dp,tp`; throws UsageError for an empty name, and says that `what` has it.
 std::vector<std::string> axis_names(std::string_view text, std::string_view what);

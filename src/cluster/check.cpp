@@ -3,16 +3,11 @@
 
 #include <algorithm>
 
-#include "cluster/mesh_of.hpp"
-
 namespace rankmesh {
 
 namespace {
 
 constexpr const char* kept_by_default[] = {"tp", "cp", "ep"};
-
-int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
-int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
 
 AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& axes) {
     auto set = AxisSet{};
@@ -64,7 +59,7 @@ ClusterReport::Rule judged(const Cluster& cluster, const auto& topology, const K
 ClusterReport report_on(const Cluster& cluster, const auto& topology, const ClusterQuestions& questions) {
     const auto& mesh = detail::mesh_of(topology);
     auto report = ClusterReport{.ranks = mesh.size(),
-                                .last_rank = last_rank(topology),
+                                .last_rank = detail::last_rank(topology),
                                 .devices = cluster.size(),
                                 .bytes = questions.bytes};
     auto sets = questions.sets;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cluster/mesh_of.hpp"
 #include "cluster/objective.hpp"
 
 namespace rankmesh {

@@ -6,8 +6,6 @@
 
 #include <rankmesh/core/ranks.hpp>
 
-#include "cluster/mesh_of.hpp"
-
 namespace rankmesh::detail::explaining {
 
 namespace {

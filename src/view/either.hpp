@@ -2,7 +2,6 @@
 // A mesh and a placement, asked alike.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,10 +12,9 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 
-#include "cluster/mesh_of.hpp"
-
 namespace rankmesh::view {
 
+using detail::last_rank;
 using detail::mesh_of;
 
 /// The rank at a position; a mesh says it by strides, a placement by its table.
@@ -24,8 +22,6 @@ inline int rank_at(const Mesh& mesh, std::span<const int> indices) { return mesh
 inline int rank_at(const Placement& placement, std::span<const int> indices) {
     return placement.ranks()[static_cast<std::size_t>(placement.mesh().rank_at(indices))];
 }
-inline int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
-inline int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
 
 /// Throws UsageError if a mesh that reaches `last_rank` does not fit on the cluster.
 inline void check_fits(int last_rank, const std::string& mesh, const Cluster& cluster) {

@@ -48,7 +48,9 @@ public:
         for (auto position : mesh_.group(position(rank), axes)) ranks.push_back(at(position));
         return ranks;
     }
-    std::vector<int> group(int rank, AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
+    std::vector<int> group(int rank, AxisRef auto const&... names) const
+        requires(sizeof...(names) > 0)
+    {
         return group(rank, mesh_.axes(names...));
     }
 
@@ -97,6 +99,18 @@ inline int Placement::find(int rank) const {
         std::ranges::lower_bound(positions_, rank, {}, [this](int position) { return at(position); });
     return found != positions_.end() && at(*found) == rank ? *found : -1;
 }
+
+namespace detail {
+
+/// The mesh whose axes and sizes a mesh or a placement has.
+inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
+inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
+
+/// The highest rank of either.
+inline int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
+inline int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
+
+}  // namespace detail
 
 // --- placement: a=2 b=2 @[3,1,2,0]
 

@@ -7,7 +7,6 @@
 
 #include <rankmesh/cluster/place.hpp>
 
-#include "cluster/mesh_of.hpp"
 #include "core/core.hpp"
 
 namespace rankmesh::python {
