@@ -8,6 +8,9 @@ from collections.abc import Iterable
 class Error(Exception):
     """Everything that rankmesh raises is an Error; its text says what was asked, what is true, what would work."""
 
+    def __init__(self, text: str = "") -> None:  # inspect.signature finds none of Exception's
+        super().__init__(text)
+
     def __str__(self) -> str:  # KeyError's own would put it in quotes, OSError's expects a number
         return str(self.args[0]) if self.args else ""
 

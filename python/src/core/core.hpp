@@ -17,6 +17,7 @@ void bind_reshard(nb::module_& m);
 void bind_view(nb::module_& m);
 void bind_check(nb::module_& m);
 void bind_place(nb::module_& m);
+void add_signatures(nb::module_& m);
 
 /// What a picture or a cluster is asked about: a mesh, a placement, or the notation of either.
 using Topology = std::variant<Mesh, Placement>;

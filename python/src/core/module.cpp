@@ -16,6 +16,7 @@ NB_MODULE(_core, m) {
     bind_view(m);
     bind_check(m);
     bind_place(m);
+    add_signatures(m);
 }
 #undef PyInit__core
 
