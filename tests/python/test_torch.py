@@ -393,6 +393,76 @@ def test_a_group_of_devices_has_one_of_the_host_beside_it(tmp_path: Path) -> Non
     ranks(4, on_devices, tmp_path)
 
 
+def split_like_nccl(calls: list[tuple[str, list[list[int]]]]) -> Any:
+    """Stands for `dist.split_group` on NCCL: every rank calls it with equal parts, in which ranks ascend."""
+
+    def split(
+        parent: dist.ProcessGroup | None,
+        parts: list[list[int]],
+        timeout: datetime.timedelta | None = None,
+        pg_options: Any = None,
+        group_desc: str | None = None,
+    ) -> dist.ProcessGroup | None:
+        said: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(said, (parts, group_desc))
+        assert parent is None
+        assert said == [said[0]] * len(said)
+        assert [sorted(part) for part in parts] == parts
+        calls.append((str(group_desc), parts))
+        own = next((part for part in parts if dist.get_rank() in part), None)
+        if own is None:
+            return None
+        default = dist.group.WORLD
+        assert default is not None
+        with _groups._unbound(default):
+            made = dist.new_group(own, timeout=timeout, use_local_synchronization=True, group_desc=group_desc)
+        assert isinstance(made, dist.ProcessGroup)
+        return made
+
+    return split
+
+
+def bound_to_a_device(rank: int, size: int) -> None:
+    default = dist.group.WORLD
+    assert default is not None
+    default.bound_device_id = torch.device("cpu:0")
+    torch.accelerator.is_available = lambda: True
+    torch.accelerator.current_accelerator = lambda *given, **options: torch.device("cpu")
+    calls: list[tuple[str, list[list[int]]]] = []
+    dist.split_group = split_like_nccl(calls)
+    over: list[Any] = [("dp", "cp"), Axes("tp", separate="again")]
+    with NewGroups() as made:
+        me = init("dp=4 cp=1 tp=2", over=over, picks=[Pick("dp", [0, 3], "ends")], local="host")
+    # One call for each set of axes, pick and separate set; none for groups of one rank or of the whole world.
+    dp, tp = [[0, 2, 4, 6], [1, 3, 5, 7]], [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert sorted(calls) == [("again", tp), ("dp", dp), ("ends", [[0, 6], [1, 7]]), ("tp", tp)]
+    assert len(made) == (4 if rank in (0, 1, 6, 7) else 3)  # by the stand-in, and no others
+    for axes in (("dp",), ("tp",), ("dp", "cp"), ("again",)):
+        total = torch.tensor([float(rank)])
+        dist.all_reduce(total, group=me.group(*axes))
+        assert total.item() == sum(me.ranks(*axes))
+    assert me.group("again") is not me.group("tp")
+    assert me.group("dp", "cp") is me.group("dp")
+    assert me.group("host") is default
+    assert (me.find("ends") is not None) == (rank in (0, 1, 6, 7))
+    # A mesh that leaves ranks out: these call as well, and get no group.
+    calls.clear()
+    part = init("dp=2 tp=2", partial=True)
+    assert calls == [("dp", [[0, 2], [1, 3]]), ("tp", [[0, 1], [2, 3]])]
+    assert part.inside == (rank < 4)
+    # Ranks that do not ascend: torch would sort them, so the members alone make these groups.
+    calls.clear()
+    placed = init("dp=4 tp=2", placed=[1, 0, 3, 2, 5, 4, 7, 6])
+    assert [description for description, _ in calls] == ["dp"]
+    assert list(placed.ranks("tp")) == [rank | 1, rank & ~1]
+    for member in (placed, part, me):
+        member.destroy()
+
+
+def test_groups_are_split_from_a_default_group_that_is_bound_to_a_device(tmp_path: Path) -> None:
+    ranks(8, bound_to_a_device, tmp_path)
+
+
 def recorded(rank: int, size: int) -> Any:
     os.environ["TORCH_FR_BUFFER_SIZE"] = "100"
     with init(Declaration("dp=2 tp=1", name="dense", over=[("dp", "tp")]), timeout=9) as me:

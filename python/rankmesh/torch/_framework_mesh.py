@@ -27,8 +27,9 @@ def device_meshes(
     `flattened` are sets of axes of the first one, by the names under which its parts are flattened.
     """
     rank, flattened = dist.get_rank(), flattened or {}
-    wanted = [Named(axis, mesh.group(rank, axis)) for mesh in meshes for axis in mesh.axes]
-    wanted += [Named(name, meshes[0].group(rank, *axes)) for name, axes in flattened.items()]
+    sets: list[tuple[str, Mesh, tuple[str, ...]]] = [(axis, mesh, (axis,)) for mesh in meshes for axis in mesh.axes]
+    sets += [(name, meshes[0], axes) for name, axes in flattened.items()]
+    wanted = [Named(name, mesh.group(rank, *axes), parts=mesh.partition(*axes)) for name, mesh, axes in sets]
     groups = NamedGroups(said, wanted, timeout=timeout)
     made = [
         device_mesh(

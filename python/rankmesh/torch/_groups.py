@@ -19,24 +19,70 @@ _naming = threading.Lock()
 
 
 @contextlib.contextmanager
-def _named(name: str, default: dist.ProcessGroup) -> Iterator[None]:
-    """While it lasts, torch calls a new group by this name, and makes it without the ranks that are not in it.
+def _named(name: str) -> Iterator[None]:
+    """Inside the context, torch gives a new group this name.
 
-    Torch's own name for a group that only its members make counts the groups that this rank has. Members that differ in
-    that count would wait for each other under different names, and a name comes again after a group was destroyed.
-    A default group that is bound to a device has new groups split from it, for which NCCL needs all of its ranks.
+    Torch's own name for a group that only its members make counts the groups of this rank. Members with different
+    counts would wait for each other under different names, and a name returns after its group was destroyed.
     """
     with _naming:
-        of_torch, device = c10d._process_group_name, default.bound_device_id
+        of_torch = c10d._process_group_name
         setattr(c10d, "_process_group_name", lambda *args, **options: name)  # noqa: B010 (mypy: it is a function)
-        if device is not None:
-            default.bound_device_id = None
         try:
             yield
         finally:
             setattr(c10d, "_process_group_name", of_torch)  # noqa: B010
-            if device is not None:
-                default.bound_device_id = device
+
+
+@contextlib.contextmanager
+def _unbound(default: dist.ProcessGroup) -> Iterator[None]:
+    """Inside the context, the default group is bound to no device.
+
+    `new_group` splits its groups from a bound default group, and NCCL requires every rank of that group for it.
+    """
+    device = default.bound_device_id
+    if device is None:
+        yield
+        return
+    default.bound_device_id = None
+    try:
+        yield
+    finally:
+        default.bound_device_id = device
+
+
+def can_split(backend: str | None) -> bool:
+    """True where `torch.distributed.init_device_mesh` splits groups of this backend from the default group.
+
+    The default group is then bound to a device, and its communicator exists (torch 2.13, device_mesh.py,
+    `_init_one_process_group`).
+    """
+    default = c10d._get_default_group()
+    if default.bound_device_id is None or not torch.accelerator.is_available():
+        return False
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None or accelerator.type not in {device.type for device in default._device_types}:
+        return False
+    parent = default._get_backend(accelerator)
+    return bool(parent.supports_splitting) and backend in (None, parent.name())
+
+
+def split_group(
+    name: str,
+    description: str,
+    parts: Sequence[Sequence[int]],
+    *,
+    timeout: datetime.timedelta | None = None,
+    pg_options: Any = None,
+) -> dist.ProcessGroup | None:
+    """This rank's group among these, split from the default group; None if it is in none of them.
+
+    Every rank of the world calls it with equal parts, in which ranks ascend.
+    """
+    with _named(name):
+        return dist.split_group(
+            None, [list(part) for part in parts], timeout=timeout, pg_options=pg_options, group_desc=description
+        )
 
 
 def new_group(
@@ -57,7 +103,7 @@ def new_group(
                 f"{torch.__version__} sorts them; a newer one has sort_ranks"
             )
         order["sort_ranks"] = False
-    with _named(name, c10d._get_default_group()):
+    with _named(name), _unbound(c10d._get_default_group()):
         group = dist.new_group(
             list(ranks),
             timeout=timeout,

@@ -6,10 +6,11 @@ import contextlib
 import datetime
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch.distributed as dist
 
-from rankmesh._core import Group
+from rankmesh._core import Group, Partition
 from rankmesh._errors import Error
 from rankmesh.torch._agree import agree
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
@@ -18,12 +19,16 @@ from rankmesh.torch._world import Groups
 
 @dataclass(frozen=True)
 class Named:
-    """A group of this rank under the framework's name for it; `apart` from others of equal ranks."""
+    """A group of this rank under the framework's name for it; `apart` from others of equal ranks.
+
+    `parts` are the groups of all ranks, where every rank of the world asks for its own: torch may split them.
+    """
 
     name: str
     ranks: Group
     backend: str | None = None
     apart: bool = False
+    parts: Partition | None = None
 
 
 @contextlib.contextmanager
@@ -78,13 +83,15 @@ class NamedGroups:
 
     def add(self, wanted: Named) -> dist.ProcessGroup:
         """Makes one more, with all of its ranks."""
-        group = self._named[wanted.name] = self._groups.get(
-            wanted.name if len(wanted.ranks) > 1 else "alone",
-            wanted.ranks,
-            own=wanted.name if wanted.apart else "",
-            timeout=self._timeout,
-            backend=None if self._default in (wanted.backend, "fake") else wanted.backend,
-        )
+        label = wanted.name if len(wanted.ranks) > 1 else "alone"
+        options: dict[str, Any] = {
+            "own": wanted.name if wanted.apart else "",
+            "timeout": self._timeout,
+            "backend": None if self._default in (wanted.backend, "fake") else wanted.backend,
+        }
+        if (parts := wanted.parts) is not None:
+            self._groups.split(label, lambda: parts, **options)
+        group = self._named[wanted.name] = self._groups.get(label, wanted.ranks, **options)
         return group
 
     def __getitem__(self, name: str) -> dist.ProcessGroup:

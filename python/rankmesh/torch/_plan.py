@@ -88,12 +88,27 @@ class MeshPlan:
         """The ranks of a rank's group of an item; None if it is in none."""
         if rank not in self.places:
             return None
-        if item.local:
-            return Group([each for each in self.places.ranks if hosts[each] == hosts[rank]])
-        group = self.places.group(rank, *item.axes)
+        group = self._along(item, rank, hosts)
         if item.at:
             group = group.pick(*item.at)
         return group if rank in group else None
+
+    def parts(self, item: Item, hosts: list[str]) -> list[Group]:
+        """The ranks of all groups of an item, in one order on every rank."""
+        parts: list[Group] = []
+        seen: set[int] = set()
+        for rank in self.places.ranks:
+            if rank in seen:
+                continue
+            group = self._along(item, rank, hosts)
+            seen.update(group)
+            parts.append(group.pick(*item.at) if item.at else group)
+        return parts
+
+    def _along(self, item: Item, rank: int, hosts: list[str]) -> Group:
+        if item.local:
+            return Group([each for each in self.places.ranks if hosts[each] == hosts[rank]])
+        return self.places.group(rank, *item.axes)
 
     def where(self, ranks: Iterable[int]) -> str:
         """'; in mesh dp=4 that is 0 [dp=0]': the coordinates of ranks, for an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,37 @@ class Groups:
         self._names: collections.Counter[str] = collections.Counter()
         self._made: list[dist.ProcessGroup] = []
         self._shared: dict[object, dist.ProcessGroup] = {}
+        self._split: set[object] = set()
+
+    def split(
+        self,
+        label: str,
+        parts: Callable[[], Iterable[Group]],
+        *,
+        own: str = "",
+        timeout: datetime.timedelta | None = None,
+        backend: str | None = None,
+        pg_options: Any = None,
+    ) -> None:
+        """Splits these groups from the default group where torch's DeviceMesh would; `get` then returns this rank's.
+
+        Every rank of the world calls it with equal arguments. Elsewhere it does nothing.
+        """
+        if not _groups.can_split(backend):
+            return
+        split = [list(part) for part in parts() if 1 < len(part) < self._size]
+        if not split or any(part != sorted(part) for part in split):
+            return
+        options = own, timeout, backend, id(pg_options) if pg_options is not None else None
+        key = (tuple(map(tuple, split)), *options)
+        if key not in self._split:
+            self._split.add(key)
+            own_part = next((part for part in split if dist.get_rank() in part), [])
+            name = self._name(label, own_part[0]) if own_part else label
+            made = _groups.split_group(name, label, split, timeout=timeout, pg_options=pg_options)
+            if made is not None:
+                self._made.append(made)
+                self._shared.setdefault((tuple(own_part), *options), made)
 
     def get(
         self,
@@ -52,10 +83,8 @@ class Groups:
                 return default
         shares = (tuple(ranks), own, timeout, backend, id(pg_options) if pg_options is not None else None)
         if shares not in self._shared:
-            name = f"{self._key}/{label}/{ranks[0]}"
-            self._names[name] += 1
             made = _groups.new_group(
-                name if self._names[name] == 1 else f"{name}/{self._names[name]}",
+                self._name(label, ranks[0]),
                 label,
                 list(ranks),
                 timeout=timeout,
@@ -65,6 +94,12 @@ class Groups:
             self._made.append(made)
             self._shared[shares] = made
         return self._shared[shares]
+
+    def _name(self, label: str, first: int) -> str:
+        """A name that this rank has not used before, equal on the members of a group."""
+        name = f"{self._key}/{label}/{first}"
+        self._names[name] += 1
+        return name if self._names[name] == 1 else f"{name}/{self._names[name]}"
 
     def connected(self) -> None:
         """Says that this rank has made its groups: nobody ends theirs before all have."""
@@ -130,7 +165,7 @@ class World:
         self.rank = rank
         self.device_type = device_type or default_device_type()
         self.groups = groups
-        self._backend, self._timeout, self._host = backend, timeout, host
+        self._backend, self._timeout, self._host, self._hosts = backend, timeout, host, hosts
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
             plan.name: [Entry(item, plan.label(item), plan.ranks(item, rank, hosts)) for item in plan.items]
@@ -141,8 +176,11 @@ class World:
         """Makes the groups of all meshes that are not lazy, in one order on every rank."""
         try:
             for name, plan in sorted(self.meshes.items()):
-                if not plan.lazy:
-                    self.make(self.entries[name])
+                if plan.lazy:
+                    continue
+                for entry in self.entries[name]:
+                    self._split(plan, entry)
+                self.make(self.entries[name])
             self.groups.connected()
         except BaseException:
             self.groups.destroy(wait=False)
@@ -154,6 +192,19 @@ class World:
             if entry.ranks is not None and len(entry.ranks) > 1:
                 self._connect(entry, entry.label)
 
+    def _split(self, plan: MeshPlan, entry: Entry) -> None:
+        """Splits the groups of an entry from torch's default group where torch would; every rank calls it."""
+        self.groups.split(entry.label, lambda: plan.parts(entry.item, self._hosts), **self._options(entry))
+
+    def _options(self, entry: Entry) -> dict[str, Any]:
+        item = entry.item
+        return {
+            "own": entry.label if item.separate else "",
+            "timeout": item.timeout or self._timeout,
+            "backend": item.backend or self._backend,
+            "pg_options": item.pg_options,
+        }
+
     def alone(self, entry: Entry) -> None:
         """Makes the group of an entry of one rank, which only this rank needs: one for all such of one backend."""
         self._connect(entry, "alone")
@@ -161,13 +212,12 @@ class World:
     def _connect(self, entry: Entry, label: str) -> None:
         if entry.group is not None:
             return
-        item, ranks = entry.item, entry.ranks
+        ranks, options = entry.ranks, self._options(entry)
         assert ranks is not None
-        own = entry.label if item.separate else ""
-        timeout, backend = item.timeout or self._timeout, item.backend or self._backend
-        group = self.groups.get(label, ranks, own=own, timeout=timeout, backend=backend, pg_options=item.pg_options)
+        group = self.groups.get(label, ranks, **options)
         if self._host and not _groups.is_on_host(group):
-            entry.host = self.groups.get(label + " on the host", ranks, own=own, timeout=timeout, backend="gloo")
+            options |= {"backend": "gloo", "pg_options": None}
+            entry.host = self.groups.get(label + " on the host", ranks, **options)
         entry.group = group
 
 
