@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import inspect
+import json
+import os
 import re
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +117,11 @@ def megatron(rank: int, size: int) -> None:
     assert not ps.model_parallel_is_initialized()
     with pytest.raises(rankmesh.Disagreement, match=r"rank \{3\}: megatron: .*=3, which is wrong: world_size \(8\)"):
         ps.initialize_model_parallel(tensor_model_parallel_size=3 if rank == 3 else 2)
-    with pytest.raises(rankmesh.NotBuilt, match="does not set use_sharp of torch's groups"):
+    with pytest.raises(rankmesh.NotBuilt, match=r"use_sharp requires GPUs and the backend nccl, .* runs on gloo"):
         ps.initialize_model_parallel(use_sharp=True)
+    with pytest.raises(rankmesh.NotBuilt, match="this PyTorch is built without NCCL"):
+        ps.initialize_model_parallel(high_priority_stream_groups=["dp"])
+    assert not ps.model_parallel_is_initialized()
     ps.initialize_model_parallel(tensor_model_parallel_size=2, pipeline_model_parallel_size=2)
     assert ps.get_tensor_model_parallel_group().group_desc == "TENSOR_MODEL_PARALLEL_GROUP"
     created = ps.create_group(range(size), group_desc="all")
@@ -127,6 +135,71 @@ def megatron(rank: int, size: int) -> None:
 
 def test_megatrons_parallel_state_has_torchs_groups(tmp_path: Path) -> None:
     ranks(8, megatron, tmp_path)
+
+
+def megatron_on_nccl(rank: int, size: int, config: str) -> None:
+    """With stand-ins for what only a PyTorch with NCCL has."""
+    from rankmesh.megatron import _nccl
+    from rankmesh.megatron import parallel_state as ps
+
+    sys.modules.setdefault("yaml", types.SimpleNamespace(safe_load=json.load))  # type: ignore[arg-type]
+
+    class Options:
+        def __init__(self, is_high_priority_stream: bool = False) -> None:
+            self.is_high_priority_stream = is_high_priority_stream
+            self.config = types.SimpleNamespace()
+
+    made: dict[str, tuple[Any, str | None, str | None]] = {}
+    original = dist.new_group
+
+    def new_group(*args: Any, pg_options: Any = None, backend: str | None = None, **options: Any) -> Any:
+        made[options["group_desc"]] = pg_options, backend, os.environ.get("NCCL_COLLNET_ENABLE")
+        return original(*args, **options)
+
+    new_group.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    dist.new_group = new_group
+    dist.ProcessGroupNCCL = types.SimpleNamespace(Options=Options)
+    connected: list[tuple[str, str | None]] = []
+    _nccl._connect = lambda group: connected.append((group.group_desc, os.environ.get("NCCL_COLLNET_ENABLE")))
+    _nccl.check_sharp = lambda: None
+    ps.initialize_model_parallel(
+        tensor_model_parallel_size=2,
+        pipeline_model_parallel_size=2,
+        nccl_communicator_config_path=config,
+        high_priority_stream_groups=["dp_cp", "ep_dp"],
+        use_sharp=True,
+        pipeline_model_parallel_comm_backend="nccl",
+    )
+    with_cp, _, collnet = made["DATA_PARALLEL_GROUP_WITH_CP"]
+    assert with_cp.is_high_priority_stream
+    assert vars(with_cp.config) == {}
+    assert collnet == "1"
+    assert connected == [("DATA_PARALLEL_GROUP_WITH_CP", "1")]
+    tp, _, collnet = made["TENSOR_MODEL_PARALLEL_GROUP"]
+    assert vars(tp.config) == {"cga_cluster_size": 2, "max_ctas": 16, "net_name": "IB"}
+    assert not tp.is_high_priority_stream
+    assert collnet is None
+    assert made["PIPELINE_MODEL_PARALLEL_GROUP"] == (None, "nccl", None)
+    assert made["MODEL_PARALLEL_GROUP"][0] is None
+    assert made["EXPERT_DATA_PARALLEL_GROUP"][0].is_high_priority_stream
+    # Equal ranks with other options are another communicator.
+    assert ps.get_data_parallel_group() is not ps.get_data_parallel_group(with_context_parallel=True)
+    assert "NCCL_COLLNET_ENABLE" not in os.environ
+    ps.destroy_model_parallel()
+    Path(f"{config}.{rank}").write_text(json.dumps({"tp": {"max_ctas": 8 if rank == 3 else 16}}))
+    with pytest.raises(rankmesh.Disagreement, match=r"rank \{3\}: megatron: .*'max_ctas': 8"):
+        ps.initialize_model_parallel(nccl_communicator_config_path=f"{config}.{rank}")
+    with pytest.raises(rankmesh.Disagreement, match=r"rank \{3\}: .*, which is wrong: .*No such file"):
+        ps.initialize_model_parallel(nccl_communicator_config_path=f"{config}.none" if rank == 3 else None)
+    assert not ps.model_parallel_is_initialized()
+
+
+def test_megatrons_options_for_nccl_reach_torchs_groups(tmp_path: Path) -> None:
+    (tmp_path / "stores").mkdir()
+    config = tmp_path / "nccl.yaml"
+    sections = {"tp": {"cga_cluster_size": 2, "max_ctas": 16, "net_name": "IB"}, "unknown": {"max_ctas": 1}}
+    config.write_text(json.dumps(sections))  # JSON is YAML
+    ranks(8, megatron_on_nccl, tmp_path / "stores", str(config))
 
 
 def megatron2022(rank: int, size: int) -> None:

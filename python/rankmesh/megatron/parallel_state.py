@@ -38,14 +38,6 @@ PickRanks: TypeAlias = Callable[[list[int]], Sequence[int]]
 
 _ABSENT = ("not initialised", "not a member")
 
-# What initialize_model_parallel would set of NCCL's communicators.
-_OF_NCCL = (
-    "pipeline_model_parallel_comm_backend",
-    "use_sharp",
-    "nccl_communicator_config_path",
-    "high_priority_stream_groups",
-)
-
 
 def _kind_of_sizes(error: DialectError) -> type[Exception]:
     """What initialize_model_parallel raises for sizes that do not fit: it asserts most of them."""
@@ -111,18 +103,24 @@ class ParallelState:
         import datetime
         import inspect
 
+        from rankmesh.megatron import _nccl
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         defaults = inspect.signature(self.initialize_model_parallel).parameters
+        path = given.pop("nccl_communicator_config_path")  # its contents are compared, not its name
         words = [f"{key}={value}" for key, value in given.items() if value != defaults[key].default]
         said = "megatron: " + (", ".join(words) or "no parallelism but dp")
         timeout = datetime.timedelta(minutes=given["distributed_timeout_minutes"])
         compared = not given["rank_offset"] and given["local_world_size"] is None
+        sharp = (given["sharp_enabled_group"] or "dp") if given["use_sharp"] else None
         with errors_reach_peers(said, timeout, compared=compared):
-            for option in _OF_NCCL:
-                if given[option]:
-                    raise NotBuilt(f"rankmesh.megatron does not set {option} of torch's groups; leave it out")
+            configs = _nccl.read_configs(path, given["high_priority_stream_groups"])
+            options = _nccl.options_of(configs)
+            if sharp is not None:
+                _nccl.check_sharp()
             yield
+        if configs:
+            said += f", with options for NCCL: {configs}"
         made, rank = self._native.process_groups, self._world[0] if self._world else 0
         wanted = [
             Named(desc, group, "gloo" if "_GLOO" in desc else None)
@@ -130,7 +128,8 @@ class ParallelState:
             if (group := made.group(desc, rank)) is not None
         ]
         try:
-            self._live = NamedGroups(said, wanted, timeout=timeout, compared=compared)
+            named = _nccl.with_options(wanted, options, given["pipeline_model_parallel_comm_backend"], sharp)
+            self._live = NamedGroups(said, named, timeout=timeout, compared=compared)
         except BaseException:
             self._native.destroy_model_parallel()
             raise

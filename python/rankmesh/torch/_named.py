@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed as dist
 
 from rankmesh._core import Group, Partition
-from rankmesh._errors import Error
 from rankmesh.torch._agree import agree
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
 from rankmesh.torch._world import Groups
@@ -21,7 +20,8 @@ from rankmesh.torch._world import Groups
 class Named:
     """A group of this rank under the framework's name for it; `apart` from others of equal ranks.
 
-    `parts` are the groups of all ranks, where every rank of the world asks for its own: torch may split them.
+    `parts` are the groups of all ranks, where every rank of the world asks for its own: torch may split them. `made`
+    is called with the group before the next one is made.
     """
 
     name: str
@@ -29,16 +29,18 @@ class Named:
     backend: str | None = None
     apart: bool = False
     parts: Partition | None = None
+    pg_options: Any = None
+    made: Callable[[dist.ProcessGroup], object] | None = None
 
 
 @contextlib.contextmanager
 def errors_reach_peers(
     said: str, timeout: datetime.timedelta | None = None, *, compared: bool = True
 ) -> Iterator[None]:
-    """Compares an Error raised within like a call, before it goes on, so that no rank waits for the one that raises."""
+    """Compares an exception raised within like a call, before it goes on: no rank waits for the one that raises."""
     try:
         yield
-    except Error as error:
+    except Exception as error:
         if compared:
             NamedGroups(f"{said}, which is wrong: {error}", [], timeout=timeout)
         raise
@@ -88,10 +90,13 @@ class NamedGroups:
             "own": wanted.name if wanted.apart else "",
             "timeout": self._timeout,
             "backend": None if self._default in (wanted.backend, "fake") else wanted.backend,
+            "pg_options": wanted.pg_options,
         }
         if (parts := wanted.parts) is not None:
             self._groups.split(label, lambda: parts, **options)
         group = self._named[wanted.name] = self._groups.get(label, wanted.ranks, **options)
+        if wanted.made is not None:
+            wanted.made(group)
         return group
 
     def __getitem__(self, name: str) -> dist.ProcessGroup:

@@ -1,0 +1,155 @@
+"""What Megatron-core sets for the communicators of NCCL and UCC: options of each group, SHARP, environment variables.
+
+The names and rules are those of Megatron-core at d98e8a6 of August 2026, `megatron/core/parallel_state.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rankmesh._errors import NotBuilt
+
+if TYPE_CHECKING:
+    from rankmesh.torch._named import Named
+
+# The sections of the configuration file, by the descriptions of the groups.
+_SECTIONS = {
+    "GTP_WEIGHT_REMAT_GROUP": "gtp_remat",
+    "DATA_PARALLEL_GROUP_WITH_CP": "dp_cp",
+    "DATA_PARALLEL_GROUP_WITH_CP_AG": "dp_cp",
+    "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP": "intra_dp_cp",
+    "DATA_PARALLEL_GROUP": "dp",
+    "DATA_PARALLEL_GROUP_WITH_GTP_REMAT": "gtp_remat_dp",
+    "DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT": "gtp_remat_dp_cp",
+    "CONTEXT_PARALLEL_GROUP": "cp",
+    "HIERARCHICAL_CONTEXT_PARALLEL_GROUP": "hcp",
+    "HYBRID_DP_CP_GROUP": "dp_cp",
+    "MODEL_PARALLEL_GROUP": "mp",
+    "TENSOR_MODEL_PARALLEL_GROUP": "tp",
+    "PIPELINE_MODEL_PARALLEL_GROUP": "pp",
+    "EMBEDDING_GROUP": "embd",
+    "POSITION_EMBEDDING_GROUP": "pos_embd",
+    "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP": "tp_dp_cp",
+    "TENSOR_AND_DATA_PARALLEL_GROUP": "tp_dp",
+    "TENSOR_AND_CONTEXT_PARALLEL_GROUP": "tp_cp",
+    "EXPERT_GTP_WEIGHT_REMAT_GROUP": "expt_gtp_remat",
+    "EXPERT_MODEL_PARALLEL_GROUP": "ep",
+    "EXPERT_TENSOR_PARALLEL_GROUP": "ep_tp",
+    "EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP": "tp_ep_mp",
+    "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP": "tp_ep_pp",
+    "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP": "tp_ep_gtp_remat_pp",
+    "EXPERT_DATA_PARALLEL_GROUP": "ep_dp",
+    "EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT": "ep_gtp_remat_dp",
+    "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0": "intra_ep_dp",
+    "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1": "inter_ep_dp",
+    "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP": "intra_dist_opt_instance",
+}
+
+# The group that SHARP serves, by the value of sharp_enabled_group.
+_OF_SHARP = {"dp": "DATA_PARALLEL_GROUP_WITH_CP", "dp_replica": "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1"}
+
+Configs = dict[str, dict[str, Any]]
+
+
+def read_configs(path: str | None, high_priority: Iterable[str] | None) -> Configs:
+    """The options of each section: those of the YAML file, and a stream of high priority for the sections named."""
+    configs: Configs = {}
+    if path is not None:
+        try:
+            import yaml  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            raise RuntimeError(
+                "Cannot import `yaml`. Setting custom nccl communicator configs requires the yaml package."
+            ) from None
+        with open(path) as stream:
+            configs = yaml.safe_load(stream) or {}
+    for section in high_priority or []:
+        configs.setdefault(section, {})["is_high_priority_stream"] = True
+    return configs
+
+
+def section_of(description: str) -> str | None:
+    """The section with the options of a group; None for a group on the host."""
+    return _SECTIONS.get(description) or _SECTIONS.get(re.sub(r"_L?\d+$", "", description))
+
+
+def options_of(configs: Configs) -> dict[str, Any]:
+    """`ProcessGroupNCCL.Options` of each section; NotBuilt where torch has no NCCL."""
+    return {section: _options(config) for section, config in configs.items() if section in _SECTIONS.values()}
+
+
+def check_sharp() -> None:
+    """Raises NotBuilt where torch.distributed cannot make a communicator of NCCL."""
+    import torch
+    import torch.distributed as dist
+
+    if not torch.cuda.is_available() or "nccl" not in dist.get_backend():
+        raise NotBuilt(
+            f"use_sharp requires GPUs and the backend nccl, and torch.distributed runs on {dist.get_backend()}; "
+            "leave it out"
+        )
+
+
+def with_options(
+    wanted: Iterable[Named], options: dict[str, Any], pipeline_backend: str | None, sharp: str | None
+) -> Iterator[Named]:
+    """The groups with the options of their sections, those of pipelines on their backend, one with SHARP.
+
+    NCCL makes the communicator that SHARP serves while NCCL_COLLNET_ENABLE is set.
+    """
+    os.environ.pop("NCCL_COLLNET_ENABLE", None)
+    for each in wanted:
+        backend = pipeline_backend if each.name == "PIPELINE_MODEL_PARALLEL_GROUP" else None
+        if backend == "ucc":
+            _set_environment_of_ucc()
+            yield replace(each, backend=backend)
+            continue
+        named = replace(each, backend=backend or each.backend, pg_options=options.get(section_of(each.name) or ""))
+        if sharp is None or each.name != _OF_SHARP[sharp]:
+            yield named
+            continue
+        os.environ["NCCL_COLLNET_ENABLE"] = "1"
+        try:
+            yield replace(named, apart=True, made=_connect)
+        finally:
+            os.environ.pop("NCCL_COLLNET_ENABLE", None)
+
+
+def _connect(group: Any) -> None:
+    """Has NCCL make the communicator of a group now: torch defers that to the first operation."""
+    import torch
+    import torch.distributed as dist
+
+    dist.barrier(group=group, device_ids=[torch.cuda.current_device()])
+    torch.cuda.synchronize()
+
+
+def _options(config: dict[str, Any]) -> Any:
+    """ProcessGroupNCCL.Options of a section."""
+    import torch.distributed as dist
+
+    if not hasattr(dist, "ProcessGroupNCCL"):
+        raise NotBuilt(
+            "this PyTorch is built without NCCL, whose options nccl_communicator_config_path and "
+            "high_priority_stream_groups set; leave them out"
+        )
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=config.get("is_high_priority_stream", False))
+    for name in ("cga_cluster_size", "max_ctas", "min_ctas", "net_name"):
+        if name in config:
+            setattr(options.config, name, config[name])
+    if "net_name" in config and config["net_name"].lower() not in ("ib", "socket"):
+        raise RuntimeError(f"net_name ({config['net_name']}) is not supported.Accepted values: 'IB' or 'socket'.")
+    return options
+
+
+def _set_environment_of_ucc() -> None:
+    os.environ.setdefault("TORCH_UCC_BLOCKING_WAIT", "none")
+    os.environ.setdefault("UCC_EC_CUDA_STREAM_TASK_MODE", "driver")
+    os.environ.setdefault("UCX_TLS", "ib,cuda_copy")
+    os.environ.update(
+        NSYS_UCP_COMM_PARAMS="1", UCX_RNDV_THRESH="0", UCX_NET_DEVICES="all", UCC_CL_BASIC_TLS="^sharp,nccl"
+    )
