@@ -6,6 +6,8 @@
 
 #include <nanobind/ndarray.h>
 
+#include "engine/plain.hpp"
+
 namespace rankmesh::python {
 namespace {
 
@@ -188,7 +190,7 @@ std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool 
     return array;
 }
 
-Array from_dlpack(nb::handle object, std::string_view what, bool written) {
+Array from_dlpack(nb::handle object, std::string_view what, bool check_writable) {
     using Readable = nb::ndarray<nb::ro>;
     auto tensor = std::make_unique<Readable>();
     const auto is_tensor = nb::hasattr(object, "__dlpack__");
@@ -212,7 +214,7 @@ Array from_dlpack(nb::handle object, std::string_view what, bool written) {
     check_contiguous(
         what, tensor->ndim(), [&](std::size_t i) { return static_cast<std::int64_t>(tensor->shape(i)); },
         [&](std::size_t i) { return std::int64_t{tensor->stride(i)}; });
-    if (written) {
+    if (check_writable) {
         auto writable = nb::ndarray<>();
         if (!nb::try_cast(object, writable)) {
             PyErr_Clear();
@@ -231,6 +233,7 @@ Array from_dlpack(nb::handle object, std::string_view what, bool written) {
 }  // namespace
 
 Array array_of(nb::handle object, std::string_view what, bool written) {
+    if (is_plain_tensor(object, what, written)) return from_dlpack(object, what, false);
     if (auto array = from_buffer(object, what, written)) return std::move(*array);
     return from_dlpack(object, what, written);
 }
