@@ -28,11 +28,14 @@ struct Arguments {
     std::optional<int> width;
 };
 
-std::string picture_of(const auto& topology, const view::Subject& subject, const view::TextStyle& style,
+std::string picture_of(const auto& topology, const view::Subject& subject, std::optional<int> width,
                        PictureFormat format) {
     if (format == PictureFormat::html) return view::draw_page(topology, subject);
-    const auto scene = view::draw_for_text(topology, subject, style);
-    return format == PictureFormat::svg ? view::paint_svg(scene) : view::paint_text(scene, style);
+    const auto style = view::TextStyle{.width = width.value_or(80)};
+    if (format == PictureFormat::txt)
+        return view::paint_text(view::draw_for_text(topology, subject, style), style);
+    return view::paint_svg(width ? view::draw_for_text(topology, subject, style)
+                                 : view::draw_for_svg(topology, subject));
 }
 
 int run(const Arguments& arguments, Output& output) {
@@ -46,9 +49,8 @@ int run(const Arguments& arguments, Output& output) {
         subject.color_by =
             std::visit([&](const auto& known) { return mesh_of(known).axis(arguments.color_by); }, topology);
     }
-    const auto style = view::TextStyle{.width = arguments.width.value_or(80)};
-    const auto picture =
-        std::visit([&](const auto& known) { return picture_of(known, subject, style, format); }, topology);
+    const auto picture = std::visit(
+        [&](const auto& known) { return picture_of(known, subject, arguments.width, format); }, topology);
     if (arguments.out.empty())
         output.write(picture);
     else
@@ -71,8 +73,8 @@ Subcommand draw() {
                     {"--out", "write FILE.html, FILE.svg or FILE.txt", &arguments->out, "FILE"},
                     {"--format", "html, svg or txt; printed where there is no --out", &arguments->format,
                      "FORMAT"},
-                    {"--width", "columns that text and SVG have; 80 if left out", &arguments->width, "N",
-                     Option::Range{40, 10000, false}}},
+                    {"--width", "columns of text; if left out, text has 80 and SVG the shape of a screen",
+                     &arguments->width, "N", Option::Range{40, 10000, false}}},
         .run = [arguments](Output& output) { return of_draw::run(*arguments, output); },
         .footer =
             "Examples:\n  rankmesh draw 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html\n"

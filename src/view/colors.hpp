@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,8 +41,17 @@ inline Rgb color_of(int index, int size) {
     return rgb;
 }
 
-/// True if dark text is read better on the colour than light text.
-inline bool takes_dark_text(const Rgb& rgb) { return 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] > 130; }
+/// WCAG's relative luminance, from 0 for black to 1 for white.
+inline double luminance_of(const Rgb& rgb) {
+    const auto linear = [](double channel) {
+        const auto c = channel / 255;
+        return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * linear(rgb[0]) + 0.7152 * linear(rgb[1]) + 0.0722 * linear(rgb[2]);
+}
+
+/// True if black text has more contrast with the colour than white text: the better of both is at least 4.58.
+inline bool takes_black_text(const Rgb& rgb) { return luminance_of(rgb) > 0.179; }
 
 /// `#0072b2`.
 inline std::string to_text(const Rgb& rgb) {

@@ -16,15 +16,36 @@ constexpr auto max_terms = 8;
 std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return run_along(mesh, axes); }
 std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
 
-/// The indices of an axis that are shown: the first and the last few.
+/// The indices of an axis that are shown: the first and the last few, and some around that of the focus.
 struct Shown {
     int size = 1;   // of the axis
     int count = 1;  // shown
-    int tail() const { return count == size ? 0 : count == 2 ? 1 : count / 3; }
-    int head() const { return count - tail(); }
-    int operator[](int i) const { return i < head() ? i : size - count + i; }
-    Fold fold(int axis) const { return {axis, head(), size - tail() - 1}; }
-    bool folds() const { return count < size; }
+    int focus = 0;  // the index that is always shown
+
+    /// Those that are shown, in ascending order.
+    std::vector<int> indices() const {
+        auto tail = count == size ? 0 : count == 2 ? 1 : count / 3;
+        auto head = count - tail;
+        auto near = 0;  // around the focus
+        if (focus >= head && focus < size - tail) {
+            if (focus < count) {
+                head = focus + 1;
+                tail = count - head;
+            } else if (size - focus <= count) {
+                tail = size - focus;
+                head = count - tail;
+            } else {
+                near = std::max(1, (count + 1) / 3);
+                tail = (count - near) / 2;
+                head = count - near - tail;
+            }
+        }
+        auto all = std::vector<int>{};
+        for (int i = 0; i < head; ++i) all.push_back(i);
+        for (int i = 0; i < near; ++i) all.push_back(focus - near / 2 + i);
+        for (int i = 0; i < tail; ++i) all.push_back(size - tail + i);
+        return all;
+    }
 
     // A fold takes a line of its own, so it has to leave out two at least.
     void shrink() { count = std::max(1, std::min(count - 1, size - 2)); }
@@ -58,14 +79,17 @@ std::vector<Fold> for_each_shown(const std::vector<int>& axes, const std::vector
             visit(indices, std::exchange(passed, {}));
             return;
         }
-        for (int i = 0; i < shown[level].count; ++i) {
-            if (shown[level].folds() && i == shown[level].head())
-                passed.push_back(shown[level].fold(axes[level]));
-            indices[level] = shown[level][i];
+        auto next = 0;
+        const auto pass = [&](int index) {
+            if (next < index) passed.push_back({axes[level], next, index - 1});
+            next = index + 1;
+        };
+        for (const auto index : shown[level].indices()) {
+            pass(index);
+            indices[level] = index;
             self(self, level + 1);
         }
-        if (shown[level].folds() && shown[level].tail() == 0)
-            passed.push_back(shown[level].fold(axes[level]));
+        if (next < shown[level].size) passed.push_back({axes[level], next, shown[level].size - 1});
     };
     walk(walk, 0);
     return passed;
@@ -97,7 +121,8 @@ int wrap_of(int size, int room, int unit) {
     return 1;
 }
 
-Plan plan_of(const Mesh& mesh, const Limits& limits, int unit) {
+/// `focus`: its index on each axis of the mesh.
+Plan plan_of(const Mesh& mesh, const std::vector<int>& focus, const Limits& limits, int unit) {
     auto axes = std::vector<int>{};  // those of more than one position
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.size(AxisId{a}) > 1) axes.push_back(a);
@@ -133,14 +158,15 @@ Plan plan_of(const Mesh& mesh, const Limits& limits, int unit) {
     auto plan = Plan{.row_axes = {}, .column_axes = {}, .rows = {}, .columns = {}, .wrap = wrap};
     for (std::size_t i = 0; i < axes.size(); ++i) {
         const auto is_wrapped = wrap > 0 && i + 1 == first;
-        const auto all = [](int count) { return Shown{count, count}; };
+        const auto index = focus[static_cast<std::size_t>(axes[i])];
+        const auto all = [](int count, int shown) { return Shown{count, count, shown}; };
         if (i < first) {
             plan.row_axes.push_back(axes[i]);
-            plan.rows.push_back(all(is_wrapped ? chunks : size(i)));
+            plan.rows.push_back(is_wrapped ? all(chunks, index / wrap) : all(size(i), index));
         }
         if (i >= first || is_wrapped) {
             plan.column_axes.push_back(axes[i]);
-            plan.columns.push_back(all(is_wrapped ? wrap : size(i)));
+            plan.columns.push_back(is_wrapped ? all(wrap, index % wrap) : all(size(i), index));
         }
     }
     if (product(plan.columns) > limits.columns) shrink_to(plan.columns, std::max(1, limits.columns - 1));
@@ -177,6 +203,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
     scene.size = topology.size();
     scene.cluster = subject.cluster;
     scene.focus = subject.focus.value_or(rank_at(topology, origin));
+    scene.selects = subject.focus.has_value();
     if (subject.color_by) {
         static_cast<void>(mesh.name(*subject.color_by));  // throws for an axis that the mesh has not
         scene.color_by = subject.color_by->index;
@@ -195,22 +222,24 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
         }
     }
 
-    const auto plan = plan_of(mesh, limits, unit);
+    auto focus = std::vector<int>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) focus.push_back(topology.index(scene.focus, AxisId{a}));
+    const auto plan = plan_of(mesh, focus, limits, unit);
     scene.row_axes = plan.row_axes;
     scene.column_axes = plan.column_axes;
     scene.wrapped = plan.wrap > 0;
-    for_each_shown(plan.column_axes, plan.columns,
-                   [&](const std::vector<int>& indices, std::vector<Fold> folds) {
-                       if (!folds.empty()) scene.columns.push_back({.indices = {}, .folded = true});
-                       scene.columns.push_back({.indices = indices});
-                   });
-    for (std::size_t i = 0; i < plan.columns.size(); ++i)
-        if (plan.columns[i].folds()) {
-            scene.folded_columns.push_back(plan.columns[i].fold(plan.column_axes[i]));
-            if (plan.columns[i].tail() == 0) scene.columns.push_back({.indices = {}, .folded = true});
-        }
+    const auto fold_columns = [&](const std::vector<Fold>& folds) {
+        if (!folds.empty()) scene.columns.push_back({.indices = {}, .folded = true});
+        for (const auto& fold : folds)  // of an inner axis they come again and again
+            if (std::ranges::find(scene.folded_columns, fold) == scene.folded_columns.end())
+                scene.folded_columns.push_back(fold);
+    };
+    fold_columns(for_each_shown(plan.column_axes, plan.columns,
+                                [&](const std::vector<int>& indices, const std::vector<Fold>& folds) {
+                                    fold_columns(folds);
+                                    scene.columns.push_back({.indices = indices});
+                                }));
 
-    const auto focus = topology.coord(scene.focus);
     auto position = origin;
     const auto cell = [&](const Row& row, const Column& column) {
         if (column.folded) return Cell{};
@@ -226,7 +255,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
         auto made = Cell{.rank = rank_at(topology, position), .box = 0};
         auto differing = 0;
         for (int a = 0; a < mesh.axis_count(); ++a)
-            if (position[static_cast<std::size_t>(a)] != focus[AxisId{a}]) {
+            if (position[static_cast<std::size_t>(a)] != focus[static_cast<std::size_t>(a)]) {
                 ++differing;
                 made.peer = a;
             }

@@ -2,11 +2,15 @@
 #include <rankmesh/view/svg.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <rankmesh/core/quote.hpp>
 
 #include "view/colors.hpp"
 #include "view/escaped.hpp"
@@ -31,15 +35,24 @@ constexpr auto axis_colors = std::size_t{6};   // of the palette, from the inner
 constexpr auto marked_color = std::size_t{1};  // of the palette
 constexpr auto most_swatches = 16;
 constexpr auto swatch_gap = 4;
+constexpr auto longest_title = 160;  // characters of a mesh and of a cluster
+constexpr auto band_inset = 3;       // of the band of colours in the focus
 
+/// The names of axes are in darker colours than their cells on a light page, in lighter ones on a dark page:
+/// text has a contrast of at least 4.5 on white and on #0d1117.
 constexpr std::string_view style =
     "<style>"
     "text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}"
     ".dim{fill:#656d76}.cell{fill:#eaeef2}.frame{stroke:#656d76;stroke-width:1.5;stroke-linecap:round}"
-    ".on{fill:#fff}.on-light{fill:#1f2328}.focus{stroke:#1f2328;stroke-width:3}"
-    ".mark{fill:#1f2328}"
+    ".on{fill:#fff}.on-light{fill:#000}.focus{fill:#1f2328}.in-focus{fill:#fff;font-weight:bold}"
+    ".ring{fill:none;stroke:#1f2328;stroke-width:1.5}.wide{stroke-width:4}.mark{fill:#1f2328}.axis{font-"
+    "weight:bold}"
+    ".axis0{fill:#0072b2}.axis1{fill:#8f5f00}.axis2{fill:#9c4475}.axis3{fill:#00724f}.axis4{fill:#a84800}"
+    ".axis5{fill:#22709c}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#8b949e}.cell{fill:#30363d}"
-    ".frame{stroke:#8b949e}.on{fill:#fff}.on-light{fill:#1f2328}.focus{stroke:#e6edf3}}"
+    ".frame{stroke:#8b949e}.on{fill:#fff}.on-light{fill:#000}.focus{fill:#e6edf3}.in-focus{fill:#0d1117}"
+    ".ring{stroke:#e6edf3}.axis0{fill:#4aa8e0}.axis1{fill:#e69f00}.axis2{fill:#cc79a7}.axis3{fill:#0fb082}"
+    ".axis4{fill:#e8742a}.axis5{fill:#56b4e9}}"
     "</style>\n";
 
 int width_of(std::string_view text) { return static_cast<int>(text.size()) * glyph; }
@@ -78,6 +91,7 @@ public:
         paint_header();
         for (std::size_t r = 0; r < scene_.rows.size(); ++r) paint_row(r);
         for (const auto& fold : scene_.folded_after) paint_fold(fold);
+        for (const auto& fold : scene_.folded_columns) paint_fold(fold, "…");
         for (std::size_t r = 0; r < scene_.rows.size(); ++r) paint_frames(r);
         y_ += line_height / 2;
         paint_legend();
@@ -87,9 +101,13 @@ public:
 private:
     /// True if axes have colours, those of the groups of the focus.
     bool colors_axes() const { return scene_.color_by < 0 && scene_.mark.empty(); }
-    std::string_view color(int axis) const {
-        return palette[(scene_.axes.size() - 1 - static_cast<std::size_t>(axis)) % axis_colors];
+    /// The number of the axis' colour in the palette.
+    std::size_t color_number(int axis) const {
+        return (scene_.axes.size() - 1 - static_cast<std::size_t>(axis)) % axis_colors;
     }
+    std::string_view color(int axis) const { return palette[color_number(axis)]; }
+    /// True if colours are indices of an axis, and a rank is selected besides.
+    bool selects_in_colors() const { return scene_.color_by >= 0 && scene_.selects; }
     /// The colour of a cell, if it has one.
     std::optional<Rgb> color(const Cell& cell) const {
         if (!scene_.mark.empty())
@@ -134,22 +152,24 @@ private:
         widest_ = std::max(widest_, x);
     }
     std::string inked(int axis) const {
-        if (!colors_axes()) return " style=\"font-weight:bold\"";
-        return cat(" style=\"fill:", color(axis), ";font-weight:bold\"");
+        return colors_axes() ? cat(" class=\"axis axis", color_number(axis), '"') : " class=\"axis\"";
     }
 
     void paint_title() {
         y_ = margin + line_height / 2;
         auto x = margin;
-        word(x, scene_.mesh, " style=\"font-weight:bold\"");
-        word(x, cat(scene_.size, scene_.size == 1 ? " rank" : " ranks"));
-        if (scene_.cluster) word(x, cat("on ", to_string(*scene_.cluster)), " class=\"dim\"");
+        word(x, detail::shortened(scene_.mesh, longest_title), " class=\"axis\"");
+        word(x, detail::counted(scene_.size, "rank"));
+        if (scene_.cluster)
+            word(x, cat("on ", detail::shortened(to_string(*scene_.cluster), longest_title)),
+                 " class=\"dim\"");
         y_ += line_height / 2;
     }
 
     void paint_header() {
         for (std::size_t i = 0; i < scene_.column_axes.size(); ++i) {
             const auto axis = scene_.column_axes[i];
+            const auto* sign = scene_.wrapped && i == 0 ? "+" : "";  // counted from the row's own index
             y_ += line_height;
             text(margin, y_, cat(name(axis), "="), inked(axis));
             for (std::size_t c = 0; c < scene_.columns.size(); ++c) {
@@ -157,7 +177,7 @@ private:
                 const auto first = c == 0 || scene_.columns[c - 1].folded || column.folded ||
                                    column.indices[i] != scene_.columns[c - 1].indices[i];
                 if (!first && i + 1 < scene_.column_axes.size()) continue;
-                text(left_[c] + cell_width_ / 2, y_, column.folded ? "…" : std::to_string(column.indices[i]),
+                text(left_[c] + cell_width_ / 2, y_, column.folded ? "…" : cat(sign, column.indices[i]),
                      cat(" text-anchor=\"middle\"",
                          column.folded ? std::string(" class=\"dim\"") : inked(axis)));
             }
@@ -165,12 +185,13 @@ private:
         y_ += gap;
     }
 
-    void paint_fold(const Fold& fold) {
+    void paint_fold(const Fold& fold, std::string_view sign = "⋮") {
         y_ += fold_height;
-        text(left_.front(), y_ - gap,
-             cat("⋮ ", name(fold.axis), "=", fold.first,
-                 fold.count() > 1 ? cat("..", fold.last) : std::string{}),
-             " class=\"dim\"");
+        const auto words =
+            cat(sign, " ", fold.count(), " more of ", name(fold.axis), " (", name(fold.axis), "=", fold.first,
+                fold.count() > 1 ? cat("..", fold.last) : std::string{}, ") folded");
+        text(left_.front(), y_ - gap, words, " class=\"dim\"");
+        widest_ = std::max(widest_, left_.front() + width_of(words));
     }
 
     void paint_row(std::size_t r) {
@@ -194,23 +215,44 @@ private:
         if (scene_.columns[c].folded) return text(middle, base, "…", " text-anchor=\"middle\" class=\"dim\"");
         if (cell.rank < 0) return;
         const auto fill = color(cell);
-        auto look = std::string(" class=\"cell");
-        if (colors_axes() && cell.rank == scene_.focus) look += " focus";
-        look += '"';
-        if (fill) append(look, cat(" style=\"fill:", to_text(*fill), "\""));
-        append(body_, cat("<rect x=\"", left_[c], "\" y=\"", y_, "\" width=\"", cell_width_, "\" height=\"",
-                          cell_height, "\" rx=\"4\"", look, "/>\n"));
+        const auto is_focus = colors_axes() && cell.rank == scene_.focus;
+        append(body_, cat(rectangle(left_[c], y_), " class=\"cell", is_focus ? " focus" : "", '"',
+                          fill ? cat(" style=\"fill:", to_text(*fill), '"') : std::string{}, "/>\n"));
         if (cell.marked) {  // a corner, for who does not see the colour
             const auto right = left_[c] + cell_width_;
             append(body_,
                    cat("<path class=\"mark\" d=\"M", right - 9, " ", y_, "H", right, "V", y_ + 9, "Z\"/>\n"));
         }
-        text(middle, base, std::to_string(cell.rank),
+        text(middle, is_focus ? base - 3 : base, std::to_string(cell.rank),
              cat(" text-anchor=\"middle\" class=\"rank",
-                 !fill                    ? ""
-                 : takes_dark_text(*fill) ? " on-light"
-                                          : " on",
+                 is_focus                  ? " in-focus"
+                 : !fill                   ? ""
+                 : takes_black_text(*fill) ? " on-light"
+                                           : " on",
                  "\""));
+        if (is_focus) paint_band(left_[c], y_);
+        if (selects_in_colors() && (cell.rank == scene_.focus || cell.peer >= 0))
+            append(body_, cat(rectangle(left_[c], y_), " class=\"ring",
+                              cell.rank == scene_.focus ? " wide" : "", "\"/>\n"));
+    }
+    std::string rectangle(int x, int y) const {
+        return cat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", cell_width_, "\" height=\"", cell_height,
+                   "\" rx=\"4\"");
+    }
+    /// The focus is in all of its groups: a piece in the colour of each axis stands below its number.
+    void paint_band(int x, int y) {
+        auto axes = std::vector<int>{};
+        for (std::size_t a = 0; a < scene_.axes.size(); ++a)
+            if (scene_.axes[a].size > 1) axes.push_back(static_cast<int>(a));
+        const auto begin = x + band_inset;
+        const auto width = cell_width_ - 2 * band_inset;
+        const auto edge = [&](std::size_t i) {
+            return begin + width * static_cast<int>(i) / static_cast<int>(axes.size());
+        };
+        for (std::size_t i = 0; i < axes.size(); ++i)
+            append(body_,
+                   cat("<rect x=\"", edge(i), "\" y=\"", y + cell_height - 7, "\" width=\"",
+                       edge(i + 1) - edge(i), "\" height=\"5\" style=\"fill:", color(axes[i]), "\"/>\n"));
     }
 
     /// The sides on which a cell's box ends, and the label above the first cell of a box.
@@ -263,7 +305,7 @@ private:
     void paint_legend() {
         if (!scene_.mark.empty())
             paint_mark();
-        else
+        else if (scene_.color_by < 0 || scene_.selects)
             paint_axes();
         if (scene_.color_by >= 0) paint_swatches();
         if (!scene_.boxed.empty()) {
@@ -290,6 +332,15 @@ private:
     /// The colours of the indices of the axis that is coloured by, of many the first and the last.
     void paint_swatches() {
         const auto size = colored_size();
+        auto others = std::string{};
+        for (std::size_t a = 0; a < scene_.axes.size(); ++a)
+            if (static_cast<int>(a) != scene_.color_by && scene_.axes[a].size > 1)
+                append(others, cat(others.empty() ? "" : ",", scene_.axes[a].name));
+        if (!others.empty()) {
+            y_ += line_height;
+            auto begin = margin;
+            word(begin, cat("each colour is one ", others, " group"));
+        }
         y_ += line_height + 4;
         auto x = margin;
         word(x, cat(name(scene_.color_by), "="));
@@ -302,7 +353,7 @@ private:
             append(body_, cat("<rect x=\"", x, "\" y=\"", y_ - 14, "\" width=\"", width,
                               "\" height=\"19\" rx=\"4\" style=\"fill:", to_text(fill), "\"/>\n"));
             text(x + width / 2, y_, std::to_string(index),
-                 cat(" text-anchor=\"middle\" class=\"", takes_dark_text(fill) ? "on-light" : "on", "\""));
+                 cat(" text-anchor=\"middle\" class=\"", takes_black_text(fill) ? "on-light" : "on", "\""));
             x += width + swatch_gap;
             widest_ = std::max(widest_, x);
         }
@@ -349,10 +400,38 @@ private:
 std::string document(std::string_view title, const Picture& picture) {
     return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", picture.width, " ", picture.height,
                "\" width=\"", picture.width, "\" height=\"", picture.height, "\" role=\"img\">\n<title>",
-               escaped(title), "</title>\n", style, picture.body, "</svg>\n");
+               escaped(detail::shortened(title, 2 * longest_title)), "</title>\n", style, picture.body,
+               "</svg>\n");
+}
+
+/// The most cells of a picture that shows all ranks, and how wide it is for its height.
+constexpr auto most_cells = 2048;
+constexpr auto aspect = 1.4;
+
+template <class Topology>
+Scene of_best_shape(const Topology& topology, const Subject& subject) {
+    auto best = Scene{};
+    auto least = std::numeric_limits<double>::infinity();
+    for (const auto columns : {4, 8, 16, 24, 32, 48, 64}) {
+        auto scene = draw(topology, subject, Limits{.columns = columns, .rows = most_cells / columns});
+        const auto picture = Painter(scene).paint();
+        const auto folds =
+            !scene.folded_columns.empty() || !scene.folded_after.empty() ||
+            std::ranges::any_of(scene.rows, [](const Row& row) { return !row.folded_before.empty(); });
+        const auto cost = std::abs(std::log(picture.width / (aspect * picture.height))) + (folds ? 100 : 0);
+        if (cost >= least) continue;
+        least = cost;
+        best = std::move(scene);
+    }
+    return best;
 }
 
 }  // namespace
+
+Scene draw_for_svg(const Mesh& mesh, const Subject& subject) { return of_best_shape(mesh, subject); }
+Scene draw_for_svg(const Placement& placement, const Subject& subject) {
+    return of_best_shape(placement, subject);
+}
 
 std::string paint_svg(const Scene& scene) { return document(scene.mesh, Painter(scene).paint()); }
 

@@ -232,7 +232,12 @@ private:
                 if (divided(r, c)) line.to(begin_[c]).put(U'│', dim);
                 const auto& cell = scene_.rows[r].cells[c];
                 if (scene_.columns[c].folded) put_right(line, edge_[c], U"…", dim);
-                if (cell.rank >= 0) put_right(line, edge_[c], number(cell.rank), ink_of_cell(cell));
+                if (cell.rank < 0) continue;
+                put_right(line, edge_[c], number(cell.rank), ink_of_cell(cell));
+                if (!scene_.selects || cell.rank != scene_.focus) continue;
+                // A mark that needs no colour, on the blanks beside the number.
+                line.over(edge_[c] - length(number(cell.rank)) - 1, U"[", bold);
+                line.put(U']', bold);
             }
             if (divided(r, column_count())) line.to(begin_.back()).put(U'│', dim);
             lines.push_back(line);

@@ -70,6 +70,27 @@ TEST(ShowSubcommand, SaysInJsonWhatIsFolded) {
     EXPECT_EQ(folded + static_cast<int>(json["rows"].size()), 1048576);
 }
 
+TEST(ShowSubcommand, ShowsTheRankThatIsAskedForInAMeshOfAnySize) {
+    for (const auto* words : {"'pp=2 dp=2 tp=2' --rank 5", "'pp=10 dp=125 tp=8' --rank 4444",
+                              "'pp=16 dp=8192 tp=8' --rank pp=7,dp=5156,tp=3 --on 'node:131072 gpu:8'",
+                              "dp=1048576 --rank 765432"}) {
+        const auto json = json_of("show " + std::string(words) + " --width 80 --json");
+        const auto focus = json["focus"].get<int>();
+        auto shown = 0;
+        for (const auto& row : json["rows"])
+            for (const auto& rank : row["ranks"]) shown += rank == focus ? 1 : 0;
+        EXPECT_EQ(shown, 1) << words;
+        const auto mark = "[" + std::to_string(focus) + "]";
+        for (const auto* picture : {"show ", "draw --format txt "}) {
+            const auto text = rankmesh(picture + std::string(words) + " --width 80").output;
+            EXPECT_NE(text.find(mark), std::string::npos) << text;
+            EXPECT_LT(text.size(), 20000U) << words;
+        }
+        const auto svg = rankmesh("draw --format svg " + std::string(words)).output;
+        EXPECT_NE(svg.find("in-focus\">" + std::to_string(focus) + "<"), std::string::npos) << words;
+    }
+}
+
 TEST(ShowSubcommand, ColoursOnlyATerminalUnlessToldOtherwise) {
     const auto escapes = [](const support::Outcome& outcome) {
         EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

@@ -281,7 +281,9 @@ def test_show_draws_every_rank_once() -> None:
     assert sorted(ranks) == list(range(64))
     assert "node 7" in str(picture)
     assert "\x1b[" in picture.text(color=True)
+    assert "[9]" in str(picture)
     assert picture.svg().startswith("<svg")
+    assert rankmesh.show("pp=4 dp=32 tp=8").svg().count('class="rank') == 1024
     assert picture.page().startswith("<!doctype html>")
     assert Mesh("pp=2 dp=4 tp=8")._repr_html_().startswith("<svg")
 

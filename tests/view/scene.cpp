@@ -92,6 +92,75 @@ TEST(Scene, ShowsEveryRankOnceAtItsCoordinateOrSaysThatItIsFolded) {
             for (const auto& limits : all_limits) {
                 check_laws(mesh, mesh, {.cluster = cluster}, limits);
                 check_laws(mesh, mesh, {.cluster = cluster, .focus = mesh.ranks().back()}, limits);
+                check_laws(mesh, mesh, {.cluster = cluster, .focus = mesh.ranks()[mesh.size() / 2]}, limits);
+            }
+}
+
+/// The focus has a cell; the rest of its group along each axis has cells or lies in folds of that axis.
+template <class Topology>
+void expect_focus(const Topology& topology, const Mesh& mesh, const Subject& subject, const Limits& limits) {
+    const auto scene = draw(topology, subject, limits);
+    SCOPED_TRACE(to_string(mesh) + " rank " + std::to_string(*subject.focus) + " in " +
+                 std::to_string(limits.columns) + " by " + std::to_string(limits.rows));
+    ASSERT_EQ(scene.focus, *subject.focus);
+    ASSERT_TRUE(scene.selects);
+    auto shown = 0;
+    auto peers = std::vector<std::int64_t>(scene.axes.size());
+    for (const auto& row : scene.rows)
+        for (const auto& cell : row.cells) {
+            shown += cell.rank == scene.focus ? 1 : 0;
+            if (cell.peer >= 0) ++peers[static_cast<std::size_t>(cell.peer)];
+        }
+    ASSERT_EQ(shown, 1);
+    auto folded = std::set<std::pair<int, int>>{};
+    for (const auto& fold : folds_of(scene))
+        if (folded.emplace(fold.axis, fold.first).second)
+            peers[static_cast<std::size_t>(fold.axis)] += fold.count();
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        ASSERT_EQ(peers[static_cast<std::size_t>(a)] + 1, mesh.size(AxisId{a})) << "along " << a;
+    ASSERT_LE(scene.rows.size(), static_cast<std::size_t>(limits.rows));
+    ASSERT_LE(scene.columns.size(), 2 * static_cast<std::size_t>(limits.columns) + 1);
+}
+
+TEST(Scene, ShowsTheFocusAndOfItsGroupsEachRankOrThatItIsFolded) {
+    for (const auto& mesh : tests::meshes())
+        for (const auto& limits : all_limits)
+            for (int i = 0; i < mesh.size(); i += std::max(1, mesh.size() / 31))
+                expect_focus(mesh, mesh, {.focus = mesh.ranks()[i]}, limits);
+    auto random = std::mt19937(11);
+    for (const auto* text : {"dp=10000", "dp=1250 tp=8", "pp=10 dp=1000", "dp=1048576", "pp=16 dp=8192 tp=8",
+                             "tp=8 dp=8192 pp=16", "a=2 b=524288", "pp=1024 dp=1024 tp=1024", "dp=2147483647",
+                             "a=8 b=8 c=8 d=8 e=8 f=8 g=8 h=8 i=8 j=8"}) {
+        const auto mesh = Mesh::parse(text);
+        const auto clusters = {std::optional<Cluster>(),
+                               std::optional(Cluster({{"node", 2147483647}, {"gpu", 1}})),
+                               std::optional(Cluster({{"node", 268435455}, {"gpu", 8}}))};
+        for (const auto& cluster : clusters)
+            for (const auto& limits : all_limits)
+                for (int turn = 0; turn < 10; ++turn) {
+                    const auto rank = std::uniform_int_distribution(0, mesh.size() - 1)(random);
+                    if (cluster && mesh.extent() > cluster->size()) continue;
+                    expect_focus(mesh, mesh, {.cluster = cluster, .focus = rank}, limits);
+                }
+    }
+    const auto mesh = Mesh{{"dp", 40}, {"tp", 30}};
+    auto ranks = std::vector<int>(static_cast<std::size_t>(mesh.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    std::shuffle(ranks.begin(), ranks.end(), random);
+    const auto placement = Placement(mesh, ranks);
+    for (const auto& limits : all_limits)
+        for (int rank = 0; rank < mesh.size(); rank += 23)
+            expect_focus(placement, mesh, {.focus = rank}, limits);
+}
+
+TEST(Scene, FoldsOneIndexOnlyWhereThereIsRoomForTwo) {
+    for (const auto size : {20, 21, 22, 1000})
+        for (const auto columns : {4, 5, 6, 7, 12})
+            for (int rank = 0; rank < size; ++rank) {
+                const auto scene =
+                    draw(Mesh{{"a", 2}, {"b", size}}, {.focus = rank}, Limits{.columns = columns, .rows = 1});
+                for (const auto& fold : folds_of(scene))
+                    EXPECT_GE(fold.count(), fold.axis == 1 ? 2 : 1) << rank;
             }
 }
 

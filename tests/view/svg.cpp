@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <numeric>
+#include <random>
 #include <regex>
 #include <set>
 
@@ -83,6 +86,132 @@ std::map<int, std::string> fills(const std::string& svg) {
     for (auto it = std::sregex_iterator(svg.begin(), svg.end(), cell); it != std::sregex_iterator(); ++it)
         all[std::stoi((*it)[2])] = (*it)[1];
     return all;
+}
+
+/// WCAG's contrast of two colours, such as `#0072b2`.
+double contrast(const std::string& one, const std::string& other) {
+    const auto luminance = [](std::string color) {
+        if (color.size() == 4) color = {'#', color[1], color[1], color[2], color[2], color[3], color[3]};
+        auto sum = 0.0;
+        for (auto [at, weight] : {std::pair(1U, 0.2126), {3U, 0.7152}, {5U, 0.0722}}) {
+            const auto c = std::stoi(color.substr(at, 2), nullptr, 16) / 255.0;
+            sum += weight * (c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
+        }
+        return sum;
+    };
+    const auto [low, high] = std::minmax(luminance(one), luminance(other));
+    return (high + 0.05) / (low + 0.05);
+}
+
+/// The colours that the document gives to classes, on a light page or on a dark one.
+std::map<std::string, std::string> colors_of_classes(const std::string& svg, bool dark) {
+    const auto style = svg.substr(0, svg.find("</style>"));
+    const auto media = style.find("@media");
+    const auto part = dark ? style.substr(media) : style.substr(0, media);
+    auto all = std::map<std::string, std::string>{};
+    const auto rule = std::regex("(text|\\.[a-z0-9-]+)\\{[^}]*fill:(#[0-9a-f]+)");
+    for (auto it = std::sregex_iterator(part.begin(), part.end(), rule); it != std::sregex_iterator(); ++it)
+        all[(*it)[1]] = (*it)[2];
+    return all;
+}
+
+TEST(Svg, TextHasAContrastOfAtLeastFourAndAHalf) {
+    const auto svg = paint_svg(draw(Mesh::parse("a=2 b=2 c=2 d=2 e=2 f=2"), {}, Limits{}));
+    for (auto dark : {false, true}) {
+        const auto colors = colors_of_classes(svg, dark);
+        const auto* page = dark ? "#0d1117" : "#ffffff";
+        for (const auto* name : {"text", ".dim", ".axis0", ".axis1", ".axis2", ".axis3", ".axis4", ".axis5"})
+            EXPECT_GE(contrast(colors.at(name), page), 4.5) << name << " on " << page;
+        EXPECT_GE(contrast(colors.at("text"), colors.at(".cell")), 4.5) << page;
+        EXPECT_GE(contrast(colors.at(".in-focus"), colors.at(".focus")), 4.5) << page;
+        // Ranks on the colours of axes, and of few and of many indices.
+        const auto on = std::regex("style=\"fill:(#[0-9a-f]+)\"/>\n<text [^>]*class=\"[^\"]*(on|on-light)\"");
+        for (const auto& scene : {draw(Mesh::parse("a=2 b=2 c=2 d=2 e=2 f=2"), {}, Limits{}),
+                                  draw(Mesh::parse("dp=8"), {.color_by = AxisId{0}}, Limits{}),
+                                  draw(Mesh::parse("dp=512"), {.color_by = AxisId{0}}, Limits{})}) {
+            const auto text = paint_svg(scene);
+            auto count = 0;
+            for (auto it = std::sregex_iterator(text.begin(), text.end(), on); it != std::sregex_iterator();
+                 ++it, ++count)
+                EXPECT_GE(contrast((*it)[1], colors.at("." + (*it)[2].str())), 4.5) << (*it)[1];
+            EXPECT_GE(count, 6);
+        }
+    }
+}
+
+TEST(Svg, TheFocusHasTheColoursOfAllItsGroups) {
+    for (const auto& mesh : tests::meshes()) {
+        const auto svg = paint_svg(draw(mesh, {}, Limits{}));
+        const auto rank = std::to_string(mesh.ranks().front());
+        const auto begin = svg.find("class=\"rank in-focus\">" + rank + "<");
+        ASSERT_NE(begin, std::string::npos) << mesh;
+        EXPECT_EQ(svg.find("in-focus\">", begin + 20), std::string::npos) << mesh;
+        // Below its number the colours of the axes, each as those of the cells of its group.
+        const auto end = svg.find("class=\"cell", begin);
+        const auto band = svg.substr(begin, end == std::string::npos ? end : svg.rfind("<rect", end) - begin);
+        const auto in_band = found(band, "height=\"5\" style=\"fill:(#[0-9a-f]+)\"");
+        auto wide = 0;
+        for (int a = 0; a < mesh.axis_count(); ++a) wide += mesh.size(AxisId{a}) > 1 ? 1 : 0;
+        EXPECT_EQ(in_band.size(), static_cast<std::size_t>(wide)) << mesh;
+        for (const auto& [other, fill] : fills(svg))
+            EXPECT_TRUE(fill.empty() || in_band.contains(fill)) << mesh << ' ' << other;
+    }
+}
+
+TEST(Svg, ShowsTheRankThatIsAskedForAndSaysEveryFold) {
+    auto random = std::mt19937(5);
+    for (const auto* text :
+         {"pp=2 dp=2 tp=2", "dp=1250 tp=8", "pp=16 dp=8192 tp=8", "dp=1048576", "a=2 b=524288"})
+        for (int turn = 0; turn < 10; ++turn) {
+            const auto mesh = Mesh::parse(text);
+            const auto cluster =
+                turn % 2 == 0 ? std::nullopt : std::optional(Cluster({{"node", 131072}, {"gpu", 8}}));
+            const auto rank = std::uniform_int_distribution(0, mesh.size() - 1)(random);
+            for (const auto& color_by : {std::optional<AxisId>(), std::optional(AxisId{0})}) {
+                const auto scene =
+                    draw_for_svg(mesh, {.cluster = cluster, .focus = rank, .color_by = color_by});
+                const auto svg = paint_svg(scene);
+                EXPECT_LT(svg.size(), 600U * 1024) << text;
+                EXPECT_EQ(found(svg, "class=\"rank[^\"]*\">(" + std::to_string(rank) + ")<").size(), 1U)
+                    << text << ' ' << rank;
+                EXPECT_NE(svg.find("groups of rank " + std::to_string(rank) + "<"), std::string::npos)
+                    << text;
+                EXPECT_NE(svg.find(color_by ? "class=\"ring wide\"" : "class=\"cell focus\""),
+                          std::string::npos);
+                auto folds = scene.folded_columns;
+                for (const auto& row : scene.rows)
+                    folds.insert(folds.end(), row.folded_before.begin(), row.folded_before.end());
+                for (const auto& fold : folds)
+                    EXPECT_NE(svg.find(std::to_string(fold.count()) + " more of "), std::string::npos)
+                        << text;
+            }
+        }
+}
+
+TEST(Svg, OfAThousandRanksShowsAllOfThemInTheShapeOfAScreen) {
+    for (const auto* text :
+         {"pp=4 dp=32 tp=8", "dp=128 tp=8", "dp=1024", "pp=8 dp=8 cp=2 tp=8", "tp=8 dp=128",
+          "pp=4 dp=32 tp=8 @7", "dp=256", "pp=7 dp=9 tp=8", "pp=16 dp=32 tp=4"})
+        for (const auto* machines : {"", "node:512 gpu:8", "rack:16 node:32 gpu:8", "node:1024 gpu:4"}) {
+            const auto mesh = Mesh::parse(text);
+            const auto cluster = *machines == 0 ? std::nullopt : std::optional(Cluster::parse(machines));
+            const auto svg = paint_svg(draw_for_svg(mesh, {.cluster = cluster}));
+            const auto size_of = [&](const std::string& name) {
+                return std::stod(*found(svg.substr(0, svg.find('>')), ' ' + name + "=\"([0-9]+)\"").begin());
+            };
+            EXPECT_GE(size_of("width") / size_of("height"), 0.6) << text << " on " << machines;
+            EXPECT_LE(size_of("width") / size_of("height"), 2.8) << text << " on " << machines;
+            if (mesh.size() <= 1024) {
+                EXPECT_EQ(fills(svg).size(), static_cast<std::size_t>(mesh.size()))
+                    << text << " on " << machines;
+            }
+        }
+}
+
+TEST(Svg, OfALargeTableHasNotTheTableInItsTitle) {
+    auto ranks = std::vector<int>(10000);
+    std::iota(ranks.rbegin(), ranks.rend(), 0);
+    EXPECT_LT(paint_svg(draw_for_svg(Placement(Mesh::parse("dp=1250 tp=8"), ranks), {})).size(), 100U * 1024);
 }
 
 TEST(Svg, ColoursRanksAlikeExactlyIfTheirIndexOnTheAxisIsTheSame) {
@@ -203,13 +332,15 @@ void expect_picture(const std::string& name, const std::string& svg) {
 TEST(Svg, ThePicturesOfTheDocumentsAreWhatIsDrawn) {
     const auto cluster = Cluster::parse("node:2 gpu:8");
     const auto mesh = Mesh::parse("pp=2 dp=2 tp=4");
-    expect_picture("mesh.svg", paint_svg(draw(mesh, {.cluster = cluster}, Limits{})));
+    expect_picture("mesh.svg", paint_svg(draw_for_svg(mesh, {.cluster = cluster})));
     const auto [a, b] = draw({mesh, cluster}, {Mesh::parse("tp=4 dp=2 pp=2"), cluster}, Limits{});
     expect_picture("diff.svg", paint_svg(a, b));
-    const auto nodes = Cluster::parse("node:4 gpu:4");
-    const auto [wrong, placed] =
-        draw({Mesh::parse("tp=4 dp=4"), nodes}, {Mesh::parse("tp=4:1 dp=4:4"), nodes}, Limits{});
-    expect_picture("placed.svg", paint_svg(wrong, placed));
+    // A tp group is the ranks of one index on dp.
+    const auto by_tp_group = [](const char* text) {
+        const auto known = Mesh::parse(text);
+        return draw_for_svg(known, {.cluster = Cluster::parse("node:4 gpu:4"), .color_by = known.axis("dp")});
+    };
+    expect_picture("placed.svg", paint_svg(by_tp_group("tp=4 dp=4"), by_tp_group("tp=4:1 dp=4:4")));
 }
 
 }  // namespace

@@ -100,6 +100,26 @@ TEST(Text, SaysEveryRankThatTheSceneShowsAndEveryFold) {
         }
 }
 
+TEST(Text, MarksTheRankThatIsAskedForAndNoOther) {
+    static const auto marked = std::regex("\\[([0-9]+)\\]");
+    for (const auto& mesh : tests::meshes())
+        for (const auto& cluster : {std::optional<Cluster>(), tests::clusters(mesh)[3]})
+            for (auto i : {mesh.size() / 3, mesh.size() - 1}) {
+                const auto rank = mesh.ranks()[i];
+                const auto style = TextStyle{.width = 60};
+                auto scene = draw_for_text(mesh, {.cluster = cluster, .focus = rank}, style);
+                auto text = paint_text(scene, style);
+                const auto all = std::vector(std::sregex_iterator(text.begin(), text.end(), marked), {});
+                ASSERT_EQ(all.size(), 1U) << text;
+                ASSERT_EQ(all[0][1], std::to_string(rank)) << text;
+                // The mark stands where blanks are without it.
+                text[static_cast<std::size_t>(all[0].position())] = ' ';
+                text[static_cast<std::size_t>(all[0].position() + all[0].length()) - 1] = ' ';
+                scene.selects = false;
+                ASSERT_EQ(text, paint_text(scene, style));
+            }
+}
+
 TEST(Text, WithoutColourIsTheColouredTextWithoutItsEscapes) {
     const auto escape = std::regex("\033\\[[0-9;]*m");
     for (const auto& mesh : tests::meshes())

@@ -62,6 +62,8 @@ struct LegendEntry {
 ///
 /// Law: a rank appears in at most one cell, at the coordinate that its row and column say.
 /// Law: a position without a cell lies in a fold: every position is shown or said to be folded.
+/// Law: the focus has a cell; of its group along an axis, each rank has a cell or lies in a fold of that
+/// axis.
 struct Scene {
     std::string mesh;  ///< in the notation
     int size = 0;
@@ -69,7 +71,8 @@ struct Scene {
     std::vector<int> row_axes;
     std::vector<int> column_axes;
     bool wrapped = false;
-    int focus = 0;      ///< the rank whose groups the legend and the colours show
+    int focus = 0;         ///< the rank whose groups the legend and the colours show
+    bool selects = false;  ///< true if the subject names the focus
     int color_by = -1;  ///< the axis whose index is the colour of a cell; -1: its groups with the focus are
     std::string mark =
         {};  ///< what marked cells have in common: `change coordinate`; empty where none can be marked

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
 #include <nanobind/stl/optional.h>
 
 #include <rankmesh/view/page.hpp>
@@ -24,7 +26,11 @@ struct Picture {
     std::string text(int width, bool color) const {
         return view::paint_text(scene(width), {.width = width, .color = color});
     }
-    std::string svg(int width) const { return view::paint_svg(scene(width)); }
+    std::string svg(std::optional<int> width) const {
+        if (width) return view::paint_svg(scene(*width));
+        return std::visit(
+            [&](const auto& mesh) { return view::paint_svg(view::draw_for_svg(mesh, subject)); }, topology);
+    }
     std::string page() const {
         return std::visit([&](const auto& mesh) { return view::draw_page(mesh, subject); }, topology);
     }
@@ -67,9 +73,13 @@ void bind_view(nb::module_& m) {
             "The picture as lines of text of at most `width` columns, 40 to 10000, with the colours of a "
             "terminal if asked.")
         .def(
-            "svg", [](const Picture& self, nb::handle width) { return self.svg(width_of(width)); },
-            nb::arg("width").none() = default_width, nb::sig("def svg(self, width: int = 80) -> str"),
-            "The picture as one SVG document.")
+            "svg",
+            [](const Picture& self, nb::handle width) {
+                return self.svg(width.is_none() ? std::nullopt : std::optional(width_of(width)));
+            },
+            nb::arg("width").none() = nb::none(), nb::sig("def svg(self, width: int | None = None) -> str"),
+            "The picture as one SVG document in the shape of a screen, or as wide as text of `width` "
+            "columns.")
         .def("page", &Picture::page, nb::sig("def page(self) -> str"),
              "One HTML document to look around in: zoom, search, groups that light up. It loads nothing.")
         .def(
@@ -102,7 +112,7 @@ void bind_view(nb::module_& m) {
             nb::sig("def column_axes(self) -> list[str]"), "The axes along which columns differ.")
         .def("__str__", [](const Picture& self) { return self.text(default_width, false); })
         .def("__repr__", [](const Picture& self) { return self.text(default_width, false); })
-        .def("_repr_html_", [](const Picture& self) { return self.svg(default_width); });
+        .def("_repr_html_", [](const Picture& self) { return self.svg(std::nullopt); });
     m.def("show", &picture_of, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none() = nb::none(),
           nb::arg("rank").none() = nb::none(),
           nb::sig("def show(mesh: str | Mesh | Placement, *, on: str | None = None, rank: int | None = None) "
