@@ -62,7 +62,7 @@ def text_of(figures: Figures, pictures: Sequence[str]) -> str:
         parts.append(f"Absent, or not taken to the end: {listed(left)}.\n")
     for name in pictures:
         what = name.removeprefix("compare-").removesuffix(".svg")
-        parts.append(f"![Curves of rankmesh beside others: {what}](pictures/{name})\n")
+        parts.append(f"![Times of rankmesh and of what it stands beside: {what}](pictures/{name})\n")
     for family in FAMILIES:
         if found := [row for row in figures.values if family_of(row.name) is family]:
             parts.append(table(family, found))

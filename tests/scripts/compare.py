@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import importlib.machinery
 import importlib.util
 import io
 import json
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -23,7 +25,7 @@ sys.dont_write_bytecode = True
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
-from comparison.charts import draw, picture  # noqa: E402
+from comparison.charts import PICTURES, draw, picture  # noqa: E402
 from comparison.document import BEGIN, END, in_document  # noqa: E402
 from comparison.families import FAMILIES, PARTS, chosen, family_of, listed, target_of  # noqa: E402
 from comparison.figures import Figures, read, together  # noqa: E402
@@ -492,6 +494,42 @@ class Documents(unittest.TestCase):
             self.assertEqual((draw(Path(folder), rows[:1]), [*Path(folder).iterdir()]), ([], []))
             self.assertEqual(draw(Path(folder), rows), ["compare-queries.svg"])
             self.assertEqual([each.name for each in Path(folder).iterdir()], ["compare-queries.svg"])
+
+    def test_pictures_are_those_of_the_figures(self) -> None:
+        root = Path(__file__).resolve().parents[2]
+        with tempfile.TemporaryDirectory() as folder:
+            names = draw(Path(folder), read(root / "bench" / "figures.json").values)
+            self.assertEqual(names, [*PICTURES])
+            for name in names:
+                drawn = (Path(folder) / name).read_text(encoding="utf-8")
+                self.assertEqual((root / "docs" / "pictures" / name).read_text(encoding="utf-8"), drawn, name)
+
+    def test_each_panel_names_both_sides_as_the_tables_do_and_has_lines_at_what_it_writes(self) -> None:
+        figures = read(Path(__file__).resolve().parents[2] / "bench" / "figures.json").values
+        for panels in PICTURES.values():
+            for title, curve in panels:
+                rows = [row for row in figures if row.curve == curve and row.point.isdigit()]
+                drawn = picture([(title, rows)])
+                texts = [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)<", drawn)]
+                self.assertEqual(texts[:3], [title, "rankmesh", family_of(curve).theirs])
+                self.assertNotIn("other", " ".join(texts))
+                across = re.findall(
+                    r'd="M\d+ ([\d.]+)h\d+" class="grid"/><text [^>]*y="([\d.]+)" text-anchor="end"', drawn
+                )
+                up = re.findall(r'd="M([\d.]+) \d+v-\d+" class="grid"/><text x="([\d.]+)"', drawn)
+                self.assertTrue(4 <= len(across) <= 8 and 2 <= len(up) <= 9, title)
+                self.assertTrue(all(float(y) + 4 == float(at) for y, at in across) and all(x == at for x, at in up))
+                # The curves, which the lines enclose, and all text lie in the picture.
+                wide, high = map(int, re.findall(r'viewBox="0 0 (\d+) (\d+)"', drawn)[0])
+                heights = [float(y) for y, _ in across]
+                for line in re.findall(r'points="([^"]*)"', drawn):
+                    for point in line.split():
+                        x, y = map(float, point.split(","))
+                        self.assertTrue(0 <= x <= wide and min(heights) <= y <= max(heights), title)
+                for x, y, anchor, text in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*)<', drawn):
+                    half = 3.7 * len(html.unescape(text))
+                    left = float(x) - (2 * half if "end" in anchor else half if "middle" in anchor else 0)
+                    self.assertTrue(0 <= left and left + 2 * half <= wide and float(y) <= high, text)
 
 
 class Instructions(unittest.TestCase):
