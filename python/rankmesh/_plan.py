@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ class Declaration:
     `member.prepare`; `timeout`, in seconds, for every blocking call on this mesh.
     """
 
-    mesh: str | Mesh
+    mesh: str | Mesh | Mapping[str, int | str]
     name: str = ""
     over: Iterable[str | Iterable[str] | Axes] = ()
     picks: Iterable[Pick] = ()

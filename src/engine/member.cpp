@@ -292,6 +292,7 @@ std::vector<std::string> Member::meshes() const {
 }
 
 int Member::rank() const { return valid(state_).world->rank(); }
+int Member::size() const { return valid(state_).world->size(); }
 
 const Mesh& Member::mesh() const { return mesh_entry_of(state_, mesh_).mesh.mesh; }
 bool Member::inside() const { return mesh_entry_of(state_, mesh_).mesh_position.has_value(); }

@@ -346,6 +346,7 @@ TEST(Conformance, ALineOfThisRanksLogBeginsWithWhereItStands) {
         EXPECT_EQ(me.prefix(), detail::cat("[pp=0 dp=", world.rank(), "]"));
         EXPECT_EQ(me.host(), world.host());
         EXPECT_EQ(me.local_rank(), world.local_rank());
+        EXPECT_EQ(me.size(), world.size());
         EXPECT_EQ(me.local_size(), world.local_size());
         if (n == 1) return;
         auto some = world.join({{"dp", n - 1}}, {.partial = true});

@@ -6,6 +6,7 @@ import array
 import ctypes
 import datetime
 import itertools
+import logging
 import os
 import signal
 import threading
@@ -304,6 +305,9 @@ def test_each_rank_says_where_it_is() -> None:
         assert mesh == Mesh(pp=2, tp=2)
         assert me.coord == mesh.coord(world.rank)
         assert me.rank == world.rank == me.rank_at(me.coord)
+        assert me.size == world.size == 4
+        assert me.ranks("pp") == mesh.group(world.rank, "pp") == me.on("pp").world_ranks
+        assert me.ranks("tp", "pp") == mesh.ranks
         assert me.inside
         assert me.prefix == f"[{me.coord}]"
         assert (me.is_first("pp"), me.is_last("tp")) == (me.at("pp") == 0, me.at("tp") == 1)
@@ -324,6 +328,42 @@ def test_results_and_arguments_of_a_run() -> None:
     lines: list[str] = []
     run(2, lambda world: world.join("dp=2") and None, log=lines.append)
     assert any("joined dp=2" in line for line in lines)
+
+
+def test_lines_of_the_log_go_to_a_logger(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("rankmesh.test")
+    with caplog.at_level(logging.INFO):
+        run(2, lambda world: world.join("dp=2") and None, log=logger)
+    record = next(record for record in caplog.records if "joined dp=2" in record.message)
+    assert (record.name, record.levelname) == ("rankmesh.test", "INFO")
+    with pytest.raises(TypeError, match=r"the log is 3, which is int; it must be a logging.Logger, or a"):
+        run(2, print, log=3)  # type: ignore[arg-type]
+
+
+def test_ranks_of_a_placed_mesh_are_those_of_the_world() -> None:
+    placed = (3, 1, 2, 0)
+
+    def program(world: World) -> None:
+        me = world.join("a=2 b=2", placed=placed, axes=[], picks=[Pick("a", [0], "first")])
+        here = placed.index(world.rank)
+        assert list(me.ranks("b")) == [placed[here // 2 * 2], placed[here // 2 * 2 + 1]]
+        assert list(me.ranks("a")) == [placed[here % 2], placed[here % 2 + 2]]
+        assert list(me.ranks("a", "b")) == list(placed)
+        if here < 2:
+            assert list(me.ranks("first")) == [world.rank]
+        with pytest.raises(rankmesh.UnknownName, match="has no axis 'c'"):
+            me.ranks("a", "c")
+
+    run(4, program)
+
+
+def test_a_mesh_is_joined_as_a_mapping_too() -> None:
+    def program(world: World) -> None:
+        sizes = {"dp": "*", "tp": 2}
+        assert world.join(sizes).mesh == Mesh(dp=2, tp=2)
+        assert world.join(Declaration(sizes, name="train"))["train"].mesh == Mesh(dp=2, tp=2)
+
+    run(4, program)
 
 
 def test_the_first_exception_of_a_rank_is_raised() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import inspect
 import io
 import itertools
 import json
@@ -360,6 +361,33 @@ def test_groups_made_do_not_grow_with_the_world(size: int, rank: int) -> None:
         assert sorted(map(tuple, calls)) == sorted(each for each in own if 1 < len(each) < size)
         assert len(calls) <= 7
         assert me.group("pp", "dp", "cp", "tp").size() == size
+
+
+def test_both_members_have_the_same_names_for_the_same_things() -> None:
+    engine, torchs = (
+        {name: getattr(member, name) for name in dir(member) if not name.startswith("_")}
+        for member in (rankmesh.Member, rankmesh.torch.Member)
+    )
+    assert engine.keys() ^ torchs.keys() == {
+        *("host", "local_rank", "local_size", "split", "suspend", "resume", "usage", "communicator_count"),
+        *("host_group", "device_mesh", "destroy"),
+    }
+    for name in engine.keys() & torchs.keys() - {"group"}:  # which torch has for `on`
+        assert callable(engine[name]) == callable(torchs[name]), name
+        if callable(engine[name]):
+            ours, theirs = (
+                [(each.name, each.kind) for each in inspect.signature(of[name]).parameters.values()]
+                for of in (engine, torchs)
+            )
+            assert ours == theirs, name
+
+
+def test_a_mesh_is_a_mapping_too() -> None:
+    with fake_world(3, 8):
+        me = init({"dp": "*", "tp": 2})
+        assert (me.mesh, me.size, me.rank) == (Mesh("dp=4 tp=2"), 8, 3)
+        assert me.on("dp") is me.group("dp") is me.find("dp")
+        assert init(Declaration({"dp": 8}, name="train"))["train"].size == 8
 
 
 # --- backends

@@ -48,8 +48,9 @@ public:
     /// The names of the plan's meshes, in the order of the plan.
     std::vector<std::string> meshes() const;
 
-    /// This process's rank in the world.
+    /// This process's rank in the world, and the number of ranks there.
     int rank() const;
+    int size() const;
     /// The name of this process's host, its index among the world's ranks there, from 0, and their number.
     std::string host() const;
     int local_rank() const;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from rankmesh.torch._world import Groups, World
 
 
 def init(
-    *plan: str | Mesh | Declaration,
+    *plan: str | Mesh | Mapping[str, int | str] | Declaration,
     name: str = "",
     over: Iterable[str | Iterable[str] | Axes] = (),
     picks: Iterable[Pick] = (),

@@ -66,6 +66,11 @@ class Member:
         return self._world.rank
 
     @property
+    def size(self) -> int:
+        """The number of ranks of the world."""
+        return self._world.size
+
+    @property
     def mesh(self) -> Mesh:
         """The mesh, every size known."""
         return self._plan.mesh
@@ -123,13 +128,17 @@ class Member:
 
     # --- groups
 
-    def group(self, *axes: str) -> dist.ProcessGroup:
+    def on(self, *axes: str) -> dist.ProcessGroup:
         """The process group of a single axis, a declared set in any order, or declared ranks by their name."""
         return self._groups(axes)[0]
 
+    def group(self, *axes: str) -> dist.ProcessGroup:
+        """The same as `on`, in torch's word."""
+        return self.on(*axes)
+
     def find(self, *axes: str) -> dist.ProcessGroup | None:
-        """The same, but None where this rank is in no such group."""
-        return None if self._entry(axes).ranks is None else self.group(*axes)
+        """Like `on`, but None where this rank is in no such group."""
+        return None if self._entry(axes).ranks is None else self.on(*axes)
 
     def host_group(self, *axes: str) -> dist.ProcessGroup:
         """The same ranks as a group for tensors in the memory of the host: `group` itself where that takes them."""

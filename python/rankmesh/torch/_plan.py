@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,7 +138,9 @@ class MeshPlan:
         return text + (", over " + "; ".join(words) if words else "") + (", lazy" if self.lazy else "")
 
 
-def read(plan: tuple[str | Mesh | Declaration, ...], options: dict[str, Any], world: int) -> list[MeshPlan]:
+def read(
+    plan: tuple[str | Mesh | Mapping[str, int | str] | Declaration, ...], options: dict[str, Any], world: int
+) -> list[MeshPlan]:
     """The meshes of what `World.join` takes, in a world of this size; raises UsageError for what cannot be."""
     if len(plan) == 1 and not isinstance(plan[0], Declaration):
         declarations = [Declaration(plan[0], **options)]
@@ -176,9 +178,11 @@ def duration(given: float | datetime.timedelta | None) -> datetime.timedelta | N
 
 
 def _mesh(given: Declaration, world: int) -> MeshPlan:
-    if not isinstance(given.mesh, (str, Mesh)):
+    if not isinstance(given.mesh, (str, Mesh, Mapping)):
         kind = type(given.mesh).__name__
-        raise UsageTypeError(f"a mesh is {given.mesh!r}, which is {kind}; it must be a str, a Mesh or a Declaration")
+        raise UsageTypeError(
+            f"a mesh is {given.mesh!r}, which is {kind}; it must be a str, a mapping, a Mesh or a Declaration"
+        )
     mesh = Mesh(given.mesh, world)
     if mesh.size > world:
         raise UsageError(f"mesh {mesh.text} needs {mesh.size} ranks; the world has {world}")

@@ -26,7 +26,7 @@ class Groups:
         self, key: str, size: int, store: Store | None, patience: datetime.timedelta, *, started: bool = False
     ) -> None:
         self.closed = False
-        self._key, self._size, self._store, self._patience, self._started = key, size, store, patience, started
+        self._key, self.size, self._store, self._patience, self._started = key, size, store, patience, started
         self._default = dist.group.WORLD
         self._names: collections.Counter[str] = collections.Counter()
         self._made: list[dist.ProcessGroup] = []
@@ -49,7 +49,7 @@ class Groups:
         """
         if not _groups.can_split(backend):
             return
-        split = [list(part) for part in parts() if 1 < len(part) < self._size]
+        split = [list(part) for part in parts() if 1 < len(part) < self.size]
         if not split or any(part != sorted(part) for part in split):
             return
         options = own, timeout, backend, id(pg_options) if pg_options is not None else None
@@ -77,7 +77,7 @@ class Groups:
 
         Where torch's default group is just that, it is this one: another would connect every rank to every other.
         """
-        if not own and pg_options is None and list(ranks) == list(range(self._size)):
+        if not own and pg_options is None and list(ranks) == list(range(self.size)):
             default = self._default
             if default is not None and _groups.is_made_with(default, timeout, backend):
                 return default
@@ -103,7 +103,7 @@ class Groups:
 
     def connected(self) -> None:
         """Says that this rank has made its groups: nobody ends theirs before all have."""
-        if self._store is not None and self._store.add("connected", 1) == self._size:
+        if self._store is not None and self._store.add("connected", 1) == self.size:
             self._store.set("all connected", "")
 
     @property
@@ -163,6 +163,7 @@ class World:
         host: bool,
     ) -> None:
         self.rank = rank
+        self.size = groups.size
         self.device_type = device_type or default_device_type()
         self.groups = groups
         self._backend, self._timeout, self._host, self._hosts = backend, timeout, host, hosts

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/core.hpp"
+#include "values/mesh_spec.hpp"
 
 namespace rankmesh::python {
 
@@ -12,57 +13,13 @@ using detail::cat;
 
 namespace {
 
-/// A size of an axis: an int, or "*" where the rest of something is allowed.
-Extent extent_of(nb::handle size, std::string_view axis) {
-    if (nb::isinstance<nb::str>(size) && text_of(size, "a size") == "*") return rest;
-    return int_from(size, [&] { return cat("the size of axis ", detail::in_quotes(axis)); });
-}
-
-struct Axes {
-    std::vector<std::string> names;
-    std::vector<Extent> sizes;
-
-    void add(nb::handle name, nb::handle size) {
-        names.push_back(text_of(name, "an axis"));
-        sizes.push_back(extent_of(size, names.back()));
-    }
-    std::vector<Axis> all() const {
-        auto axes = std::vector<Axis>{};
-        for (std::size_t i = 0; i < names.size(); ++i) axes.push_back({names[i], sizes[i]});
-        return axes;
-    }
-};
-
-/// Axes from a mapping or pairs, or from keywords.
-Axes axes_from(nb::handle given, const nb::kwargs& keywords) {
-    auto axes = Axes{};
-    if (given.is_valid()) {
-        const auto pairs =
-            nb::hasattr(given, "items") ? nb::object(given.attr("items")()) : nb::borrow(given);
-        if (!nb::hasattr(pairs, "__iter__"))
-            throw TypeFault(cat("a mesh is ", described(given), "; it must be a str, a mapping, or pairs"));
-        for (auto pair : pairs) {
-            if (nb::isinstance<nb::str>(pair) || !nb::hasattr(pair, "__len__") || nb::len(pair) != 2)
-                throw TypeFault(cat("an axis is ", described(pair), "; it must be a pair such as ('tp', 8)"));
-            axes.add(pair[0], pair[1]);
-        }
-    }
-    for (auto [name, size] : keywords) axes.add(name, size);
-    return axes;
-}
-
 Mesh mesh_from(const nb::args& args, const nb::kwargs& keywords) {
     if (args.size() > 2 || (args.size() > 0 && keywords.size() > 0))
         throw UsageError(
             "a mesh is text with the size of the world, or axes: Mesh('pp=4 tp=*', 32) or Mesh(pp=4, tp=8)");
     if (args.size() == 0) return MeshSpec(axes_from({}, keywords).all()).resolve();
-    const auto given = nb::object(args[0]);
     const auto has_world = args.size() == 2 && !nb::handle(args[1]).is_none();
-    auto spec = [&]() -> MeshSpec {
-        if (nb::isinstance<Mesh>(given)) return nb::cast<Mesh>(given);
-        if (nb::isinstance<nb::str>(given)) return MeshSpec::parse(text_of(given, "a mesh"));
-        return MeshSpec(axes_from(given, keywords).all());
-    }();
+    const auto spec = mesh_spec_of(args[0]);
     return has_world ? spec.resolve(int_of(args[1], "the size of the world")) : spec.resolve();
 }
 

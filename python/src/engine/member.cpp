@@ -4,6 +4,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
+#include "values/ranks.hpp"
 
 namespace rankmesh::python {
 
@@ -32,6 +33,19 @@ GroupOptions options_of(nb::handle name, nb::handle timeout) {
     auto options = GroupOptions{.name = text_of(name, "the name")};
     if (!timeout.is_none()) options.timeout = duration_of(timeout, "the timeout");
     return options;
+}
+
+/// The world ranks along some axes of the mesh, declared or not, or those of a communicator with that name.
+Ranks ranks_along(const Member& member, const std::vector<std::string>& names) {
+    const auto& mesh = member.mesh();
+    if (names.size() == 1 && !mesh.find(names.front()))
+        return asked(member, names, [&] { return Ranks(member.on(views_of(names)).world_ranks()); });
+    auto set = AxisSet{};
+    for (const auto& name : names) asked(member, {name}, [&] { set.insert(mesh.axis(name)); });
+    auto ranks = std::vector<int>{};
+    for (const auto place : mesh.group(mesh.rank(member.coord()), set))
+        ranks.push_back(member.rank_at(mesh.coord(place)));
+    return Ranks(std::move(ranks));
 }
 
 /// Calls `call` with what is to rest or to come back: a set of axes, a communicator, or nothing for all.
@@ -108,6 +122,9 @@ void bind_member(nb::module_& m) {
             "rank", [](const MemberHandle& self) { return self.get().rank(); },
             "This process's rank in the world.")
         .def_prop_ro(
+            "size", [](const MemberHandle& self) { return self.get().size(); },
+            "The number of ranks of the world.")
+        .def_prop_ro(
             "host", [](const MemberHandle& self) { return self.get().host(); },
             "The name of this process's host.")
         .def_prop_ro(
@@ -170,6 +187,11 @@ void bind_member(nb::module_& m) {
                     "int] | str = "
                     "..., /, **index: int) -> int"),
             "The world rank at a coordinate of the mesh, also for ranks outside it.")
+        .def(
+            "ranks",
+            [](const MemberHandle& self, nb::args axes) { return ranks_along(self.get(), names_of(axes)); },
+            nb::sig("def ranks(self, *axes: str) -> rankmesh._core.Group"),
+            "The world ranks that differ from this one along these axes only, or declared ranks by their name.")
         .def(
             "on",
             [](const MemberHandle& self, nb::args axes) {
