@@ -31,4 +31,12 @@ inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds t
            std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(87660));
 }
 
+/// How much of the timeout has passed before this thread begins to wait for a call that it has asked about.
+inline thread_local std::chrono::nanoseconds passed_before{0};
+
+/// When the timeout expires of a call that this thread begins to wait for.
+inline std::chrono::steady_clock::time_point end_of_wait(std::chrono::nanoseconds timeout) {
+    return from_now(timeout - passed_before);
+}
+
 }  // namespace rankmesh::detail

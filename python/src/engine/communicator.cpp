@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <complex>
 #include <deque>
+#include <optional>
 
 #include <nanobind/stl/vector.h>
 
@@ -183,8 +185,9 @@ List list_of(nb::handle objects) {
 /// An operation that was started: what it reads and writes is its own until it was waited for.
 class Started {
 public:
-    Started(Pending&& pending, Leave leave, Prepared&& prepared)
-        : prepared_(std::make_unique<Prepared>(std::move(prepared))),
+    Started(Pending&& pending, Leave leave, Prepared&& prepared, std::chrono::nanoseconds timeout)
+        : timeout_(timeout),
+          prepared_(std::make_unique<Prepared>(std::move(prepared))),
           handle_(std::make_unique<PendingHandle>(std::move(pending), std::move(leave))) {}
     Started(Started&&) = default;
     ~Started() {
@@ -197,9 +200,11 @@ public:
         }
     }
 
-    nb::object wait() {
+    nb::object wait() { return wait_after({}); }
+    /// The same where so much of the timeout has passed.
+    nb::object wait_after(std::chrono::nanoseconds passed) {
         const auto pending = handle_->hold();
-        without_gil(handle_->leave(), [&] { pending->wait(); });
+        without_gil(handle_->leave(), [&] { detail::Access::wait(*pending, passed); });
         if (prepared_) result_ = prepared_->result;
         prepared_ = nullptr;
         return result_;
@@ -210,6 +215,11 @@ public:
         without_gil({}, [&] { done = pending->done(); });
         return done;
     }
+    /// Nothing unless it is done or so much has passed as its timeout, else what `wait` returns or throws.
+    std::optional<nb::object> ask(std::chrono::nanoseconds passed) {
+        if (passed < timeout_ && !done()) return std::nullopt;
+        return wait_after(passed);
+    }
     void exit(bool by_exception) {
         if (!by_exception) return static_cast<void>(wait());
         if (prepared_) handle_->end(true);
@@ -217,6 +227,7 @@ public:
     }
 
 private:
+    std::chrono::nanoseconds timeout_;
     nb::object result_ = nb::none();
     std::unique_ptr<Prepared> prepared_;  // which outlives the operation; null: it was waited for
     std::unique_ptr<PendingHandle> handle_;
@@ -238,7 +249,7 @@ Started start(const Self& self, Prepared&& prepared) {
     auto& on = self.get();
     prepared.count();
     auto pending = detail::Access::start(on, prepared.call);
-    return Started(std::move(pending), leaving(on), std::move(prepared));
+    return Started(std::move(pending), leaving(on), std::move(prepared), detail::Access::state(on).timeout);
 }
 
 Prepared all_gather(const Self& self, nb::handle in, nb::handle out) {
@@ -420,17 +431,20 @@ const char* kept(std::string text) {
     return all.emplace_back(std::move(text)).c_str();
 }
 
-/// An operation, and the same started.
+/// An operation, and the same started. What it returns is of the type `_T`, unless `parameters` end with another.
 template <class... Args, class... Extra>
 void both(nb::class_<Self>& bound, const std::string& name, const std::string& parameters, const char* text,
           Prepared (*make)(const Self&, Args...), const Extra&... extra) {
+    const auto arrow = std::min(parameters.find(" -> "), parameters.size());
+    const auto given = parameters.substr(0, arrow);
+    const auto result = arrow < parameters.size() ? parameters.substr(arrow + 4) : "_T";
     bound.def(
         kept(name), [make](const Self& self, Args... args) { return run(self, make(self, args...)); },
-        extra..., nb::sig(kept(cat("def ", name, "(self, ", parameters, ") -> typing.Any"))), text);
+        extra..., nb::sig(kept(cat("def ", name, "(self, ", given, ") -> ", result))), text);
     bound.def(
         kept("start_" + name),
         [make](const Self& self, Args... args) { return start(self, make(self, args...)); }, extra...,
-        nb::sig(kept(cat("def start_", name, "(self, ", parameters, ") -> Pending"))),
+        nb::sig(kept(cat("def start_", name, "(self, ", given, ") -> Pending[", result, "]"))),
         kept(cat("Starts ", name,
                  " and returns at once; the arrays must not be used until its Pending's wait() returns.")));
 }
@@ -440,19 +454,41 @@ Prepared of_nothing(Op operation) { return {.call = {.operation = operation}}; }
 
 void bind_pending(nb::module_& m) {
     nb::class_<Started>(
-        m, "Pending",
+        m, "Pending", nb::sig("class Pending(typing.Generic[_T_co])"),
         "An operation that was started; its arrays must not be used until wait() "
         "returns.\n\nOne that is dropped without wait() waits, until the timeout at "
         "most, also where an exception drops it; Ctrl-C ends that. As a context manager it is "
-        "waited for at the end; left by an exception, it is not, and its peers raise PeerLost. "
+        "waited for at the end; left by an exception, it is not, and its peers raise PeerLost. `await` "
+        "waits without blocking asyncio's event loop; cancelled, the operation goes on, and can be awaited "
+        "or waited for again. "
         "When the interpreter ends, nothing pending is waited for.")
         .def(
-            "wait", &Started::wait, nb::sig("def wait(self) -> typing.Any"),
+            "wait", &Started::wait, nb::sig("def wait(self) -> _T_co"),
             "Waits until the operation is complete and returns what it wrote; a second call returns the "
             "same.\n\nRaises Timeout when the communicator's timeout expires, PeerLost when a peer has left.")
-        .def("result", &Started::wait, nb::sig("def result(self) -> typing.Any"), "The same as wait().")
+        .def("result", &Started::wait, nb::sig("def result(self) -> _T_co"), "The same as wait().")
         .def(
-            "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Pending"))
+            "__await__",
+            [](nb::object self) {
+                const auto ask = nb::cpp_function([self](double passed) -> nb::object {
+                    const auto seconds = std::chrono::duration<double>(passed);
+                    const auto result = nb::cast<Started&>(self).ask(
+                        std::chrono::duration_cast<std::chrono::nanoseconds>(seconds));
+                    return result ? nb::object(nb::make_tuple(*result)) : nb::object(nb::none());
+                });
+                return nb::module_::import_("rankmesh._await").attr("completed")(ask).attr("__await__")();
+            },
+            nb::sig("def __await__(self) -> collections.abc.Generator[typing.Any, None, _T_co]"))
+        .def_static(
+            "__class_getitem__",
+            [](nb::handle type) {
+                const nb::object pending = nb::module_::import_("rankmesh._engine").attr("Pending");
+                return nb::module_::import_("types").attr("GenericAlias")(pending, type);
+            },
+            nb::arg("type").none())
+        .def(
+            "__enter__", [](nb::object self) { return self; },
+            nb::sig("def __enter__(self) -> Pending[_T_co]"))
         .def(
             "__exit__",
             [](Started& self, nb::handle type, nb::handle, nb::handle) { self.exit(!type.is_none()); },
@@ -530,8 +566,8 @@ void bind_communicator(nb::module_& m) {
             return run(self, reducing(Op::all_reduce, in, out, reduction));
         },
         nb::arg("buffer").none(), none, sum,
-        nb::sig(kept(cat("def all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
-                         ") -> typing.Any"))),
+        nb::sig(kept(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
+                         ") -> _T"))),
         "Every rank's `out` becomes the reduction of all ranks' `buffer`, element by element; without `out` "
         "in place. All are equally long and of one type. A list of arrays of any lengths and types is "
         "reduced in place, in few engine calls.");
@@ -541,12 +577,12 @@ void bind_communicator(nb::module_& m) {
             return start(self, reducing(Op::all_reduce, in, out, reduction));
         },
         nb::arg("buffer").none(), none, sum,
-        nb::sig(kept(cat("def start_all_reduce(self, buffer: typing.Any, out: typing.Any = None, ", reduction,
-                         ") -> Pending"))),
+        nb::sig(kept(cat("def start_all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
+                         ") -> Pending[_T]"))),
         "Starts all_reduce of one array, not a list, and returns at once; the arrays must not be used until "
         "its Pending's wait() returns.");
     both(
-        c, "reduce", cat("buffer: typing.Any, out: typing.Any = None, ", reduction, ", root: int = 0"),
+        c, "reduce", cat("buffer: _T, out: _T | None = None, ", reduction, ", root: int = 0 -> _T | None"),
         "The root's `out` becomes the reduction of all ranks' `buffer`, equally long; the others' `out` may "
         "be None. Where the root has none it is in place: the root's `buffer` becomes the reduction, the "
         "others' stay.",
@@ -561,14 +597,14 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), none, sum, nb::arg("root").none() = 0);
     both(
-        c, "scan", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
+        c, "scan", cat("buffer: _T, out: _T | None = None, ", reduction),
         "Rank i's `out` becomes the reduction of the `buffer` of ranks 0 to i, i included; without `out` in "
         "place. All are equally long; mean is no reduction here.",
         +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
             return reducing(Op::scan, in, out, reduction);
         },
         nb::arg("buffer").none(), none, sum);
-    both(c, "reduce_scatter", cat("buffer: typing.Any, out: typing.Any = None, ", reduction),
+    both(c, "reduce_scatter", cat("buffer: _T, out: _T | None = None, ", reduction),
          "Rank i's `out` becomes part i of the reduction of all ranks' `buffer`, which is `size` times as "
          "long. Without `out` in place: part i of rank i's `buffer` becomes the result, its other parts are "
          "undefined.",
@@ -583,7 +619,7 @@ void bind_communicator(nb::module_& m) {
             return run(self, prepare(Op::broadcast, buffer, nb::none(), from));
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
-        nb::sig("def broadcast(self, buffer: typing.Any, root: int = 0) -> typing.Any"),
+        nb::sig("def broadcast(self, buffer: _T, root: int = 0) -> _T"),
         "Every rank's `buffer` becomes the root's; all are equally long. A list of arrays is sent in few "
         "engine calls.");
     c.def(
@@ -592,20 +628,20 @@ void bind_communicator(nb::module_& m) {
             return start(self, prepare(Op::broadcast, buffer, nb::none(), root_of(root)));
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
-        nb::sig("def start_broadcast(self, buffer: typing.Any, root: int = 0) -> Pending"),
+        nb::sig("def start_broadcast(self, buffer: _T, root: int = 0) -> Pending[_T]"),
         "Starts broadcast of one array, not a list, and returns at once; it must not be used until its "
         "Pending's wait() returns.");
-    both(c, "all_gather", "buffer: typing.Any, out: typing.Any = None",
+    both(c, "all_gather", "buffer: _T, out: _T | None = None",
          "Every rank's `out`, `size` times as long as `buffer`, becomes all ranks' `buffer` one after the "
          "other; these are equally long. Without `out` in place: `buffer` is as long as the result, and rank "
          "i gives its part i.",
          &all_gather, nb::arg("buffer").none(), none);
-    both(c, "all_gather_v", "buffer: typing.Any, out: typing.Any, counts: collections.abc.Sequence[int]",
+    both(c, "all_gather_v", "buffer: typing.Any, out: _T, counts: collections.abc.Sequence[int]",
          "all_gather of arrays of different lengths: `counts[i]`, the same on all ranks, is the length of "
          "rank i's `buffer`, their sum that of `out`.",
          &all_gather_v, nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("counts").none());
     both(
-        c, "gather", "buffer: typing.Any, out: typing.Any = None, root: int = 0",
+        c, "gather", "buffer: typing.Any, out: _T = ..., root: int = 0",
         "The root's `out`, `size` times as long as `buffer`, becomes all ranks' `buffer` one after the "
         "other; the others' `out` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
@@ -613,7 +649,7 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), none, nb::arg("root").none() = 0);
     both(
-        c, "scatter", "buffer: typing.Any, out: typing.Any, root: int = 0",
+        c, "scatter", "buffer: typing.Any, out: _T, root: int = 0",
         "Rank i's `out` becomes part i of the root's `buffer`, which is `size` times as long; the others' "
         "`buffer` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
@@ -621,13 +657,13 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("root").none() = 0);
     both(
-        c, "all_to_all", "buffer: typing.Any, out: typing.Any = None",
+        c, "all_to_all", "buffer: _T, out: _T | None = None",
         "Part j of rank i's `buffer` becomes part i of rank j's `out`; both have the same length, a multiple "
         "of `size`. Without `out` in place.",
         +[](const Self&, nb::handle in, nb::handle out) { return prepare(Op::all_to_all, in, out); },
         nb::arg("buffer").none(), none);
     both(c, "all_to_all_v",
-         "buffer: typing.Any, counts: collections.abc.Sequence[int], out: typing.Any, out_counts: "
+         "buffer: typing.Any, counts: collections.abc.Sequence[int], out: _T, out_counts: "
          "collections.abc.Sequence[int]",
          "all_to_all with parts of different lengths: `counts[j]` elements of `buffer` go to rank j, "
          "`out_counts[i]` elements of `out` come from rank i.",
@@ -635,7 +671,7 @@ void bind_communicator(nb::module_& m) {
          nb::arg("out_counts").none());
     both(
         c, "shift",
-        "buffer: typing.Any, out: typing.Any = None, by: int = 1, edge: typing.Literal['open', 'wrap'] = "
+        "buffer: _T, out: _T | None = None, by: int = 1, edge: typing.Literal['open', 'wrap'] = "
         "'wrap'",
         "Rank i's `out` becomes the `buffer` of group rank i - `by`; with edge='open' it stays as it is "
         "where there is none. Without `out` in place.",
@@ -644,20 +680,20 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), none, nb::arg("by").none() = 1, nb::arg("edge").none() = "wrap");
     both(
-        c, "send", "buffer: typing.Any, to: int",
+        c, "send", "buffer: typing.Any, to: int -> None",
         "Sends to the group rank `to`, which calls recv with an array of the same length and type; may "
         "return before that.",
         +[](const Self&, nb::handle in, nb::handle to) { return send(in, to); }, nb::arg("buffer").none(),
         nb::arg("to").none());
     both(
-        c, "recv", "buffer: typing.Any, source: int",
+        c, "recv", "buffer: _T, source: int",
         "Receives into `buffer` what the group rank `source` sends, of the same length and type.",
         +[](const Self&, nb::handle out, nb::handle from) {
             return prepare(Op::recv, out, nb::none(), int_of(from, "the peer"));
         },
         nb::arg("buffer").none(), nb::arg("source").none());
     both(
-        c, "send_recv", "buffer: typing.Any, to: int, out: typing.Any, source: int",
+        c, "send_recv", "buffer: typing.Any, to: int, out: _T, source: int",
         "Sends `buffer` to the group rank `to` while receiving `out` from `source`; the arrays may differ in "
         "length, not in type.",
         +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from) {
@@ -675,6 +711,7 @@ void bind_communicator(nb::module_& m) {
         "Returns once every rank of the group has called it.");
     c.def(
         "start_barrier", [](const Self& self) { return start(self, of_nothing(Op::barrier)); },
+        nb::sig("def start_barrier(self) -> Pending[None]"),
         "Starts barrier and returns at once.");
     c.def(
         "monitored_barrier",
@@ -695,7 +732,7 @@ void bind_communicator(nb::module_& m) {
           nb::sig("def recv_object(self, source: int) -> typing.Any"),
           "Returns the object that the group rank `source` sends by send_object.");
     c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
-          nb::sig("def all_gather_object(self, object: typing.Any) -> list[typing.Any]"),
+          nb::sig("def all_gather_object(self, object: _T) -> list[_T]"),
           "Returns the objects of all ranks of the group, in order, which are pickled.");
 }
 

@@ -15,6 +15,7 @@
 #include "engine/engine.hpp"
 #include "engine/environment.hpp"
 #include "engine/interrupt.hpp"
+#include "values/mesh_spec.hpp"
 #include "values/ranks.hpp"
 
 namespace rankmesh::python {
@@ -86,9 +87,12 @@ WorldOptions options_of(nb::handle engine, nb::handle timeout, bool multithreade
     if (!record.is_none()) options.record = path_of(record, "the record");
     if (!record_signal.is_none()) options.record_signal = int_of(record_signal, "the record_signal");
     if (!log.is_none()) {
-        if (!PyCallable_Check(log.ptr()))
-            throw TypeFault(cat("the log is ", described(log), "; it must be a function of one str"));
-        options.log = Log(nb::borrow(log));
+        auto function = nb::borrow(log);
+        if (!PyCallable_Check(log.ptr()) && nb::hasattr(log, "info")) function = log.attr("info");
+        if (!PyCallable_Check(function.ptr()))
+            throw TypeFault(
+                cat("the log is ", described(log), "; it must be a logging.Logger, or a function of one str"));
+        options.log = Log(std::move(function));
     }
     return options;
 }
@@ -302,8 +306,7 @@ Axes axes_of(nb::handle given) {
 Declaration declaration_of(nb::handle mesh, nb::handle given) {
     const auto field = [&](const char* name) { return nb::object(given.attr(name)); };
     auto declaration = Declaration{};
-    declaration.mesh = nb::isinstance<Mesh>(mesh) ? MeshSpec(nb::cast<Mesh>(mesh))
-                                                  : MeshSpec::parse(text_of(mesh, "a mesh"));
+    declaration.mesh = mesh_spec_of(mesh);
     declaration.name = text_of(field("name"), "the name of a mesh");
     for (auto set : each_of(field("over"), "over must be a sequence of sets of axes, such as [('dp', 'cp')]"))
         declaration.over.push_back(axes_of(set));
@@ -372,7 +375,7 @@ void bind_world(nb::module_& m) {
                     "float | datetime.timedelta | None = None, multithreaded: bool = False, checked: "
                     "bool | None = "
                     "None, record: str | os.PathLike[str] | None = None, record_signal: int | None = None, "
-                    "log: collections.abc.Callable[[str], object] | None = None) -> World"),
+                    "log: collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
             "The world that this process was started in: MPI under mpirun, Gloo under srun, torchrun and "
             "where "
             "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
@@ -381,7 +384,8 @@ void bind_world(nb::module_& m) {
             "moves, as RANKMESH_CHECK=1 does. `record`: the folder that this rank's flight record is written "
             "to when something goes wrong, else RANKMESH_RECORD's, '' for none. `record_signal`: a signal, "
             "such as signal.SIGUSR1, that has it written too, else RANKMESH_RECORD_SIGNAL's, 0 for none; its "
-            "handler stays until the process ends. `log`: called with lines of text.")
+            "handler stays until the process ends. `log`: a logging.Logger, whose info() is called with lines "
+            "of text, or a function.")
         .def_prop_ro(
             "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
         .def_prop_ro(
@@ -400,8 +404,8 @@ void bind_world(nb::module_& m) {
             "The number of ranks on this host.")
         .def(
             "join", &join,
-            nb::sig("def join(self, *plan: str | rankmesh._core.Mesh | rankmesh._plan.Declaration, name: str "
-                    "= '', over: "
+            nb::sig("def join(self, *plan: str | rankmesh._core.Mesh | collections.abc.Mapping[str, int | "
+                    "str] | rankmesh._plan.Declaration, name: str = '', over: "
                     "collections.abc.Iterable[str | collections.abc.Iterable[str] | rankmesh._plan.Axes] = "
                     "(), picks: "
                     "collections.abc.Iterable[rankmesh._plan.Pick] = (), local: str = '', axes: "
@@ -460,8 +464,8 @@ void bind_world(nb::module_& m) {
             nb::arg("log") = nb::none(),
             nb::sig("def rejoin(*, engine: typing.Literal['gloo'] | None = None, timeout: float | "
                     "datetime.timedelta | None = None, record: str | os.PathLike[str] | None = None, "
-                    "record_signal: int | None = None, log: collections.abc.Callable[[str], object] | None = "
-                    "None) -> World"),
+                    "record_signal: int | None = None, log: collections.abc.Callable[[str], object] | "
+                    "logging.Logger | None = None) -> World"),
             "The world of a running job that this process enters when its ranks call grow(). The job is that "
             "of RANKMESH_STORE and RANKMESH_JOB; RANK, if it is set, is the rank of the first world whose "
             "place this process takes. Timeout if it is not let in. The options are as those of "
@@ -499,12 +503,11 @@ void bind_world(nb::module_& m) {
         nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
         nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
         nb::arg("args") = nb::make_tuple(),
-        nb::sig("def run(size: int, program: collections.abc.Callable[..., typing.Any], *, timeout: float "
-                "| datetime.timedelta | "
-                "None = None, checked: bool | None = None, record: str | os.PathLike[str] | None = None, "
-                "record_signal: int | None = None, log: collections.abc.Callable[[str], object] | "
-                "None = None, args: "
-                "tuple[typing.Any, ...] = ()) -> list[typing.Any]"),
+        nb::sig("def run(size: int, program: collections.abc.Callable[[World, "
+                "typing_extensions.Unpack[_Ts]], _T], *, timeout: float | datetime.timedelta | None = None, "
+                "checked: bool | None = None, record: str | os.PathLike[str] | None = None, record_signal: "
+                "int | None = None, log: collections.abc.Callable[[str], object] | logging.Logger | None = "
+                "None, args: tuple[typing_extensions.Unpack[_Ts]] = ...) -> list[_T]"),
         "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
         "returns what each returned, by rank. The first exception of a rank is raised here; the other "
         "ranks' calls raise PeerLost. The options are as those of World.from_environment.\n\nWhat a handler "

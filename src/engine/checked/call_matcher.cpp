@@ -129,7 +129,7 @@ bool CallMatcher::is_last(int own) const {
 }
 
 void CallMatcher::settle(CheckedCall& part, Duration timeout) {
-    const auto until = from_now(timeout);
+    const auto until = end_of_wait(timeout);
     for (auto pause = Pause(); !part.settled;) {
         if (!is_last(1) && std::chrono::steady_clock::now() < until) {
             advance();
@@ -174,7 +174,7 @@ std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, D
 }
 
 void CallMatcher::meanwhile(const std::function<bool()>& is_over, Duration timeout) {
-    const auto until = from_now(timeout);
+    const auto until = end_of_wait(timeout);
     for (auto pause = Pause(); !is_last(0) && std::chrono::steady_clock::now() < until; pause()) {
         if (is_over()) return;
         advance();

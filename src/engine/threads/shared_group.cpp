@@ -119,7 +119,7 @@ void SharedGroup::match(int from, int to, const Label& label) {
 void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase) {
     auto lock = std::unique_lock(mutex_);
     auto& posted = posted_.at(ticket);
-    const auto until = from_now(timeout);
+    const auto until = end_of_wait(timeout);
     const auto over = [&] { return posted.done() || failure_ || hopeless(posted); };
     const auto in_time = changed_.wait_until(lock, until, over);
     if (!posted.done() && !failure_) {

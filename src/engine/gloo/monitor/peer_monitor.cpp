@@ -99,8 +99,8 @@ void PeerMonitor::wait_for(const Waiting& waiting) {
     {
         const auto lock = std::lock_guard(mutex_);
         waiting_ = waiting;
-        until_ = from_now(waiting.timeout);
-        compare_at_ = from_now(std::min<Duration>(compare_after_, waiting.timeout / 2));
+        until_ = end_of_wait(waiting.timeout);
+        compare_at_ = std::min(until_, from_now(std::min<Duration>(compare_after_, waiting.timeout / 2)));
         next = compare_at_;
         ++turns_;
     }

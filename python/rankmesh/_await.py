@@ -1,0 +1,24 @@
+"""Pending operations in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+SHORTEST, LONGEST = 0.00005, 0.01  # seconds between two questions
+
+
+async def completed(ask: Callable[[float], tuple[Any] | None]) -> Any:
+    """What an operation wrote, or its exception, while other tasks of the event loop run.
+
+    `ask` takes the seconds that have passed, and returns None where the operation goes on. It is asked again and again:
+    a thread that waited would keep all others from the communicator.
+    """
+    begin = time.monotonic()
+    pause = SHORTEST
+    while (result := ask(time.monotonic() - begin)) is None:
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LONGEST)
+    return result[0]

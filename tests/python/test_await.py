@@ -1,0 +1,136 @@
+"""`await pending`: results, exceptions and cancellation arrive, and the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+import rankmesh
+from rankmesh import Communicator, run
+from test_processes import needs_gloo, needs_mpi, together, under_mpirun
+
+
+def on_ranks(size: int, program: Any, **options: Any) -> list[Any]:
+    """Runs an async function of a communicator on each rank, in an event loop of its own."""
+    return run(size, lambda world: asyncio.run(program(world.join("dp=*").on("dp"))), **options)
+
+
+async def ticks(count: list[int]) -> None:
+    while True:
+        count[0] += 1
+        await asyncio.sleep(0.001)
+
+
+def test_an_operation_returns_what_it_wrote_while_other_tasks_run() -> None:
+    async def program(dp: Communicator) -> tuple[list[float], bool, Any]:
+        array = np.full(3, dp.rank + 1.0)
+        if dp.rank == 1:
+            count = [0]
+            ticking = asyncio.create_task(ticks(count))
+            while count[0] < 20:  # the other rank waits meanwhile
+                await asyncio.sleep(0.001)
+            ticking.cancel()
+        count = [0]
+        ticking = asyncio.create_task(ticks(count))
+        pending = dp.start_all_reduce(array)
+        result = await pending
+        ticking.cancel()
+        return result.tolist(), result is array is pending.wait() is await pending, count[0] > 5
+
+    first, second = on_ranks(2, program)
+    assert first == ([3.0, 3.0, 3.0], True, True)
+    assert second[:2] == ([3.0, 3.0, 3.0], True)
+
+
+def test_several_operations_of_one_communicator_are_awaited_at_once() -> None:
+    async def program(dp: Communicator) -> list[float]:
+        several = [dp.start_all_reduce(np.full(2, float(i))) for i in range(20)]
+        return [each[0].item() for each in await asyncio.gather(*several)]
+
+    assert on_ranks(3, program) == [[3.0 * i for i in range(20)]] * 3
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_an_exception_arrives_at_the_await(checked: bool) -> None:
+    async def differ(dp: Communicator) -> None:
+        with pytest.raises(rankmesh.Disagreement):
+            await dp.start_all_reduce(np.ones(1 + dp.rank))
+
+    async def late(dp: Communicator) -> None:
+        if dp.rank == 0:
+            count = [0]
+            ticking = asyncio.create_task(ticks(count))
+            with pytest.raises(rankmesh.Timeout, match=r"the timeout of 300 ms expired on rank 0 in ") as error:
+                await dp.within(0.3).start_barrier()
+            ticking.cancel()
+            assert (error.value.arrived, error.value.missing) == ([0], [1])
+            assert count[0] > 20
+        else:
+            await asyncio.sleep(1)
+
+    on_ranks(2, differ, checked=checked)
+    on_ranks(2, late, checked=checked)
+
+
+def test_a_peer_that_leaves_is_an_exception_at_the_await() -> None:
+    async def program(dp: Communicator) -> None:
+        if dp.rank == 1:
+            raise ZeroDivisionError
+        with pytest.raises(rankmesh.PeerLost):
+            await dp.start_barrier()
+
+    with pytest.raises(ZeroDivisionError):
+        on_ranks(2, program, timeout=20)
+
+
+def test_a_cancelled_await_leaves_the_operation_as_it_is() -> None:
+    async def program(dp: Communicator) -> list[float]:
+        array = np.full(2, dp.rank + 1.0)
+        if dp.rank == 1:
+            dp.recv_object(0)
+            return (await dp.start_all_reduce(array)).tolist()
+        pending = dp.start_all_reduce(array)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(pending, 0.05)
+        task = asyncio.ensure_future(pending)
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not pending.done()
+        dp.send_object(None, 1)
+        return (await pending).tolist()
+
+    assert on_ranks(2, program) == [[3.0, 3.0]] * 2
+
+
+PROGRAM = """
+    import asyncio
+    async def main(dp):
+        several = [dp.start_all_reduce(np.full(2, float(i))) for i in range(5)]
+        print([each[0].item() for each in await asyncio.gather(*several)], await dp.start_barrier())
+        if world.engine == "gloo":
+            try:
+                await dp.within(0.3 if dp.rank == 0 else 30).start_recv(np.ones(1), 1 - dp.rank)
+            except (rankmesh.Timeout, rankmesh.PeerLost) as error:
+                print(type(error).__name__, str(error).startswith("the timeout of 300 ms expired on rank 0 in recv"))
+    with World.from_environment(timeout=30) as world:
+        asyncio.run(main(world.join("dp=*").on("dp")))
+"""
+
+
+@needs_gloo
+def test_processes_await_too(tmp_path: Any) -> None:
+    results = together(PROGRAM, 2, tmp_path / "store")
+    assert [status for status, _, _ in results] == [0, 0], results
+    assert [out.splitlines()[0] for _, out, _ in results] == ["[0.0, 2.0, 4.0, 6.0, 8.0] None"] * 2
+    assert results[0][1].splitlines()[1] == "Timeout True"
+
+
+@needs_mpi
+def test_a_thread_that_may_call_mpi_awaits() -> None:
+    done = under_mpirun(PROGRAM, 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[0.0, 2.0, 4.0, 6.0, 8.0] None"] * 2
