@@ -15,6 +15,7 @@ namespace rankmesh::cli {
 namespace of_explain {
 
 constexpr std::size_t most_findings = 5;
+constexpr int cannot_tell = 3;  // the exit status; 2 is that of a wrong command line
 
 struct Arguments {
     std::string folder;
@@ -59,11 +60,14 @@ void print_text(const std::vector<FlightRecord>& records, const Explanation& exp
             output.print("{}\n", "   " + folded("- " + line, 5, width - 3));
         output.write("\n");
     }
-    if (findings.empty())
+    if (!explanation.doubts.empty()) {
+        output.write("cannot tell whether something is wrong: no error is in these records, but\n");
+        for (const auto& doubt : explanation.doubts)
+            output.print("{}\n", "   " + folded("- " + doubt, 5, width - 3));
+    } else if (findings.empty()) {
         output.write(
-            static_cast<int>(records.size()) < explanation.ranks
-                ? "nothing is wrong in these records\n"
-                : "nothing is wrong: no rank waits, and all that ranks of a group called is the same\n");
+            "nothing is wrong: each rank has a record, and all calls are over and the same on all ranks\n");
+    }
     for (const auto& note : explanation.notes) output.print("{}\n", folded("note: " + note, 6, width));
 }
 
@@ -72,6 +76,7 @@ void print_json(const std::vector<FlightRecord>& records, const Explanation& exp
                     {"ranks", explanation.ranks},
                     {"wrong", !explanation.findings.empty()},
                     {"findings", Json::array()}};
+    if (!explanation.doubts.empty()) out["wrong"] = nullptr;
     for (const auto& finding : explanation.findings) {
         auto one = Json{{"kind", to_string(finding.kind)}, {"ranks", finding.ranks}};
         one["coordinates"] = Json::array();
@@ -85,6 +90,7 @@ void print_json(const std::vector<FlightRecord>& records, const Explanation& exp
         one["details"] = finding.details;
         out["findings"].push_back(std::move(one));
     }
+    out["doubts"] = explanation.doubts;
     out["notes"] = explanation.notes;
     output.print("{}\n", out.dump());
 }
@@ -107,7 +113,7 @@ int run(const Arguments& arguments, Output& output) {
         print_json(folder.records, explanation, output);
     else
         print_text(folder.records, explanation, output);
-    return explanation.findings.empty() ? 0 : 1;
+    return !explanation.findings.empty() ? 1 : explanation.doubts.empty() ? 0 : cannot_tell;
 }
 
 }  // namespace of_explain
@@ -126,7 +132,7 @@ Subcommand explain() {
         .footer =
             "Records are one file a rank: rank-3.json, or PyTorch's nccl_trace_rank_3, a pickle of which\n"
             "nothing is executed, or the same as JSON. Exit status 0: nothing is wrong, 1: something is,\n"
-            "2: there are no records.\n\n"
+            "2: there are no records, 3: the records do not tell.\n\n"
             "Example:\n  rankmesh explain /tmp/records --mesh 'pp=2 dp=2 tp=2'"};
 }
 

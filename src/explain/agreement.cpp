@@ -29,6 +29,7 @@ constexpr Rule rules[] = {{"barrier", Same::none},
                           {"split", Same::none},
                           {"new_window", Same::none},
                           {"coalesced", Same::none},
+                          {"a call without an entry", Same::none},
                           {"broadcast", Same::either, true},
                           {"_broadcast_oop", Same::either, true},
                           {"reduce", Same::in, true},
@@ -112,6 +113,8 @@ Agreement agreement_of(const RecordedOperation& call) {
     result.dtype = types(use_in || call.output_dtypes.empty() ? call.input_dtypes : call.output_dtypes);
     return result;
 }
+
+bool ends_early(const RecordedOperation& call) { return rule_of(call).has_root; }
 
 std::vector<std::string> differences(const Agreement& a, const Agreement& b) {
     if (a.operation != b.operation) return {"the operation"};

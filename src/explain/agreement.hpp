@@ -23,6 +23,9 @@ struct Agreement {
 
 Agreement agreement_of(const RecordedOperation& call);
 
+/// True if its call can end on a member before all others have made it: it has a root.
+bool ends_early(const RecordedOperation& call);
+
 /// What differs between two of them: `the operation`, `the number of elements`.
 std::vector<std::string> differences(const Agreement& a, const Agreement& b);
 

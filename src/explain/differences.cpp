@@ -255,18 +255,27 @@ std::optional<ListDifference> first_difference(const Evidence& evidence, const s
         at.push_back(
             static_cast<std::size_t>(std::ranges::lower_bound(record->entries, from, {}, &RecordedEntry::id) -
                                      record->entries.begin()));
-    using Called = std::tuple<std::string, bool, std::int64_t>;
+    const Communicator* checked = nullptr;
+    // Groups along the same axes are alike; of one whose axes are not known, all these ranks must be members.
+    using Called = std::tuple<std::string, int, bool, std::int64_t>;
     while (true) {
         auto classes = std::map<Called, std::vector<std::size_t>>{};
         for (std::size_t i = 0; i < records.size(); ++i) {
             if (at[i] == records[i]->entries.size()) continue;
             const auto& entry = records[i]->entries[at[i]];
             const auto& communicator = evidence.communicator_of(entry);
-            if (communicator.kind.empty()) return std::nullopt;
+            const auto is_alone = communicator.kind.empty();
+            if (is_alone && &communicator != checked &&
+                !std::ranges::all_of(records, [&](const FlightRecord* record) {
+                    return communicator.find(record->rank) != nullptr;
+                }))
+                return std::nullopt;
+            if (is_alone) checked = &communicator;
             const auto what = !entry.is_message ? evidence.agreement(entry)
                               : peers           ? neighbours(entry, records[i]->rank)
                                                 : 0;
-            classes[{communicator.kind, entry.is_message, what}].push_back(i);
+            classes[{communicator.kind, is_alone ? evidence.number_of(entry) : -1, entry.is_message, what}]
+                .push_back(i);
         }
         if (classes.empty()) return std::nullopt;
         if (classes.size() == 1) {
@@ -296,9 +305,9 @@ std::optional<ListDifference> first_difference(const Evidence& evidence, const s
         const auto call = [&](const RecordedEntry& entry) {
             return cat(excerpt(words_of(*entry.call)), " on ", evidence.communicator_of(entry).label);
         };
-        result.text = cat("the lists of all their calls first differ at number ", mine->id + 1, ": ",
-                          evidence.places().ranks(result.ranks), " called ", call(*mine), ", ",
-                          evidence.places().ranks(others), " ", call(*theirs));
+        result.text = cat(evidence.places().ranks(result.ranks), " called ", call(*mine), " as number ",
+                          mine->id + 1, " of all ", result.ranks.size() == 1 ? "its" : "their",
+                          " calls, where ", evidence.places().ranks(others), " called ", call(*theirs));
         return result;
     }
 }

@@ -2,6 +2,7 @@
 #include "explain/evidence.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include <rankmesh/core/ranks.hpp>
@@ -9,6 +10,10 @@
 namespace rankmesh::detail::explaining {
 
 namespace {
+
+constexpr int most_listed = 1 << 20;  // ranks that are looked at for a record
+constexpr std::string_view unrecorded = "a call without an entry";
+constexpr int most_added = 1 << 16;  // members of the group of all ranks that no record names
 
 std::string label_of(const RecordedGroup& group, const std::string& axes, const Places& places,
                      bool is_torch) {
@@ -83,24 +88,73 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
             for (const auto other : record->missing)
                 if (other != rank) missed_.insert(other);
     for (const auto& [rank, record] : by_rank_) add(*record);
-    for (auto& communicator : communicators_) {
-        for (auto& member : communicator.members)
-            std::ranges::stable_sort(member.collectives, {}, &RecordedEntry::number);
-        if (communicator.axes.empty() && communicator.group->ranks.empty())
-            if (const auto axes = places_.axes_of(communicator.ranks); !axes.empty())
-                name(communicator, axes, true);
-    }
-
+    world_ = places_.world();
+    knows_world_ = world_ > 0;
     auto all = std::set<int>{};
     for (const auto& [rank, record] : by_rank_) {
         all.insert(rank);
-        world_ = std::max(world_, record->world_size.value_or(0));
+        world_ = std::max({world_, rank + 1, record->least_world_size, record->world_size.value_or(0)});
+        knows_world_ = knows_world_ || record->world_size;
     }
     for (const auto& communicator : communicators_)
+        for (const auto rank : communicator.ranks) world_ = std::max(world_, rank + 1);
+    add_members_of_world();
+    for (auto& communicator : communicators_) {
+        communicator.made_by_all = std::numeric_limits<std::int64_t>::max();
+        for (auto& member : communicator.members) {
+            std::ranges::stable_sort(member.collectives, {}, &RecordedEntry::number);
+            if (member.record) communicator.made_by_all = std::min(communicator.made_by_all, member.last);
+        }
+        if (communicator.axes.empty() && communicator.group->ranks.empty())
+            if (const auto axes = places_.axes_of(communicator.ranks); !axes.empty())
+                name(communicator, axes, true);
         all.insert(communicator.ranks.begin(), communicator.ranks.end());
+    }
     ranks_.assign(all.begin(), all.end());
-    world_ = std::max(world_, ranks_.empty() ? 0 : ranks_.back() + 1);
     for (const auto& [rank, record] : by_rank_) whereabouts_[rank] = find_whereabouts(*record);
+}
+
+/// PyTorch's Gloo does not say which ranks a group has; of that of all ranks it is known.
+void Evidence::add_members_of_world() {
+    for (auto& communicator : communicators_) {
+        const auto& group = *communicator.group;
+        if (!group.ranks.empty() || group.name != "0" || group.description != "default_pg" ||
+            world_ > most_added)
+            continue;
+        for (int rank = 0; rank < world_; ++rank) {
+            const auto place = std::ranges::lower_bound(communicator.members, rank, {}, &Member::rank);
+            if (place != communicator.members.end() && place->rank == rank) continue;
+            auto& added = *communicator.members.insert(place, Member{});
+            added.rank = rank;
+            added.record = record(rank);
+        }
+        communicator.ranks.clear();
+        for (const auto& member : communicator.members) communicator.ranks.push_back(member.rank);
+    }
+}
+
+std::vector<int> Evidence::absent() const {
+    auto ranks = std::vector<int>{};
+    for (int rank = 0; rank < std::min(world_, most_listed); ++rank)
+        if (!record(rank)) ranks.push_back(rank);
+    return ranks;
+}
+
+std::pair<std::string, int> Evidence::reported(int rank) const {
+    const auto name = cat("rank ", rank, " ");
+    for (const auto& [reporter, record] : by_rank_) {
+        const auto& error = record->error;
+        if (std::ranges::find(record->missing, rank) == record->missing.end()) continue;
+        for (auto at = error.find(name); at != std::string::npos; at = error.find(name, at + 1)) {
+            // A clause of its own: `; rank 3 [dp=1 tp=1] is in barrier, ...`, or in brackets.
+            if (at == 0 || (error[at - 1] != '(' && (at < 2 || error[at - 2] != ';'))) continue;
+            auto text = std::string_view(error).substr(at + name.size());
+            if (const auto end = text.find("] "); text.starts_with('[') && end != std::string_view::npos)
+                text.remove_prefix(end + 2);
+            return {excerpt(text.substr(0, text.find_first_of(";)")), 200), reporter};
+        }
+    }
+    return {};
 }
 
 int Evidence::add(const std::shared_ptr<const RecordedGroup>& group) {
@@ -149,7 +203,7 @@ void Evidence::add(const FlightRecord& record) {
     };
     for (const auto& group : record.groups) member(group);
     for (const auto& status : record.statuses)
-        if (auto* of = member(status.group)) {
+        if (auto* of = status.group ? member(status.group) : nullptr) {
             of->last = std::max(of->last, status.enqueued);
             of->completed = std::max(of->completed, status.completed);
         }
@@ -200,6 +254,8 @@ bool Evidence::is_device(const RecordedEntry& entry) {
            backend == "rcclx" || backend == "hccl" || backend == "mccl";
 }
 
+bool Evidence::is_unrecorded(const RecordedEntry& entry) { return entry.call->operation == unrecorded; }
+
 /// True of a call that failed at once because others had given up, at a timeout that was not this rank's: it
 /// says nothing of where the rank was until then.
 bool Evidence::is_late(const FlightRecord& record, const RecordedEntry& entry) const {
@@ -220,7 +276,17 @@ bool Evidence::left_by_consequence(int rank) const {
     return of && (of->reason == "timeout" || of->reason == "peer_lost");
 }
 
-Whereabouts Evidence::find_whereabouts(const FlightRecord& record) const {
+/// PyTorch's Gloo notes a call that failed as one that is over: null, or the first that cannot be over, since
+/// a member with a record has not made it.
+const RecordedEntry* Evidence::find_failed(const FlightRecord& record) const {
+    for (const auto& entry : record.entries) {
+        if (!notes_ends_late(record, entry) || entry.is_message || ends_early(*entry.call)) continue;
+        if (entry.number > communicator_of(entry).made_by_all) return &entry;
+    }
+    return nullptr;
+}
+
+Whereabouts Evidence::find_whereabouts(const FlightRecord& record) {
     auto result = Whereabouts{};
     const RecordedEntry* failed = nullptr;
     for (const auto& entry : record.entries) {
@@ -236,6 +302,20 @@ Whereabouts Evidence::find_whereabouts(const FlightRecord& record) const {
         }
     }
     if (!result.entry) result.entry = failed;
+    if (!record.is_torch) return result;
+    if (!result.entry) result.entry = find_failed(record);
+    // What its status says alone: the entries are not in the record.
+    for (const auto& status : record.statuses) {
+        if (result.entry || !status.group || status.enqueued <= status.completed) continue;
+        auto call = RecordedOperation{};
+        call.operation = unrecorded;
+        auto& entry = unrecorded_.emplace_back();
+        entry.number = status.enqueued;
+        entry.group = status.group;
+        entry.call = std::make_shared<const RecordedOperation>(std::move(call));
+        entry.state = RecordedState::started;
+        result.entry = &entry;
+    }
     return result;
 }
 

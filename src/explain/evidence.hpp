@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/explain/record.hpp>
@@ -41,7 +43,8 @@ struct Communicator {
     std::string kind;  ///< the same for all groups along the same axes; empty: not known
     std::vector<int>
         ranks;  ///< in the communicator's order; where no record has it, those that say they are in it
-    std::vector<Member> members;  ///< by rising rank
+    std::vector<Member> members;   ///< by rising rank
+    std::int64_t made_by_all = 0;  ///< the collectives that all members with a record have made
 
     const Member* find(int rank) const;
     /// `'tp' of mesh dp=2 tp=2 {0, 1}`.
@@ -72,6 +75,10 @@ public:
     const std::vector<int>& ranks() const { return ranks_; }
     /// The ranks of the world, as far as records say it.
     int world() const { return world_; }
+    /// True if a record or a mesh says how many they are.
+    bool knows_world() const { return knows_world_; }
+    /// The ranks of the world that have no record, ascending.
+    std::vector<int> absent() const;
     /// The number of a rank in `ranks()`.
     int place(int rank) const;
     /// The files that hold no record, and those whose record cannot be that of its rank.
@@ -82,6 +89,9 @@ public:
     /// True if a rank left because others did not come, or were lost: it is not the first.
     bool left_by_consequence(int rank) const;
     const Whereabouts& whereabouts(int rank) const { return whereabouts_.at(rank); }
+    /// What the errors of other ranks say of a rank that did not come, such as `does not answer: it is
+    /// stopped, cut off or gone`, and whose error; an empty text: nothing.
+    std::pair<std::string, int> reported(int rank) const;
     /// What members must agree on, as a number that is the same for calls that agree.
     int agreement(const RecordedEntry& entry) const { return agreements_.at(entry.call.get()); }
     const Agreement& agreement(int number) const {
@@ -90,11 +100,18 @@ public:
 
     /// True where a rank's device runs calls of several communicators in order, as NCCL's.
     static bool is_device(const RecordedEntry& entry);
+    /// True of a call of which a record has no entry, but a status that it is not over.
+    static bool is_unrecorded(const RecordedEntry& entry);
     /// True if a rank wrote its record because something was wrong there.
     static bool says_wrong(const FlightRecord& record) {
         return !record.reason.empty() && record.reason != "request" && record.reason != "signal";
     }
     static bool is_over(const RecordedEntry& entry) { return entry.state == RecordedState::completed; }
+    /// True where a record can miss the end of a call: PyTorch's Gloo notes it a moment after the call
+    /// returned.
+    static bool notes_ends_late(const FlightRecord& record, const RecordedEntry& entry) {
+        return record.is_torch && entry.call->backend == "gloo";
+    }
 
     /// `all_reduce of 4 f32 by sum, call 3 on 'tp' of mesh dp=2 tp=2 {0, 1}`.
     std::string text(const RecordedEntry& entry) const;
@@ -103,7 +120,9 @@ private:
     void add(const FlightRecord& record);
     int add(const std::shared_ptr<const RecordedGroup>& group);
     void name(Communicator& communicator, const std::string& axes, bool is_torch);
-    Whereabouts find_whereabouts(const FlightRecord& record) const;
+    void add_members_of_world();
+    Whereabouts find_whereabouts(const FlightRecord& record);
+    const RecordedEntry* find_failed(const FlightRecord& record) const;
     bool is_late(const FlightRecord& record, const RecordedEntry& entry) const;
 
     Places places_;
@@ -111,6 +130,7 @@ private:
     std::set<int> missed_;  // those that others missed when their timeouts expired
     std::vector<int> ranks_;
     int world_ = 0;
+    bool knows_world_ = false;
     std::vector<Communicator> communicators_;
     std::unordered_map<const RecordedGroup*, int> numbers_;
     std::map<std::pair<std::string, std::vector<int>>, int> by_name_;
@@ -118,6 +138,7 @@ private:
     std::map<Agreement, int> agreement_numbers_;
     std::vector<Agreement> known_agreements_;
     std::map<int, Whereabouts> whereabouts_;
+    std::deque<RecordedEntry> unrecorded_;  // calls of which records say only that they are not over
     std::vector<UnreadFile> unread_;
     std::map<int, const UnreadFile*> unread_of_;
     std::vector<std::string> notes_;

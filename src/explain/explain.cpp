@@ -14,7 +14,6 @@ namespace detail::explaining {
 namespace {
 
 constexpr std::size_t most_errors = 3;
-constexpr int most_listed = 1 << 20;  // ranks that are looked at for a record
 
 /// The mesh of the records over the most ranks.
 Places places_of(std::span<const FlightRecord> records) {
@@ -94,11 +93,13 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
             finding.coordinates.push_back(place ? to_string(*place) : std::string{});
         }
 
-    result.notes.insert(result.notes.end(), evidence.notes().begin(), evidence.notes().end());
-    auto absent = std::vector<int>{};
-    for (int rank = 0; rank < std::min(evidence.world(), most_listed); ++rank)
-        if (!evidence.record(rank)) absent.push_back(rank);
-    if (!absent.empty()) result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
+    if (result.findings.empty()) {
+        result.doubts = doubts(evidence, messages);
+    } else {
+        result.notes.insert(result.notes.end(), evidence.notes().begin(), evidence.notes().end());
+        if (const auto absent = evidence.absent(); !absent.empty())
+            result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
+    }
     const auto& files = evidence.unread();
     for (std::size_t i = 0; i < files.size(); ++i) {
         if (i == most_errors) {

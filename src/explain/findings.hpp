@@ -21,6 +21,9 @@ std::vector<Finding> waits(const Evidence& evidence, const Messages& messages,
 /// Lists that block in another order of arrival.
 std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& messages);
 
+/// Why records in which nothing is found do not show that all went well; empty: they do.
+std::vector<std::string> doubts(const Evidence& evidence, const Messages& messages);
+
 /// Where the lists of these ranks first differ, over all communicators: a sentence, and the ranks that are
 /// fewer. With `peers`, calls of send_recv to and from other neighbours differ.
 struct ListDifference {

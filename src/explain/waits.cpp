@@ -111,15 +111,34 @@ private:
     std::map<int, const RecordedEntry*> held_;
 };
 
-/// All members of the communicators in which these ranks wait.
-std::vector<int> concerned(const Evidence& evidence, const Standing& standing,
-                           const std::vector<int>& ranks) {
-    auto all = std::set<int>{};
+/// All members of the communicators in which these ranks wait, and of the others along the same axes if
+/// `alike`.
+std::vector<int> concerned(const Evidence& evidence, const Standing& standing, const std::vector<int>& ranks,
+                           bool alike = false) {
+    auto communicators = std::set<const Communicator*>{};
+    auto kinds = std::set<std::string>{};
     for (const auto rank : ranks) {
-        const auto& group = evidence.communicator_of(standing.entry(rank)).ranks;
-        all.insert(group.begin(), group.end());
+        const auto& communicator = evidence.communicator_of(standing.entry(rank));
+        communicators.insert(&communicator);
+        if (alike && !communicator.kind.empty()) kinds.insert(communicator.kind);
     }
+    auto all = std::set<int>{};
+    for (const auto& other : evidence.communicators())
+        if (communicators.contains(&other) || kinds.contains(other.kind))
+            all.insert(other.ranks.begin(), other.ranks.end());
     return {all.begin(), all.end()};
+}
+
+/// Where the lists of calls of ranks that wait for one another first differ, if most ranks agree.
+std::optional<ListDifference> difference_of(const Evidence& evidence, const Standing& standing,
+                                            const std::vector<int>& ranks) {
+    const auto all = concerned(evidence, standing, ranks);
+    for (const auto peers : {false, true})
+        if (auto difference = first_difference(evidence, all, peers)) return difference;
+    // Of two ranks none is fewer, but others do along the same axes what one of them does.
+    auto difference = first_difference(evidence, concerned(evidence, standing, ranks, true));
+    if (difference && std::ranges::includes(all, difference->ranks)) return difference;
+    return std::nullopt;
 }
 
 Finding cycle_finding(const Evidence& evidence, const Standing& standing, const std::vector<int>& ranks) {
@@ -140,12 +159,10 @@ Finding cycle_finding(const Evidence& evidence, const Standing& standing, const 
     auto finding = finding_on(Finding::Kind::cycle, evidence.communicator_of(entry), entry.number, ranks);
     std::ranges::sort(finding.ranks);
     finding.text = cat(ranks.size(), " ranks wait for one another: ", text_of(deadlock, evidence.places()));
-    const auto all = concerned(evidence, standing, ranks);
-    auto difference = first_difference(evidence, all);
-    if (!difference) difference = first_difference(evidence, all, true);
-    if (difference) {
+    if (const auto difference = difference_of(evidence, standing, ranks)) {
         finding.ranks = difference->ranks;
-        finding.details.push_back(difference->text);
+        finding.details.push_back(std::move(finding.text));
+        finding.text = difference->text;
     }
     return finding;
 }
@@ -204,10 +221,47 @@ std::string doing(const Evidence& evidence, int rank) {
                late ? cat(", and came to ", evidence.text(*late), " when others had given up") : "");
 }
 
+/// True if the records of these ranks would say that the call in which they are is over.
+bool note_ends(const Evidence& evidence, const std::vector<int>& ranks) {
+    return std::ranges::all_of(ranks, [&](int rank) {
+        const auto& record = *evidence.record(rank);
+        return record.is_torch && !Evidence::notes_ends_late(record, *evidence.whereabouts(rank).entry);
+    });
+}
+
+/// True if a rank has called more since the call in which it is.
+bool has_called_more(const Evidence& evidence, int rank) {
+    const auto& entries = evidence.record(rank)->entries;
+    const auto& entry = *evidence.whereabouts(rank).entry;
+    return !entries.empty() && (entries.back().group != entry.group || entries.back().number != entry.number);
+}
+
+/// Says of a call to which all have come that no program is to blame, and where to look.
+void say_that_none_ends(const Evidence& evidence, const RecordedEntry& entry, Finding& finding) {
+    const auto is_known = !Evidence::is_unrecorded(entry);
+    finding.text = cat("all members have come to ", evidence.text(entry), ", and none has finished it",
+                       !is_known ? ""
+                       : ends_early(*entry.call) && !entry.call->argument
+                           ? ": their calls agree, but for the root, which records do not have"
+                           : ": their calls agree, so the program is not to blame");
+    if (is_known && !Evidence::is_device(entry)) {
+        finding.details.emplace_back("look at the network between the hosts");
+        return;
+    }
+    finding.details.emplace_back(
+        "look at the network between the hosts, at the devices (Xid errors in the kernel's log, clocks, "
+        "kernels that do not end), and at what ranks log with NCCL_DEBUG=INFO");
+    finding.details.emplace_back(
+        "records of a job that still runs can look the same: write them again, and see whether the number of "
+        "the call has risen");
+}
+
 /// Collectives to which all have come, that are over on some or started on some; the ranks that are in them.
 std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
                              const std::vector<Finding>& differing, std::vector<Finding>& findings) {
     auto all = std::set<int>{};
+    auto awaited = std::set<int>{};
+    for (const auto* one : standing.waiting()) awaited.insert(one->missing.begin(), one->missing.end());
     const auto reports = std::ranges::any_of(
         evidence.records(), [](const auto& one) { return Evidence::says_wrong(*one.second); });
     for (const auto& [call, ranks] : standing.unfinished()) {
@@ -227,14 +281,20 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
             const auto* entry = member.find(call.second);
             if (entry ? Evidence::is_over(*entry) : member.completed >= call.second)
                 over.push_back(member.rank);
-            else if (entry)
-                (entry->state == RecordedState::scheduled && Evidence::is_device(*entry) ? not_started
-                                                                                         : started)
+            else
+                (entry && entry->state == RecordedState::scheduled && Evidence::is_device(*entry)
+                     ? not_started
+                     : started)
                     .push_back(member.rank);
         }
-        const auto& entry = *communicator.find(ranks.front())->find(call.second);
-        const auto is_torch = evidence.record(ranks.front())->is_torch;
-        if (!reports && !(is_torch && !(over.empty() && (started.empty() || not_started.empty())))) continue;
+        const auto& entry = *evidence.whereabouts(ranks.front()).entry;
+        // Where it is over on some, the others' records may be older, unless somebody needs these ranks.
+        const auto is_needed = [&](int rank) {
+            return awaited.contains(rank) || has_called_more(evidence, rank);
+        };
+        if (!reports &&
+            !(note_ends(evidence, ranks) && (over.empty() || std::ranges::any_of(ranks, is_needed))))
+            continue;
         auto culprits = !over.empty()                              ? ranks
                         : !started.empty() && !not_started.empty() ? not_started
                                                                    : std::vector<int>{};
@@ -247,10 +307,9 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
             finding.text =
                 cat(evidence.text(entry), " differs in what records do not have; ",
                     evidence.places().rank(*told), " reports: ", excerpt(evidence.record(*told)->error, 400));
-        } else if (culprits.empty())
-            finding.text = cat("all members are in ", evidence.text(entry),
-                               ", and it does not end: look at the network and the devices between them");
-        else
+        } else if (culprits.empty()) {
+            say_that_none_ends(evidence, entry, finding);
+        } else {
             finding.text =
                 cat(evidence.places().ranks(culprits),
                     over.empty()           ? culprits.size() == 1 ? " has not begun " : " have not begun "
@@ -258,6 +317,7 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
                                            : " have not finished ",
                     evidence.text(entry), ", which ", evidence.places().ranks(over.empty() ? started : over),
                     over.empty() ? " began" : " finished");
+        }
         findings.push_back(std::move(finding));
         all.insert(ranks.begin(), ranks.end());
     }
@@ -284,13 +344,16 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
             behind.insert(rank);
     }
     auto gone = std::set<int>{};
-    for (const auto& [rank, record] : evidence.records())
+    for (const auto& [rank, record] : evidence.records()) {
+        for (const auto other : record->missing)
+            if (record->reason == "timeout" && !evidence.record(other)) absent.insert(other);
         for (const auto other : record->lost) {
             if (!evidence.record(other))
                 absent.insert(other);
             else if (!evidence.left_by_consequence(other))
                 gone.insert(other);
         }
+    }
 
     const auto first_of = [&](const std::set<int>& ranks) -> const Standing::Waiting* {
         for (const auto* one : waiting)
@@ -321,13 +384,25 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
             if (std::ranges::any_of(record->lost, [&](int other) { return absent.contains(other); }))
                 lost_by.push_back(rank);
         const auto is_one = absent.size() == 1;
-        finding.text = cat(places.ranks(finding.ranks), " left no record");
+        const auto* unread = is_one ? evidence.unread(*absent.begin()) : nullptr;
+        finding.text = cat(places.ranks(finding.ranks), " left no record",
+                           unread ? cat(" that can be read: ", excerpt(unread->why, 300)) : "");
+        auto reports = std::vector<std::string>{};
+        for (const auto rank : finding.ranks)
+            if (const auto [text, reporter] = evidence.reported(rank); !text.empty())
+                reports.push_back(cat(places.rank(reporter), " reports that ",
+                                      is_one ? "it" : places.rank(rank), " ", text));
+        if (is_one && !reports.empty()) {
+            finding.text += "; " + reports.front();
+        } else {
+            reports.resize(std::min(reports.size(), most_details));
+            finding.details = reports;
+        }
         if (!lost_by.empty())
-            finding.text += cat(", and ", places.ranks(lost_by), " lost ", it_or_them(finding.ranks), ": ",
-                                is_one ? "its process" : "their processes", " ended");
-        else if (const auto* unread = is_one ? evidence.unread(*absent.begin()) : nullptr)
-            finding.text += cat(" that can be read: ", excerpt(unread->why, 300));
-        else
+            finding.text +=
+                cat(", and ", places.ranks(lost_by), " lost ", it_or_them(finding.ranks), ": ",
+                    is_one ? "its process has" : "their processes have", " ended or cannot be reached");
+        else if (!unread && reports.empty())
             finding.text += is_one ? ": it died before it could, or the record is not here"
                                    : ": they died before they could, or the records are not here";
         if (held > 0)

@@ -48,6 +48,10 @@ std::string Places::axes_of(const std::vector<int>& ranks) const {
     return size == ranks.size() ? text : std::string{};
 }
 
+int Places::world() const {
+    return where_ ? std::visit([](const auto& where) { return last_rank(where); }, *where_) + 1 : 0;
+}
+
 std::string Places::text() const {
     return where_ ? std::visit([](const auto& where) { return to_string(where); }, *where_) : std::string{};
 }

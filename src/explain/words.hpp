@@ -22,6 +22,8 @@ public:
     std::optional<Coordinate> coord(int rank) const;
     /// The axes along which these ranks are one group, `dp,tp`; empty where they are none.
     std::string axes_of(const std::vector<int>& ranks) const;
+    /// The ranks of a world that has all of these places; 0: no mesh is known.
+    int world() const;
     /// Nothing, or the mesh or placement as text.
     std::string text() const;
 

@@ -41,7 +41,6 @@ TEST(ExplainSubcommand, TakesTheMeshOfDumpsThatDoNotSayIt) {
 }
 
 TEST(ExplainSubcommand, EndsWith0WhereNothingIsWrong) {
-    // Of a group that was never called on, and of three ranks that wait for nobody.
     const auto folder = "$(mktemp -d)";
     const auto said = support::run(
         clean + "d=" + folder + R"(; for r in 0 1; do echo '{"version": "2.10", "rankmesh": 1, "rank": '$r',
@@ -49,8 +48,27 @@ TEST(ExplainSubcommand, EndsWith0WhereNothingIsWrong) {
         command + "explain $d; echo $?; rm -r $d");
     EXPECT_EQ(
         said.output,
-        "2 records of ranks {0, 1}, of gloo\n\nnothing is wrong: no rank waits, and all that ranks of a "
-        "group called is the same\n0\n");
+        "2 records of ranks {0, 1}, of gloo\n\nnothing is wrong: each rank has a record, and all calls are "
+        "over and the same on all ranks\n0\n");
+}
+
+TEST(ExplainSubcommand, EndsWith3WhereRecordsDoNotTell) {
+    const auto said = [](const std::string& words) {
+        return support::run(
+                   clean +
+                   R"(d=$(mktemp -d); echo '{"version": "2.10", "rankmesh": 1, "rank": 0, "world_size": 2,
+        "engine": "gloo", "reason": "request", "pg_config": {}, "entries": []}' > $d/rank-0.json; )" +
+                   command + "explain $d" + words + "; echo $?; rm -r $d")
+            .output;
+    };
+    EXPECT_EQ(
+        said(""),
+        "1 record of ranks {0}, of gloo\n\ncannot tell whether something is wrong: no error is in these "
+        "records, but\n   - no record of rank 1\n3\n");
+    const auto line = said(" --json");
+    const auto json = nlohmann::json::parse(line.substr(0, line.find('\n')));
+    EXPECT_TRUE(json["wrong"].is_null());
+    EXPECT_EQ(json["doubts"], nlohmann::json::parse(R"(["no record of rank 1"])"));
 }
 
 TEST(ExplainSubcommand, EndsWith2WhereThereAreNoRecords) {

@@ -86,6 +86,85 @@ TEST(Explain, SaysOfAProgramWithoutFaultsThatNothingIsWrong) {
     for (unsigned seed = 0; seed < seeds; ++seed) {
         const auto one = with_fault(seed, [](auto&, auto) {});
         EXPECT_TRUE(one.explanation.findings.empty()) << one.text;
+        EXPECT_EQ(one.explanation.doubts, std::vector<std::string>{}) << one.text;
+    }
+}
+
+TEST(Explain, NeverSaysThatNothingIsWrongWithoutTheRecordOfEachRank) {
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+        const auto fine = with_fault(
+            seed, [](auto&, auto) {}, true);
+        EXPECT_TRUE(fine.explanation.findings.empty()) << fine.text;
+        ASSERT_EQ(fine.explanation.doubts.size(), 1U) << fine.text;
+        EXPECT_TRUE(fine.explanation.doubts[0].starts_with("no record of rank ")) << fine.text;
+        const auto cut = with_fault(
+            seed, [](auto& calls, auto i) { calls.resize(i); }, true);
+        EXPECT_FALSE(cut.explanation.findings.empty()) << cut.text;
+    }
+}
+
+TEST(Explain, DoubtsCallsThatAreNotOverAndUnevenOnesInARunThatReportsNothing) {
+    auto job = RecordedJob(Mesh{{"tp", 3}});
+    job.all({{"tp"}});
+    job.all({{"tp"}, "barrier", 0, "i32", ""});
+    job.run();
+    auto records = records_of(job);
+    records[1].entries[1].state = RecordedState::started;
+    records[1].statuses.front().completed = 1;
+    EXPECT_EQ(
+        explain(records).doubts,
+        std::vector<std::string>{"barrier of 0 i32, call 2 on 'tp' of mesh tp=3 {0..2} is not over in the "
+                                 "record of rank 1 (tp=1)"});
+    records[1].entries.pop_back();
+    records[1].statuses.front().enqueued = 1;
+    EXPECT_EQ(
+        explain(records).doubts,
+        std::vector<std::string>{"rank 0 (tp=0) has made 2 calls on 'tp' of mesh tp=3 {0..2}, and rank 1 "
+                                 "(tp=1) 1"});
+    auto twice = records_of(job);
+    twice.push_back(twice.back());
+    twice.back().file = "rank-2.2.json";
+    EXPECT_EQ(explain(twice).doubts,
+              std::vector<std::string>{"rank-2.2.json is of rank 2 as rank-2.json is, and is left out"});
+}
+
+TEST(Explain, SaysOfARankWithoutARecordWhatTheErrorsOfItsPeersSay) {
+    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
+    job.all({{"dp", "tp"}});
+    job[2].clear();
+    job.run();
+    for (const auto& [error, told] :
+         {std::pair{
+              "the timeout of 2 s expired on rank 0 in all_reduce of 4 f32 by sum, call number 1 on 'dp,tp' "
+              "of "
+              "mesh dp=2 tp=2, group {0..3}: arrived {0, 1, 3}, missing 2 [dp=1 tp=0]; 'dp,tp' of mesh dp=2 "
+              "tp=2 cannot be used any more; rank 2 [dp=1 tp=0] does not answer: it is stopped, cut off or "
+              "gone",
+              "does not answer: it is stopped, cut off or gone"},
+          std::pair{"expired: arrived {0, 1, 3}, missing 2 [dp=1 tp=0] (rank 2 is stopped, or has no time to "
+                    "answer), and all end",
+                    "is stopped, or has no time to answer"}}) {
+        auto records = records_of(job, {2});
+        records[0].error = error;
+        for (auto& record : records) record.missing = {2};
+        const auto said = explain(records);
+        ASSERT_EQ(said.findings.size(), 1U);
+        EXPECT_EQ(said.findings[0].kind, Kind::absent);
+        EXPECT_EQ(said.findings[0].text,
+                  "rank 2 (dp=1 tp=0) left no record; rank 0 (dp=0 tp=0) reports that it " +
+                      std::string(told) + "; 3 ranks wait for it, or for ranks that do");
+        // In join there are no calls yet.
+        for (auto& record : records) record.entries.clear(), record.statuses.clear();
+        const auto early = explain(records);
+        ASSERT_EQ(early.findings.size(), 1U);
+        EXPECT_EQ(early.findings[0].kind, Kind::absent);
+        EXPECT_EQ(early.findings[0].ranks, std::vector{2});
+        // Whom an error loses, it does not call stopped.
+        for (auto& record : records) record.reason = "peer_lost", record.missing = {}, record.lost = {2};
+        EXPECT_EQ(
+            explain(records).findings[0].text,
+            "rank 2 (dp=1 tp=0) left no record, and ranks {0 (dp=0 tp=0), 1 (dp=0 tp=1), 3 (dp=1 tp=1)} "
+            "lost it: its process has ended or cannot be reached");
     }
 }
 
@@ -154,19 +233,18 @@ TEST(Explain, SaysTheCycleOfCrossedOrdersInWords) {
     const auto& finding = said.findings.front();
     EXPECT_EQ(finding.kind, Kind::cycle);
     EXPECT_EQ(finding.ranks, std::vector{1});
-    EXPECT_EQ(finding.text,
+    ASSERT_EQ(finding.details.size(), 1U);
+    EXPECT_EQ(finding.details.front(),
               "2 ranks wait for one another: rank 0 (dp=0 tp=0) waits in all_reduce of 4 f32 by sum, call 1 "
               "on 'tp' of "
               "mesh dp=2 tp=2 {0, 1}, for rank 1 (dp=0 tp=1), which waits in barrier of 0 i32, call 1 on "
               "'dp,tp' of mesh "
               "dp=2 tp=2 {0..3}, for rank 0 (dp=0 tp=0)");
-    ASSERT_EQ(finding.details.size(), 1U);
-    EXPECT_EQ(finding.details.front(),
-              "the lists of all their calls first differ at number 1: rank 1 (dp=0 tp=1) called barrier of 0 "
-              "i32 on "
-              "'dp,tp' of mesh dp=2 tp=2, ranks {0 (dp=0 tp=0), 2 (dp=1 tp=0), 3 (dp=1 tp=1)} all_reduce of "
-              "4 f32 by "
-              "sum on 'tp' of mesh dp=2 tp=2");
+    EXPECT_EQ(
+        finding.text,
+        "rank 1 (dp=0 tp=1) called barrier of 0 i32 on 'dp,tp' of mesh dp=2 tp=2 as number 1 of all its "
+        "calls, where ranks {0 (dp=0 tp=0), 2 (dp=1 tp=0), 3 (dp=1 tp=1)} called all_reduce of 4 f32 by "
+        "sum on 'tp' of mesh dp=2 tp=2");
 }
 
 TEST(Explain, FindsAnOrderThatCanBlockInARunThatDidNot) {
@@ -308,7 +386,7 @@ TEST(Explain, KeepsLongListsOfRanksShort) {
     for (int rank = 1; rank < 64; ++rank)
         if (rank % 3 != 0 && rank % 5 != 0) without.push_back(rank);
     const auto said = explain(records_of(job, without));
-    EXPECT_EQ(said.notes.back(),
+    EXPECT_EQ(said.doubts.front(),
               "no record of ranks {1, 2, 4, 7, 8, 11, 13, 14, 16, 17, 19, 22, 23, 26, 28, 29} and 18 more");
 }
 

@@ -173,7 +173,7 @@ TEST_F(Folder, ToleratesTornMissingAndForeignFilesAndSaysWhich) {
     EXPECT_EQ(found.unread[3].rank, 2);
     const auto said = explain(found.records, found.unread);
     EXPECT_TRUE(said.findings.empty());
-    EXPECT_EQ(said.notes.front(), "no record of ranks {1 (dp=0 tp=1), 2 (dp=1 tp=0)}");
+    EXPECT_EQ(said.doubts, std::vector<std::string>{"no record of ranks {1 (dp=0 tp=1), 2 (dp=1 tp=0)}"});
 }
 
 TEST_F(Folder, RefusesAFolderThatIsNotThereOrEmpty) {

@@ -2,12 +2,14 @@
 
 A rank's device runs its calls in order: one begins when the one before it is over, and is over when all members of its
 group have begun it with the same arguments. A rank's program is `ahead` calls ahead of its device at most.
+With the fault "stall" a call to which all have come does not end; nobody is to blame.
 """
 
 from __future__ import annotations
 
 import pickle
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,7 @@ class Job:
     fault: str
     culprit: int
     step: int
+    stalled: tuple[str, int] | None
     programs: list[list[Call]]
     groups: dict[str, list[int]]
     names: list[dict[str, str]]
@@ -94,7 +97,10 @@ def job(seed: int, fault: str) -> Job:
         wrong[step] = Call(call.axis, call.operation, call.size, "BFloat16")
     elif fault in ("stop", "dead"):
         del wrong[step:]
-    made = Job(mesh, fault, culprit, step, programs, groups, names)
+    name = names[culprit][call.axis]
+    before = sum(names[culprit][other.axis] == name for other in calls[: step + 1])
+    stalled = (name, before) if fault == "stall" else None
+    made = Job(mesh, fault, culprit, step, stalled, programs, groups, names)
     run(made, ahead=draw.randrange(1, 5))
     return made
 
@@ -128,6 +134,8 @@ def run(job: Job, ahead: int) -> None:
                 goes_on = True
             calls = began[entry.group, entry.number]
             if job.fault == "unfinished" and rank == job.culprit and done[rank] == job.step:
+                continue
+            if (entry.group, entry.number) == job.stalled:
                 continue
             if len(calls) == len(job.groups[entry.group]) and len(set(calls.values())) == 1:
                 entry.state = "completed"
@@ -191,6 +199,32 @@ def dump(job: Job, rank: int) -> dict[str, Any]:
     }
 
 
+def untimed(record: dict[str, Any]) -> dict[str, Any]:
+    """A dump where PyTorch does not time calls, as by default: it has no start events, so no call is `started`."""
+    for entry in record["entries"]:
+        entry["time_discovered_started_ns"] = None
+        if entry["state"] == "started":
+            entry["state"] = "scheduled"
+    for status in record["pg_status"].values():
+        status["last_started_collective"] = -1
+    return record
+
+
+def of_gloo(record: dict[str, Any]) -> dict[str, Any]:
+    """The same of PyTorch's Gloo: a call that is over is `retired`, and no group has its ranks."""
+    untimed(record)
+    for entry in record["entries"]:
+        entry["profiling_name"] = entry["profiling_name"].replace("nccl:", "gloo:")
+        entry["state"] = "scheduled"
+        entry["time_discovered_completed_ns"] = None
+    return record | {"pg_config": {"": {"name": "", "desc": "", "ranks": "[]"}}, "comm_lib_version": ""}
+
+
+def without_entries(record: dict[str, Any]) -> dict[str, Any]:
+    """A dump without its calls, of which the status alone tells."""
+    return record | {"entries": []}
+
+
 def description(job: Job, group: str) -> str:
     """What a program calls a group."""
     if group == "0":
@@ -198,10 +232,11 @@ def description(job: Job, group: str) -> str:
     return next(f"mesh_{axis}" for names in job.names for axis, name in names.items() if name == group)
 
 
-def write(job: Job, folder: Path) -> None:
-    """Writes the dumps of all ranks, as PyTorch names them; a rank that died has none."""
+def write(job: Job, folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> None:
+    """Writes the dumps of all ranks, as PyTorch names them, after a change; a rank that died has none."""
     folder.mkdir(parents=True, exist_ok=True)
     for rank in range(job.mesh.size):
         if job.fault != "dead" or rank != job.culprit:
             protocol = 2 if rank % 2 == 0 else 4
-            (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump(job, rank), protocol=protocol))
+            made = pickle.dumps(change(dump(job, rank)), protocol=protocol)
+            (folder / f"nccl_trace_rank_{rank}").write_bytes(made)

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import flight_records
 import numpy as np
 import pytest
 import rankmesh
-from flight_records import FAULTS, Job, dump, job, write
+from flight_records import FAULTS, Job, dump, job, of_gloo, untimed, without_entries, write
 
 COMMAND = os.environ.get("RANKMESH_COMMAND", "")
 SEEDS = range(8)
@@ -26,8 +27,14 @@ def explain(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
     run = subprocess.run(
         [COMMAND, "explain", str(folder), "--json", *words], capture_output=True, text=True, timeout=60, check=False
     )
-    assert run.returncode in (0, 1), run.stderr
-    return run.returncode, json.loads(run.stdout)
+    assert run.returncode in (0, 1, 3), run.stderr
+    said = json.loads(run.stdout)
+    assert (said["wrong"], said["findings"] != [], said["doubts"] != []) == {
+        0: (False, False, False),
+        1: (True, True, False),
+        3: (None, False, True),
+    }[run.returncode], said
+    return run.returncode, said
 
 
 def kinds(fault: str) -> set[str]:
@@ -62,6 +69,183 @@ def test_the_first_finding_names_the_culprit(fault: str, tmp_path: Path) -> None
         assert made.culprit in first["ranks"], where
         coordinates = dict(zip(first["ranks"], first["coordinates"], strict=True))
         assert coordinates[made.culprit] == str(made.mesh.coord(made.culprit)), where
+
+
+@pytest.mark.parametrize("change", [dict, untimed, without_entries])
+def test_a_call_to_which_all_have_come_and_that_none_has_finished_is_nobodys_fault(
+    change: Callable[[dict[str, Any]], dict[str, Any]], tmp_path: Path
+) -> None:
+    for seed in SEEDS:
+        made = job(seed, "stall")
+        write(made, tmp_path / str(seed), change)
+        code, said = explain(tmp_path / str(seed))
+        where = f"seed {seed}, {made.stalled} of {made.mesh}: {said}"
+        assert made.stalled is not None
+        group, number = made.stalled
+        if change is without_entries and group != "0":  # nothing says which status is of which group
+            assert code != 0, where
+            continue
+        assert code == 1, where
+        first = said["findings"][0]
+        assert (first["kind"], first["ranks"]) == ("unfinished", []), where
+        assert (first["group"], first["call"]) == (made.groups[group], number), where
+        assert first["text"].startswith("all members have come to "), where
+        assert ("their calls agree" in first["text"]) == (change is not without_entries), where
+
+
+@pytest.mark.parametrize("fault", [*FAULTS[1:], "stall"])
+@pytest.mark.parametrize("change", [dict, untimed, of_gloo, without_entries])
+def test_nothing_is_never_wrong_where_something_is(
+    fault: str, change: Callable[[dict[str, Any]], dict[str, Any]], tmp_path: Path
+) -> None:
+    for seed in SEEDS:
+        made = job(seed, fault)
+        write(made, tmp_path / str(seed), change)
+        assert explain(tmp_path / str(seed), "--mesh", str(made.mesh))[0] != 0, f"seed {seed}, {fault}"
+
+
+@pytest.mark.parametrize("change", [dict, untimed, of_gloo])
+def test_without_the_dump_of_a_rank_nobody_can_tell_that_nothing_is_wrong(
+    change: Callable[[dict[str, Any]], dict[str, Any]], tmp_path: Path
+) -> None:
+    for seed in SEEDS:
+        made = job(seed, "none")
+        folder = tmp_path / str(seed)
+        write(made, folder, change)
+        mesh = ("--mesh", str(made.mesh)) if change is of_gloo else ()
+        assert explain(folder, *mesh)[0] == 0
+        if mesh:
+            assert explain(folder)[1]["doubts"] == ["no record says how many ranks the job has, and no mesh was given"]
+        (folder / f"nccl_trace_rank_{made.culprit}").unlink()
+        code, said = explain(folder, *mesh)
+        assert code == 3
+        assert said["doubts"][0].startswith(f"no record of rank {made.culprit}"), said
+
+
+def test_work_that_is_not_over_by_the_status_alone_waits_for_a_rank_that_left_no_dump(tmp_path: Path) -> None:
+    made = job(0, "none")
+    for rank in range(1, made.mesh.size):
+        record = dump(made, rank)
+        calls = [entry for entry in record["entries"] if entry["process_group"][0] == "0"]
+        record["entries"].remove(calls[-1])
+        record["pg_status"]["0"]["last_completed_collective"] = len(calls) - 1
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(record))
+    code, said = explain(tmp_path)
+    assert code == 1
+    first = said["findings"][0]
+    assert (first["kind"], first["ranks"], first["call"]) == ("absent", [0], len(calls)), said
+
+
+def test_a_call_that_gloo_notes_as_over_on_some_only_has_failed_there(tmp_path: Path) -> None:
+    for seed in SEEDS:
+        made = job(seed, "stop")
+
+        def fails(record: dict[str, Any]) -> dict[str, Any]:
+            changed = of_gloo(record)
+            for entry in changed["entries"]:
+                entry |= {"retired": True, "profiling_name": "gloo:all_reduce", "output_sizes": entry["input_sizes"]}
+            return changed
+
+        write(made, tmp_path / str(seed), fails)
+        code, said = explain(tmp_path / str(seed))
+        assert code == 1, said
+        first = said["findings"][0]
+        assert first["kind"] == "behind", said
+        assert made.culprit in first["ranks"], said
+
+
+@pytest.mark.parametrize("desc", ["mesh_x", "undefined"])
+def test_where_most_ranks_agree_on_the_order_the_first_finding_is_who_does_not(desc: str, tmp_path: Path) -> None:
+    # Two groups over the same ranks: pairs, of which the others' are alike, and all ranks, whose name says nothing.
+    groups = {"a": [0, 1], "b": [2, 3]} if desc == "mesh_x" else {"a": [0, 1, 2, 3]}
+    for rank in range(4):
+        mine = next(name for name, ranks in groups.items() if rank in ranks)
+        names = [mine + "x", mine + "y"]
+        made = job(0, "none")
+        entry = dump(made, 0)["entries"][0] | {"state": "scheduled", "collective_seq_id": 1, "is_p2p": False}
+        entries: list[dict[str, Any]] = []
+        for name in reversed(names) if rank == 1 else names:
+            of = ("mesh_" + name[1]) if desc == "mesh_x" else desc
+            started = {"state": "started"} if not entries else {}
+            entries.append(entry | {"process_group": (name, of), "pg_id": 1, "record_id": len(entries)} | started)
+        record = dump(made, 0) | {
+            "entries": entries,
+            "pg_status": {},
+            "pg_config": {
+                name: {
+                    "name": name,
+                    "desc": ("mesh_" + name[1]) if desc == "mesh_x" else desc,
+                    "ranks": str(groups[mine]),
+                }
+                for name in names
+            },
+        }
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(record))
+    first = explain(tmp_path)[1]["findings"][0]
+    assert (first["kind"], first["ranks"]) == ("cycle", [1]), first
+    assert first["text"].startswith("rank 1 called "), first
+    assert "as number 1 of all its calls, where ranks {0, 2, 3} called " in first["text"], first
+    assert first["details"][0].startswith("2 ranks wait for one another: rank 0 waits in "), first
+
+
+def ended(late: set[int]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Dumps of Gloo that were written before the ends of the last calls of some ranks were noted."""
+    ranks = iter(range(1000))
+
+    def change(record: dict[str, Any]) -> dict[str, Any]:
+        made = of_gloo(record)
+        if next(ranks) in late:
+            made["entries"][-1]["retired"] = False
+        return made
+
+    return change
+
+
+def test_a_call_whose_end_was_not_noted_yet_is_no_fault(tmp_path: Path) -> None:
+    for seed in SEEDS:
+        made = job(seed, "none")
+        for late in ({made.culprit}, set(range(made.mesh.size))):
+            folder = tmp_path / f"{seed} {len(late)}"
+            write(made, folder, ended(late))
+            code, said = explain(folder, "--mesh", str(made.mesh))
+            assert code == 3, said
+            assert all(doubt.endswith("notes the end of a call a moment after it returned") for doubt in said["doubts"])
+
+
+def test_the_parts_of_a_batch_are_over_where_the_batch_is(tmp_path: Path) -> None:
+    # As PyTorch's NCCL records them: parts have no state of their own, and an entry of its own ends the batch.
+    ranks = range(4)
+    for name, is_p2p in (("send", True), ("_all_gather_base", False)):
+        for state in ("completed", "scheduled"):
+            folder = tmp_path / f"{name} {state}"
+            folder.mkdir()
+            for rank in ranks:
+                made = job(0, "none")
+                record = dump(made, 0) | {
+                    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(ranks))}},
+                    "pg_status": {"0": {"last_enqueued_collective": 1, "last_completed_collective": 1}},
+                }
+                parts = [f"nccl:{name}"] * 2
+                if is_p2p:
+                    parts = [f"nccl:send {rank}->{(rank + 1) % 4}", f"nccl:recv {rank}<-{(rank - 1) % 4}"]
+                entry = record["entries"][0] | {
+                    "process_group": ("0", "default_pg"),
+                    "pg_id": 0,
+                    "is_p2p": is_p2p,
+                    "p2p_seq_id": int(is_p2p),
+                    "collective_seq_id": int(not is_p2p),
+                    "state": "scheduled",
+                    "retired": False,
+                    "input_sizes": [[4]],
+                    "output_sizes": [[4]],
+                }
+                end = {"profiling_name": "nccl:coalesced", "input_sizes": [], "output_sizes": [], "state": state}
+                record["entries"] = [
+                    entry | {"record_id": at} | ({"profiling_name": parts[at]} if at < 2 else end) for at in range(3)
+                ]
+                (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(record))
+            code, said = explain(folder)
+            assert code == (0 if state == "completed" else 3 if is_p2p else 1), said
 
 
 def runs(world: rankmesh.World, made: Job) -> None:
@@ -180,7 +364,7 @@ def test_a_pickle_that_runs_code_is_refused_and_not_run(tmp_path: Path) -> None:
         record = dump(made, 0) | {"extra": Runs(trap)}
         (folder / "nccl_trace_rank_0").write_bytes(pickle.dumps(record, protocol=protocol))
         code, said = explain(folder)
-        assert code == 0
+        assert code == 3
         assert not trap.exists()
         assert any("which names or runs code" in note and "nccl_trace_rank_0" in note for note in said["notes"]), said
 

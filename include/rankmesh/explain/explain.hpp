@@ -23,7 +23,7 @@ struct Finding {
         extra,         ///< ranks made a call that most others of their group did not
         absent,        ///< a rank is gone, or others wait for it and it has no record
         left,          ///< others lost a rank whose own record says why
-        unfinished,    ///< all ranks came to a call, and it does not end
+        unfinished,    ///< all ranks came to a call, and it does not end: on `ranks`, or, if empty, on all
         behind,        ///< others wait for a rank that is outside any call
         failed,        ///< a rank says that something went wrong, and records do not say what
         order          ///< nothing hangs here, but in another order of arrival it can
@@ -45,9 +45,10 @@ RANKMESH_EXPORT std::string_view to_string(Finding::Kind kind);
 
 /// What records of a job say went wrong.
 struct Explanation {
-    std::vector<Finding> findings;   ///< the culprit first; empty: nothing is wrong
-    std::vector<std::string> notes;  ///< on files that are missing or hold no record, and the like
-    int ranks = 0;                   ///< of the world, as far as records know it
+    std::vector<Finding> findings;    ///< the culprit first
+    std::vector<std::string> doubts;  ///< without findings: why records do not show that nothing is wrong
+    std::vector<std::string> notes;   ///< on files that are missing or hold no record, and the like
+    int ranks = 0;                    ///< of the world, as far as records know it
 };
 
 /// Compares the records of a job's ranks; `where` gives ranks their coordinates, else a mesh in the records

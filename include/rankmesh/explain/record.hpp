@@ -52,7 +52,7 @@ struct RecordedEntry {
 
 /// How far a rank came on one communicator.
 struct RecordedStatus {
-    std::shared_ptr<const RecordedGroup> group;
+    std::shared_ptr<const RecordedGroup> group;  ///< null: the record does not say which
     std::int64_t enqueued = 0;
     std::int64_t completed = 0;
 };
@@ -70,6 +70,7 @@ struct FlightRecord {
     std::string file;
     int rank = 0;
     std::optional<int> world_size;
+    int least_world_size = 1;  ///< where it says no more than that there are so many ranks
     bool is_torch = false;
     std::string engine;
     std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded

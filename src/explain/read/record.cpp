@@ -3,6 +3,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <rankmesh/core/error.hpp>
@@ -202,6 +203,28 @@ void read_name(const std::string& name, RecordedOperation& call) {
         }
 }
 
+/// True of PyTorch's group of all ranks.
+bool is_world(const RecordedGroup& group) { return group.name == "0" && group.description == "default_pg"; }
+
+/// PyTorch ends a batch with an entry of its own. It alone says how far the batch has come, and of messages
+/// it says nothing else.
+void end_batches(std::vector<RecordedEntry>& entries) {
+    auto ends = std::map<std::tuple<const RecordedGroup*, bool, std::int64_t>, const RecordedEntry*>{};
+    const auto key = [](const RecordedEntry& entry) {
+        return std::tuple(entry.group.get(), entry.is_message, entry.number);
+    };
+    for (const auto& entry : entries)
+        if (entry.call->operation.ends_with("coalesced")) ends[key(entry)] = &entry;
+    for (auto& entry : entries)
+        if (const auto end = ends.find(key(entry)); end != ends.end()) {
+            entry.state = end->second->state;
+            entry.completed_ns = end->second->completed_ns;
+        }
+    std::erase_if(entries, [](const RecordedEntry& entry) {
+        return entry.is_message && entry.call->operation == "coalesced";
+    });
+}
+
 /// A text by which equal operations are found.
 std::string key_of(const RecordedOperation& call) {
     auto key = call.backend + '\n' + call.operation + '\n' + call.reduction + '\n';
@@ -298,20 +321,27 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
     if (const auto* config = find(json, "pg_config"))
         for (const auto& [name, value] : object(*config, "pg_config")) {
             object(value, "pg_config");
-            if (name.empty()) continue;  // PyTorch's Gloo writes down one group without a name and ranks
             const auto* ranks = find(value, "ranks");
+            if (name.empty()) {  // PyTorch's Gloo writes down one group, and not which
+                for (const auto rank : ranks ? ranks_of(*ranks, "ranks") : std::vector<int>{})
+                    record.least_world_size = std::max(record.least_world_size, rank + 1);
+                continue;
+            }
             auto group = RecordedGroup{.name = name,
                                        .description = text_or(value, "desc"),
                                        .axes = text_or(value, "axes"),
                                        .ranks = ranks ? ranks_of(*ranks, "ranks") : std::vector<int>{}};
             // PyTorch numbers the ranks of a group in rising order.
             if (record.is_torch) std::ranges::sort(group.ranks);
+            if (record.is_torch && is_world(group) && !group.ranks.empty())
+                record.world_size = group.ranks.back() + 1;
             add_group(std::move(group), ranks && ranks->is_string() ? ranks->text()
                                         : ranks                     ? ranks->dump()
                                                                     : "");
         }
 
     auto group_of_id = std::map<std::string, std::shared_ptr<const RecordedGroup>>{};
+    auto newest = std::map<std::string, std::int64_t>{};  // by the same, as PyTorch's status counts
     if (const auto* entries = find(json, "entries"))
         for (const auto& value : list(*entries, "entries")) {
             object(value, "entries");
@@ -324,9 +354,6 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
             entry.completed_ns = whole_or(value, "time_discovered_completed_ns", 0);
             entry.state = state_of(text_or(value, "state", "scheduled"));
             // PyTorch's Gloo has no other word for a call that is over.
-            if (record.is_torch && flag_or(value, "retired", false) &&
-                text_or(value, "profiling_name").starts_with("gloo:"))
-                entry.state = RecordedState::completed;
             auto names = std::vector<std::string>{};
             if (value.contains("process_group")) names = texts_of(value, "process_group");
             if (names.empty()) throw UsageError("has an entry without a 'process_group'");
@@ -336,7 +363,12 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
                 known = groups.find(names.front());
             }
             entry.group = known->second;
-            if (const auto id = find_whole(value, "pg_id")) group_of_id[std::to_string(*id)] = entry.group;
+            const auto is_gloo = text_or(value, "profiling_name").starts_with("gloo:");
+            if (const auto id = find_whole(value, "pg_id")) {
+                const auto key = std::to_string(*id);
+                group_of_id[key] = entry.group;
+                newest[key] = std::max(newest[key], is_gloo ? whole_or(value, "op_id", 0) : entry.number);
+            }
 
             auto call = RecordedOperation{};
             call.operation = text_or(value, "operation");
@@ -350,22 +382,31 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
             call.output_sizes = sizes_of(value, "output_sizes");
             call.input_dtypes = texts_of(value, "input_dtypes");
             call.output_dtypes = texts_of(value, "output_dtypes");
-            const auto is_part_of_batch = call.operation == "coalesced" && entry.is_message;
             const auto key = key_of(call);
             entry.call = one(operations, key, std::move(call));
-            // PyTorch ends a batch of messages with an entry of its own.
-            if (is_part_of_batch) record.entries.pop_back();
+            // PyTorch's Gloo has no other word for a call that is over.
+            if (record.is_torch && is_gloo && flag_or(value, "retired", false))
+                entry.state = RecordedState::completed;
         }
     std::ranges::stable_sort(record.entries, {}, &RecordedEntry::id);
+    if (record.is_torch) end_batches(record.entries);
 
     if (const auto* statuses = find(json, "pg_status"))
         for (const auto& [name, value] : object(*statuses, "pg_status")) {
             object(value, "pg_status");
+            auto status = RecordedStatus{.group = nullptr,
+                                         .enqueued = whole_or(value, "last_enqueued_collective", 0),
+                                         .completed = whole_or(value, "last_completed_collective", 0)};
+            // PyTorch's counts messages too: it is taken where entries do not say the same.
+            if (record.is_torch && newest[name] >= status.enqueued) continue;
             const auto& by = record.is_torch ? group_of_id : groups;
-            const auto known = by.find(name);
-            if (known == by.end()) continue;
-            record.statuses.push_back({known->second, whole_or(value, "last_enqueued_collective", 0),
-                                       whole_or(value, "last_completed_collective", 0)});
+            if (const auto known = by.find(name); known != by.end())
+                status.group = known->second;
+            else if (const auto world = std::ranges::find_if(
+                         record.groups, [](const auto& group) { return is_world(*group); });
+                     record.is_torch && name == "0" && world != record.groups.end())
+                status.group = *world;
+            record.statuses.push_back(std::move(status));
         }
     return record;
 }

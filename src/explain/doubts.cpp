@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "explain/findings.hpp"
+
+namespace rankmesh::detail::explaining {
+
+namespace {
+
+constexpr std::size_t most_doubts = 5;
+
+/// Calls that are not over on ranks that have made them.
+void add_open_calls(const Evidence& evidence, std::vector<std::string>& doubts) {
+    struct Open {
+        const RecordedEntry* entry = nullptr;
+        bool is_late = false;
+        std::set<int> ranks;
+    };
+    auto calls = std::map<std::tuple<int, bool, std::int64_t>, Open>{};
+    const auto add = [&](int rank, const FlightRecord& record, const RecordedEntry& entry) {
+        auto& open = calls[{evidence.number_of(entry), entry.is_message, entry.number}];
+        open.entry = &entry;
+        open.is_late = open.is_late || Evidence::notes_ends_late(record, entry);
+        open.ranks.insert(rank);
+    };
+    for (const auto& [rank, record] : evidence.records()) {
+        for (const auto& entry : record->entries)
+            if (!Evidence::is_over(entry)) add(rank, *record, entry);
+        if (const auto* entry = evidence.whereabouts(rank).entry) add(rank, *record, *entry);
+        for (const auto& status : record->statuses)
+            if (!status.group && status.enqueued > status.completed)
+                doubts.push_back(cat(evidence.places().rank(rank), " has made ", status.enqueued,
+                                     " calls on a communicator that its record does not name, of which ",
+                                     std::max(status.completed, std::int64_t{0}), " are over"));
+    }
+    for (const auto& [call, open] : calls) {
+        const auto ranks = std::vector<int>(open.ranks.begin(), open.ranks.end());
+        doubts.push_back(
+            cat(evidence.text(*open.entry), " is not over in the ",
+                ranks.size() == 1 ? "record of " : "records of ", evidence.places().ranks(ranks),
+                open.is_late ? "; PyTorch's Gloo notes the end of a call a moment after it returned" : ""));
+    }
+}
+
+/// Calls that some members of a group have made and others have not, though nobody waits for them.
+void add_uneven_calls(const Evidence& evidence, const Messages& messages, std::vector<std::string>& doubts) {
+    const auto& places = evidence.places();
+    for (const auto& communicator : evidence.communicators()) {
+        const Member* least = nullptr;
+        const Member* most = nullptr;
+        for (const auto& member : communicator.members) {
+            if (!member.record) continue;
+            if (!least || member.last < least->last) least = &member;
+            if (!most || member.last > most->last) most = &member;
+        }
+        if (least && least->last < most->last)
+            doubts.push_back(cat(places.rank(most->rank), " has made ", most->last, " calls on ",
+                                 communicator.text(), ", and ", places.rank(least->rank), " ", least->last));
+    }
+    for (const auto& [key, stream] : messages.streams()) {
+        const auto& [number, from, to] = key;
+        if (!stream.is_whole || stream.sends.size() == stream.receives.size()) continue;
+        doubts.push_back(cat(places.rank(from), " has sent ", stream.sends.size(), " messages to ",
+                             places.rank(to), " on ",
+                             evidence.communicators()[static_cast<std::size_t>(number)].text(),
+                             ", which has received ", stream.receives.size()));
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> doubts(const Evidence& evidence, const Messages& messages) {
+    auto all = std::vector<std::string>{};
+    if (const auto absent = evidence.absent(); !absent.empty())
+        all.push_back(cat("no record of ", evidence.places().ranks(absent)));
+    else if (!evidence.knows_world())
+        all.emplace_back("no record says how many ranks the job has, and no mesh was given");
+    add_open_calls(evidence, all);
+    add_uneven_calls(evidence, messages, all);
+    all.insert(all.end(), evidence.notes().begin(), evidence.notes().end());
+    if (all.size() > most_doubts) {
+        const auto more = all.size() - most_doubts;
+        all.resize(most_doubts);
+        all.push_back(cat("and ", more, " more of this kind"));
+    }
+    return all;
+}
+
+}  // namespace rankmesh::detail::explaining
