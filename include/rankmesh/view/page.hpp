@@ -15,7 +15,8 @@ inline constexpr int max_page_size = 1 << 20;
 /// where there is none along the axes; zoom, search, groups that light up, and what a rank is told.
 ///
 /// It loads nothing, and computes coordinates from the axes itself: its size depends on the number of ranks
-/// only where a table places them. The focus of the subject is selected; ranks are coloured by their index on
+/// only where a table places them. The focus of the subject is selected, and a ring marks it where cells are
+/// small; the ranks of its groups are not dimmed. Ranks are coloured by their index on
 /// `color_by`; unless that is said, on the innermost axis of more than one position, from 1025 ranks on the
 /// outermost.
 ///

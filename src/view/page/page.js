@@ -73,6 +73,12 @@ function lit() {
     return found;
 }
 
+/** The ranks of all groups of the selected rank, while nothing is pointed at: they are not dimmed. */
+function peers() {
+    if (selected === null || pointed !== null || row !== null) return [];
+    return wide.flatMap((a) => mesh.ranksAlong(mesh.indices(selected), new Set([a])));
+}
+
 // --- Painting
 
 const theme = {};
@@ -82,6 +88,7 @@ function readTheme() {
 }
 
 const fewPixels = 7; // a cell less wide than this is part of the picture
+const leastMark = 4; // pixels of the width of a cell that stands out
 const leastBox = 24; // pixels of the width of a box that has a frame
 
 /** All cells as one picture, at most four million pixels; a cell is one at least. */
@@ -131,7 +138,7 @@ function paintCell(slot, x, y, strong) {
     const large = height >= 44;
     const size = Math.min(large ? height / 3 : height * 0.56, (width - 4) / (0.62 * digits), 18);
     if (size < 7) return;
-    paper.globalAlpha = strong ? 1 : 0.6;
+    paper.globalAlpha = strong ? 1 : 0.8;
     paper.fillStyle = strong ? colors[indexOf[slot]].text : theme.text;
     paper.textAlign = "center";
     paper.textBaseline = "middle";
@@ -162,12 +169,43 @@ function paintBox(d, label, number, x, y) {
 function outline(rank, color, thick) {
     const { x, y } = plan.corner(slotOf.get(rank));
     const [left, top] = onScreen(x, y);
-    const width = Math.max(cell.width * view.scale, 4);
-    const height = Math.max(cell.height * view.scale, 4);
+    const width = Math.max(cell.width * view.scale, leastMark);
+    const height = Math.max(cell.height * view.scale, leastMark);
     paper.globalAlpha = 1;
     paper.strokeStyle = color;
     paper.lineWidth = Math.min(thick, Math.max(1.5, width / 10));
     paper.strokeRect(left, top, width, height);
+}
+
+/** A ring that is found among a million ranks. */
+function ring(rank) {
+    const { x, y } = plan.corner(slotOf.get(rank));
+    const [left, top] = onScreen(x + cell.width / 2, y + cell.height / 2);
+    paper.globalAlpha = 1;
+    for (const [color, thick] of [[theme.back, 7], [theme.text, 3]]) {
+        paper.strokeStyle = color;
+        paper.lineWidth = thick;
+        paper.beginPath();
+        paper.arc(left, top, 12, 0, 2 * Math.PI);
+        paper.stroke();
+    }
+}
+
+/** A cell of a group, as it stands out among dimmed ones. */
+function paintLit(rank, shown, small, outlined) {
+    const slot = slotOf.get(rank);
+    const { x, y } = plan.corner(slot);
+    if (x > shown.right || y > shown.bottom || x + cell.width < shown.left || y + cell.height < shown.top) return;
+    if (small) {
+        const [left, top] = onScreen(x, y);
+        const least = outlined ? leastMark : 2;
+        paper.globalAlpha = 1;
+        paper.fillStyle = colors[indexOf[slot]].fill;
+        paper.fillRect(left, top, Math.max(cell.width * view.scale, least), Math.max(cell.height * view.scale, least));
+    } else {
+        paintCell(slot, x, y, true);
+    }
+    if (outlined) outline(rank, theme.text, 1.5);
 }
 
 function paint() {
@@ -202,21 +240,12 @@ function paint() {
         if (framed) paintBox(d, plan.label(d, box, number), number, x, y);
         return small ? framed && d + 1 < plan.depth : true;
     });
-    for (const rank of ranks ?? []) {
-        const slot = slotOf.get(rank);
-        const { x, y } = plan.corner(slot);
-        if (x > shown.right || y > shown.bottom || x + cell.width < shown.left || y + cell.height < shown.top) continue;
-        if (small) {
-            const [left, top] = onScreen(x, y);
-            paper.globalAlpha = 1;
-            paper.fillStyle = colors[indexOf[slot]].fill;
-            paper.fillRect(left, top, Math.max(cell.width * view.scale, 2), Math.max(cell.height * view.scale, 2));
-        } else {
-            paintCell(slot, x, y, true);
-            outline(rank, theme.text, 1.5);
-        }
+    for (const rank of peers()) paintLit(rank, shown, small, false);
+    for (const rank of ranks ?? []) paintLit(rank, shown, small, true);
+    if (selected !== null) {
+        outline(selected, theme.text, 4);
+        if (small) ring(selected);
     }
-    if (selected !== null) outline(selected, theme.text, 4);
     if (pointed !== null && pointed !== selected) outline(pointed, theme.accent, 3);
 }
 

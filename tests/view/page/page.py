@@ -96,6 +96,21 @@ class Page(unittest.TestCase):
     def swatches(self):
         return self.browser.run("return [...document.querySelectorAll('#legend i')].map((i) => [i.innerText, i.style.background])")
 
+    def places(self):
+        """Of each of four ranks a point of its cell beside its number, and the colours of cells that are not dimmed."""
+        self.browser.run("document.activeElement.blur()")
+        x, y = self.middle()
+        bright = {color for _, color in self.swatches()}
+        places = {}
+        for at in range(int(x) - 100, int(x) + 100, 12):
+            for down in range(int(y) - 110, int(y) + 90, 40):
+                if len(places) < 4 and self.pixel(at, down) in bright and self.pixel(at - 12, down) not in bright:
+                    self.browser.move(at, down)
+                    places.setdefault(self.browser.text("#status").split(" · ")[0], (at, down))
+                    self.browser.move(2, 2)
+        self.assertEqual(set(places), {f"rank {rank}" for rank in range(4)})
+        return places, bright
+
     def panel(self):
         """What the page tells of the selected rank, as `rank --json` does."""
         script = """const rows = [...document.querySelectorAll('#rank tbody tr')];
@@ -197,17 +212,7 @@ class Page(unittest.TestCase):
 
     def test_lights_the_group_that_is_pointed_at_and_dims_the_others(self):
         self.open("a=2 b=2", "--on", "gpu:4")
-        self.browser.run("document.activeElement.blur()")
-        x, y = self.middle()
-        bright = {color for _, color in self.swatches()}
-        places = {}  # of each rank, beside its number
-        for at in range(int(x) - 100, int(x) + 100, 12):
-            for down in range(int(y) - 110, int(y) + 90, 40):
-                if len(places) < 4 and self.pixel(at, down) in bright and self.pixel(at - 12, down) not in bright:
-                    self.browser.move(at, down)
-                    places.setdefault(self.browser.text("#status").split(" · ")[0], (at, down))
-                    self.browser.move(2, 2)
-        self.assertEqual(set(places), {f"rank {rank}" for rank in range(4)})
+        places, bright = self.places()
         for axes, groups in (("b", [{0, 1}, {2, 3}]), ("a", [{0, 2}, {1, 3}]), ("", [{0}, {1}, {2}, {3}])):
             for axis in "ab":
                 if self.browser.run("return document.querySelector(arguments[0]).checked", f"#axes input[type=checkbox][value={axis}]") != (axis in axes):
@@ -219,6 +224,35 @@ class Page(unittest.TestCase):
             self.browser.move(2, 2)
             for where in places.values():
                 self.assertIn(self.pixel(*where), bright)
+
+    def test_does_not_dim_the_groups_of_the_selected_rank(self):
+        self.open("a=2 b=2", "--on", "gpu:4")
+        places, bright = self.places()
+        for rank, dimmed in ((0, 3), (1, 2), (3, 0)):
+            self.browser.move(*places[f"rank {rank}"], press=True)
+            self.browser.move(2, 2)
+            self.browser.painted()
+            seen = {other for other in range(4) if self.pixel(*places[f"rank {other}"]) in bright}
+            self.assertEqual(seen, set(range(4)) - {dimmed})
+
+    def test_rings_the_rank_that_the_command_was_told_among_a_million(self):
+        # The most pixels in the colour of the text that lie in a square of 32.
+        script = """const c = document.getElementById('map');
+                    const bytes = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+                    const counts = new Map();
+                    for (let i = 0; i < bytes.length; i += 4) {
+                        if (Math.max(bytes[i], bytes[i + 1], bytes[i + 2]) > 60) continue;
+                        const key = (((i / 4) % c.width) >> 5) + 1000 * (Math.floor(i / 4 / c.width) >> 5);
+                        counts.set(key, (counts.get(key) ?? 0) + 1);
+                    }
+                    return Math.max(0, ...counts.values())"""
+        words = ["pp=16 dp=8192 tp=8", "--on", "node:131072 gpu:8", "--color-by", "tp"]
+        self.open(*words, "--rank", "500000")
+        self.browser.painted()
+        self.assert_tells(words[:3], 500000)
+        self.assertGreater(self.browser.run(script), 60)
+        self.browser.press("Escape")
+        self.assertLess(self.browser.run(script), 60)
 
     def test_groups_of_several_axes_are_those_of_the_command(self):
         self.open("pp=2 dp=4 tp=4")
