@@ -24,11 +24,15 @@ public:
     /// `text()` is what is to be said, which is only asked for when it is time.
     template <class Text>
     void at(const Text& text) {
-        const auto now = std::chrono::steady_clock::now();
-        if (!speaks_ || now - last_ < std::chrono::milliseconds(terminal_ && shown_ ? 100 : 2000)) return;
-        last_ = now;
+        const auto elapsed = std::chrono::steady_clock::now() - last_;
+        if (speaks_ && elapsed >= std::chrono::milliseconds(terminal_ && shown_ ? 100 : 2000)) now(text());
+    }
+    /// Says it at once: something begins that takes long and says nothing itself.
+    void now(const std::string& text) {
+        if (!speaks_) return;
+        last_ = std::chrono::steady_clock::now();
         shown_ = true;
-        const auto line = (terminal_ ? "\r\033[K" : "") + std::string(text()) + (terminal_ ? "" : "\n");
+        const auto line = (terminal_ ? "\r\033[K" : "") + text + (terminal_ ? "" : "\n");
         std::fputs(line.c_str(), stderr);
         std::fflush(stderr);
     }

@@ -7,7 +7,7 @@ set(engines gloo mpi)
 set(devices nccl)  # an engine for devices is made by C and verified by the command in files of their own, too
 set(dialects areal deepspeed llamafactory megatron2022 olmo picotron torchtitan)
 set(most_of_engines 8)
-set(most_of_devices 11)
+set(most_of_devices 12)
 set(most_of_dialects 5)
 # Words of launchers, frameworks and their files, not the engine.
 set(others_of_gloo "/dialect/|/explain|/frameworks/|/rendezvous/")

@@ -105,11 +105,6 @@ TEST(RunSubcommand, AMeshThatDoesNotFitTheJobIsSaidOnce) {
 
 namespace {
 
-/// As on a machine of so many devices, where the fake NCCL stands for the real one.
-std::string with_devices(int count) {
-    return "export LD_LIBRARY_PATH='" RANKMESH_FAKE_NCCL "' FAKE_DEVICES=" + std::to_string(count) + "; ";
-}
-
 void expect_all_ok_with_devices(const nlohmann::json& json, const std::string& engine) {
     EXPECT_EQ(json["ok"], true);
     EXPECT_EQ(json["engine"], engine);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/world.hpp>
@@ -11,6 +12,20 @@ namespace rankmesh::nccl {
 
 /// True if this build has the NCCL engine.
 RANKMESH_EXPORT bool is_built();
+
+/// The versions that this process finds, and its devices. An empty text stands for what is not found.
+struct Software {
+    std::string nccl;     ///< NCCL's, such as `2.32.3`
+    std::string runtime;  ///< CUDA runtime's, such as `13.5`
+    std::string driver;   ///< the latest CUDA that the driver supports
+    int devices = 0;      ///< that this process can use
+    std::string problem;  ///< why a World cannot be made here, as its constructor says it
+};
+/// Loads NCCL and CUDA's runtime, and asks them.
+///
+///     const auto found = nccl::software();
+///     EXPECT_EQ(found.problem.empty(), found.devices > 0);
+RANKMESH_EXPORT Software software();
 
 struct Options {
     /// The device of this rank among those that its process sees; else the number of its local rank, or 0

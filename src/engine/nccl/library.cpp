@@ -62,6 +62,8 @@ Cuda load_cuda() {
     library.find(cuda.event_destroy, "cudaEventDestroy");
     library.find(cuda.event_record, "cudaEventRecord");
     library.find(cuda.event_query, "cudaEventQuery");
+    library.find(cuda.runtime_version, "cudaRuntimeGetVersion");
+    library.find(cuda.driver_version, "cudaDriverGetVersion");
     return cuda;
 }
 
@@ -140,6 +142,8 @@ int Libraries::devices() const {
 }
 
 std::string nccl_version_text(int code) { return cat(code / 10000, ".", code / 100 % 100, ".", code % 100); }
+
+std::string cuda_version_text(int code) { return cat(code / 1000, ".", code / 10 % 100); }
 
 std::string nccl_library() { return cat("NCCL ", nccl_version_text(NCCL_VERSION_CODE)); }
 

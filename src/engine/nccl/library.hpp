@@ -38,6 +38,8 @@ struct Cuda {
     cudaError_t (*event_destroy)(cudaEvent_t);
     cudaError_t (*event_record)(cudaEvent_t, cudaStream_t);
     cudaError_t (*event_query)(cudaEvent_t);
+    cudaError_t (*runtime_version)(int*);
+    cudaError_t (*driver_version)(int*);
 
     /// Throws EngineFailure unless `error` is success; `what` says which call gave it.
     void check(cudaError_t error, const char* what) const {
@@ -96,5 +98,7 @@ struct Libraries {
 
 /// `2.28.9`, from NCCL's version code.
 std::string nccl_version_text(int code);
+/// `13.5`, from CUDA's.
+std::string cuda_version_text(int code);
 
 }  // namespace rankmesh::detail

@@ -15,6 +15,14 @@ namespace {
 
 bool is_built() { return false; }
 
+Software software() {
+    try {
+        throw_not_built();
+    } catch (const NotBuilt& error) {
+        return {.problem = error.what()};
+    }
+}
+
 World::World(const rankmesh::World&, const Options&) : rankmesh::World(nullptr) { throw_not_built(); }
 
 int World::device() const { throw_not_built(); }

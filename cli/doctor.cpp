@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include <rankmesh/engine/built.hpp>
+#include <rankmesh/engine/gloo.hpp>
+#include <rankmesh/engine/nccl.hpp>
+#include <rankmesh/engine/nccl_array.hpp>
+#include <rankmesh/engine/threads.hpp>
+
+#include "children.hpp"
+#include "cluster/read/read.hpp"
+#include "output.hpp"
+#include "progress.hpp"
+#include "topology.hpp"
+#include "verification.hpp"
+
+extern char** environ;
+
+namespace rankmesh::cli {
+
+namespace of_doctor {
+
+using namespace std::chrono_literals;
+
+/// Most ranks of the steps: what fails on more GPUs mostly fails on eight.
+constexpr auto most_ranks = 8;
+
+struct Arguments {
+    std::optional<int> gpus;
+    double timeout = 60;
+    bool json = false;
+};
+
+struct Fact {
+    std::string name;
+    std::string text;
+};
+
+/// One thing that the engine does, as every rank of a world on devices does it.
+struct Step {
+    std::string name;
+    std::string help;
+    std::function<void(nccl::World&, const Say&)> run;
+    bool loses_a_rank = false;  ///< the last rank ends in it
+};
+
+/// How a step ended.
+struct Outcome {
+    std::string step;
+    std::string state;  ///< `ok`, `failed` or `not run`
+    double seconds = 0;
+    std::string text = {};
+    std::string log = {};
+};
+
+std::string first_line(const char* path) {
+    auto line = std::string{};
+    auto file = std::ifstream(path);
+    std::getline(file, line);
+    return line;
+}
+
+std::string limit_text(int which) {
+    auto limit = rlimit{};
+    if (getrlimit(static_cast<__rlimit_resource_t>(which), &limit) != 0) return "unknown";
+    return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
+}
+
+std::string host_text() {
+    auto system = utsname{};
+    if (uname(&system) != 0) return "unknown";
+    auto text = fmt::format("{} {} {}, {} processors", system.sysname, system.release, system.machine,
+                            std::thread::hardware_concurrency());
+    auto error = std::error_code{};
+    const auto shared = std::filesystem::space("/dev/shm", error);
+    if (!error) text += fmt::format(", {} MiB free in /dev/shm", shared.available >> 20);
+    return text;
+}
+
+/// The variables that steer NCCL, CUDA and rankmesh; secrets by name only.
+std::vector<Fact> variables() {
+    auto found = std::vector<Fact>{};
+    for (auto** each = environ; *each != nullptr; ++each) {
+        const auto text = std::string_view(*each);
+        const auto name = text.substr(0, text.find('='));
+        const auto is_ours = std::ranges::any_of(
+            std::initializer_list<std::string_view>{"NCCL_", "CUDA_", "RANKMESH_", "UCX_", "TORCH_NCCL_"},
+            [&](std::string_view prefix) { return name.starts_with(prefix); });
+        if (!is_ours) continue;
+        const auto is_secret =
+            name.find("SECRET") != std::string_view::npos || name.find("PASSWORD") != std::string_view::npos;
+        found.push_back(
+            {std::string(name), is_secret ? "(set)" : std::string(text.substr(text.find('=') + 1))});
+    }
+    std::ranges::sort(found, {}, &Fact::name);
+    return found;
+}
+
+/// Why the ranks that a launcher starts here cannot each have a GPU; empty: they can, or nobody says.
+std::string visible_problem(int devices) {
+    for (const auto* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
+        const auto* text = std::getenv(name);
+        if (text == nullptr) continue;
+        const auto ranks = std::atoi(text);
+        if (ranks > devices)
+            return fmt::format("{} is {}, and each process sees {} GPU{}; NCCL refuses two ranks on one GPU",
+                               name, ranks, devices, devices == 1 ? "" : "s");
+        return {};
+    }
+    return {};
+}
+
+// --- the steps
+
+void all_reduce(nccl::World& world, Communicator& on) {
+    auto ones = nccl::Array<float>(world, 1024);
+    ones.copy_from(std::vector<float>(1024, 1.0f));
+    on.start_all_reduce(ones.memory()).synchronize();  // throws what becomes of it on the device
+    auto sums = std::vector<float>(1024);
+    ones.copy_to(sums);
+    for (const auto sum : sums)
+        if (sum != static_cast<float>(on.size()))
+            throw EngineFailure(fmt::format("an all_reduce of ones over {} ranks gives {}", on.size(), sum));
+}
+
+/// The communicator of all ranks, which have made a first call on it.
+Communicator join_all(nccl::World& world, const Say& say) {
+    say("join of dp=*");
+    auto on = world.join({{"dp", rest}}).on("dp");
+    say("all_reduce");
+    all_reduce(world, on);
+    return on;
+}
+
+/// Splits with a color on every rank, then with none on the last one.
+void split(nccl::World& world, const Say& say) {
+    if (world.size() % 2 == 0) {
+        say("join of dp=* tp=2, dp,tp");
+        auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
+        for (const auto* axis : {"dp", "tp"}) {
+            auto on = me.on(axis);
+            all_reduce(world, on);
+        }
+        auto both = me.on("dp", "tp");
+        all_reduce(world, both);
+    }
+    say("join of a mesh without the last rank");
+    auto me = world.join({{"dp", world.size() - 1}}, {.partial = true});
+    if (me.inside()) {
+        auto on = me.on("dp");
+        all_reduce(world, on);
+    }
+}
+
+void run_operations(nccl::World& world, const Say& say) {
+    auto on = join_all(world, say);
+    const auto& names = operation_names();
+    for (std::size_t which = 0; which < names.size(); ++which) {
+        say(std::string(names[which]));
+        const auto verified = verify(on, static_cast<int>(which), 1 << 20, &world);
+        if (verified.wrong != 0)
+            throw EngineFailure(fmt::format("{} gives {} wrong elements", names[which], verified.wrong));
+    }
+}
+
+/// A call that the last rank does not make ends at its timeout, by ncclCommRevoke.
+void time_out(nccl::World& world, const Say& say) {
+    auto on = join_all(world, say);
+    const auto last = world.size() - 1;
+    say("a call that the last rank does not make");
+    if (world.rank() != last) {
+        try {
+            auto late = on.within(1s);
+            all_reduce(world, late);
+            throw EngineFailure("a call that a rank did not make was completed");
+        } catch (const Timeout&) {
+        }
+    }
+    on.host().barrier();
+}
+
+/// The last rank ends, and the others make a smaller world.
+void survive(nccl::World& world, const Say& say) {
+    auto on = join_all(world, say);
+    if (world.rank() == world.size() - 1) _exit(0);
+    say("a call whose last rank has ended");
+    try {
+        all_reduce(world, on);
+        throw EngineFailure("a call whose last rank has ended was completed");
+    } catch (const PeerLost&) {
+    }
+    say("survivors");
+    auto smaller = world.survivors(10s);
+    say("join of the survivors");
+    auto again = smaller.join({{"dp", rest}}).on("dp");
+    again.barrier();
+}
+
+void suspend(nccl::World& world, const Say& say) {
+    say("join of dp=*");
+    auto me = world.join({{"dp", rest}});
+    auto on = me.on("dp");
+    say("suspend");
+    me.suspend();
+    say("resume");
+    me.resume();
+    all_reduce(world, on);
+}
+
+std::vector<Step> steps() {
+    return {{"join", "one communicator of all ranks",
+             [](nccl::World& world, const Say& say) { join_all(world, say); }},
+            {"split", "communicators of parts of the ranks", split},
+            {"operations", "each collective and message, every element verified", run_operations},
+            {"timeout", "a call that one rank does not make", time_out},
+            {"suspend", "communicators released and brought back", suspend},
+            {"survivors", "a smaller world after a rank has ended", survive, true}};
+}
+
+/// A step on one rank of `size`, or as all ranks where there is no Gloo; in a child process.
+void run_step(const Step& step, int number, int size, double timeout, const std::string& store,
+              const Say& say) {
+    const auto options = WorldOptions{
+        .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1e3)), .record = ""};
+    const auto on_devices = [&](World& host) {
+        say("init");
+        auto world = nccl::World(host);
+        step.run(world, say);
+        say("end");
+    };
+    if (gloo::is_built()) {
+        auto host = gloo::World({.store = store, .job = "doctor", .rank = number, .size = size}, options);
+        on_devices(host);
+    } else {
+        threads::run(size, on_devices, options);
+    }
+}
+
+/// A folder that is removed with all that is in it.
+struct Folder {
+    std::string path;
+    Folder() : path((std::filesystem::temp_directory_path() / "rankmesh-doctor-XXXXXX").string()) {
+        if (mkdtemp(path.data()) == nullptr)
+            throw Error(fmt::format("no folder can be made in {}: {}; set TMPDIR to one that can be written",
+                                    std::filesystem::temp_directory_path().string(), std::strerror(errno)));
+    }
+    Folder(const Folder&) = delete;
+    ~Folder() {
+        auto error = std::error_code{};
+        std::filesystem::remove_all(path, error);
+    }
+};
+
+Outcome run_in_ranks(const Step& step, int ranks, double timeout) {
+    const auto folder = Folder();
+    const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1e3) + 5000);
+    const auto trial = run_in_children(
+        gloo::is_built() ? ranks : 1, limit,
+        [&](int number, const Say& say) {
+            setenv("NCCL_DEBUG", "WARN", 0);  // what NCCL itself says of a failure
+            run_step(step, number, ranks, timeout, folder.path, say);
+            return std::string{};
+        },
+        step.loses_a_rank ? ranks - 1 : -1);
+    return {step.name, trial.ok ? "ok" : "failed", trial.seconds, trial.text, trial.ok ? "" : trial.log};
+}
+
+/// What this machine has of NCCL, found in a child, since a library that crashes must not end this process.
+nccl::Software software_of(double timeout, std::string& crash) {
+    const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1e3));
+    const auto trial = run_in_children(1, limit, [](int, const Say& say) {
+        say("loading NCCL and CUDA's runtime");
+        const auto found = nccl::software();
+        return fmt::format("{}\t{}\t{}\t{}\t{}", found.nccl, found.runtime, found.driver, found.devices,
+                           found.problem);
+    });
+    auto found = nccl::Software{};
+    if (!trial.ok) {
+        crash = trial.text;
+        return found;
+    }
+    auto words = std::array<std::string, 5>{};
+    auto left = std::string_view(trial.text);
+    for (auto& word : words) {
+        const auto end = &word == &words.back() ? left.size() : left.find('\t');
+        word = left.substr(0, end);
+        left.remove_prefix(std::min(end + 1, left.size()));
+    }
+    return {words[0], words[1], words[2], std::atoi(words[3].c_str()), words[4]};
+}
+
+std::string or_absent(const std::string& text) { return text.empty() ? "not found" : text; }
+
+std::string library_of(std::string_view engine) {
+    for (const auto& [name, library] : built_engines())
+        if (name == engine) return library;
+    return {};
+}
+
+std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
+    auto engines = std::vector<std::string>{};
+    for (const auto& [name, library] : built_engines())
+        engines.push_back(library.empty() ? name : fmt::format("{} ({})", name, library));
+    auto rows =
+        std::vector<Fact>{{"rankmesh", fmt::format("{}; {}", RANKMESH_VERSION, joined(engines, ", "))},
+                          {"host", host_text()},
+                          {"limits", fmt::format("{} open files, {} bytes of locked memory",
+                                                 limit_text(RLIMIT_NOFILE), limit_text(RLIMIT_MEMLOCK))}};
+    const auto driver = first_line("/proc/driver/nvidia/version");
+    rows.push_back(
+        {"driver", driver.empty() && found.driver.empty()
+                       ? "not found"
+                       : fmt::format("{}{}",
+                                     found.driver.empty() ? std::string{}
+                                                          : fmt::format("supports CUDA {}", found.driver),
+                                     driver.empty() ? "" : "; " + driver)});
+    rows.push_back({"CUDA runtime", or_absent(found.runtime)});
+    const auto header = library_of("nccl");
+    rows.push_back(
+        {"NCCL", or_absent(found.nccl) +
+                     (header.empty() ? "" : fmt::format("; built with the header of {}", header))});
+    auto gpus = fmt::format("{}", found.devices);
+    try {
+        if (found.devices > 0) {
+            const auto seen = cluster_files::see_here();
+            if (seen.by != "hwloc") gpus += fmt::format("; {}, seen by {}", to_string(seen.cluster), seen.by);
+        }
+    } catch (const Error&) {  // the machines cannot be described
+    }
+    rows.push_back({"GPUs", gpus});
+    for (auto& variable : variables()) rows.push_back(std::move(variable));
+    if (!crash.empty()) rows.push_back({"problem", crash});
+    if (!found.problem.empty()) rows.push_back({"problem", found.problem});
+    if (const auto problem = visible_problem(found.devices); found.devices > 0 && !problem.empty())
+        rows.push_back({"problem", problem});
+    return rows;
+}
+
+std::vector<Outcome> run_steps(const Arguments& arguments, const nccl::Software& found) {
+    auto outcomes = std::vector<Outcome>{};
+    const auto ranks = arguments.gpus.value_or(std::min(found.devices, most_ranks));
+    auto progress = Progress();
+    for (const auto& step : steps()) {
+        auto why_not = std::string{};
+        if (!found.problem.empty() || found.devices == 0)
+            why_not = "NCCL or a GPU is missing";
+        else if (ranks < 2)
+            why_not = "it requires 2 GPUs";
+        else if (step.loses_a_rank && !gloo::is_built())
+            why_not = "it requires the engine gloo";
+        if (!why_not.empty()) {
+            outcomes.push_back({step.name, "not run", 0, why_not});
+            continue;
+        }
+        progress.now(fmt::format("{}: {} on {} GPUs", step.name, step.help, ranks));
+        outcomes.push_back(run_in_ranks(step, ranks, arguments.timeout));
+    }
+    return outcomes;
+}
+
+Json json_of(const std::vector<Fact>& facts, const std::vector<Outcome>& outcomes, bool ok) {
+    auto out = Json{{"ok", ok}, {"facts", Json::array()}, {"steps", Json::array()}};
+    for (const auto& fact : facts) out["facts"].push_back({{"name", fact.name}, {"text", fact.text}});
+    for (const auto& each : outcomes)
+        out["steps"].push_back({{"name", each.step},
+                                {"state", each.state},
+                                {"seconds", each.seconds},
+                                {"text", each.text},
+                                {"log", each.log}});
+    return out;
+}
+
+/// Lines behind a column, each begun by so many blanks.
+std::string indented(const std::string& text, std::size_t by) {
+    auto result = std::string{};
+    for (const auto letter : text) {
+        result += letter;
+        if (letter == '\n') result += std::string(by, ' ');
+    }
+    while (!result.empty() && (result.back() == ' ' || result.back() == '\n')) result.pop_back();
+    return result;
+}
+
+std::string verdict(const std::vector<Outcome>& outcomes) {
+    const auto is = [](const char* state) {
+        return [state](const Outcome& each) { return each.state == state; };
+    };
+    if (std::ranges::any_of(outcomes, is("failed")))
+        return "NCCL does not work here; an issue needs all of this text";
+    const auto left_out = std::ranges::find_if(outcomes, is("not run"));
+    if (left_out != outcomes.end()) return fmt::format("NCCL was not checked: {}", left_out->text);
+    return "NCCL works on these GPUs";
+}
+
+void print(const std::vector<Fact>& facts, const std::vector<Outcome>& outcomes, Output& output) {
+    auto width = std::size_t{0};
+    for (const auto& fact : facts) width = std::max(width, fact.name.size());
+    for (const auto& fact : facts)
+        output.print("{:<{}}  {}\n", fact.name, width, indented(fact.text, width + 2));
+    output.write("\n");
+    for (const auto& each : outcomes) {
+        output.print("{:<7}  {:<10}", each.state, each.step);
+        if (each.state != "not run") output.print("  {:>9}", time_text(each.seconds));
+        if (!each.text.empty()) output.print("  {}", indented(each.text, 9));
+        output.write("\n");
+        if (!each.log.empty()) output.print("         {}\n", indented(each.log, 9));
+    }
+    output.print("\n{}\n", verdict(outcomes));
+}
+
+int run(const Arguments& arguments, Output& output) {
+    auto crash = std::string{};
+    const auto found = software_of(arguments.timeout, crash);
+    if (arguments.gpus && found.devices > 0 && *arguments.gpus > found.devices)
+        throw UsageError(
+            fmt::format("--gpus {} was given, and this process sees {}; see CUDA_VISIBLE_DEVICES",
+                        *arguments.gpus, found.devices));
+    const auto outcomes = run_steps(arguments, found);
+    const auto ok = std::ranges::all_of(outcomes, [](const Outcome& each) { return each.state == "ok"; });
+    const auto rows = facts(found, crash);
+    if (arguments.json)
+        output.print("{}\n", json_of(rows, outcomes, ok).dump());
+    else
+        print(rows, outcomes, output);
+    return ok ? 0 : 1;
+}
+
+}  // namespace of_doctor
+
+Subcommand doctor() {
+    const auto arguments = std::make_shared<of_doctor::Arguments>();
+    return {
+        .name = "doctor",
+        .help = "Check NCCL on the GPUs of this machine: versions, links, and each step of the engine once.",
+        .options = {{"--gpus", "ranks of the steps, one a GPU; else all GPUs, at most 8", &arguments->gpus,
+                     "N", Option::Range{1, 1024}},
+                    {"--timeout", "seconds that one step may take", &arguments->timeout, "S",
+                     Option::Range{1, 3600}},
+                    {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+        .run = [arguments](Output& output) { return of_doctor::run(*arguments, output); },
+        .footer =
+            "Exit status 1: a step failed or was not run.\n\n"
+            "Example:\n  rankmesh doctor > report.txt"};
+}
+
+}  // namespace rankmesh::cli
