@@ -29,7 +29,10 @@ std::exception_ptr Failure::error(const Label& label) const {
     auto of_group = *this;
     const auto names_lost = kind == Kind::gone || kind == Kind::left;
     const auto is_broken = names_lost || kind == Kind::engine;
-    append(of_group.why, cat("; ", is_broken ? label.unusable(names_lost ? lost : std::vector<int>{})
+    auto members = names_lost ? lost : std::vector<int>{};
+    if (!members.empty())
+        std::erase_if(members, [all = label.ranks.list()](int each) { return !contains(all, each); });
+    append(of_group.why, cat("; ", is_broken ? label.unusable(members)
                                              : cat(label.text(), " cannot be used any more")));
     return of_group.error();
 }

@@ -33,6 +33,9 @@ struct Failure {
     static Failure of(const PeerLost& lost) {
         return {.kind = Kind::gone, .why = lost.what(), .lost = lost.ranks};
     }
+    static Failure of(const Disagreement& differs) {
+        return {.kind = Kind::disagreement, .why = differs.what(), .lost = differs.ranks};
+    }
     /// The error of its kind, with `why` as its text: PeerLost, Timeout, Disagreement or EngineFailure.
     std::exception_ptr error() const;
     /// The same as calls on the group of `label` throw it.

@@ -12,6 +12,7 @@
 
 #include <rankmesh/engine/world.hpp>
 
+#include "engine/cause.hpp"
 #include "engine/children.hpp"
 #include "engine/device_engine.hpp"
 #include "engine/join/exchange.hpp"
@@ -113,6 +114,8 @@ public:
     };
 
     const WorldOptions options;
+    /// Why calls of this rank fail, if they do.
+    const std::shared_ptr<Cause> cause = std::make_shared<Cause>();
     /// Processes have entered it, of which one may have ended since: all ranks hear of that in their next
     /// join.
     bool is_grown = false;
@@ -139,6 +142,7 @@ auto recording(WorldState& world, Body&& body) {
     try {
         return body();
     } catch (...) {
+        world.cause->set_by_exception();
         world.recorder()->failed(std::current_exception(), world.roots().get());
         throw;
     }

@@ -78,6 +78,19 @@ TEST(GlooFailures, ARankThatDoesNotComeToAGroupIsMissedByItsRanksAloneAndAKilled
         for (const auto* outcome : {&late, &killed}) expect_says(*outcome, rank, ", rest: went well");
 }
 
+TEST(GlooFailures, ARankThatEndsBecauseOfAnotherNamesThatOneToThoseThatWaitForIt) {
+    const auto killed = job("kill-chain");
+    expect_says(killed, 2, ", dp: PeerLost {1} after ");
+    expect_says(killed, 2,
+                "ms: rank 1 is gone: its process has ended or cannot be reached; so rank 0 left by an "
+                "exception; 'dp' of mesh dp=2 tp=2, group {0, 2}, cannot be used any more");
+    expect_says(job("throw-chain"), 2, ", dp: PeerLost {1} after ");
+    const auto stopped = job("timeout-chain");
+    expect_says(stopped, 2, ", dp: Timeout {1} after ");
+    expect_says(stopped, 2, "missing 1 [dp=0 tp=1]; so rank 0 left by an exception; ");
+    expect_says(killed, 3, ", join: PeerLost {1} after ");
+}
+
 TEST(GlooFailures, ARankThatIsKilledWhileNobodyCallsIsLostAtTheNextCall) {
     const auto outcome = job("kill-idle");
     for (auto rank : {0U, 2U, 3U}) expect_says(outcome, rank, ", message: PeerLost {1} after ");

@@ -287,6 +287,16 @@ int program(const std::string& mode) {
         });
         return 0;
     }
+    if (mode.ends_with("-chain")) {  // rank 0 ends because of rank 1, and rank 2 waits for rank 0 alone
+        if (odd && mode == "kill-chain") raise(SIGKILL);
+        if (odd && mode == "throw-chain") throw std::runtime_error("boom");
+        if (odd) stop_for_a_while();
+        if (world.rank() == 0) me.on("tp").all_reduce(x);
+        if (world.rank() == 2)
+            hear(world, "dp", [&] { me.on("dp").within(std::chrono::seconds(20)).barrier(); });
+        if (world.rank() == 3) hear(world, "join", [&] { world.join({{"dp", rest}}); });
+        return 0;
+    }
     if (mode == "kill-idle") {  // no rank is in a call when it happens
         if (odd) raise(SIGKILL);
         sleep(1000);

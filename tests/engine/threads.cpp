@@ -203,7 +203,7 @@ TEST(Threads, WhoWaitsForAMessageHearsThatItsSenderHasLeftWhenever) {
             }
         });
         std::this_thread::sleep_for(pause);  // either may be first
-        left.add(1, "rank 1 is gone");
+        left.add(1, {.kind = detail::Failure::Kind::left, .why = "rank 1 is gone", .lost = {1}});
         box.look();
         EXPECT_TRUE(heard.get().starts_with("rank 1 is gone"));
     }
@@ -322,6 +322,49 @@ TEST(Threads, ARankThatCatchesItsOwnExceptionHasFailedTheMemberItLeft) {
         world.join({{"dp", rest}}).on("dp").barrier();  // the world itself is well
     });
     EXPECT_EQ(lost, 2);
+}
+
+TEST(Threads, ARankThatEndsBecauseOfAnotherNamesThatOneToThoseThatWaitForIt) {
+    // Rank 3 ends, rank 2 waits for it, 0 for 2, and 1 for all.
+    for (const auto* how : {"returns", "throws", "does not call"}) {
+        auto heard = std::atomic<int>{0};
+        auto absent = Absent();
+        const auto hears = [&](auto&& call) {
+            try {
+                call();
+                ADD_FAILURE() << how;
+            } catch (const PeerLost& error) {
+                EXPECT_EQ(error.ranks, std::vector{3}) << error.what();
+                EXPECT_NE(std::string(how), "does not call");
+                ++heard;
+            } catch (const Timeout& error) {
+                EXPECT_EQ(error.missing, std::vector{3}) << error.what();
+                EXPECT_EQ(std::string(how), "does not call");
+                ++heard;
+            }
+        };
+        try {
+            threads::run(
+                4,
+                [&](World& world) {
+                    auto me = world.join({{"dp", 2}, {"tp", 2}}, {.timeout = 20s});
+                    if (world.rank() == 3 && *how == 'r') return;
+                    if (world.rank() == 3 && *how == 't') throw std::runtime_error("boom");
+                    if (world.rank() == 3) return absent.stay();
+                    if (world.rank() == 2) me.on("tp").within(100ms).barrier();
+                    if (world.rank() == 0) {
+                        hears([&] { me.on("dp").barrier(); });
+                        hears([&] { world.join({{"dp", rest}}); });
+                    }
+                    if (world.rank() == 1) hears([&] { world.join({{"dp", rest}}); });
+                    while (heard < 3) std::this_thread::sleep_for(1ms);
+                    absent.outlast([] {});
+                },
+                {.timeout = 20s});
+        } catch (const std::exception&) {
+        }
+        EXPECT_EQ(heard, 3) << how;
+    }
 }
 
 TEST(Threads, InAWorldOfSomeRanksALostRankIsNamedByItsNumberThere) {

@@ -627,6 +627,9 @@ def judge_error(job, rank, end, fault, allowed, failed):
         return []  # the two ends of a message, of which neither is outnumbered
     if named(end) - followed - {job.victim}:
         return [("E", said)]
+    # A rank that ends because of another passes that one on: who is named otherwise has not come, and waits for the victim.
+    if job.engine in ("threads", "gloo") and end["type"] == "PeerLost" and named(end) != {job.victim}:
+        return [("E", said)]
     follows = bool(named(end) & followed) and end["phase"] == "step" and not end["type"] == "Disagreement"
     if job.row == "mismatch":
         direct = step is not None and end["step"] == job.at and job.victim in together

@@ -21,11 +21,13 @@ bool is_posted(Operation operation) { return is_point_to_point(operation) || ope
 }  // namespace
 
 GlooChannel::GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
-                         std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder)
+                         std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder,
+                         std::shared_ptr<Cause> cause)
     : ranks_(std::move(ranks)),
       group_rank_(connections->rank),
       ended_(std::move(ended)),
-      recorder_(std::move(recorder)) {
+      recorder_(std::move(recorder)),
+      cause_(std::move(cause)) {
     restore(std::move(connections));
 }
 
@@ -65,6 +67,7 @@ GlooChannel::~GlooChannel() {
 
 void GlooChannel::fail_with(const std::string& text, const Label& label) {
     monitor_->explain(text);
+    cause_->set(monitor_->failure());
     try {
         monitor_->throw_failure(label);
     } catch (...) {
@@ -87,6 +90,7 @@ void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
         fail_with(text, label);
     }
     monitor_->arrive();
+    cause_->clear();
 }
 
 GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
@@ -235,6 +239,7 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
     const auto failed = ticket.failed;
     tickets_.erase(found);
     if (failed) fail_with({}, label);
+    cause_->clear();
 }
 
 bool GlooChannel::done(std::uint64_t number) {
@@ -265,10 +270,9 @@ void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     if (!done(number))
-        monitor_->fail({.kind = Failure::Kind::left,
-                        .why = cat("rank ", rank(), " left by an exception with a pending ",
-                                   to_string(ticket.started.front().call), " on ", label.text()),
-                        .lost = {rank()}});
+        monitor_->fail(
+            cause_->of_leaving(rank(), cat("rank ", rank(), " left by an exception with a pending ",
+                                           to_string(ticket.started.front().call), " on ", label.text())));
     if (ticket.watcher.joinable()) ticket.watcher.join();
     monitor_->wait([&] { return ticket.open == 0; });
     tickets_.erase(found);
@@ -276,9 +280,7 @@ void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
 
 void GlooChannel::leave() noexcept {
     if (!monitor_) return;
-    monitor_->fail({.kind = Failure::Kind::left,
-                    .why = cat("rank ", rank(), " left by an exception"),
-                    .lost = {rank()}});
+    monitor_->fail(cause_->of_leaving(rank(), cat("rank ", rank(), " left by an exception")));
 }
 
 }  // namespace rankmesh::detail

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/cause.hpp"
 #include "engine/channel.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/gloo/transport/connections.hpp"
@@ -24,7 +25,8 @@ namespace rankmesh::detail {
 class GlooChannel final : public Channel {
 public:
     GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
-                std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder);
+                std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder,
+                std::shared_ptr<Cause> cause);
     ~GlooChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;
@@ -84,6 +86,7 @@ private:
     const int group_rank_;
     const std::shared_ptr<Ended> ended_;
     const std::shared_ptr<Recorder> recorder_;
+    const std::shared_ptr<Cause> cause_;
     std::optional<PeerMonitor> monitor_;
     std::uint64_t collectives_ = 0;
     std::uint64_t messages_ = 0;

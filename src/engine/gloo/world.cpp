@@ -69,7 +69,9 @@ GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& 
     } catch (const Timeout&) {
         throw;
     } catch (const std::exception& error) {  // the others hear why they need not wait for this rank
-        rendezvous_->leave(cat("rank ", rank(), " cannot start its world: ", error.what()));
+        rendezvous_->leave({.kind = Failure::Kind::left,
+                            .why = cat("rank ", rank(), " cannot start its world: ", error.what()),
+                            .lost = {rank()}});
         throw;
     }
 }
@@ -121,14 +123,15 @@ GlooWorld::GlooWorld(Rendezvous::Rest rest, const GlooWorld& before)
 
 void GlooWorld::leave(const std::string& what) noexcept {
     // Ranks that are still in a join must not take this one for the cause.
+    auto failure = cause->of_leaving(rank(), what);
     auto ended = ended_->ranks();
     std::ranges::sort(ended);
     ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
-    if (!ended.empty())
-        rendezvous_->give_up({}, {.kind = Failure::Kind::gone,
-                                  .why = cat(what, " after it had lost ", ranks_to_string(ended)),
-                                  .lost = ended});
-    rendezvous_->leave(what);
+    if (!ended.empty() && failure.lost == std::vector{rank()})
+        failure = {.kind = Failure::Kind::gone,
+                   .why = cat(what, " after it had lost ", ranks_to_string(ended)),
+                   .lost = std::move(ended)};
+    rendezvous_->leave(failure);
     for (const auto& weak : channels_)
         if (const auto channel = weak.lock()) channel->leave();
 }
@@ -286,7 +289,7 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     auto channel = std::shared_ptr<GlooChannel>{};
     connected(request, [&](std::shared_ptr<Connections> connections) {
         channel = std::make_shared<GlooChannel>(std::move(connections), request.label->ranks.list(), ended_,
-                                                recorder());
+                                                recorder(), cause);
     });
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);

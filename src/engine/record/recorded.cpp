@@ -17,6 +17,7 @@ void record_failure(const CommunicatorState& state, const RecordPlaces& record, 
             recorded_end(state, record, CallState::scheduled);
     } catch (...) {
         recorded_end(state, record, CallState::failed);
+        state.world->cause->set_by_exception();
         if (const auto& recorder = state.world->recorder())
             recorder->failed(std::current_exception(), state.world->roots().get());
     }

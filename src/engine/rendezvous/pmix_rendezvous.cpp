@@ -8,6 +8,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/failure.hpp"
+#include "engine/rendezvous/failure_note.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -96,20 +97,24 @@ std::vector<std::pair<int, std::string>> PmixRendezvous::hear(const std::string&
         if (!heard.empty()) return heard;
         for (std::size_t i = 0; i < from.size(); ++i)
             if (const auto& left = found[from.size() + i])
-                throw PeerLost(cat(*left, "; ", phase, " cannot be completed on rank ", rank()), {from[i]});
+                throw_told(phase, *left);
         const auto now = std::chrono::steady_clock::now();
         if (now >= until) return {};
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
     }
 }
 
-void PmixRendezvous::leave(const std::string& why) noexcept {
+void PmixRendezvous::leave(const Failure& why) noexcept {
     if (size() == 1) return;
     try {
-        client_->put(full("left"), why);
+        client_->put(full("left"), FailureNote{rank(), {}, why}.text());
         client_->begin_fence(members_);  // so that ranks that wait for this one are told
     } catch (const std::exception&) {    // they notice when the process ends
     }
+}
+
+void PmixRendezvous::throw_told(const std::string& phase, const std::string& left) const {
+    Heard::raise(FailureNote::from(left, size()).failure, cat(phase, " cannot be completed on rank ", rank()));
 }
 
 std::unique_ptr<Rendezvous> PmixRendezvous::sub(const std::vector<int>& ranks) {
@@ -153,7 +158,7 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
     for (std::size_t i = 0; i < ranks.size(); ++i) {
         (ranks[i] == rank() || entries[i] ? arrived : missing).push_back(ranks[i]);
         if (const auto& left = entries[ranks.size() + i]; left && !entries[i])
-            throw PeerLost(cat(*left, "; ", phase, " cannot be completed on rank ", rank()), {ranks[i]});
+            throw_told(phase, *left);
     }
     if (!all_came) throw_timeout(phase, timeout_, arrived, missing);
     throw PeerLost(

@@ -33,7 +33,7 @@ public:
     void tell(int to, const std::string& text) override;
     std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
                                                   Instant until) override;
-    void leave(const std::string& why) noexcept override;
+    void leave(const Failure& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
     Rest survivors(Duration grace, const std::function<std::vector<int>()>& ended,
                    const std::function<std::string()>& about) override;
@@ -47,6 +47,8 @@ private:
     bool fence(std::span<const int> ranks, Instant until);
     std::vector<std::string> read(const std::string& phase, const std::string& key, std::span<const int> from,
                                   std::span<const int> ranks, bool all_came, Instant until);
+    /// Throws what a rank has told that left.
+    [[noreturn]] void throw_told(const std::string& phase, const std::string& left) const;
     std::vector<PmixClient::Name> names(std::span<const int> ranks, const std::string& key) const;
     std::string full(const std::string& name) const { return scope_ + name; }
 

@@ -69,8 +69,8 @@ public:
     virtual void tell(int to, const std::string& text) = 0;
     virtual std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
                                                           Instant until) = 0;
-    /// This rank leaves: waits of the other ranks throw PeerLost, where they can be told.
-    virtual void leave(const std::string& why) noexcept = 0;
+    /// This rank leaves: waits of the other ranks throw this, where they can be told.
+    virtual void leave(const Failure& why) noexcept = 0;
     /// A step of all ranks has failed on this one: waits of the other ranks throw the same, where they can be
     /// told. `where` names the connections that the step makes, "" for others.
     virtual void fail(const std::string&, const Failure&) noexcept {}

@@ -280,12 +280,12 @@ std::vector<std::pair<int, std::string>> StoreRendezvous::hear(const std::string
     }
 }
 
-void StoreRendezvous::leave(const std::string& why) noexcept {
+void StoreRendezvous::leave(const Failure& why) noexcept {
     try {
         const auto lock = std::lock_guard(failing_);
-        left_ = why;
+        left_ = why.why;
         // Where it leaves because of another rank, that one is the reason.
-        fail({}, gave_up_.value_or(Failure{.kind = Failure::Kind::left, .why = why, .lost = {rank()}}));
+        fail({}, gave_up_.value_or(why));
         survivor_agreement_.stay_away(from_now(grace));
     } catch (const std::exception&) {  // the others wait until their timeout
     }
@@ -396,10 +396,6 @@ void StoreRendezvous::throw_told(const std::string& phase, const std::vector<int
     auto failure = told->failure;
     if (!told->where.empty()) {
         if (auto caused = cause(told->where, failure)) failure = *std::move(caused);
-    } else if (contains(ranks, told->rank) &&
-               std::ranges::none_of(blamed(failure), [&](int each) { return contains(ranks, each); })) {
-        // A rank that left because of one that is not waited for here.
-        failure = {.kind = Failure::Kind::left, .why = failure.why, .lost = {told->rank}};
     }
     gave_up_ = std::move(failure);
     Heard::raise(*gave_up_, cat(phase, " cannot be completed on rank ", rank()));

@@ -43,7 +43,7 @@ public:
     void tell(int to, const std::string& text) override;
     std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
                                                   Instant until) override;
-    void leave(const std::string& why) noexcept override;
+    void leave(const Failure& why) noexcept override;
     void fail(const std::string& where, const Failure& failure) noexcept override;
     void give_up(const std::string& where, const Failure& failure) noexcept override;
     std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept override;

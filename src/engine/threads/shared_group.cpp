@@ -188,7 +188,7 @@ bool SharedGroup::done(std::uint64_t ticket) {
     return failure_ || posted.done() || hopeless(posted);
 }
 
-void SharedGroup::withdraw(std::uint64_t ticket, const Label& label) noexcept {
+void SharedGroup::withdraw(std::uint64_t ticket, const Label& label, const Cause& cause) noexcept {
     const auto lock = std::lock_guard(mutex_);
     if (failure_) return;  // no rank uses the buffers any more: copies are made under the lock
     const auto& posted = posted_.at(ticket);
@@ -198,18 +198,15 @@ void SharedGroup::withdraw(std::uint64_t ticket, const Label& label) noexcept {
     }
     const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
     const auto left = rank(entry.group_rank);
-    failure_ = Failure{.kind = Failure::Kind::left,
-                       .why = cat("rank ", left, " left by an exception with a pending ",
-                                  to_string(entry.call), " on ", label.text()),
-                       .lost = {left}};
+    failure_ = cause.of_leaving(left, cat("rank ", left, " left by an exception with a pending ",
+                                          to_string(entry.call), " on ", label.text()));
     changed_.notify_all();
 }
 
-void SharedGroup::fail(int rank, const std::string& why) noexcept {
+void SharedGroup::fail(const Failure& failure) noexcept {
     const auto lock = std::lock_guard(mutex_);
     if (failure_) return;
-    failure_ = Failure{
-        .kind = Failure::Kind::left, .why = why, .lost = rank < 0 ? std::vector<int>{} : std::vector{rank}};
+    failure_ = failure;
     changed_.notify_all();
 }
 
@@ -222,6 +219,11 @@ void SharedGroup::end(int rank, const std::string& how) noexcept {
 void SharedGroup::throw_if_failed(const Label& label) {
     const auto lock = std::lock_guard(mutex_);
     if (failure_) failure_->raise(label);
+}
+
+std::optional<Failure> SharedGroup::failure() {
+    const auto lock = std::lock_guard(mutex_);
+    return failure_;
 }
 
 std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& round,

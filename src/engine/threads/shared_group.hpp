@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/cause.hpp"
 #include "engine/failure.hpp"
 #include "engine/owned_call.hpp"
 
@@ -36,14 +37,15 @@ public:
     /// Errors of a step that is not an operation name it by `phrase`.
     void wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase = {});
     bool done(std::uint64_t ticket);
-    /// Stops using the buffers of a ticket; fails the group if its calls were not complete.
-    void withdraw(std::uint64_t ticket, const Label& label) noexcept;
-    /// Makes every present and later call of every rank throw PeerLost; rank -1: a rank outside this world.
-    void fail(int rank, const std::string& why) noexcept;
+    /// Stops using the buffers of a ticket; fails the group if its calls were not complete, as `cause` says.
+    void withdraw(std::uint64_t ticket, const Label& label, const Cause& cause) noexcept;
+    /// Makes every present and later call of every rank throw this.
+    void fail(const Failure& failure) noexcept;
     /// Makes every present and later call that needs this rank throw PeerLost: it makes no more. `how`: `has
     /// returned`. Calls that do not need it, such as messages between others, go on.
     void end(int rank, const std::string& how) noexcept;
     void throw_if_failed(const Label& label);
+    std::optional<Failure> failure();
 
 private:
     struct Mismatch {

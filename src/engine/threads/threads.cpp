@@ -26,9 +26,10 @@ namespace {
 class ThreadChannel final : public Channel {
 public:
     ThreadChannel(std::shared_ptr<Job> job, std::shared_ptr<PendingBuffers> pending,
-                  std::shared_ptr<SharedGroup> group, int group_rank)
+                  std::shared_ptr<Cause> cause, std::shared_ptr<SharedGroup> group, int group_rank)
         : job_(std::move(job)),
           pending_(std::move(pending)),
+          cause_(std::move(cause)),
           group_(std::move(group)),
           group_rank_(group_rank) {}
 
@@ -49,6 +50,7 @@ public:
         const auto use = uses_.extract(ticket);  // which ends with the wait
         try {
             group_->wait(ticket, label, timeout);
+            cause_->clear();
         } catch (const Timeout& expired) {
             for (const auto rank : expired.missing)
                 if (const auto recorder = job_->recorder(rank)) recorder->asked();
@@ -61,12 +63,12 @@ public:
     bool is_pending() override { return !uses_.empty(); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override {
         job_->left(rank());
-        group_->withdraw(ticket, label);
+        group_->withdraw(ticket, label, *cause_);
         uses_.erase(ticket);
     }
     void leave() noexcept override {
         job_->left(rank());
-        group_->fail(rank(), cat("rank ", rank(), " left by an exception"));
+        group_->fail(cause_->of_leaving(rank(), cat("rank ", rank(), " left by an exception")));
     }
     void throw_if_broken(const Label& label) override { group_->throw_if_failed(label); }
     std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
@@ -92,6 +94,7 @@ private:
         } catch (const Disagreement&) {
             throw;
         } catch (...) {
+            cause_->set(group_->failure());
             tell();
             throw;
         }
@@ -99,6 +102,7 @@ private:
 
     std::shared_ptr<Job> job_;
     std::shared_ptr<PendingBuffers> pending_;
+    std::shared_ptr<Cause> cause_;
     std::shared_ptr<SharedGroup> group_;
     int group_rank_;
     std::map<std::uint64_t, PendingBuffers::Use> uses_;  // by ticket
@@ -147,7 +151,7 @@ std::shared_ptr<SharedGroup> Job::group(int rank, const std::string& key, const 
     const auto lock = std::lock_guard(mutex_);
     if (failed_) {
         auto group = group_of(ranks);
-        group->fail(failed_->first, failed_->second);
+        group->fail(failed_->second);
         return group;
     }
     const auto name = std::pair(key, ranks.front());
@@ -179,7 +183,9 @@ std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn)
         entry.object = std::make_shared<Job>(static_cast<int>(ranks.size()), shared_from_this(), ranks);
         std::erase_if(subs_, [](const auto& weak) { return weak.expired(); });
         subs_.push_back(entry.object);
-        if (failed_) entry.object->fail(entry.object->number_of(failed_->first), failed_->second);
+        if (failed_)
+            entry.object->fail(entry.object->number_of(failed_->first),
+                               entry.object->of_parent(failed_->first, failed_->second));
         for (auto gone : ended_)  // before it made its own
             if (const auto number = entry.object->number_of(gone); number >= 0) entry.object->end(number);
     }
@@ -189,21 +195,32 @@ std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn)
     return job;
 }
 
-void Job::fail(int rank, const std::string& why) noexcept {
+Failure Job::of_parent(int rank, Failure failure) const {
+    for (auto* ranks : {&failure.lost, &failure.arrived, &failure.missing}) {
+        for (auto& each : *ranks) each = number_of(each);
+        std::erase(*ranks, -1);
+    }
+    const auto names_none = failure.lost.empty() && failure.missing.empty();
+    if (const auto number = number_of(rank); names_none && number >= 0)
+        failure = {.kind = Failure::Kind::left, .why = failure.why, .lost = {number}};
+    return failure;
+}
+
+void Job::fail(int rank, const Failure& why) noexcept {
     const auto lock = std::lock_guard(mutex_);
     depart(rank, why);
     if (failed_) return;
     failed_ = std::pair(rank, why);
-    world->fail(rank, why);
-    for (auto& [name, entry] : groups_) entry.object->fail(rank, why);
+    world->fail(why);
+    for (auto& [name, entry] : groups_) entry.object->fail(why);
     for (auto& own : alive_)
         for (auto& weak : own)
-            if (auto group = weak.lock()) group->fail(rank, why);
+            if (auto group = weak.lock()) group->fail(why);
     for (auto& weak : subs_)
-        if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), why);
+        if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), sub->of_parent(rank, why));
 }
 
-void Job::depart(int rank, const std::string& why) {
+void Job::depart(int rank, const Failure& why) {
     departures.add(rank, why);
     for (auto& box : mailboxes) box.look();
 }
@@ -225,7 +242,7 @@ void Job::end(int rank) noexcept {
     for (auto& [name, entry] : groups_) entry.object->end(rank, how);
     for (auto& weak : alive_[static_cast<std::size_t>(rank)])
         if (auto group = weak.lock()) group->end(rank, how);
-    depart(rank, cat("rank ", rank, " ", how));
+    depart(rank, {.kind = Failure::Kind::left, .why = cat("rank ", rank, " ", how), .lost = {rank}});
     // A job of some ranks that this one has joined outlives its world here.
     for (auto& [name, entry] : making_)
         if (const auto number = entry.object->number_of(rank);
@@ -246,12 +263,12 @@ void Job::left(int rank) noexcept {
     if (const auto parent = parent_.lock()) parent->left(members_[static_cast<std::size_t>(rank)]);
 }
 
-void Departures::add(int rank, const std::string& why) {
+void Departures::add(int rank, const Failure& why) {
     const auto lock = std::lock_guard(mutex_);
     left_.emplace(rank, why);
 }
 
-std::optional<std::string> Departures::why(int rank) const {
+std::optional<Failure> Departures::why(int rank) const {
     const auto lock = std::lock_guard(mutex_);
     const auto found = left_.find(rank);
     return found == left_.end() ? std::nullopt : std::optional(found->second);
@@ -267,7 +284,7 @@ std::string Mailbox::take(const Departures& left, int from, Duration timeout) {
     auto lock = std::unique_lock(mutex_);
     const auto next = [&] { return std::ranges::find(messages_, from, &std::pair<int, std::string>::first); };
     const auto until = from_now(timeout);
-    auto gone = std::optional<std::string>{};
+    auto gone = std::optional<Failure>{};
     ++waiting_;
     const auto in_time = arrived_.wait_until(lock, until, [&] {
         gone = left.why(from);
@@ -277,7 +294,7 @@ std::string Mailbox::take(const Departures& left, int from, Duration timeout) {
     if (!in_time)
         throw Timeout(cat("the timeout of ", to_text(timeout), " expired in join, waiting for rank ", from),
                       {}, {from});
-    if (next() == messages_.end()) throw PeerLost(*gone, {from});
+    if (next() == messages_.end()) std::rethrow_exception(gone->error());
     auto message = std::move(next()->second);
     messages_.erase(next());
     return message;
@@ -309,8 +326,10 @@ std::vector<std::pair<int, std::string>> Mailbox::hear(const Departures& left, c
     --waiting_;
     if (!heard.empty()) return heard;
     for (const auto each : from)
-        if (const auto why = left.why(each))
-            throw PeerLost(cat(*why, "; ", phase, " cannot be completed"), {each});
+        if (auto why = left.why(each)) {
+            append(why->why, cat("; ", phase, " cannot be completed"));
+            std::rethrow_exception(why->error());
+        }
     return {};
 }
 
@@ -330,7 +349,12 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
                            .out_count = values.size()};
     try {
         job_->world->wait(job_->world->post(rank_, {&call, 1}, label_), label_, options.timeout, "join");
+        cause->clear();
+    } catch (const PeerLost&) {
+        cause->set(job_->world->failure());
+        throw;
     } catch (const Timeout& timeout) {
+        cause->set(job_->world->failure());
         for (const auto missing : timeout.missing)
             if (const auto missed = job_->recorder(missing)) missed->asked();
         throw expired_in("join", options.timeout, rank_, timeout.arrived, timeout.missing,
@@ -415,7 +439,8 @@ std::shared_ptr<WorldState> ThreadsWorld::rejoin(const std::shared_ptr<JobStore>
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
     return std::make_shared<ThreadChannel>(
-        job_, pending_, job_->group(rank_, request.key, request.label->ranks.list()), request.group_rank);
+        job_, pending_, cause, job_->group(rank_, request.key, request.label->ranks.list()),
+        request.group_rank);
 }
 
 }  // namespace detail
@@ -463,9 +488,9 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         if (!first) first = errors[rank];
         job->left(rank);
         const auto why = detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what);
-        job->fail(rank, why);
-        // The program may have put a smaller or a larger world in its place.
         if (const auto& state = detail::Access::state(world)) state->leave(why);
+        // The program may have put a smaller or a larger world in its place.
+        job->fail(rank, {.kind = detail::Failure::Kind::left, .why = why, .lost = {rank}});
     };
     auto started = std::latch(1);
     auto all_started = true;  // written before the latch opens

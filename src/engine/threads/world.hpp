@@ -29,13 +29,13 @@ namespace rankmesh::detail {
 class Departures {
 public:
     /// The first reason of a rank stays.
-    void add(int rank, const std::string& why);
+    void add(int rank, const Failure& why);
     /// Why a rank has left; nothing if it has not.
-    std::optional<std::string> why(int rank) const;
+    std::optional<Failure> why(int rank) const;
 
 private:
     mutable std::mutex mutex_;
-    std::map<int, std::string> left_;  // why, by rank
+    std::map<int, Failure> left_;  // why, by rank
 };
 
 /// The messages to one rank: those of join, which sends some only when plans differ, and those of groups that
@@ -76,8 +76,8 @@ public:
     std::shared_ptr<SharedGroup> group(int rank, const std::string& key, const std::vector<int>& ranks);
     /// The job of these ranks, the `turn`-th that they make; each of them calls this as `rank`.
     std::shared_ptr<Job> sub(int rank, const std::vector<int>& ranks, int turn);
-    /// Fails every group, existing and later ones; the first call decides the error.
-    void fail(int rank, const std::string& why) noexcept;
+    /// Fails every group, existing and later ones, since a rank leaves; the first call decides the error.
+    void fail(int rank, const Failure& why) noexcept;
 
     /// Records that the program of a rank has returned, which says how it ends.
     void returned(int rank) noexcept;
@@ -114,7 +114,10 @@ private:
         std::vector<int> taken;  // by these ranks
     };
     std::string how_ended(int rank) const;
-    void depart(int rank, const std::string& why);
+    void depart(int rank, const Failure& why);
+    /// The failure of a job that this one is a part of, for which a rank of that one leaves, with the numbers
+    /// of its ranks here.
+    Failure of_parent(int rank, Failure failure) const;
 
     using Entry = Shared<SharedGroup>;
     const std::weak_ptr<Job> parent_;  // the parent job, which outlives this one
@@ -128,7 +131,7 @@ private:
     std::map<std::pair<std::vector<int>, int>, Shared<Job>>
         making_;  // sub-jobs, until every rank has its own
     std::vector<std::weak_ptr<Job>> subs_;
-    std::optional<std::pair<int, std::string>> failed_;
+    std::optional<std::pair<int, Failure>> failed_;  // the rank that left first, and why
     std::vector<bool> returned_;  // by rank: its program
     std::vector<int> ended_;      // ranks of whose world nothing is left
 };
@@ -160,7 +163,7 @@ public:
     Exchange& exchange() override { return *this; }
     void leave(const std::string& what) noexcept override {
         job_->left(rank_);
-        job_->fail(rank_, what);
+        job_->fail(rank_, cause->of_leaving(rank_, what));
     }
     std::shared_ptr<WorldState> sub(const std::vector<int>& ranks) override;
     std::shared_ptr<WorldState> survivors(Duration grace) override;

@@ -163,4 +163,9 @@ void PeerMonitor::throw_failure(const Label& label) const {
     failure_->raise(label);
 }
 
+std::optional<Failure> PeerMonitor::failure() const {
+    const auto lock = std::lock_guard(mutex_);
+    return failure_;
+}
+
 }  // namespace rankmesh::detail

@@ -87,6 +87,7 @@ public:
     void explain(const std::string& text) noexcept;
     /// Throws the failure as an error on the group of `label`; called once there is one.
     [[noreturn]] void throw_failure(const Label& label) const;
+    std::optional<Failure> failure() const;
     /// A line about the call that is being waited for, "" without one, for the terminate handler.
     std::string terminate_report() const;
     /// Blocks until `condition` holds; it is evaluated after each `change` and when there is a failure.

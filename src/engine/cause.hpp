@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/failure.hpp"
+
+namespace rankmesh::detail {
+
+/// Why calls of one rank fail, until one is complete again: a rank that ends passes it on, so that it is not
+/// taken for the cause itself.
+class Cause {
+public:
+    /// The first failure stays.
+    void set(std::optional<Failure> failure) {
+        const auto lock = std::lock_guard(mutex_);
+        if (failure_ || !failure || failure->kind == Failure::Kind::engine) return;
+        failure_ = std::move(failure);
+        is_set_ = true;
+    }
+    /// The same of the exception that is being handled, if peers are its reason.
+    void set_by_exception() {
+        try {
+            throw;
+        } catch (const PeerLost& lost) {
+            set(Failure::of(lost));
+        } catch (const Timeout& timeout) {
+            set(Failure::of(timeout));
+        } catch (const Disagreement& differs) {
+            set(Failure::of(differs));
+        } catch (...) {  // this rank's own
+        }
+    }
+    void clear() noexcept {
+        if (!is_set_.load(std::memory_order_relaxed)) return;
+        const auto lock = std::lock_guard(mutex_);
+        failure_ = std::nullopt;
+        is_set_ = false;
+    }
+    /// What the peers of `rank` are told when it ends for the reason `why`, or for the cause if there is one.
+    Failure of_leaving(int rank, const std::string& why) const {
+        const auto lock = std::lock_guard(mutex_);
+        if (!failure_) return {.kind = Failure::Kind::left, .why = why, .lost = {rank}};
+        auto told = *failure_;
+        // However many ranks pass it on, one of them is named.
+        constexpr auto so = "; so rank ";
+        told.why.resize(std::min(told.why.rfind(so), told.why.size()));
+        append(told.why, cat(so, rank, " left by an exception"));
+        return told;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::atomic<bool> is_set_ = false;
+    std::optional<Failure> failure_;
+};
+
+}  // namespace rankmesh::detail
