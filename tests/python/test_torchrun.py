@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ def last_of(rank: int, last: str, store: Any, says: str, patience: float) -> lis
     timeout = datetime.timedelta(seconds=patience)
     start.part_from_earlier(timeout, lambda ranks: f"; {list(ranks)}")
     _agree.note(start.torch_store, "of torch", str(rank))
-    _agree.agree(start.store, rank, SIZE, says, timeout, lambda ranks: "", start.answer)
+    _agree.agree(start.store, rank, SIZE, says, timeout, lambda ranks: "", start.answer, start.give_up)
     lines = [start.store.get("arrived").decode(), start.torch_store.get("of torch").decode()]
     return [sorted(line.split()[0] for line in each.splitlines()) for each in lines]
 
@@ -139,6 +140,7 @@ def test_a_start_has_nothing_of_earlier_ones_however_these_ended(seed: int, monk
     dice = random.Random(seed)
     store = dist.HashStore()
     joins, same = [LAST[-1]] * SIZE, ["dp=*"] * SIZE
+    monkeypatch.setattr(_restarts, "_began", time.time)  # each start is of new processes
     for _ in range(3):  # ends at once where all join, else at a timeout
         starts(store, dice.choice([joins, dice.choices(LAST, k=SIZE)]), same, 0.02)
     for _ in range(2):
@@ -148,6 +150,26 @@ def test_a_start_has_nothing_of_earlier_ones_however_these_ended(seed: int, monk
         assert {tuple(error.ranks) for error in differ} == {(4,)}
     late = starts(store, [*joins[:3], LAST[0], joins[4]], same, 0.3)
     assert {(type(each), *each.missing) for each in late if each is not None} == {(Timeout, 3)}
+
+
+def test_a_rank_that_comes_after_the_others_gave_up_is_told_that_it_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    joins, nobody = [LAST[-1]] * SIZE, [LAST[0]] * SIZE
+    for late, others in (((3,), (0, 1, 2, 4)), ((1, 2), (0, 3, 4)), ((0,), (1, 2, 3, 4))):
+        monkeypatch.setattr(_restarts, "_since", time.time())
+        store = dist.HashStore()
+        lasts = [LAST[0] if rank in late else LAST[-1] for rank in range(SIZE)]
+        starts(store, lasts, ["dp=*"] * SIZE, 0.3)
+        since = _restarts._since
+        for rank in late:  # as processes that were there all the time
+            monkeypatch.setattr(_restarts, "_since", since)
+            began = time.monotonic()
+            error = starts(store, [*nobody[:rank], LAST[-1], *nobody[rank + 1 :]], ["dp=*"] * SIZE, 20)[rank]
+            assert (type(error), error.arrived, error.missing) == (Timeout, list(others), list(late))
+            assert f"expired in init on rank {rank}: arrived {_agree.text_of(others)}, missing" in str(error)
+            assert time.monotonic() - began < 10
+        # Who has been told goes on with the others.
+        assert starts(store, joins, ["dp=*"] * SIZE, 60) == [[["0", "1", "2", "3", "4"]] * 2] * SIZE
 
 
 def test_ranks_that_rank_zero_does_not_answer_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +194,7 @@ def test_a_rank_asks_three_times_for_its_start_and_rank_zero_answers_all_that_ha
     texts = [_restarts.ask(other) for other in others]  # type: ignore[arg-type]
     answer()
     answer()
-    assert first.requests == 1 + 3 + 1
+    assert first.requests == 2 + 3 + 1
     for other, text in zip(others, texts, strict=True):
         assert _restarts.hear(other, text, datetime.timedelta(seconds=1)) == start  # type: ignore[arg-type]
         assert other.requests == 3

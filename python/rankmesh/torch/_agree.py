@@ -66,6 +66,18 @@ def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None
     return str(store.get("outcome"), "utf-8")
 
 
+def late(
+    timeout: datetime.timedelta, rank: int, arrived: list[int], missing: list[int], where: Where, why: str = ""
+) -> Timeout:
+    """The Timeout of an init to which some ranks have not come in time."""
+    return Timeout(
+        f"the timeout of {seconds(timeout)} expired in init on rank {rank}: {why}arrived {text_of(arrived)}, "
+        f"missing {text_of(missing)}{where(missing)}",
+        arrived,
+        missing,
+    )
+
+
 def agree(
     store: Store,
     rank: int,
@@ -74,10 +86,12 @@ def agree(
     timeout: datetime.timedelta,
     where: Where,
     meanwhile: Callable[[], None] | None = None,
+    give_up: Callable[[list[int]], None] | None = None,
 ) -> None:
     """Returns once all ranks have said the same; else raises Disagreement or Timeout, on every rank.
 
-    `where` gives the coordinates of ranks, in words. `meanwhile` is called while this rank waits.
+    `where` gives the coordinates of ranks, in words. `meanwhile` is called while this rank waits, `give_up` with the
+    ranks that have come before it raises Timeout.
     """
     arrive(store, rank, size, description)
     outcome = hear(store, timeout, meanwhile)
@@ -87,13 +101,10 @@ def agree(
         _disagree(store, rank, description, timeout)
     arrived = sorted(map(int, outcome.split()[1:]))
     missing = sorted(set(range(size)) - set(arrived))
+    if give_up is not None:
+        give_up(arrived)
     _linger(store, len(arrived))
-    raise Timeout(
-        f"the timeout of {seconds(timeout)} expired in init on rank {rank}: arrived {text_of(arrived)}, "
-        f"missing {text_of(missing)}{where(missing)}",
-        arrived,
-        missing,
-    )
+    raise late(timeout, rank, arrived, missing, where)
 
 
 def _lines(store: Store) -> list[str]:

@@ -16,8 +16,8 @@ from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import Timeout, UsageError
-from rankmesh.torch._agree import Where, seconds
-from rankmesh.torch._restarts import ask, hear, lead, store_outlives_ranks
+from rankmesh.torch._agree import Where, late
+from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, store_outlives_ranks
 
 DEFAULT_TIMEOUT = c10d.default_pg_timeout
 
@@ -39,6 +39,8 @@ class Start:
     """What torch.distributed is yet to be initialised on; None if it is."""
     answer: Callable[[], None] | None = None
     """What rank 0 calls while it waits for the others."""
+    give_up: Callable[[list[int]], None] | None = None
+    """What rank 0 calls with the ranks that have come when it gives up to wait for the others."""
 
     def part_from_earlier(self, timeout: datetime.timedelta, where: Where) -> None:
         """Leaves behind what ranks of an earlier start have written, where the store may hold it; every rank calls it.
@@ -48,17 +50,22 @@ class Start:
         default = dist.group.WORLD
         if not store_outlives_ranks() or (default is not None and default in _ids):
             return
-        if self.rank == 0:
-            start, self.answer = lead(self.store)
-        elif (heard := hear(self.store, ask(self.store), timeout)) is not None:
-            start = heard
+        store, rank = self.store, self.rank
+        if rank == 0:
+            if arrived := given_up(store, "rank 0"):
+                raise late(timeout, rank, arrived, [0], where)
+            start, self.answer = lead(store)
+            self.give_up = lambda arrived: give_up(store, "others", arrived)
         else:
-            raise Timeout(
-                f"the timeout of {seconds(timeout)} expired in init on rank {self.rank}: rank 0, which tells the "
-                f"others the id of this start, has not answered; arrived {{{self.rank}}}, missing {{0}}{where([0])}",
-                [self.rank],
-                [0],
-            )
+            arrived = given_up(store, "others")
+            if arrived and rank not in arrived:
+                raise late(timeout, rank, arrived, [each for each in range(self.size) if each not in arrived], where)
+            heard = hear(store, ask(store), timeout)
+            if heard is None:
+                give_up(store, "rank 0", [rank])
+                why = "rank 0, which tells the others the id of this start, has not answered; "
+                raise late(timeout, rank, [rank], [0], where, why)
+            start = heard
         self.store = PrefixStore(start, self.store)
         if self.torch_store is not None:
             self.torch_store = PrefixStore(start, self.torch_store)
@@ -120,7 +127,10 @@ def _rendezvous(
         if serves:
             raise
         raise Timeout(
-            f"rank {rank} of {size} found no store at {host}:{port}, where rank 0 keeps it: {error}", [rank], [0]
+            f"rank {rank} of {size} found no store at {host}:{port}, where rank 0 keeps it: rank 0 has not come, or it "
+            f"gave up before rank {rank} came and has ended ({error})",
+            [rank],
+            [0],
         ) from None
     return store, rank, size
 
