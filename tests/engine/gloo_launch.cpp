@@ -63,6 +63,53 @@ TEST(GlooTorchrun, ItsVariablesAndAFolderAreEnough) {
                 "main caught: rank 0 of the job 'run7.1' is in the store '" + store + "' already");
 }
 
+namespace {
+
+/// Starts a program that makes several worlds in each process, by this store or that of a folder.
+void expect_several_worlds(const std::string& store) {
+    const auto run = [&](const std::string& mode, int size) {
+        return gloo_job(program(mode), size, -1, store, {}, mode);
+    };
+    const auto outcome = run("worlds", 4);
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+        const auto& said = outcome.outputs[rank];
+        EXPECT_EQ(outcome.exit_codes[rank], 0) << store << said;
+        EXPECT_EQ(said.find(" ms: "), said.npos) << store << said;
+        expect_says(outcome, rank, "rank " + std::to_string(rank) + ", at once: went well\n");
+        const auto turn = ", one after the other: went well\n";
+        auto turns = 0;
+        for (auto at = said.find(turn); at != said.npos; at = said.find(turn, at + 1)) ++turns;
+        EXPECT_EQ(turns, 12) << store << said;
+    }
+    const auto grown = run("worlds-grow", 3);
+    for (std::size_t rank = 0; rank < 3; ++rank)
+        expect_says(grown, rank, "rank " + std::to_string(rank) + ", at once: went well\n");
+    expect_says(grown, 0, "rank -1, enters: went well\n");
+    const auto rest = run("worlds-end", 3);
+    for (auto rank : {0U, 2U})
+        expect_says(rest, rank, "rank " + std::to_string(rank) + ", at once: went well\n");
+    const auto uneven = run("timeout-worlds", 3);
+    for (auto rank : {0U, 2U}) {
+        expect_says(uneven, rank, ", one more: Timeout {1} after ");
+        expect_says(uneven, rank, "expired in the start of world 3 of this process on rank ");
+        expect_says(uneven, rank,
+                    ": arrived {0, 2}, missing {1}; rank 1 has made 2 worlds so far: all ranks make the "
+                    "same worlds, in the same order");
+    }
+}
+
+}  // namespace
+
+TEST(GlooWorlds, AProcessMakesSeveralAtOnceAndOneAfterTheOther) {
+    expect_several_worlds({});
+    expect_several_worlds("tcp://127.0.0.1:" + std::to_string(support::free_ports(1)));
+}
+
+TEST_F(GlooRedis, AProcessMakesSeveralWorldsAtOnceAndOneAfterTheOther) {
+    const auto server = support::RedisServer();
+    expect_several_worlds(server.url());
+}
+
 TEST(GlooMaster, RankAndSizeAndWhereRankZeroIsAreEnough) {
     auto variables = master();
     auto outcome = gloo_job(nothing_of_ours + program("log"), 2, -1, {}, variables);

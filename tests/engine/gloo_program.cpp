@@ -128,6 +128,56 @@ void program_of_one_try(const std::string& mode, const WorldOptions& options) {
     for (auto turn = 0; turn < 1000; ++turn) me.on("dp").all_reduce(x, max);
 }
 
+/// Joins a world, and adds up its ranks.
+void add_up(World& world) {
+    auto x = world.rank() + 1;
+    world.join({{"dp", rest}}).on("dp").all_reduce(x);
+    if (x != world.size() * (world.size() + 1) / 2) throw EngineFailure("a wrong sum");
+}
+
+/// A process that makes several worlds, at once and one after the other.
+int make_worlds(const std::string& mode, const WorldOptions& options) {
+    const auto grows = mode == "worlds-grow";
+    const auto rank = std::atoi(std::getenv(std::getenv("RANK") ? "RANK" : "OMPI_COMM_WORLD_RANK"));
+    const auto child = grows && rank == 0 ? fork() : -1;
+    if (child == 0) {  // which enters the second world
+        unsetenv("RANK");
+        hear(-1, "enters", [&] {
+            auto world = World::rejoin(options);
+            add_up(world);
+        });
+        std::fflush(stdout);
+        _exit(0);
+    }
+    hear(rank, "at once", [&] {
+        auto first = std::optional(World::from_environment(options));
+        auto second = World::from_environment(options);
+        add_up(second);
+        add_up(*first);
+        if (rank < 2) {
+            auto some = second.sub({1, 0});
+            add_up(some);
+        }
+        if (rank % 2 == 0) first.reset();
+        add_up(second);
+        if (grows) second = second.grow(1, std::chrono::seconds(20));
+        if (mode == "worlds-end" && rank == 1) raise(SIGKILL);
+        if (mode == "worlds-end") second = second.survivors(std::chrono::seconds(5));
+        add_up(second);
+    });
+    if (mode == "worlds")
+        for (auto turn = 0; turn < 12; ++turn)
+            hear(rank, "one after the other", [&] {
+                auto world = World::from_environment(options);
+                add_up(world);
+                sleep((rank + turn) % 3 * 20);  // so that now this rank ends its world first, now another
+            });
+    if (mode == "timeout-worlds" && rank != 1)
+        hear(rank, "one more", [&] { World::from_environment(options); });
+    if (child > 0) waitpid(child, nullptr, 0);
+    return 0;
+}
+
 /// Rank 1 calls something else than the others, in the way that `what` says, or only late.
 int differ(const World& world, Communicator& all, const std::string& what) {
     const auto odd = world.rank() == 1;
@@ -229,6 +279,7 @@ int program(const std::string& mode) {
         const auto rank = std::atoi(std::getenv("RANK"));
         return hear(rank, "program", [&] { program_of_one_try(mode, options); }) ? 0 : 1;
     }
+    if (mode.find("worlds") != mode.npos) return make_worlds(mode, options);
     auto world = World::from_environment(options);
     const auto odd = world.rank() == 1;
     if (mode == "timeout-join") {

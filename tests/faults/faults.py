@@ -36,6 +36,8 @@ RIGHT = {
     "pause":     ("harmless",   "all sums are right: it goes on in time"),
     "slow":      ("harmless",   "all sums are right"),
     "none":      ("harmless",   "all sums are right"),
+    "fewer":     ("absent",     "survivors, which make one world more of the job than the victim, throw Timeout with it as missing"),
+    "worlds":    ("harmless",   "all sums are right in the second world that each rank makes, be the first one ended or not"),
     "child":     ("harmless",   "all sums are right; the child, which goes on with what its parent had, throws UsageError and ends"),
     "started":   ("harmless",   "all sums are right where one rank starts a call that others block in; MPI may refuse it in words"),
     "plan":      ("plans",      "every rank throws Disagreement, with the victim where it is outnumbered; on MPI the first to exit ends the rest"),
@@ -92,6 +94,8 @@ MOMENTS = {
     "forked": ("join", "step", "pending"),
     "early": ("world", "join", "step"),
     "absent": ("world",),
+    "fewer": ("world",),
+    "worlds": ("world",),
     "stop": ("world", "join", "in-join", "step", "pending", "during"),
     "pause": ("world", "join", "in-join", "step", "pending", "during"),
     "slow": ("step", "pending"),
@@ -103,7 +107,7 @@ MOMENTS = {
     "disk": ("world", "join"),
 }
 # Faults that only some engines can have, and that --rare draws.
-RARE = {"gloo": ("cut", "cut", "child", "descriptors", "memory", "disk"), "mpi": ("finalize", "child"), "nccl": (), "threads": ()}
+RARE = {"gloo": ("cut", "cut", "child", "descriptors", "memory", "disk", "worlds", "fewer"), "mpi": ("finalize", "child"), "nccl": (), "threads": ()}
 BEFORE = ("world", "device", "join", "in-join")  # the first call
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
 REDUCING = ("all_reduce", "reduce", "scan", "reduce_scatter")

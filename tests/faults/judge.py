@@ -37,7 +37,9 @@ class Judge(unittest.TestCase):
     def test_a_loss_is_right_where_all_survivors_name_the_victim_at_once(self):
         job, lost = job_of("kill"), error("PeerLost", [1])
         self.assertEqual(judge(job, {0: lost, 2: lost}), "")
-        self.assertEqual(judge(job, {0: lost, 2: error("PeerLost", [0], seconds=0.2)}), "", "it follows from the first")
+        follows = {0: lost, 2: error("PeerLost", [0], seconds=0.2)}
+        self.assertEqual(judge(job, follows), "E", "rank 0 passes on why it ends")
+        self.assertEqual(judge(job_of("kill", engine="nccl"), follows), "")
         self.assertEqual(judge(job, {0: lost, 2: error("PeerLost", [])}), "E")
         self.assertEqual(judge(job, {0: lost, 2: error("Disagreement", [1])}), "E")
         self.assertEqual(judge(job, {0: lost, 2: error("EngineFailure", [1])}), "E")

@@ -442,6 +442,14 @@ int main(int argc, char** argv) {
         }
         fault.at("world");
         if (fault.returns_at("world")) return 0;
+        auto first = std::optional<World>{};
+        if (job.text("fault") == "worlds" || job.text("fault") == "fewer")
+            first = World::from_environment(argc, argv, options);
+        if (job.text("fault") == "fewer" && rank == job.number("victim")) {
+            std::this_thread::sleep_for(2 * options.timeout);
+            return 0;
+        }
+        if ((job.number("delay") + rank) % 100 % 3 == 0) first.reset();  // on some ranks
         auto world = World::from_environment(argc, argv, options);
 #ifdef RANKMESH_FAULTS_ON_DEVICES
         if (on_devices) {

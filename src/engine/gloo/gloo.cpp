@@ -5,10 +5,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include <rankmesh/engine/launcher.hpp>
 
+#include "engine/children.hpp"
 #include "engine/gloo/world.hpp"
 #include "engine/rendezvous/file_store.hpp"
 #include "engine/rendezvous/going_over.hpp"
@@ -33,17 +39,29 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// How many worlds this process has made as that rank of the job before, which this call increments: all
+/// ranks count the same.
+int next_world(const detail::RendezvousConfig& config) {
+    using Made = std::map<std::tuple<std::string, std::string, int>, int>;
+    static auto* const made = new Made;  // never destroyed: threads may outlive what is
+    const auto lock = std::lock_guard(detail::process_mutex());
+    return (*made)[{config.store, config.job, config.rank}]++;
+}
+
 /// The store of a rank, or of a process that enters later, whose size is 0. What is looked for is looked for
-/// until then.
-std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config, Clock::time_point until) {
+/// until then. Only the `first` world of a job has a successor of it.
+std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config, bool first,
+                                        Clock::time_point until) {
     if (config.size == 1) return nullptr;
     // A process that enters later is never the one that serves, whatever place it asks for.
     if (config.store.starts_with("tcp:") && config.size == 0)
         return detail::tcp_store_to_enter(detail::TcpUrls::parse(config.store), config.job,
                                           std::max(config.rank, 1), until);
-    if (config.store.starts_with("tcp:"))
-        return detail::tcp_store(detail::TcpUrls::parse(config.store), config.job, config.rank, config.size,
-                                 until);
+    if (config.store.starts_with("tcp:")) {
+        auto urls = detail::TcpUrls::parse(config.store);
+        if (!first) urls.second = std::nullopt;
+        return detail::tcp_store(urls, config.job, config.rank, config.size, until);
+    }
     if (detail::is_url(config.store))
         return detail::redis_store(detail::RedisUrl::parse(config.store), config.job);
     return std::make_shared<detail::FileStore>(config.store, config.job);
@@ -53,8 +71,10 @@ std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config, 
 std::pair<std::unique_ptr<detail::Rendezvous>, std::string> rendezvous_of(
     const detail::RendezvousConfig& config, detail::Duration timeout) {
     if (config.pmix) return {std::make_unique<detail::PmixRendezvous>(config.pmix, timeout), ""};
-    const auto store = store_of(config, detail::from_now(timeout));
-    auto rendezvous = std::make_unique<detail::StoreRendezvous>(store, config.rank, config.size, timeout);
+    const auto world = config.size > 1 ? next_world(config) : 0;
+    const auto store = store_of(config, world == 0, detail::from_now(timeout));
+    auto rendezvous =
+        std::make_unique<detail::StoreRendezvous>(store, config.rank, config.size, timeout, world);
     auto second = std::string{};
     if (store && store->successor()) second = detail::check_successor(*rendezvous, store);
     return {std::move(rendezvous), std::move(second)};
@@ -89,7 +109,7 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
     auto options = detail::settled(given);
     const auto config = detail::resolve_entering(rendezvous);
     const auto until = detail::from_now(options.timeout);
-    auto store = store_of(config, until);
+    auto store = store_of(config, true, until);
     auto left = options.timeout;
     auto grown = detail::Rendezvous::Grown{};
     while (!grown.rendezvous) {
@@ -101,7 +121,7 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
             if (!store->successor()) throw;
             left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
             if (left <= left.zero()) throw;
-            store = store_of(config, until);  // the second, once the ranks are there
+            store = store_of(config, true, until);  // the second, once the ranks are there
         } catch (const Timeout& timeout) {
             if (!lacks_rank_zero(*store)) throw;
             throw Timeout(detail::cat(timeout.what(),

@@ -61,7 +61,7 @@ GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& 
     : WorldState(options), rendezvous_(std::move(rendezvous)), interface_(interface), host_(line_of_host()) {
     try {
         const auto hosts = Hosts(rank(), host_, interface_);
-        const auto lines = rendezvous_->all("the start of the world", hosts.line(),
+        const auto lines = rendezvous_->all(rendezvous_->start(), hosts.line(),
                                             [](const std::string& a, const std::string& b) { return a + b; });
         find_address(hosts, lines);
     } catch (const PeerLost&) {

@@ -28,8 +28,13 @@ PmixRendezvous::PmixRendezvous(std::shared_ptr<PmixClient> client, std::string s
       timeout_(timeout) {}
 
 PmixRendezvous::PmixRendezvous(const std::shared_ptr<PmixClient>& client, Duration timeout)
-    : PmixRendezvous(client, cat("rankmesh.", client->next_world(), "."), first_ranks(client->size()),
-                     client->rank(), timeout) {}
+    : PmixRendezvous(client, client->next_world(), timeout) {}
+
+PmixRendezvous::PmixRendezvous(const std::shared_ptr<PmixClient>& client, int world, Duration timeout)
+    : PmixRendezvous(client, cat("rankmesh.", world, "."), first_ranks(client->size()), client->rank(),
+                     timeout) {
+    if (world > 0) start_later(world);
+}
 
 std::string PmixRendezvous::all(const std::string& phase, std::string text, const Combine& combine) {
     if (size() == 1) return text;

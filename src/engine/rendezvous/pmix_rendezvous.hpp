@@ -43,6 +43,7 @@ private:
     /// `scope` is the prefix of this world's keys, which no other world of the job has.
     PmixRendezvous(std::shared_ptr<PmixClient> client, std::string scope, std::vector<int> members, int rank,
                    Duration timeout);
+    PmixRendezvous(const std::shared_ptr<PmixClient>& client, int world, Duration timeout);
 
     bool fence(std::span<const int> ranks, Instant until);
     std::vector<std::string> read(const std::string& phase, const std::string& key, std::span<const int> from,

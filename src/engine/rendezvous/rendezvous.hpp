@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/text.hpp>
+
 #include "engine/failure.hpp"
 #include "engine/rendezvous/grow_agreement.hpp"
 
@@ -45,6 +47,8 @@ public:
 
     int rank() const { return rank_; }
     int size() const { return size_; }
+    /// How the first step of the world is called in error texts.
+    const std::string& start() const { return start_; }
 
     /// Steps ask `ended` now and then while they wait: a rank that it lists, and that holds the step up, is
     /// PeerLost at once.
@@ -112,6 +116,8 @@ protected:
                                     const std::string& seen = {}) const;
     /// A prefix of keys for the next world of these ranks, which no other world has.
     std::string scope_of_next(const std::vector<int>& ranks);
+    /// This is not the first world of the job that this process makes: that of the number, counted from 0.
+    void start_later(int number) { start_ = cat("the start of world ", number + 1, " of this process"); }
     bool watches() const { return ended_ != nullptr; }
     /// The ranks that `watch` knows to have ended.
     std::vector<int> ended() const { return ended_ ? ended_() : std::vector<int>{}; }
@@ -119,6 +125,7 @@ protected:
 private:
     const int rank_;
     const int size_;
+    std::string start_ = "the start of the world";
     std::function<std::vector<int>()> ended_;
     std::map<std::vector<int>, int> subs_;  // how often a world of these ranks was made
 };

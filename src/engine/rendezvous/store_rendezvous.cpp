@@ -29,6 +29,11 @@ constexpr auto grace = std::chrono::milliseconds(500);
 /// The most failures of a world that are told: all ranks may fail, and the first tell why.
 constexpr auto most_failures = std::size_t{64};
 
+/// The prefix of the keys of the world that all ranks make after so many others.
+std::string scope_of(int world) { return world == 0 ? "" : cat("world.", world, "."); }
+
+std::string claim_of(int rank) { return cat("claim.", rank); }
+
 /// The ranks to which a failure is due.
 const std::vector<int>& blamed(const Failure& failure) {
     return failure.kind == Failure::Kind::timeout ? failure.missing : failure.lost;
@@ -108,15 +113,18 @@ auto StoreRendezvous::served(const std::string& phase, Body&& body) const {
     }
 }
 
-StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout)
-    : StoreRendezvous(store ? std::make_shared<SealedStore>(std::move(store)) : nullptr, "", rank, size,
-                      timeout, nullptr, std::nullopt) {
+StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout,
+                                 int world)
+    : StoreRendezvous(store ? std::make_shared<SealedStore>(std::move(store)) : nullptr, scope_of(world),
+                      rank, size, timeout, nullptr, std::nullopt) {
+    if (world > 0) start_later(world);
+    world_ = world;
     server_ = 0;
-    claim_ = cat("claim.", rank);
+    claim_ = full(claim_of(rank));
     claimed_ = std::chrono::steady_clock::now();
     const auto until = from_now(timeout);
     const auto& claim = claim_;
-    if (size == 1 || served("the start of the world", [&] {
+    if (size == 1 || served(start(), [&] {
             return store_->put(claim, cat("process ", getpid(), " on ", host_name()), until);
         }))
         return;
@@ -590,6 +598,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
     auto absent = std::vector<std::size_t>(names.size());
     std::iota(absent.begin(), absent.end(), std::size_t{0});
     auto late = std::vector<int>{};
+    auto seen = std::string{};
     auto extended = false;
     while (!absent.empty()) {
         auto wanted = std::vector<std::string>{};
@@ -618,6 +627,7 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         }
         if (now >= until) {
             late = missing(awaited(), arrival_key);
+            if (!late.empty()) seen = made_fewer_worlds(late);
             // The last to arrive have come just before: the others pass on what they wrote.
             if (!late.empty() || std::exchange(extended, true)) break;
             until = now + grace;
@@ -626,7 +636,6 @@ std::vector<std::string> StoreRendezvous::wait(const std::string& phase,
         pause_between_polls(begin, store_->longest_pause(), until);
     }
     if (absent.empty()) return texts;
-    auto seen = std::string{};
     if (late.empty() && stuck) {
         late = stuck();
         if (!late.empty())
@@ -663,6 +672,22 @@ std::vector<int> StoreRendezvous::missing(std::vector<int> ranks, const Entries&
     auto next = there.begin();
     std::erase_if(ranks, [&](int each) { return (next++)->has_value() || each == rank(); });
     return ranks;
+}
+
+/// Says which of these ranks have come to the world before this one, and not to this one; "" if none.
+std::string StoreRendezvous::made_fewer_worlds(const std::vector<int>& ranks) {
+    if (world_ == 0) return {};
+    auto claims = std::vector<std::string>{};
+    for (const auto& scope : {scope_of(world_ - 1), scope_})
+        for (auto each : ranks) claims.push_back(scope + claim_of(each));
+    const auto found = store_->get(claims, from_now(grace));
+    auto behind = std::vector<int>{};
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+        if (found[i] && !found[ranks.size() + i]) behind.push_back(ranks[i]);
+    if (behind.empty()) return {};
+    return cat(behind.size() == 1 ? cat("rank ", behind.front(), " has")
+                                  : cat("ranks ", ranks_to_string(behind), " have"),
+               " made ", counted(static_cast<std::size_t>(world_), "world"), " so far: all ranks make the same worlds, in the same order");
 }
 
 }  // namespace rankmesh::detail

@@ -27,8 +27,8 @@ namespace rankmesh::detail {
 class StoreRendezvous final : public Rendezvous {
 public:
     /// Registers this rank; throws UsageError if a rank of that number is registered in this job already.
-    /// `store` may be null in a world of one.
-    StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout);
+    /// `store` may be null in a world of one. `world`: how many worlds of the job this rank has made before.
+    StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout, int world = 0);
     ~StoreRendezvous() override;
 
     std::string all(const std::string& phase, std::string text, const Combine& combine) override;
@@ -88,6 +88,7 @@ private:
                                           const Entries& last_key, const Stuck& stuck, Instant until);
     void throw_if_ended(const std::string& phase, const std::vector<int>& ranks, const Entries& last_key);
     std::vector<int> missing(std::vector<int> ranks, const Entries& arrival_key);
+    std::string made_fewer_worlds(const std::vector<int>& ranks);
     /// The key of the next failure that this rank reads.
     std::string next_failure() const;
     /// True if `throw_told` may have something to throw.
@@ -106,6 +107,7 @@ private:
     const std::string scope_;
     const Duration timeout_;
     int server_ = -1;    // the rank whose process serves the store, if one does; -1: none of these
+    int world_ = 0;      // how many worlds of the job this rank has made before; of those of all ranks
     std::string claim_;  // the entry that this process wrote when it started; "" where it entered later
     Instant claimed_;
     int steps_ = 0;

@@ -60,6 +60,13 @@ public:
         }();
         return *servers;
     }
+    /// The one that serves that, null if none does; it is retained.
+    std::shared_ptr<TcpServer> retained(const TcpServer::Options& options) {
+        const auto lock = std::lock_guard(process_mutex());
+        const auto found =
+            std::ranges::find_if(all_, [&](const auto& each) { return each->retain(options); });
+        return found == all_.end() ? nullptr : *found;
+    }
     void add(std::shared_ptr<TcpServer> server) {
         const auto lock = std::lock_guard(process_mutex());
         std::erase_if(all_, [](const auto& each) { return each->is_of_this_process() && each->has_ended(); });
@@ -127,6 +134,8 @@ struct TcpServer::Connection {
 };
 
 std::shared_ptr<TcpServer> TcpServer::start(const Options& options, const Limits& limits) {
+    if (!options.second)
+        if (auto running = Servers::of_process().retained(options)) return running;
     check_descriptors_to_serve(options);
     auto server = std::shared_ptr<TcpServer>(new TcpServer(options, limits));
     if (!server->listen()) return nullptr;
@@ -257,8 +266,19 @@ void TcpServer::wake() noexcept {
     if (event_ >= 0) static_cast<void>(!write(event_, &one, sizeof one));
 }
 
+bool TcpServer::retain(const Options& options) noexcept {
+    if (!is_of_this_process() || options != options_) return false;
+    const auto lock = std::lock_guard(waking_);
+    if (over_ || finishing_) return false;
+    ++users_;
+    return true;
+}
+
 void TcpServer::release() noexcept {
-    released_ = true;
+    {
+        const auto lock = std::lock_guard(waking_);
+        --users_;
+    }
     wake();
 }
 
@@ -271,12 +291,16 @@ void TcpServer::finish() noexcept {
 
 bool TcpServer::is_of_this_process() const { return getpid() == process_; }
 
-bool TcpServer::is_over(Instant now) const {
+/// From then on it cannot be retained.
+bool TcpServer::is_over(Instant now) {
+    const auto lock = std::lock_guard(waking_);
     const auto ranks = connections_.size() - strangers_.size();
-    if (ranks == 0) return released_ || finishing_;
-    if (!finishing_) return false;
-    return now - std::max(last_request_, finish_began_) >= std::chrono::seconds(1) ||
-           now - finish_began_ >= std::chrono::seconds(30);
+    if (ranks == 0)
+        over_ = users_ == 0 || finishing_;
+    else if (finishing_)
+        over_ = now - std::max(last_request_, finish_began_) >= std::chrono::seconds(1) ||
+                now - finish_began_ >= std::chrono::seconds(30);
+    return over_;
 }
 
 int TcpServer::milliseconds_to_wait(Instant now) const {

@@ -36,6 +36,8 @@ public:
         int size = 1;
         int rank = 0;         // that serves
         bool second = false;  // to which ranks go over; of those that can serve it one does
+
+        bool operator==(const Options&) const = default;
     };
     struct Limits {
         std::size_t strangers = 512;               // that have not shown the key, more than the job has ranks
@@ -44,7 +46,8 @@ public:
     };
 
     /// Listens at the first of the URL's ports that is free; throws UsageError where there is none, or where
-    /// the same job is served at one; null where that is a second store.
+    /// another process serves the same job at one; null where that is a second store. Worlds of one job share
+    /// the server of their process.
     static std::shared_ptr<TcpServer> start(const Options& options, const Limits& limits);
     static std::shared_ptr<TcpServer> start(const Options& options) { return start(options, Limits{}); }
     ~TcpServer();
@@ -56,7 +59,9 @@ public:
     const std::string& address() const { return address_; }
     /// `process 17 on head, a job of 8 ranks`: how it names itself to those that connect.
     const std::string& words() const { return words_; }
-    /// It ends once no rank is connected.
+    /// True if it serves that, and goes on with it until it is released once more.
+    bool retain(const Options& options) noexcept;
+    /// It ends once all that use it have released it, and no rank is connected.
     void release() noexcept;
     /// The process ends: waits until no rank needs it.
     void finish() noexcept;
@@ -75,7 +80,7 @@ private:
     void close_all() noexcept;
     void wake() noexcept;
     void run();
-    bool is_over(Instant now) const;
+    bool is_over(Instant now);
     int milliseconds_to_wait(Instant now) const;
     void accept_strangers(Instant now);
     void close_oldest_stranger();
@@ -113,7 +118,8 @@ private:
     int event_ = -1;  // by which the thread is woken
     const int process_;
     std::thread thread_;
-    std::atomic<bool> released_ = false;
+    int users_ = 1;      // under `waking_`
+    bool over_ = false;  // the same
     std::atomic<bool> finishing_ = false;
     std::atomic<bool> ended_ = false;
 

@@ -24,6 +24,7 @@ struct TcpUrl {
     std::string text() const;
     /// `29511`, or `29511-29518`.
     std::string ports() const;
+    bool operator==(const TcpUrl&) const = default;
 };
 
 /// The same, and where another rank serves a second store, to which the ranks go over when rank 0 is lost:
