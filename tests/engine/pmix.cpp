@@ -82,8 +82,9 @@ TEST(Pmix, AProcessMakesSeveralWorldsAtOnceAndOneAfterTheOther) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     expect_says(outcome, {0, 1, 2, 3}, "rank #, at once: went well");
     EXPECT_EQ(outcome.output.find(" ms: "), std::string::npos) << outcome.output;
-    expect_says(job(common + "timeout-worlds"), {0, 2, 3},
-                "rank #, one more: (Timeout|PeerLost) \\{1\\} after .* the start of world 3 of this process ");
+    expect_says(
+        job(common + "timeout-worlds"), {0, 2, 3},
+        "rank #, one more: (Timeout|PeerLost) \\{1\\} after .* the start of world 3 of this process ");
 }
 
 TEST(Pmix, ARankThatNeverJoinsIsNamedAtTheTimeout) {

@@ -119,7 +119,8 @@ void PmixRendezvous::leave(const Failure& why) noexcept {
 }
 
 void PmixRendezvous::throw_told(const std::string& phase, const std::string& left) const {
-    Heard::raise(FailureNote::from(left, size()).failure, cat(phase, " cannot be completed on rank ", rank()));
+    Heard::raise(FailureNote::from(left, size()).failure,
+                 cat(phase, " cannot be completed on rank ", rank()));
 }
 
 std::unique_ptr<Rendezvous> PmixRendezvous::sub(const std::vector<int>& ranks) {

@@ -687,7 +687,8 @@ std::string StoreRendezvous::made_fewer_worlds(const std::vector<int>& ranks) {
     if (behind.empty()) return {};
     return cat(behind.size() == 1 ? cat("rank ", behind.front(), " has")
                                   : cat("ranks ", ranks_to_string(behind), " have"),
-               " made ", counted(static_cast<std::size_t>(world_), "world"), " so far: all ranks make the same worlds, in the same order");
+               " made ", counted(static_cast<std::size_t>(world_), "world"),
+               " so far: all ranks make the same worlds, in the same order");
 }
 
 }  // namespace rankmesh::detail
