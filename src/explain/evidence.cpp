@@ -99,6 +99,7 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
     for (const auto& communicator : communicators_)
         for (const auto rank : communicator.ranks) world_ = std::max(world_, rank + 1);
     add_members_of_world();
+    find_lacking();
     for (auto& communicator : communicators_) {
         communicator.made_by_all = std::numeric_limits<std::int64_t>::max();
         for (auto& member : communicator.members) {
@@ -109,6 +110,10 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
             if (const auto axes = places_.axes_of(communicator.ranks); !axes.empty())
                 name(communicator, axes, true);
         all.insert(communicator.ranks.begin(), communicator.ranks.end());
+    }
+    if (std::ranges::any_of(communicators_, &Communicator::lacks_members)) {
+        const auto ranks = absent();
+        all.insert(ranks.begin(), ranks.end());
     }
     ranks_.assign(all.begin(), all.end());
     for (const auto& [rank, record] : by_rank_) whereabouts_[rank] = find_whereabouts(*record);
@@ -130,6 +135,25 @@ void Evidence::add_members_of_world() {
         }
         communicator.ranks.clear();
         for (const auto& member : communicator.members) communicator.ranks.push_back(member.rank);
+    }
+}
+
+/// A group that is smaller than others of its name lacks some of the ranks without a record.
+void Evidence::find_lacking() {
+    if (absent().empty()) return;
+    auto sizes = std::map<std::string, std::size_t>{};
+    const auto is_unknown = [](const RecordedGroup& group) {
+        return group.ranks.empty() && !group.description.empty() && group.description != "undefined";
+    };
+    for (const auto& communicator : communicators_)
+        if (is_unknown(*communicator.group)) {
+            auto& size = sizes[communicator.group->description];
+            size = std::max(size, communicator.ranks.size());
+        }
+    for (auto& communicator : communicators_) {
+        const auto& group = *communicator.group;
+        communicator.lacks_members =
+            is_unknown(group) && communicator.ranks.size() < sizes.at(group.description);
     }
 }
 

@@ -45,6 +45,7 @@ struct Communicator {
         ranks;  ///< in the communicator's order; where no record has it, those that say they are in it
     std::vector<Member> members;   ///< by rising rank
     std::int64_t made_by_all = 0;  ///< the collectives that all members with a record have made
+    bool lacks_members = false;    ///< some of the ranks without a record are in it, which no record says
 
     const Member* find(int rank) const;
     /// `'tp' of mesh dp=2 tp=2 {0, 1}`.
@@ -121,6 +122,7 @@ private:
     int add(const std::shared_ptr<const RecordedGroup>& group);
     void name(Communicator& communicator, const std::string& axes, bool is_torch);
     void add_members_of_world();
+    void find_lacking();
     Whereabouts find_whereabouts(const FlightRecord& record);
     const RecordedEntry* find_failed(const FlightRecord& record) const;
     bool is_late(const FlightRecord& record, const RecordedEntry& entry) const;

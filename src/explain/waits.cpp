@@ -91,6 +91,7 @@ private:
         auto missing = std::vector<int>{};
         for (const auto& member : evidence_.communicator_of(entry).members)
             if (!has_come(member, entry.number)) missing.push_back(member.rank);
+        if (missing.empty() && evidence_.communicator_of(entry).lacks_members) missing = evidence_.absent();
         return call->second = add(entry, std::move(missing));
     }
     bool has_come(const Member& member, std::int64_t number) const {

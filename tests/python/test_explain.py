@@ -122,6 +122,17 @@ def test_without_the_dump_of_a_rank_nobody_can_tell_that_nothing_is_wrong(
         assert said["doubts"][0].startswith(f"no record of rank {made.culprit}"), said
 
 
+def test_ranks_that_wait_in_a_group_of_gloo_that_is_too_small_wait_for_the_rank_without_a_dump(tmp_path: Path) -> None:
+    for seed in SEEDS:
+        made = job(seed, "dead")
+        write(made, tmp_path / str(seed), of_gloo)
+        code, said = explain(tmp_path / str(seed), "--mesh", str(made.mesh))
+        if code == 1:
+            assert (said["findings"][0]["kind"], said["findings"][0]["ranks"]) == ("absent", [made.culprit]), said
+        else:
+            assert said["doubts"][0].startswith(f"no record of rank {made.culprit} "), said
+
+
 def test_work_that_is_not_over_by_the_status_alone_waits_for_a_rank_that_left_no_dump(tmp_path: Path) -> None:
     made = job(0, "none")
     for rank in range(1, made.mesh.size):
