@@ -19,11 +19,14 @@ struct Agreed {
     Edge edge = Edge::wrap;
     std::int32_t argument = 0;
     std::uint64_t length = 0;  // that is the same on all ranks, 0 with counts
+    std::uint32_t list = 0;    // as in a Call
+    std::uint32_t zero = 0;
 
     static Agreed of(const Call& call) {
         auto agreed = Agreed{.operation = call.operation, .length = common_length(call)};
         if (call.operation == Operation::barrier) return agreed;
         agreed.dtype = call.dtype;
+        agreed.list = call.list;
         if (reduces(call.operation)) agreed.reduction = call.reduction;
         if (call.operation == Operation::shift) agreed.edge = call.edge;
         if (traits(call.operation).rooted || call.operation == Operation::shift)
@@ -32,7 +35,7 @@ struct Agreed {
     }
     std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
 };
-static_assert(sizeof(Agreed) == 16);
+static_assert(sizeof(Agreed) == 24);
 
 /// `all_reduce of 4 f32 by sum`; `unit` as in a Call.
 inline std::string to_string(const Agreed& agreed, std::uint64_t unit) {
@@ -45,7 +48,7 @@ inline std::string to_string(const Agreed& agreed, std::uint64_t unit) {
                      .argument = agreed.argument,
                      .unit = unit};
     call.in_count = call.out_count = agreed.length;
-    return to_string(call);
+    return to_string(call) + list_text(agreed.list);
 }
 
 }  // namespace rankmesh::detail

@@ -21,6 +21,13 @@ std::string elements_text(std::size_t count, DType dtype, std::size_t unit) {
     return cat(elements, elements == 1 ? " element of " : " elements of ", unit, " bytes");
 }
 
+std::string list_text(std::uint32_t list) {
+    constexpr auto digits = "0123456789abcdef";
+    auto text = std::string{};
+    for (auto rest = list; rest > 0; rest /= 16) text.insert(0, 1, digits[rest % 16]);
+    return text.empty() ? text : ", a list of layout " + text;
+}
+
 std::vector<int> first_ranks(int size) {
     auto ranks = std::vector<int>(static_cast<std::size_t>(size));
     std::iota(ranks.begin(), ranks.end(), 0);

@@ -249,8 +249,9 @@ Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& i
     auto calls = packed->pack(state);
     for (auto& call : calls) call.stream = state.stream;
     auto ticket = std::uint64_t{};
-    const auto record =
-        detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
+    const auto record = detail::recorded_start(state, calls, [&] {
+        packed->described([&] { ticket = state.channel->start(calls, *state.label); });
+    });
     return Pending(state_, ticket, record, std::move(packed));
 }
 
@@ -260,7 +261,7 @@ void Communicator::run_list(const detail::Call& like, const ConstBuffers& ins, c
     if (state.space == Space::device) return start_list(like, ins, outs, options).wait();
     auto packed = detail::Packed(like, ins, outs, options, state);
     const auto use = detail::Channel::Use(*state.channel, *state.label);
-    packed.run(state);
+    packed.described([&] { packed.run(state); });
 }
 
 }  // namespace rankmesh

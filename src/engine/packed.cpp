@@ -31,6 +31,7 @@ Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, c
     if (like.operation == Operation::broadcast) sends_ = is_root, receives_ = !is_root;
     check(state);
     check_overlap();
+    if (ins_.size() > 1) like_.list = layout();
     fill(options);
 }
 
@@ -56,6 +57,25 @@ void Packed::fill(const ListOptions& options) {
         bucket->pieces.push_back(i);
     }
     std::ranges::move(open, std::back_inserter(buckets_));
+}
+
+/// What all ranks must have in common beside the sum of the lengths.
+std::uint32_t Packed::layout() const {
+    auto mixed = std::uint64_t{ins_.size()};
+    for (const auto& in : ins_) {
+        mixed = (mixed ^ (in.count / in_parts_ << 8 | static_cast<std::uint64_t>(in.dtype))) * 0xbf58476d1ce4e5b9U;
+        mixed ^= mixed >> 32;
+    }
+    return static_cast<std::uint32_t>(mixed) | 1;
+}
+
+/// `; the list of this rank: 2 f32, 3 f32`, of the first few.
+std::string Packed::text() const {
+    constexpr auto most = std::size_t{16};
+    auto text = std::string("; the list of this rank: ");
+    for (std::size_t i = 0; i < std::min(ins_.size(), most); ++i)
+        append(text, cat(i > 0 ? ", " : "", elements_text(ins_[i].count, ins_[i].dtype, ins_[i].unit)));
+    return ins_.size() > most ? text + ", ..." : text;
 }
 
 /// Throws UsageError if a byte would be written twice.

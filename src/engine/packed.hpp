@@ -19,6 +19,15 @@ public:
            const CommunicatorState& state);
 
     bool empty() const { return buckets_.empty(); }
+    /// Runs `body`; a Disagreement that it throws says also what the list of this rank is.
+    template <class Body>
+    void described(Body&& body) const {
+        try {
+            body();
+        } catch (const Disagreement& error) {
+            throw Disagreement(error.what() + text(), error.ranks);
+        }
+    }
     /// Runs the calls one after the other, through memory for the largest bucket.
     void run(const CommunicatorState& state);
     /// Copies all in, for calls that are to be started as one.
@@ -37,6 +46,8 @@ private:
     void fill(const ListOptions& options);
     void check(const CommunicatorState& state) const;
     void check_overlap() const;
+    std::uint32_t layout() const;
+    std::string text() const;
     void give_back(const CommunicatorState& state);
     Call single(std::size_t piece) const;
     std::size_t part_bytes(std::size_t piece) const;

@@ -65,6 +65,9 @@ void Pending::finish(bool synchronize) {
     } catch (const UsageError&) {
         state_ = state;  // the wait did not begin: the operation still uses the buffers
         throw;
+    } catch (const Disagreement&) {
+        if (!packed_) throw;
+        packed_->described([] { throw; });
     }
     // After other errors it no longer uses them.
     ordered_ = !synchronize && state->space == Space::device;

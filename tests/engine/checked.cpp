@@ -230,6 +230,39 @@ TEST(Checked, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
     EXPECT_EQ(heard, 6);
 }
 
+TEST(Checked, ListsAreComparedByTheTypesAndLengthsOfTheirBuffers) {
+    threads::run(
+        2,
+        [](World& world) {
+            auto on = world.join({{"dp", rest}}).on("dp");
+            const auto first = world.rank() == 0;
+            auto two = ones<float>(2), three = ones<float>(3);
+            auto four = ones<float>(4), six = ones<float>(6);
+            auto doubles = ones<double>(2);
+            auto large = ones<float>(1 << 16);
+            const auto differ = [&](const std::function<void()>& call) {
+                EXPECT_THROW(call(), Disagreement);
+                expect_works(on);
+            };
+            const auto either = [&](auto& a, auto& b) { return first ? Buffers(a, b) : Buffers(b, a); };
+            differ([&] { on.all_reduce(either(two, three)); });
+            differ([&] { on.start_all_reduce(either(two, three)).wait(); });
+            differ([&] { on.broadcast(either(two, three)); });
+            differ([&] { on.broadcast(either(four, doubles)); });
+            differ([&] { on.all_gather(either(two, three), either(four, six)); });
+            differ([&] { on.reduce_scatter(either(four, six), either(two, three)); });
+            // Each bucket fits by itself, the lists do not.
+            differ([&] { on.all_reduce(first ? Buffers(two, doubles, three) : Buffers(two, three, doubles)); });
+            differ([&] { on.broadcast(first ? Buffers(large, two) : Buffers(large, three)); });
+            // One buffer is what it is without a list.
+            auto again = ones<float>(5);
+            first ? on.all_reduce(again) : on.all_reduce(Buffers(again));
+            EXPECT_EQ(again, std::vector<float>(5, 2));
+            on.all_reduce(Buffers(two, doubles, large));
+        },
+        checked);
+}
+
 TEST(Checked, CountsOfStructElementsAreComparedByTheirBytes) {
     struct Pair {
         int values[2];

@@ -378,3 +378,23 @@ TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNam
         operations::check_all<float>(on, world.rank(), 3);
     });
 }
+
+TEST(Conformance, ListsOfOneLengthWhosePartsDifferDisagreeOnEveryRank) {
+    on_every_rank([](World& world) {
+        if (world.size() == 1) return;
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto is_odd = world.rank() == world.size() - 1;
+        auto a = std::vector<float>(is_odd ? 3 : 2, 1.0F);
+        auto b = std::vector<float>(is_odd ? 2 : 3, 10.0F);
+        try {
+            on.all_reduce(Buffers(a, b));
+            ADD_FAILURE() << "the lists agreed";
+        } catch (const Disagreement& error) {
+            const auto text = std::string(error.what());
+            EXPECT_NE(text.find("all_reduce of 5 f32 by sum, a list of layout "), std::string::npos) << text;
+            EXPECT_TRUE(text.ends_with(is_odd ? "; the list of this rank: 3 f32, 2 f32"
+                                              : "; the list of this rank: 2 f32, 3 f32"))
+                << text;
+        }
+    });
+}

@@ -61,6 +61,7 @@ struct Call {
     Space in_space = Space::host;
     Space out_space = Space::host;
     std::size_t unit = 1;  ///< elements of `dtype` in one of the caller's, which the counts below are in
+    std::uint32_t list = 0;  ///< of a list of buffers: a hash of their types and lengths, never 0
     const std::size_t* in_counts = nullptr;   ///< all_to_all_v: by group rank
     const std::size_t* out_counts = nullptr;  ///< all_gather_v, all_to_all_v: by group rank
     Stream stream = {};                       ///< on a device, the stream that orders the call
@@ -75,5 +76,8 @@ std::string to_string(const Call& call);
 /// The caller's elements in `count` elements of `dtype`, `unit` of them in one of the caller's: `4 f32`,
 /// `4 complex f32`, `4 elements of 24 bytes`.
 std::string elements_text(std::size_t count, DType dtype, std::size_t unit);
+
+/// `, a list of layout 1f00ba7`, which tells lists of equal sums apart; "" where there is no list.
+std::string list_text(std::uint32_t list);
 
 }  // namespace rankmesh::detail

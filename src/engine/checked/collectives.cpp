@@ -20,7 +20,7 @@ CallFingerprint said_of(const Call& call, const Label& label) {
 
 /// The bytes that ranks compare, without padding.
 std::string_view compared(const CallFingerprint& said) {
-    static_assert(offsetof(CallFingerprint, member) == 40);
+    static_assert(offsetof(CallFingerprint, member) == 48);
     return {reinterpret_cast<const char*>(&said), offsetof(CallFingerprint, member)};
 }
 

@@ -23,9 +23,10 @@ std::uint64_t with_word(std::uint64_t hash, std::uint64_t word) {
 }
 
 std::uint64_t hash_of(const Agreed& call, std::uint64_t before, std::uint64_t number, bool started) {
-    auto words = std::array<std::uint64_t, 2>{};
+    auto words = std::array<std::uint64_t, sizeof call / sizeof(std::uint64_t)>{};
     std::memcpy(words.data(), &call, sizeof call);
-    return with_word(with_word(with_word(before, words[0]), words[1]), number << 1 | (started ? 1 : 0));
+    for (const auto word : words) before = with_word(before, word);
+    return with_word(before, number << 1 | (started ? 1 : 0));
 }
 
 void merge(Side& into, const Side& other, bool other_is_further) {

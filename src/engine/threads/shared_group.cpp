@@ -6,6 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/agreed.hpp"
 #include "engine/arithmetic.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
@@ -229,12 +230,8 @@ std::optional<Failure> SharedGroup::failure() {
 std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& round,
                                                                   const Label& label) const {
     const auto& first = *round.entries[0];
-    const auto same = [&](const Entry* entry) {
-        const auto& a = entry->call;
-        const auto& b = first.call;
-        return a.operation == b.operation && a.dtype == b.dtype && a.reduction == b.reduction &&
-               a.edge == b.edge && a.argument == b.argument && common_length(a) == common_length(b);
-    };
+    const auto agreed = Agreed::of(first.call);
+    const auto same = [&](const Entry* entry) { return Agreed::of(entry->call).bytes() == agreed.bytes(); };
     auto mismatch = std::make_shared<Mismatch>();
     if (std::ranges::all_of(round.entries, same)) {
         // The counts between two ranks must be equal at both ends.
@@ -256,8 +253,10 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
         return nullptr;
     }
     auto classes = std::map<std::string, std::vector<int>>{};
-    for (std::size_t p = 0; p < ranks_.size(); ++p)
-        classes[to_string(round.entries[p]->call)].push_back(ranks_[p]);
+    for (std::size_t p = 0; p < ranks_.size(); ++p) {
+        const auto& call = round.entries[p]->call;
+        classes[to_string(call) + list_text(call.list)].push_back(ranks_[p]);
+    }
     auto sorted = std::vector<std::pair<std::string, std::vector<int>>>(classes.begin(), classes.end());
     std::ranges::stable_sort(sorted, [](auto& a, auto& b) { return a.second.size() > b.second.size(); });
     mismatch->text = cat("the ranks of ", label.text(), " call different operations:");
