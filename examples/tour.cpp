@@ -89,16 +89,18 @@ void messages(rankmesh::World& world) {
     auto cp = me.on("cp");
     const auto before = (cp.rank() + cp.size() - 1) % cp.size();
     const auto after = (cp.rank() + 1) % cp.size();
-    const auto edge = static_cast<float>(cp.rank());
+    const auto edges = std::array{static_cast<float>(2 * cp.rank()), static_cast<float>(2 * cp.rank() + 1)};
     auto halo = std::array<float, 2>();
 
+    constexpr auto down = 0, up = 1;  // which way a message goes
     cp.batch([&] {
-        cp.send(edge, before);
-        cp.send(edge, after);
-        cp.recv(halo[0], before);
-        cp.recv(halo[1], after);
+        cp.send(edges[0], before, down);
+        cp.send(edges[1], after, up);
+        cp.recv(halo[0], before, up);
+        cp.recv(halo[1], after, down);
     });
-    expect(halo[0] == static_cast<float>(before) && halo[1] == static_cast<float>(after), "batch");
+    expect(halo[0] == static_cast<float>(2 * before + 1), "batch, from before");
+    expect(halo[1] == static_cast<float>(2 * after), "batch, from after");
 }
 
 void lists(rankmesh::World& world) {

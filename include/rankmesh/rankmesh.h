@@ -514,16 +514,19 @@ RANKMESH_C_API rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* 
 
 // --- messages between two ranks
 
-/// Sends to group rank `to`, which calls rankmesh_recv with the same count.
+/// Sends to group rank `to`, which calls rankmesh_recv with the same count and the same tag, from 0 to 16383.
 RANKMESH_C_API rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
-                                            rankmesh_dtype dtype, int to, rankmesh_pending** pending);
-/// Receives what group rank `from` sends, which must be as many elements.
+                                            rankmesh_dtype dtype, int to, int tag,
+                                            rankmesh_pending** pending);
+/// Receives what group rank `from` sends, which must be as many elements with the same tag.
 RANKMESH_C_API rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
-                                            rankmesh_dtype dtype, int from, rankmesh_pending** pending);
-/// Sends to one rank while receiving from another, or the same.
+                                            rankmesh_dtype dtype, int from, int tag,
+                                            rankmesh_pending** pending);
+/// Sends to one rank while receiving from another, or the same, both with one tag.
 RANKMESH_C_API rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const void* in,
                                                  size_t in_count, int to, void* out, size_t out_count,
-                                                 int from, rankmesh_dtype dtype, rankmesh_pending** pending);
+                                                 int from, int tag, rankmesh_dtype dtype,
+                                                 rankmesh_pending** pending);
 
 /// One message of a batch: it sends `buffer` to group rank `peer` where `sends` is 1, else it receives it
 /// from there.
@@ -533,9 +536,10 @@ typedef struct rankmesh_message {
     void* buffer;
     size_t count;
     rankmesh_dtype dtype;
+    int tag;
 } rankmesh_message;
-/// Runs several messages as one operation, so that their order cannot deadlock; if one is invalid, none is
-/// sent.
+/// Runs several messages as one operation, so that their order cannot deadlock; those between two ranks match
+/// in the order of their tags. If one is invalid, none is sent.
 RANKMESH_C_API rankmesh_error rankmesh_batch(rankmesh_communicator* communicator,
                                              const rankmesh_message* messages, size_t count,
                                              rankmesh_pending** pending);

@@ -253,27 +253,31 @@ rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* communicator, r
 }
 
 rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
-                             rankmesh_dtype dtype, int to, rankmesh_pending** pending) {
+                             rankmesh_dtype dtype, int to, int tag, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         auto call = call_of(Op::send, on, {in, count}, {nullptr, 0}, type_of(dtype), to);
         call.out_count = count;  // one buffer is both, as in a recv
+        call.tag = Tag(tag).number();
         return call;
     });
 }
 
 rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
-                             rankmesh_dtype dtype, int from, rankmesh_pending** pending) {
+                             rankmesh_dtype dtype, int from, int tag, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        return call_of(Op::recv, on, {out, count}, {out, count}, type_of(dtype), from);
+        auto call = call_of(Op::recv, on, {out, count}, {out, count}, type_of(dtype), from);
+        call.tag = Tag(tag).number();
+        return call;
     });
 }
 
 rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const void* in, size_t in_count,
-                                  int to, void* out, size_t out_count, int from, rankmesh_dtype dtype,
-                                  rankmesh_pending** pending) {
+                                  int to, void* out, size_t out_count, int from, int tag,
+                                  rankmesh_dtype dtype, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         auto call = call_of(Op::send_recv, on, {in, in_count}, {out, out_count}, type_of(dtype), to);
         call.source = from;
+        call.tag = Tag(tag).number();
         return call;
     });
 }
@@ -289,9 +293,9 @@ rankmesh_error rankmesh_batch(rankmesh_communicator* communicator, const rankmes
                 if (message.count > 0) c::given(static_cast<char*>(message.buffer), "messages[i].buffer");
                 const auto buffer = Memory(message.buffer, message.count, type_of(message.dtype), on.space());
                 if (message.sends)
-                    on.send(buffer, message.peer);
+                    on.send(buffer, message.peer, message.tag);
                 else
-                    on.recv(buffer, message.peer);
+                    on.recv(buffer, message.peer, message.tag);
             }
         };
         if (pending)

@@ -20,7 +20,7 @@ struct Agreed {
     std::int32_t argument = 0;
     std::uint64_t length = 0;  // that is the same on all ranks, 0 with counts
     std::uint32_t list = 0;    // as in a Call
-    std::uint32_t zero = 0;
+    std::uint32_t tag = 0;     // of a message
 
     static Agreed of(const Call& call) {
         auto agreed = Agreed{.operation = call.operation, .length = common_length(call)};

@@ -21,6 +21,8 @@ std::string elements_text(std::size_t count, DType dtype, std::size_t unit) {
     return cat(elements, elements == 1 ? " element of " : " elements of ", unit, " bytes");
 }
 
+std::string tag_text(int tag) { return tag == 0 ? "" : cat(" with tag ", tag); }
+
 std::string list_text(std::uint32_t list) {
     constexpr auto digits = "0123456789abcdef";
     auto text = std::string{};
@@ -47,12 +49,12 @@ std::string to_string(const Call& call) {
         case Operation::monitored_barrier:
             return text;
         case Operation::recv:
-            return cat(text, " of ", out, " from ", call.argument);
+            return cat(text, " of ", out, " from ", call.argument, tag_text(call.tag));
         case Operation::send_recv:
             append(text, cat(" of ", in, " to ", call.argument));
             if (call.source >= 0)
                 append(text, cat(" and ", call.out_count / call.unit, " from ", call.source));
-            return text;
+            return text + tag_text(call.tag);
         case Operation::scatter:
             return cat(text, " of ", out, " from ", call.argument);
         default:
@@ -62,7 +64,7 @@ std::string to_string(const Call& call) {
     if (call.operation == Operation::broadcast) append(text, cat(" from ", call.argument));
     if (call.operation == Operation::reduce || call.operation == Operation::gather ||
         call.operation == Operation::send)
-        append(text, cat(" to ", call.argument));
+        append(text, cat(" to ", call.argument, tag_text(call.tag)));
     if (call.operation == Operation::shift)
         append(text, cat(" by ", call.argument, call.edge == Edge::open ? " with open edges" : ""));
     return text;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks of a call's lengths and ranks before it reaches an engine.
-#include <limits>
 #include <optional>
 #include <string>
 
@@ -135,9 +134,8 @@ void refuse(std::string_view what, std::string_view reason) {
                          "; copy it to where its elements lie one after the other"));
 }
 
-void refuse_integer(const std::string& n) {
-    throw UsageError(cat("the root or distance ", n, " is no int: those of this call go from ",
-                         std::numeric_limits<int>::min(), " to ", std::numeric_limits<int>::max()));
+void refuse_tag(int tag) {
+    throw UsageError(cat("a message was given tag ", tag, "; tags are 0..", Tag::most));
 }
 
 void two_types(Operation operation, DType in, DType out) {

@@ -65,10 +65,12 @@ void join_with_self(std::vector<detail::Call>& calls, const detail::Communicator
                              " recvs from it; they must match"));
     for (std::size_t i = 0; i < sends.size(); ++i) {
         auto call = sends[i];
-        if (call.dtype != receives[i].dtype || call.in_count != receives[i].out_count)
+        if (call.dtype != receives[i].dtype || call.in_count != receives[i].out_count ||
+            call.tag != receives[i].tag)
             throw UsageError(cat("a batch on ", state.label->text(), " sends ", call.in_count, " ",
-                                 to_string(call.dtype), " to itself and receives ", receives[i].out_count,
-                                 " ", to_string(receives[i].dtype)));
+                                 to_string(call.dtype), detail::tag_text(call.tag), " to itself and receives ",
+                                 receives[i].out_count, " ", to_string(receives[i].dtype),
+                                 detail::tag_text(receives[i].tag)));
         call.operation = Op::send_recv;
         call.source = state.rank;
         call.out = receives[i].out;
@@ -92,14 +94,14 @@ std::string Communicator::label() const { return state().label->text(); }
 std::vector<int> Communicator::world_ranks() const { return state().label->ranks.list(); }
 Space Communicator::space() const { return state().space; }
 
-int Communicator::world_rank(int group_rank) const {
+int Communicator::world_rank(Int group_rank) const {
     if (group_rank < 0 || group_rank >= size())
         throw UsageError(
-            cat("group rank ", group_rank, " of ", label(), "; group ranks are 0..", size() - 1));
+            cat("group rank ", int{group_rank}, " of ", label(), "; group ranks are 0..", size() - 1));
     return state().label->ranks[group_rank];
 }
 
-std::optional<int> Communicator::group_rank_of(int world_rank) const {
+std::optional<int> Communicator::group_rank_of(Int world_rank) const {
     const auto& ranks = state().label->ranks;
     if (!ranks.placed) return ranks.group.group_rank(world_rank);
     for (int i = 0; i < ranks.size(); ++i)
@@ -207,6 +209,9 @@ void Communicator::drop_batch(detail::CommunicatorState& state) noexcept { state
 /// The calls of the batch that this thread collected, ready for the channel.
 std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& state) {
     auto calls = state.channel->end_batch();
+    // On every engine messages match in the order of the calls.
+    if (!std::ranges::is_sorted(calls, {}, &detail::Call::tag))
+        std::ranges::stable_sort(calls, {}, &detail::Call::tag);
     join_with_self(calls, state);
     for (auto& call : calls) {
         check_not_self(call, state);

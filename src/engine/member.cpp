@@ -314,7 +314,7 @@ bool Member::is_last(std::string_view axis) const {
     return at(axis) == (group_entry && inside() ? group_entry->label->ranks.size() : mesh().size(axis)) - 1;
 }
 
-std::optional<int> Member::neighbor(std::string_view axis, int by, Edge edge) const {
+std::optional<int> Member::neighbor(std::string_view axis, Int by, Edge edge) const {
     const auto& mesh_entry = place_along(state_, mesh_, axis, "neighbor", ", ...");
     if (const auto* group_entry = local_group_entry(mesh_entry, axis); group_entry && inside()) {
         const auto& ranks = group_entry->label->ranks;

@@ -150,7 +150,7 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
         says(rankmesh_broadcast(dp, nullptr, 1, RANKMESH_F32, 0, &pending),
              "rankmesh_broadcast was given NULL as 'buffer', which it needs");
         EXPECT_EQ(pending, nullptr);
-        const rankmesh_message messages[] = {{1, 0, in, 1, RANKMESH_F32}, {0, 7, out, 1, RANKMESH_F32}};
+        const rankmesh_message messages[] = {{1, 0, in, 1, RANKMESH_F32, 0}, {0, 7, out, 1, RANKMESH_F32, 0}};
         says(rankmesh_batch(dp, messages, 2, nullptr),
              "recv on 'dp' of mesh dp=3 from group rank 7; group ranks are 0..2");
         // A root is asked for what only it has.

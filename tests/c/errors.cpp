@@ -352,7 +352,7 @@ TEST(ErrorsInC, AnAbandonedPendingGivesItsBuffersBackAndWaitsForNobody) {
                       RANKMESH_OK);
             rankmesh_pending_abandon(pending);
         } else {
-            code = rankmesh_recv(dp, &value, 1, RANKMESH_F32, 0, nullptr);  // nobody sends
+            code = rankmesh_recv(dp, &value, 1, RANKMESH_F32, 0, 0, nullptr);  // nobody sends
             EXPECT_EQ(code, RANKMESH_LOST);
             EXPECT_EQ(named(RANKMESH_RANKS_LOST), Ranks{0});
         }

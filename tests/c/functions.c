@@ -171,7 +171,7 @@ static int check_messages(const struct group* group) {
     rankmesh_message both[2];
 
     give(in, r, LENGTH);
-    RUN(rankmesh_send_recv(group->on, in, LENGTH, next, out, LENGTH, last, RANKMESH_I32, started));
+    RUN(rankmesh_send_recv(group->on, in, LENGTH, next, out, LENGTH, last, 5, RANKMESH_I32, started));
     for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(last, i));
 
     memset(out, 0, sizeof out);
@@ -183,13 +183,14 @@ static int check_messages(const struct group* group) {
     both[1].buffer = out;
     both[0].count = both[1].count = LENGTH;
     both[0].dtype = both[1].dtype = RANKMESH_I32;
+    both[0].tag = both[1].tag = 7;
     RUN(rankmesh_batch(group->on, both, 2, started));
     for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(last, i));
     RUN(rankmesh_batch(group->on, NULL, 0, started));
 
-    if (n > 1 && r == 0) RUN(rankmesh_send(group->on, in, LENGTH, RANKMESH_I32, n - 1, started));
+    if (n > 1 && r == 0) RUN(rankmesh_send(group->on, in, LENGTH, RANKMESH_I32, n - 1, 3, started));
     if (n > 1 && r == n - 1) {
-        RUN(rankmesh_recv(group->on, out, LENGTH, RANKMESH_I32, 0, started));
+        RUN(rankmesh_recv(group->on, out, LENGTH, RANKMESH_I32, 0, 3, started));
         for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(0, i));
     }
     return 0;

@@ -157,8 +157,118 @@ TEST(Conformance, AnyMessagesAmongTheMembersMayBeOneBatch) {
                     list.push_back({static_cast<int>(random() % static_cast<unsigned>(world.size())),
                                     static_cast<int>(random() % static_cast<unsigned>(world.size()))});
                 for (auto count : {std::size_t{0}, std::size_t{3}, std::size_t{1500}})
-                    operations::Suite<float>(on, world.rank(), count).messages(list, start).finish();
+                    for (auto tagged : {false, true})
+                        operations::Suite<float>(on, world.rank(), count).messages(list, start, tagged).finish();
             }
+    });
+}
+
+TEST(Conformance, TheHaloOfAPeriodicAxisComesFromTheRightSideWhateverItsSize) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}});
+        for (int size = 1; size <= 3; ++size) {
+            auto ring = me.split(world.rank() / size);
+            const auto n = ring->size();
+            const auto before = (ring->rank() + n - 1) % n;
+            const auto after = (ring->rank() + 1) % n;
+            const auto low = words(ring->rank(), 1);
+            const auto high = words(ring->rank(), 2);
+            auto below = std::vector<int>(5);
+            auto above = std::vector<int>(5);
+            const auto expect_halo = [&] {
+                EXPECT_EQ(below, words(before, 2)) << "an axis of " << n;
+                EXPECT_EQ(above, words(after, 1)) << "an axis of " << n;
+                std::ranges::fill(below, 0);
+                std::ranges::fill(above, 0);
+            };
+            enum { down, up };
+            const auto exchange = [&] {
+                ring->send(low, before, down);
+                ring->send(high, after, up);
+                ring->recv(below, before, up);
+                ring->recv(above, after, down);
+            };
+            ring->batch(exchange);
+            expect_halo();
+            ring->start_batch(exchange).wait();
+            expect_halo();
+            ring->batch([&] {
+                ring->send_recv(high, after, below, before, up);
+                ring->send_recv(low, before, above, after, down);
+            });
+            expect_halo();
+            ring->send_recv(low, before, above, after, down);
+            ring->send_recv(high, after, below, before, up);
+            expect_halo();
+            if (n == 1) continue;
+            auto sends = std::vector<Pending>{};
+            auto recvs = std::vector<Pending>{};
+            sends.push_back(ring->start_send(low, before, down));
+            recvs.push_back(ring->start_recv(above, after, down));
+            sends.push_back(ring->start_send(high, after, up));
+            recvs.push_back(ring->start_recv(below, before, up));
+            for (auto* all : {&recvs, &sends})
+                for (auto& each : *all) each.wait();
+            expect_halo();
+        }
+    });
+}
+
+TEST(Conformance, EndsOfAMessageWhoseTagsDifferAreTold) {
+    on_every_rank([](World& world) {
+        if (world.size() == 1) return;
+        if (world.engine() == "mpi" && !is_checked()) return;  // where they wait until the timeout
+        auto on = world.join({{"dp", rest}}).on("dp");
+        if (world.rank() > 1) return;
+        auto x = 7.0F;
+        try {
+            world.rank() == 0 ? on.send(x, 1, 3) : on.recv(x, 0, 4);
+            if (world.rank() == 0) on.recv(x, 1);  // a send may return at once
+            ADD_FAILURE() << "the tags agreed";
+        } catch (const Disagreement& error) {
+            const auto text = std::string(error.what());
+            EXPECT_NE(text.find("sends 1 f32 with tag 3 to rank "), std::string::npos) << text;
+            EXPECT_NE(text.find("which receives 1 f32 with tag 4"), std::string::npos) << text;
+            EXPECT_EQ(error.ranks, (std::vector{0, 1}));
+        }
+    });
+}
+
+TEST(Conformance, ANumberThatIsNoIntOrNoTagIsRefusedWithItsValue) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        constexpr auto large = std::size_t{1} << 32;
+        auto x = std::vector<int>(static_cast<std::size_t>(on.size()), 7);
+        auto y = x;
+        const auto part = std::vector<int>(1);
+        const auto no_int = [](const std::function<void()>& call, const std::string& value) {
+            EXPECT_EQ(text_of<UsageError>(call), value + " was given as a rank, a root, a distance or a tag; "
+                                                         "those are from -2147483648 to 2147483647");
+        };
+        no_int([&] { on.broadcast(x, large); }, "4294967296");
+        no_int([&] { on.start_broadcast(x, large); }, "4294967296");
+        no_int([&] { on.broadcast(Buffers(x), large); }, "4294967296");
+        no_int([&] { on.broadcast_object(x, large); }, "4294967296");
+        no_int([&] { on.reduce(x, large); }, "4294967296");
+        no_int([&] { on.reduce(x, sum, large); }, "4294967296");
+        no_int([&] { on.reduce(x, y, large); }, "4294967296");
+        no_int([&] { on.gather(part, x, large); }, "4294967296");
+        no_int([&] { on.scatter(x, y, -(std::int64_t{1} << 40)); }, "-1099511627776");
+        no_int([&] { on.shift(x, large); }, "4294967296");
+        no_int([&] { on.shift(x, y, ~std::uint64_t{0}); }, "18446744073709551615");
+        no_int([&] { on.send(x, large); }, "4294967296");
+        no_int([&] { on.recv(x, large); }, "4294967296");
+        no_int([&] { on.send_recv(x, 0, y, large); }, "4294967296");
+        no_int([&] { on.send(x, 0, large); }, "4294967296");
+        no_int([&] { static_cast<void>(on.world_rank(large)); }, "4294967296");
+        no_int([&] { static_cast<void>(on.group_rank_of(large)); }, "4294967296");
+        for (auto tag : {-1, Tag::most + 1})
+            EXPECT_EQ(text_of<UsageError>([&] { on.send(x, 0, tag); }),
+                      detail::cat("a message was given tag ", tag, "; tags are 0..16383"));
+        on.broadcast(x, std::uint8_t{0});
+        on.broadcast(x, std::size_t{0});
+        on.send_recv(x, on.rank(), y, on.rank(), Tag::most);
+        EXPECT_EQ(y, std::vector<int>(x.size(), 7));
     });
 }
 

@@ -344,7 +344,8 @@ public:
     }
 
     /// Any messages, as one batch; every member is given the same list, and calls its own ends in that order.
-    Running messages(const std::vector<Message>& list, bool start) {
+    /// With tags, what is received is listed in another order than what is sent.
+    Running messages(const std::vector<Message>& list, bool start, bool tagged = false) {
         struct Mail {
             std::vector<Values<T>> sent;
             std::vector<Values<T>> got;
@@ -363,10 +364,13 @@ public:
         const auto call = [&] {
             auto sent = mail->sent.begin();
             auto got = mail->got.begin();
-            for (const auto& message : list) {
-                if (message.from == on_.rank()) on_.send(*sent++, message.to);
-                if (message.to == on_.rank()) on_.recv(*got++, message.from);
+            auto last = mail->got.end();
+            for (std::size_t k = 0; k < list.size(); ++k) {
+                if (list[k].from == on_.rank()) on_.send(*sent++, list[k].to, tagged ? k : 0);
+                if (list[k].to == on_.rank() && !tagged) on_.recv(*got++, list[k].from);
             }
+            for (auto k = list.size(); tagged && k-- > 0;)
+                if (list[k].to == on_.rank()) on_.recv(*--last, list[k].from, k);
         };
         auto made = nothing(RANKMESH_CALL(batch, call));
         made.verify = [mail] {

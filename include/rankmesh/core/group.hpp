@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include <rankmesh/core/int.hpp>
 #include <rankmesh/core/layout.hpp>
 #include <rankmesh/core/repeat.hpp>
 
@@ -90,14 +91,14 @@ public:
     }
 
     /// The group rank of `rank`; nothing if it is not in the group.
-    constexpr std::optional<int> group_rank(int rank) const {
+    constexpr std::optional<int> group_rank(Int rank) const {
         const auto whole = layout_.index_of(std::int64_t{rank} - base_);
         if (!whole || picked_count_ == 0) return whole;
         for (int i = 0; i < picked_count_; ++i)
             if (picked_[static_cast<std::size_t>(i)] == *whole) return i;
         return std::nullopt;
     }
-    constexpr bool contains(int rank) const { return group_rank(rank).has_value(); }
+    constexpr bool contains(Int rank) const { return group_rank(rank).has_value(); }
 
     /// The members at these positions, negative ones counted from the end; in the group's order, each once.
     ///

@@ -32,8 +32,8 @@ public:
     constexpr iterator end() const { return {this, size()}; }
 
     /// The group rank of `rank`; nothing if it is not in the group.
-    constexpr std::optional<int> group_rank(int rank) const;
-    constexpr bool contains(int rank) const;
+    constexpr std::optional<int> group_rank(Int rank) const;
+    constexpr bool contains(Int rank) const;
 
     /// The same group, which stands without the mesh.
     constexpr Group group() const;

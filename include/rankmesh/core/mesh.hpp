@@ -75,7 +75,7 @@ public:
     }
 
     /// True if `rank` is in the mesh.
-    constexpr bool contains(int rank) const {
+    constexpr bool contains(Int rank) const {
         Values values;  // zeros would cost as much as the rest
         return layout_.decode(std::int64_t{rank} - offset_, values.data());
     }
@@ -83,7 +83,7 @@ public:
     constexpr Group ranks() const;
 
     /// The position of `rank` on every axis; throws UsageError if the mesh does not contain it.
-    constexpr Coordinate coord(int rank) const {
+    constexpr Coordinate coord(Int rank) const {
         auto coordinate = Coordinate(names_);
         indices(rank, std::span<int>(coordinate.index_.data(), at(axis_count())));
         return coordinate;
@@ -92,30 +92,30 @@ public:
     constexpr int rank(const Coordinate& coordinate) const;
 
     /// The position of `rank` on one axis; throws UsageError if the mesh does not contain it.
-    constexpr int index(int rank, AxisRef auto const& axis) const {
+    constexpr int index(Int rank, AxisRef auto const& axis) const {
         return fold(decoded(rank), id(axis).index);
     }
     /// Writes the positions of `rank`, outermost axis first, into `out`, which has axis_count() places.
-    constexpr void indices(int rank, std::span<int> out) const;
+    constexpr void indices(Int rank, std::span<int> out) const;
     /// The rank at these positions, outermost axis first: the inverse of `indices`.
     constexpr int rank_at(std::span<const int> indices) const;
 
     /// The ranks that differ from `rank` only along these axes, in mesh order.
-    constexpr Group group(int rank, AxisSet axes) const;
-    constexpr Group group(int rank, AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
+    constexpr Group group(Int rank, AxisSet axes) const;
+    constexpr Group group(Int rank, AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
         return group(rank, axes(names...));
     }
     /// The same group without a copy of its strides; the mesh must outlive it.
-    constexpr GroupView group_view(int rank, AxisSet axes) const& {
+    constexpr GroupView group_view(Int rank, AxisSet axes) const& {
         const auto first = first_along(rank, checked(axes));
         if (!first) throw_outside(rank);
         return {*this, axes, *first};
     }
-    constexpr GroupView group_view(int rank,
+    constexpr GroupView group_view(Int rank,
                                    AxisRef auto const&... names) const& requires(sizeof...(names) > 0) {
         return group_view(rank, axes(names...));
     }
-    GroupView group_view(int rank, auto const&... axes) const&& = delete;
+    GroupView group_view(Int rank, auto const&... axes) const&& = delete;
     /// All groups along these axes, in the order of their first ranks.
     constexpr Partition partition(AxisSet axes) const;
     constexpr Partition partition(AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
@@ -134,7 +134,7 @@ public:
     }
 
     /// The rank `by` steps along an axis; past an open edge nothing.
-    constexpr std::optional<int> neighbor(int rank, AxisRef auto const& axis, int by,
+    constexpr std::optional<int> neighbor(Int rank, AxisRef auto const& axis, Int by,
                                           Edge edge = Edge::open) const;
 
     /// The mesh of the ranks at these positions, without these axes; throws UsageError if no axis is left.
@@ -161,7 +161,7 @@ public:
     /// Law: `mesh.slice(b at 0).concatenate(mesh.slice(a at 0))` is `mesh` for axes a before b that start it.
     constexpr Mesh concatenate(const Mesh& other) const;
     /// The same mesh `by` ranks further on.
-    constexpr Mesh shifted(int by) const;
+    constexpr Mesh shifted(Int by) const;
 
     friend constexpr bool operator==(const Mesh&, const Mesh&) = default;
 

@@ -106,7 +106,7 @@ constexpr int Mesh::axis_offset(int axis, int index) const {
     return offset + index * layout_.digit(outermost).stride;
 }
 
-constexpr void Mesh::indices(int rank, std::span<int> out) const {
+constexpr void Mesh::indices(Int rank, std::span<int> out) const {
     if (out.size() != at(axis_count()))
         throw UsageError(
             detail::cat("the indices of ", axis_count(), " axes were asked for in ", out.size(), " places"));
@@ -177,7 +177,7 @@ constexpr std::optional<int> Mesh::first_along(int rank, AxisSet axes) const {
     return rank;
 }
 
-constexpr Group Mesh::group(int rank, AxisSet axes) const { return group_view(rank, axes).group(); }
+constexpr Group Mesh::group(Int rank, AxisSet axes) const { return group_view(rank, axes).group(); }
 
 constexpr int GroupView::size() const {
     auto size = 1;
@@ -197,7 +197,7 @@ constexpr int GroupView::operator[](int position) const {
     return rank;
 }
 
-constexpr std::optional<int> GroupView::group_rank(int rank) const {
+constexpr std::optional<int> GroupView::group_rank(Int rank) const {
     if (!contains(rank)) return std::nullopt;
     const auto values = mesh_->decoded(rank);
     auto index = 0;
@@ -208,7 +208,7 @@ constexpr std::optional<int> GroupView::group_rank(int rank) const {
     return index;
 }
 
-constexpr bool GroupView::contains(int rank) const {
+constexpr bool GroupView::contains(Int rank) const {
     const auto first = mesh_->first_along(rank, axes_);
     return first && *first == first_;
 }
@@ -255,7 +255,7 @@ constexpr Partition Mesh::partition_of(std::span<const AxisId> order) const {
     return {offset_, across, along};
 }
 
-constexpr std::optional<int> Mesh::neighbor(int rank, AxisRef auto const& axis, int by, Edge edge) const {
+constexpr std::optional<int> Mesh::neighbor(Int rank, AxisRef auto const& axis, Int by, Edge edge) const {
     const auto a = id(axis).index;
     const auto size = std::int64_t{sizes_[at(a)]};
     const auto index = fold(decoded(rank), a);

@@ -28,34 +28,34 @@ public:
     /// The ranks by position.
     std::span<const int> ranks() const { return ranks_; }
     int size() const { return mesh_.size(); }
-    bool contains(int rank) const { return find(rank) >= 0; }
+    bool contains(Int rank) const { return find(rank) >= 0; }
 
     /// The coordinate of `rank`; throws UsageError if it is not placed.
-    int position(int rank) const {
+    int position(Int rank) const {
         const auto position = find(rank);
         if (position < 0)
             throw UsageError(
                 detail::cat("rank ", rank, " has no place in the placement of mesh ", to_string(mesh_)));
         return position;
     }
-    Coordinate coord(int rank) const { return mesh_.coord(position(rank)); }
+    Coordinate coord(Int rank) const { return mesh_.coord(position(rank)); }
     int rank(const Coordinate& coordinate) const { return at(mesh_.rank(coordinate)); }
-    int index(int rank, AxisRef auto const& axis) const { return mesh_.index(position(rank), axis); }
+    int index(Int rank, AxisRef auto const& axis) const { return mesh_.index(position(rank), axis); }
 
     /// The ranks that differ from `rank` only along these axes, in mesh order.
-    std::vector<int> group(int rank, AxisSet axes) const {
+    std::vector<int> group(Int rank, AxisSet axes) const {
         auto ranks = std::vector<int>{};
         for (auto position : mesh_.group(position(rank), axes)) ranks.push_back(at(position));
         return ranks;
     }
-    std::vector<int> group(int rank, AxisRef auto const&... names) const
+    std::vector<int> group(Int rank, AxisRef auto const&... names) const
         requires(sizeof...(names) > 0)
     {
         return group(rank, mesh_.axes(names...));
     }
 
     /// The rank `by` steps along an axis; past an open edge nothing.
-    std::optional<int> neighbor(int rank, AxisRef auto const& axis, int by, Edge edge = Edge::open) const {
+    std::optional<int> neighbor(Int rank, AxisRef auto const& axis, Int by, Edge edge = Edge::open) const {
         const auto position = mesh_.neighbor(this->position(rank), axis, by, edge);
         return position ? std::optional(at(*position)) : std::nullopt;
     }

@@ -102,7 +102,7 @@ constexpr Mesh Mesh::concatenate(const Mesh& other) const {
     return both.finish(offset_);
 }
 
-constexpr Mesh Mesh::shifted(int by) const {
+constexpr Mesh Mesh::shifted(Int by) const {
     auto moved = *this;
     return moved.finish(std::int64_t{offset_} + by);
 }

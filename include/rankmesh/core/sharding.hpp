@@ -88,9 +88,9 @@ public:
     const Split& split() const { return split_; }
 
     /// What `rank` holds; throws UsageError if the mesh does not contain it.
-    Slice slice(int rank) const;
+    Slice slice(Int rank) const;
     /// Which of the partial sums `rank` holds, 0 where there are none.
-    int part(int rank) const { return flat(rank, sums_); }
+    int part(Int rank) const { return flat(rank, sums_); }
     /// The number of partial sums that add up to the array, 1 where there are none.
     int parts() const { return parts_; }
 
@@ -291,7 +291,7 @@ inline Sharding::Sharding(const Mesh& mesh, std::vector<std::int64_t> shape, con
     }
 }
 
-inline Slice Sharding::slice(int rank) const {
+inline Slice Sharding::slice(Int rank) const {
     if (!mesh_.contains(rank)) static_cast<void>(mesh_.coord(rank));  // throws
     auto slice = Slice{};
     for (std::size_t d = 0; d < shape_.size(); ++d) {

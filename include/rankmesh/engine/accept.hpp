@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/int.hpp>
 #include <rankmesh/engine/buffer.hpp>
 #include <rankmesh/engine/reduction.hpp>
 
@@ -218,17 +219,13 @@ consteval Fault fault_of() {
         return fault_of_reduction<R, element_t<In>>();
 }
 
-/// Throws UsageError: the root or distance `n` is no int.
-[[noreturn]] RANKMESH_EXPORT void refuse_integer(const std::string& n);
-
 /// The root or distance `n` that follows the only buffer of a call; does not compile where that buffer is a
 /// single integer, since `n` could then be the output. Throws UsageError if it is no int.
 template <class B, class N>
 constexpr int integer_behind(const std::remove_reference_t<N>& n) {
     if constexpr (OneElement<B>)
         (void)accept<std::same_as<N, element_t<B>&> ? Fault::two_integers : Fault::none>();
-    if (!std::in_range<int>(+n)) refuse_integer(std::to_string(+n));
-    return static_cast<int>(n);
+    return Int(n);
 }
 
 }  // namespace rankmesh::detail

@@ -60,6 +60,7 @@ struct Call {
     int source = 0;  ///< the peer that a send_recv receives from
     Space in_space = Space::host;
     Space out_space = Space::host;
+    std::uint16_t tag = 0;  ///< of a message
     std::size_t unit = 1;  ///< elements of `dtype` in one of the caller's, which the counts below are in
     std::uint32_t list = 0;  ///< of a list of buffers: a hash of their types and lengths, never 0
     const std::size_t* in_counts = nullptr;   ///< all_to_all_v: by group rank
@@ -77,6 +78,8 @@ std::string to_string(const Call& call);
 /// `4 complex f32`, `4 elements of 24 bytes`.
 std::string elements_text(std::size_t count, DType dtype, std::size_t unit);
 
+/// ` with tag 3`; "" for 0.
+std::string tag_text(int tag);
 /// `, a list of layout 1f00ba7`, which tells lists of equal sums apart; "" where there is no list.
 std::string list_text(std::uint32_t list);
 

@@ -16,6 +16,7 @@
 #include <rankmesh/engine/buffers.hpp>
 #include <rankmesh/engine/make_call.hpp>
 #include <rankmesh/engine/pending.hpp>
+#include <rankmesh/engine/tag.hpp>
 
 namespace rankmesh {
 
@@ -28,7 +29,7 @@ struct Access;
 /// A communicator is a lightweight handle; its channel is what the engine made for the group, such as an
 /// MPI_Comm or a set of connections. Groups of the same ranks share one channel, unless one is declared
 /// separate. Every rank of the group calls the same collectives in the same order; messages between two ranks
-/// arrive in the order in which they were sent. One thread at a time uses a channel; a second one throws
+/// arrive in the order in which they were sent, and both ends give the same tag. One thread at a time uses a channel; a second one throws
 /// UsageError.
 ///
 /// Every blocking call throws UsageError for buffers of the wrong length, Timeout when the timeout expires,
@@ -59,11 +60,11 @@ public:
     /// The number of ranks in the group.
     int size() const;
     /// The world rank of group rank `group_rank`.
-    int world_rank(int group_rank) const;
+    int world_rank(Int group_rank) const;
     /// The world ranks of the group, in group-rank order.
     std::vector<int> world_ranks() const;
     /// The group rank of a world rank; nothing if that is not in the group.
-    std::optional<int> group_rank_of(int world_rank) const;
+    std::optional<int> group_rank_of(Int world_rank) const;
     /// A description for messages: `'dp,cp' of mesh 'dense'`.
     std::string label() const;
 
@@ -94,17 +95,17 @@ public:
     /// and the root's `out` have the same length, the other ranks' `out` is ignored. Throws UsageError for a
     /// root that is not a group rank.
     template <detail::Given In, detail::Given Out, detail::IsReduction R>
-    void reduce(const In& in, Out&& out, R r, int root = 0) {
+    void reduce(const In& in, Out&& out, R r, Int root = 0) {
         run(detail::reducing(Op::reduce, in, std::forward<Out>(out), r, root));
     }
     /// reduce with sum.
     template <detail::Given In, detail::GivenNext Out>
-    void reduce(const In& in, Out&& out, int root = 0) {
+    void reduce(const In& in, Out&& out, Int root = 0) {
         run(detail::reducing(Op::reduce, in, std::forward<Out>(out), sum, root));
     }
     /// reduce in place: the root's buffer becomes the result, the other ranks' buffers are unchanged.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
-    void reduce(B&& buffer, R r = {}, int root = 0) {
+    void reduce(B&& buffer, R r = {}, Int root = 0) {
         run(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), r, root));
     }
     /// reduce in place with sum.
@@ -142,7 +143,7 @@ public:
     /// Copies the buffer of group rank `root` into every rank's buffer; all have the same length. Throws
     /// UsageError for a root that is not a group rank.
     template <detail::Given B>
-    void broadcast(B&& buffer, int root = 0) {
+    void broadcast(B&& buffer, Int root = 0) {
         run(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
 
@@ -171,14 +172,14 @@ public:
     /// same length on all ranks, the root's `out` is size() times as long, the other ranks' `out` is ignored.
     /// Throws UsageError for a root that is not a group rank.
     template <detail::Given In, detail::Given Out>
-    void gather(const In& in, Out&& out, int root = 0) {
+    void gather(const In& in, Out&& out, Int root = 0) {
         run(detail::moving(Op::gather, in, std::forward<Out>(out), root));
     }
     /// Copies part i of the `in` of group rank `root` into rank i's `out`; `out` has the same length on all
     /// ranks, the root's `in` is size() times as long, the other ranks' `in` is ignored. Throws UsageError
     /// for a root that is not a group rank.
     template <detail::Given In, detail::Given Out>
-    void scatter(const In& in, Out&& out, int root = 0) {
+    void scatter(const In& in, Out&& out, Int root = 0) {
         run(detail::moving(Op::scatter, in, std::forward<Out>(out), root));
     }
 
@@ -208,7 +209,7 @@ public:
     /// lower, modulo size(); `in` and `out` have the same length on all ranks. With Edge::open nothing wraps
     /// round: a rank that has no sender leaves its `out` unchanged.
     template <detail::Given In, detail::Given Out>
-    void shift(const In& in, Out&& out, int distance, Edge edge = Edge::wrap) {
+    void shift(const In& in, Out&& out, Int distance, Edge edge = Edge::wrap) {
         run(detail::moving(Op::shift, in, std::forward<Out>(out), distance, edge));
     }
     /// shift by 1, wrapping round.
@@ -230,31 +231,32 @@ public:
     /// every step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    /// Sends `in` to group rank `to`, which must call recv with the same length; may return before that has
-    /// received it. Throws UsageError if `to` is not a group rank, or is this rank and the call is not in a
+    /// Sends `in` to group rank `to`, which must call recv with the same length and tag; may return before that
+    /// has received it. Throws UsageError if `to` is not a group rank, or is this rank and the call is not in a
     /// batch.
     template <detail::Given In>
-    void send(In&& in, int to) {
-        run(detail::sending(std::forward<In>(in), to));
+    void send(In&& in, Int to, Tag tag = 0) {
+        run(detail::sending(std::forward<In>(in), to, tag));
     }
-    /// Receives into `out` what group rank `from` sends, which must have the same length; throws UsageError
-    /// as send does.
+    /// Receives into `out` what group rank `from` sends, which must have the same length and tag; throws
+    /// UsageError as send does.
     template <detail::Given Out>
-    void recv(Out&& out, int from) {
-        run(detail::moving(Op::recv, out, std::forward<Out>(out), from));
+    void recv(Out&& out, Int from, Tag tag = 0) {
+        run(detail::receiving(std::forward<Out>(out), from, tag));
     }
     /// Sends `in` to group rank `to` while receiving `out` from group rank `from`, which may be the same
-    /// rank; `in` and `out` may differ in length, but not in element type.
+    /// rank; `in` and `out` may differ in length, but not in element type, and have one tag.
     template <detail::Given In, detail::Given Out>
-    void send_recv(In&& in, int to, Out&& out, int from) {
-        run(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from));
+    void send_recv(In&& in, Int to, Out&& out, Int from, Tag tag = 0) {
+        run(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from, tag));
     }
 
     /// Runs every send, recv and send_recv that `body` calls on this channel as one operation, so that their
     /// order cannot deadlock; their buffers must live until batch returns.
     ///
-    /// A send to this rank itself matches a recv from it in the same batch. If `body` throws, nothing is
-    /// sent.
+    /// Messages of a batch are sent and received in the order of their tags, those of one tag in that of the
+    /// calls: where two ranks are each other's neighbours on both sides, tags say which message is which. A
+    /// send to this rank itself matches a recv from it in the same batch. If `body` throws, nothing is sent.
     ///
     ///     void both_ways(Communicator& pp, std::vector<float>& activations, std::vector<float>& grads) {
     ///         const auto last = pp.rank() == pp.size() - 1;
@@ -274,7 +276,7 @@ public:
     /// Copies the string or vector of group rank `root` to every rank, resizing the others': for serialised
     /// objects, whose length only the root knows.
     template <detail::Resizable Container>
-    void broadcast_object(Container& object, int root = 0) {
+    void broadcast_object(Container& object, Int root = 0) {
         start_broadcast_object(object, root).wait();
     }
     /// Sends a string or vector to group rank `to`, which calls recv_object and need not know its length: two
@@ -285,7 +287,7 @@ public:
     ///         if (pp.rank() == 1) pp.recv_object(state, 0);
     ///     }
     template <detail::Resizable Container>
-    void send_object(const Container& object, int to) {
+    void send_object(const Container& object, Int to) {
         auto on_host = for_object("send_object", to);
         const auto length = static_cast<std::uint64_t>(object.size());
         on_host.start_send(length, to).wait();  // started, since a batch would keep it for later
@@ -293,7 +295,7 @@ public:
     }
     /// Receives what group rank `from` sends with send_object; `object` is resized to its length.
     template <detail::Resizable Container>
-    void recv_object(Container& object, int from) {
+    void recv_object(Container& object, Int from) {
         auto on_host = for_object("recv_object", from);
         auto length = std::uint64_t{0};
         on_host.start_recv(length, from).wait();
@@ -307,7 +309,7 @@ public:
         run_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
     /// broadcast of every buffer of the list, packed into few engine calls.
-    void broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
+    void broadcast(const Buffers& list, Int root = 0, const ListOptions& options = {}) {
         run_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
     /// all_gather of every buffer of `ins` into that of the same index in `outs`, packed into few engine
@@ -338,17 +340,17 @@ public:
     }
     /// Starts reduce.
     template <detail::Given In, detail::Given Out, detail::IsReduction R>
-    Pending start_reduce(In&& in, Out&& out, R r, int root = 0) {
+    Pending start_reduce(In&& in, Out&& out, R r, Int root = 0) {
         return start(detail::reducing(Op::reduce, std::forward<In>(in), std::forward<Out>(out), r, root));
     }
     /// Starts reduce with sum.
     template <detail::Given In, detail::GivenNext Out>
-    Pending start_reduce(In&& in, Out&& out, int root = 0) {
+    Pending start_reduce(In&& in, Out&& out, Int root = 0) {
         return start(detail::reducing(Op::reduce, std::forward<In>(in), std::forward<Out>(out), sum, root));
     }
     /// Starts reduce in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
-    Pending start_reduce(B&& buffer, R r = {}, int root = 0) {
+    Pending start_reduce(B&& buffer, R r = {}, Int root = 0) {
         return start(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), r, root));
     }
     /// Starts reduce in place with sum.
@@ -379,7 +381,7 @@ public:
     }
     /// Starts broadcast.
     template <detail::Given B>
-    Pending start_broadcast(B&& buffer, int root = 0) {
+    Pending start_broadcast(B&& buffer, Int root = 0) {
         return start(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
     /// Starts all_gather.
@@ -402,12 +404,12 @@ public:
     Pending start_all_gather_v(In&&, Out&&, const Counts&) = delete;  // use std::size_t counts
     /// Starts gather.
     template <detail::Given In, detail::Given Out>
-    Pending start_gather(In&& in, Out&& out, int root = 0) {
+    Pending start_gather(In&& in, Out&& out, Int root = 0) {
         return start(detail::moving(Op::gather, std::forward<In>(in), std::forward<Out>(out), root));
     }
     /// Starts scatter.
     template <detail::Given In, detail::Given Out>
-    Pending start_scatter(In&& in, Out&& out, int root = 0) {
+    Pending start_scatter(In&& in, Out&& out, Int root = 0) {
         return start(detail::moving(Op::scatter, std::forward<In>(in), std::forward<Out>(out), root));
     }
     /// Starts all_to_all.
@@ -431,7 +433,7 @@ public:
     Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
     /// Starts shift.
     template <detail::Given In, detail::Given Out>
-    Pending start_shift(In&& in, Out&& out, int distance, Edge edge = Edge::wrap) {
+    Pending start_shift(In&& in, Out&& out, Int distance, Edge edge = Edge::wrap) {
         return start(detail::moving(Op::shift, std::forward<In>(in), std::forward<Out>(out), distance, edge));
     }
     /// Starts shift by 1.
@@ -451,18 +453,18 @@ public:
     Pending start_monitored_barrier() { return host().start({.operation = Op::monitored_barrier}); }
     /// Starts send.
     template <detail::Given In>
-    Pending start_send(In&& in, int to) {
-        return start(detail::sending(std::forward<In>(in), to));
+    Pending start_send(In&& in, Int to, Tag tag = 0) {
+        return start(detail::sending(std::forward<In>(in), to, tag));
     }
     /// Starts recv.
     template <detail::Given Out>
-    Pending start_recv(Out&& out, int from) {
-        return start(detail::moving(Op::recv, out, std::forward<Out>(out), from));
+    Pending start_recv(Out&& out, Int from, Tag tag = 0) {
+        return start(detail::receiving(std::forward<Out>(out), from, tag));
     }
     /// Starts send_recv.
     template <detail::Given In, detail::Given Out>
-    Pending start_send_recv(In&& in, int to, Out&& out, int from) {
-        return start(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from));
+    Pending start_send_recv(In&& in, Int to, Out&& out, Int from, Tag tag = 0) {
+        return start(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from, tag));
     }
     /// Starts batch.
     template <std::invocable Body>
@@ -473,7 +475,7 @@ public:
     }
     /// Starts broadcast_object: waits for the length, and starts to copy the content.
     template <detail::Resizable Container>
-    Pending start_broadcast_object(Container& object, int root = 0) {
+    Pending start_broadcast_object(Container& object, Int root = 0) {
         auto on_host = host();
         auto length = static_cast<std::uint64_t>(object.size());
         on_host.broadcast(length, root);
@@ -486,7 +488,7 @@ public:
         return start_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
     }
     /// Starts broadcast of a list.
-    Pending start_broadcast(const Buffers& list, int root = 0, const ListOptions& options = {}) {
+    Pending start_broadcast(const Buffers& list, Int root = 0, const ListOptions& options = {}) {
         return start_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
     /// Starts all_gather of a list.

@@ -8,6 +8,7 @@
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/accept.hpp>
 #include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/tag.hpp>
 
 namespace rankmesh::detail {
 
@@ -65,20 +66,29 @@ Call scanning(In&& in, Out&& out, R r) {
 }
 
 template <class In>
-Call sending(In&& in, int to) {
+Call sending(In&& in, int to, Tag tag) {
     auto call = Call{};
     if constexpr (accept<fault_of_in<In>()>()) {
         call = reading(Operation::send, in, to);
         call.out_count = call.in_count;
         call.out_space = call.in_space;
+        call.tag = tag.number();
     }
     return call;
 }
 
+template <class Out>
+Call receiving(Out&& out, int from, Tag tag) {
+    auto call = moving(Operation::recv, out, std::forward<Out>(out), from);
+    call.tag = tag.number();
+    return call;
+}
+
 template <class In, class Out>
-Call exchanging(In&& in, int to, Out&& out, int from) {
+Call exchanging(In&& in, int to, Out&& out, int from, Tag tag) {
     auto call = moving(Operation::send_recv, std::forward<In>(in), std::forward<Out>(out), to);
     call.source = from;
+    call.tag = tag.number();
     return call;
 }
 

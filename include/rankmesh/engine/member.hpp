@@ -68,7 +68,7 @@ public:
     bool is_first(std::string_view axis) const { return at(axis) == 0; }
     bool is_last(std::string_view axis) const;
     /// The world rank at distance `by` along an axis; with Edge::open nothing past its ends.
-    std::optional<int> neighbor(std::string_view axis, int by, Edge edge = Edge::open) const;
+    std::optional<int> neighbor(std::string_view axis, Int by, Edge edge = Edge::open) const;
 
     /// The world rank at a coordinate of the mesh, also for ranks outside it: the peer to send to from
     /// another mesh.

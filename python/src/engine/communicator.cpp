@@ -288,19 +288,23 @@ Prepared shift(nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
     return prepared;
 }
 
-Prepared send(nb::handle in, nb::handle to) {
+std::uint16_t tag_of(nb::handle tag) { return Tag(int_of(tag, "the tag")).number(); }
+
+Prepared send(nb::handle in, nb::handle to, nb::handle tag) {
     auto prepared = Prepared{.call = {.operation = Op::send, .argument = int_of(to, "the peer")}};
     prepared.in = array_of(in, "the buffer of send", false);
     prepared.call.dtype = prepared.in.dtype;
     prepared.call.unit = prepared.in.unit;
     prepared.call.in = prepared.in.data;
     prepared.call.in_count = prepared.call.out_count = prepared.in.count;
+    prepared.call.tag = tag_of(tag);
     return prepared;
 }
 
-Prepared send_recv(nb::handle in, nb::handle to, nb::handle out, nb::handle from) {
+Prepared send_recv(nb::handle in, nb::handle to, nb::handle out, nb::handle from, nb::handle tag) {
     auto prepared = prepare(Op::send_recv, in, out, int_of(to, "the peer"));
     prepared.call.source = int_of(from, "the peer");
+    prepared.call.tag = tag_of(tag);
     return prepared;
 }
 
@@ -389,29 +393,32 @@ void batch(const Self& self, nb::handle sends, nb::handle recvs) {
     struct Message {
         Array array;
         int peer;
+        int tag;
         bool is_send;
     };
     auto messages = std::vector<Message>{};
     const auto add = [&](nb::handle pairs, bool is_send) {
         for (auto pair : pairs) {
-            if (!nb::hasattr(pair, "__len__") || nb::len(pair) != 2)
-                throw TypeFault(
-                    cat("a message of a batch is ", described(pair), "; it must be a pair (array, peer)"));
+            const auto parts = nb::hasattr(pair, "__len__") ? nb::len(pair) : 0;
+            if (parts != 2 && parts != 3)
+                throw TypeFault(cat("a message of a batch is ", described(pair),
+                                    "; it must be (array, peer) or (array, peer, tag)"));
             messages.push_back(
                 {array_of(nb::object(pair[0]), is_send ? "a send of a batch" : "a recv of a batch", !is_send),
-                 int_of(nb::object(pair[1]), "the peer"), is_send});
+                 int_of(nb::object(pair[1]), "the peer"),
+                 parts == 3 ? tag_of(nb::object(pair[2])) : std::uint16_t{0}, is_send});
         }
     };
     add(sends, true);
     add(recvs, false);
     without_gil(leaving(on), [&] {
         on.batch([&] {
-            for (const auto& [array, peer, is_send] : messages) {
+            for (const auto& [array, peer, tag, is_send] : messages) {
                 const auto memory = Memory(array.data, array.count, array.dtype, Space::host);
                 if (is_send)
-                    on.send(memory, peer);
+                    on.send(memory, peer, tag);
                 else
-                    on.recv(memory, peer);
+                    on.recv(memory, peer, tag);
             }
         });
     });
@@ -680,32 +687,36 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), none, nb::arg("by").none() = 1, nb::arg("edge").none() = "wrap");
     both(
-        c, "send", "buffer: typing.Any, to: int -> None",
-        "Sends to the group rank `to`, which calls recv with an array of the same length and type; may "
-        "return before that.",
-        +[](const Self&, nb::handle in, nb::handle to) { return send(in, to); }, nb::arg("buffer").none(),
-        nb::arg("to").none());
+        c, "send", "buffer: typing.Any, to: int, tag: int = 0 -> None",
+        "Sends to the group rank `to`, which calls recv with an array of the same length and type and the "
+        "same tag, from 0 to 16383; may return before that.",
+        +[](const Self&, nb::handle in, nb::handle to, nb::handle tag) { return send(in, to, tag); },
+        nb::arg("buffer").none(), nb::arg("to").none(), nb::arg("tag").none() = 0);
     both(
-        c, "recv", "buffer: _T, source: int",
-        "Receives into `buffer` what the group rank `source` sends, of the same length and type.",
-        +[](const Self&, nb::handle out, nb::handle from) {
-            return prepare(Op::recv, out, nb::none(), int_of(from, "the peer"));
+        c, "recv", "buffer: _T, source: int, tag: int = 0",
+        "Receives into `buffer` what the group rank `source` sends, of the same length, type and tag.",
+        +[](const Self&, nb::handle out, nb::handle from, nb::handle tag) {
+            auto prepared = prepare(Op::recv, out, nb::none(), int_of(from, "the peer"));
+            prepared.call.tag = tag_of(tag);
+            return prepared;
         },
-        nb::arg("buffer").none(), nb::arg("source").none());
+        nb::arg("buffer").none(), nb::arg("source").none(), nb::arg("tag").none() = 0);
     both(
-        c, "send_recv", "buffer: typing.Any, to: int, out: _T, source: int",
-        "Sends `buffer` to the group rank `to` while receiving `out` from `source`; the arrays may differ in "
-        "length, not in type.",
-        +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from) {
-            return send_recv(in, to, out, from);
+        c, "send_recv", "buffer: typing.Any, to: int, out: _T, source: int, tag: int = 0",
+        "Sends `buffer` to the group rank `to` while receiving `out` from `source`, both with one tag; the "
+        "arrays may differ in length, not in type.",
+        +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from, nb::handle tag) {
+            return send_recv(in, to, out, from, tag);
         },
-        nb::arg("buffer").none(), nb::arg("to").none(), nb::arg("out").none(), nb::arg("source").none());
+        nb::arg("buffer").none(), nb::arg("to").none(), nb::arg("out").none(), nb::arg("source").none(),
+        nb::arg("tag").none() = 0);
     c.def("batch", &batch, nb::arg("sends").none() = nb::make_tuple(),
           nb::arg("recvs").none() = nb::make_tuple(),
-          nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int]] = (), recvs: "
-                  "collections.abc.Iterable[tuple[typing.Any, int]] = ()) -> None"),
-          "Runs sends and receives, pairs of an array and a group rank, as one operation, whose order cannot "
-          "deadlock.");
+          nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, "
+                  "int, int]] = (), recvs: collections.abc.Iterable[tuple[typing.Any, int] | "
+                  "tuple[typing.Any, int, int]] = ()) -> None"),
+          "Runs sends and receives, tuples of an array, a group rank and perhaps a tag, as one operation, "
+          "whose order cannot deadlock; messages between two ranks match in the order of their tags.");
     c.def(
         "barrier", [](const Self& self) { run(self, of_nothing(Op::barrier)); },
         "Returns once every rank of the group has called it.");

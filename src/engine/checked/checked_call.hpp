@@ -19,10 +19,11 @@ struct MemberText {
     static MemberText of(const Label& label);
 };
 
-/// The type and length of a message, exchanged by its sender and receiver.
+/// The type, length and tag of a message, exchanged by its sender and receiver.
 struct Notice {
     std::uint8_t receives = 0;
     DType dtype = DType::i32;
+    std::uint16_t tag = 0;
     std::uint64_t count = 0;  // in elements of `dtype`
     std::uint64_t unit = 1;
     MemberText member = {};

@@ -25,6 +25,7 @@ void Messages::add(CheckedCall& part) {
     const auto receives = call.operation == Operation::recv;
     part.notice = {.receives = receives,
                    .dtype = call.dtype,
+                   .tag = call.tag,
                    .count = receives ? call.out_count : call.in_count,
                    .unit = call.unit,
                    .member = MemberText::of(*part.label)};
@@ -87,7 +88,8 @@ void Messages::settle(int peer, Lane& lane, const Notice& notice) {
     auto& part = *lane.waiting[notice.receives].front();
     lane.waiting[notice.receives].pop_front();
     const auto number = ++lane.numbers[notice.receives];
-    if (notice.dtype != part.notice.dtype || notice.count != part.notice.count)
+    if (notice.dtype != part.notice.dtype || notice.count != part.notice.count ||
+        notice.tag != part.notice.tag)
         part.error = disagreement(peer, part, notice, number);
     settle_(part);
 }
@@ -105,7 +107,7 @@ std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, con
         return cat("rank ", end.rank, " [", end.notice.member.text, "]");
     };
     const auto what = [](const End& end) {
-        return elements_text(end.notice.count, end.notice.dtype, end.notice.unit);
+        return elements_text(end.notice.count, end.notice.dtype, end.notice.unit) + tag_text(end.notice.tag);
     };
     return std::make_exception_ptr(Disagreement(
         cat("on ", part.label->text(), ", group ", to_string(ranks_), ", ", text(from), " sends ", what(from),

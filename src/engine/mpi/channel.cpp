@@ -275,12 +275,12 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             MPI_Barrier(comm_);
             break;
         case Operation::send:
-            MPI_Send(call.in, count, type, call.argument, message_tag, comm_);
+            MPI_Send(call.in, count, type, call.argument, message_tag(call), comm_);
             break;
         case Operation::recv: {
             const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
-            const auto code = MPI_Recv(call.out, count, type, call.argument, message_tag, comm_, &status);
+            const auto code = MPI_Recv(call.out, count, type, call.argument, message_tag(call), comm_, &status);
             check_length(call, number, label, status, code, part, call.argument);
             break;
         }
@@ -288,8 +288,8 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
             const auto code = MPI_Sendrecv(call.in, static_cast<int>(call.in_count), type, call.argument,
-                                           message_tag, call.out, static_cast<int>(call.out_count), type,
-                                           call.source, message_tag, comm_, &status);
+                                           message_tag(call), call.out, static_cast<int>(call.out_count), type,
+                                           call.source, message_tag(call), comm_, &status);
             check_length(call, number, label, status, code, call.out_count, call.source);
             break;
         }
@@ -469,11 +469,11 @@ void MpiChannel::post(Started& started, Slot& slot) {
                 moves(call.out_count, [&](int count, MPI_Datatype type) {
                     const auto from = call.operation == Operation::recv ? call.argument : call.source;
                     expect(slot, call.out_count, from);
-                    MPI_Irecv(call.out, count, type, from, message_tag, comm_, next());
+                    MPI_Irecv(call.out, count, type, from, message_tag(call), comm_, next());
                 });
             if (call.operation != Operation::recv)
                 moves(call.in_count, [&](int count, MPI_Datatype type) {
-                    MPI_Isend(call.in, count, type, call.argument, message_tag, comm_, next());
+                    MPI_Isend(call.in, count, type, call.argument, message_tag(call), comm_, next());
                 });
             break;
         case Operation::monitored_barrier:

@@ -60,13 +60,15 @@ std::vector<RecordedCall> CallRing::calls() const {
         const auto in = slot.in.load(std::memory_order_acquire);
         const auto out = slot.out.load(std::memory_order_acquire);
         const auto more = slot.more.load(std::memory_order_acquire);
-        recorded.number = slot.number.load(std::memory_order_acquire);
+        const auto number = slot.number.load(std::memory_order_acquire);
         if (slot.sequence.load(std::memory_order_relaxed) != sequence) continue;
         auto& call = recorded.call;
         std::memcpy(static_cast<void*>(&call), &what, sizeof what);
         call.in_count = in >> 16;
         call.out_count = out >> 16;
         call.unit = std::max<std::size_t>(in & 0xffff, 1);
+        call.tag = static_cast<std::uint16_t>(number);
+        recorded.number = number >> 16;
         call.source = static_cast<int>(static_cast<std::uint32_t>(more));
         recorded.created = created & ~std::int64_t{0xff};
         recorded.blocking = (created & 1) != 0;

@@ -79,7 +79,7 @@ public:
         slot.what.store(what, std::memory_order_release);
         slot.in.store(pack(call.in_count, call.unit <= 0xffff ? call.unit : 1), std::memory_order_release);
         slot.out.store(pack(call.out_count, label), std::memory_order_release);
-        slot.number.store(number, std::memory_order_release);
+        slot.number.store(pack(number, call.tag), std::memory_order_release);
         const auto milliseconds = static_cast<std::uint64_t>(timeout.count() / 1'000'000);
         slot.more.store(
             std::min(milliseconds, std::uint64_t{0xffffffff}) << 32 | static_cast<std::uint32_t>(call.source),
@@ -120,7 +120,7 @@ private:
         std::atomic<std::uint64_t> what = 0;
         std::atomic<std::uint64_t> in = 0;   // a count, and the unit
         std::atomic<std::uint64_t> out = 0;  // a count, and the number of the label
-        std::atomic<std::uint64_t> number = 0;
+        std::atomic<std::uint64_t> number = 0;  // and the tag
         std::atomic<std::uint64_t> more = 0;  // the timeout in ms, and the source
     };
     static_assert(sizeof(Slot) == 64);

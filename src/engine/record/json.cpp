@@ -90,6 +90,7 @@ std::string entry(const RecordedCall& recorded, const CallRing& ring, std::size_
         object.add("argument", call.argument);
     if (call.operation == Operation::shift) object.text("edge", call.edge == Edge::open ? "open" : "wrap");
     if (call.operation == Operation::send_recv) object.add("source", call.source);
+    if (is_message) object.add("tag", call.tag);
     object.add("input_sizes", sizes(in, call.in_count, call))
         .add("input_dtypes", in ? type : "[]")
         .add("output_sizes", sizes(out, call.out_count, call))

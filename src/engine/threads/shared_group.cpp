@@ -98,13 +98,15 @@ void SharedGroup::match(int from, int to, const Label& label) {
     if (lane.sends.empty() || lane.receives.empty()) return;
     auto& send = *lane.sends.front();
     auto& receive = *lane.receives.front();
-    if (send.call.dtype == receive.call.dtype && send.call.in_count == receive.call.out_count) {
+    if (send.call.dtype == receive.call.dtype && send.call.in_count == receive.call.out_count &&
+        send.call.tag == receive.call.tag) {
         copy(receive.call.out, send.call.in, send.call.in_bytes());
     } else {
         const auto mismatch = std::make_shared<const Mismatch>(
             Mismatch{cat("on ", label.text(), " rank ", rank(from), " sends ", send.call.in_count, " ",
-                         to_string(send.call.dtype), " to rank ", rank(to), ", which receives ",
-                         receive.call.out_count, " ", to_string(receive.call.dtype)),
+                         to_string(send.call.dtype), tag_text(send.call.tag), " to rank ", rank(to),
+                         ", which receives ", receive.call.out_count, " ", to_string(receive.call.dtype),
+                         tag_text(receive.call.tag)),
                      {rank(from), rank(to)}});
         send.mismatch = mismatch;
         receive.mismatch = mismatch;

@@ -52,7 +52,8 @@ std::uint64_t CallHistory::add(Kind kind, int peer, const Call& call) {
     entry.number = ++messages_[p][kind == Kind::recv ? 1 : 0];
     entry.agreed = {.operation = Operation::send,
                     .dtype = call.dtype,
-                    .length = kind == Kind::recv ? call.out_count : call.in_count};
+                    .length = kind == Kind::recv ? call.out_count : call.in_count,
+                    .tag = call.tag};
     entry.unit = call.unit;
     entry.gives.clear();
     entry.expects.clear();

@@ -24,7 +24,7 @@ public:
         Kind kind = Kind::collective;
         int peer = -1;             // of a message
         std::uint64_t number = 0;  // from 1; 0: none
-        Agreed agreed = {};        // of a message, its type and length
+        Agreed agreed = {};        // of a message, its type, length and tag
         std::uint64_t unit = 1;
         std::vector<std::size_t> gives = {};    // with counts: the elements for each rank
         std::vector<std::size_t> expects = {};  // and from each

@@ -18,7 +18,8 @@ using Kind = CallHistory::Kind;
 /// `all_reduce of 4 f32 by sum`; with counts also what goes to and comes from `peer`, a world rank.
 std::string text_of(const CallHistory::Entry& entry, std::size_t peer, int rank_of_peer) {
     if (entry.kind != Kind::collective)
-        return elements_text(entry.agreed.length, entry.agreed.dtype, entry.unit);
+        return elements_text(entry.agreed.length, entry.agreed.dtype, entry.unit) +
+               tag_text(static_cast<int>(entry.agreed.tag));
     auto text = to_string(entry.agreed, entry.unit);
     if (entry.has_counts())
         append(text, cat(", ", elements_text(entry.gives[peer], entry.agreed.dtype, 1), " to rank ",

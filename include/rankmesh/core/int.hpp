@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh {
+
+namespace detail {
+
+[[noreturn]] inline void refuse_integer(const std::string& n) {
+    throw UsageError(n + " was given as a rank, a root, a distance or a tag; those are from " +
+                     std::to_string(std::numeric_limits<int>::min()) + " to " +
+                     std::to_string(std::numeric_limits<int>::max()));
+}
+
+/// What an Int is made of.
+template <class N>
+concept IntLike = std::convertible_to<N, int> && !std::floating_point<N>;
+
+}  // namespace detail
+
+/// A rank, a root or a distance, given as a number of any integer type; throws UsageError for one that is no
+/// int.
+class Int {
+public:
+    template <detail::IntLike N>
+    constexpr Int(N n) : value_(static_cast<int>(n)) {
+        if constexpr (std::integral<N>)
+            if (!std::in_range<int>(+n)) detail::refuse_integer(std::to_string(+n));
+    }
+    constexpr operator int() const { return value_; }
+    friend void append(std::string& out, Int n) { detail::append(out, n.value_); }
+
+private:
+    int value_;
+};
+
+}  // namespace rankmesh
