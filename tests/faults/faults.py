@@ -47,6 +47,8 @@ RIGHT = {
     "type":      ("mismatch",   "as operation"),
     "root":      ("mismatch",   "as operation"),
     "reduction": ("mismatch",   "as operation"),
+    "parts":     ("mismatch",   "as operation, of a list that is as long and cut elsewhere"),
+    "tag":       ("mismatch",   "as operation"),
     "skip":      ("sequence",   "every rank throws: Disagreement or Timeout with the victim, or what follows from that"),
     "twice":     ("sequence",   "as skip"),
     "swap":      ("sequence",   "every rank throws with the ranks that it waits for, or all sums are right where none waits for the victim"),
@@ -58,7 +60,7 @@ ROWS = {
     "stopped": "is stopped, or its link is cut",
     "limits": "has no more descriptors, memory or disk",
     "plans": "plans differ",
-    "mismatch": "operation, length, type, root or reduction differs",
+    "mismatch": "operation, length, type, root, reduction, tag or the parts of a list differ",
     "sequence": "a call skipped, made twice, or swapped with the next",
     "harmless": "harmless: paused, slowed, started for blocking, no fault",
 }
@@ -110,8 +112,10 @@ MOMENTS = {
 RARE = {"gloo": ("cut", "cut", "child", "descriptors", "memory", "disk", "worlds", "fewer"), "mpi": ("finalize", "child"), "nccl": (), "threads": ()}
 BEFORE = ("world", "device", "join", "in-join")  # the first call
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
-REDUCING = ("all_reduce", "reduce", "scan", "reduce_scatter")
-OPERATIONS = REDUCING + ("broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift", "send_recv", "message")
+REDUCING = ("all_reduce", "reduce", "scan", "reduce_scatter", "list")
+RINGS = ("send_recv", "halo")  # messages to both neighbours
+TAGGED = RINGS + ("message",)
+OPERATIONS = REDUCING + ("broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + TAGGED
 PLANS = ("order", "name", "axis", "sizes", "over", "separate")
 
 
@@ -175,7 +179,7 @@ class Job:
 
 
 def as_words(steps):
-    names = ("id", "axes", "operation", "length", "type", "reduction", "root", "how")
+    names = ("id", "axes", "operation", "length", "type", "reduction", "root", "how", "tag")
     return ",".join(":".join(str(step[name]) for name in names) for step in steps)
 
 
@@ -191,7 +195,7 @@ def draw(engine, checked, seed, number, timeout, rare=False, store="folder"):
             # No two are alike, so that no call can be taken for another one.
             "length": (chance.choice([1, 20, 20, 20, 20000]) + i) * 2, "type": chance.choice(["i32", "f32", "i64"]),
             "reduction": chance.choice(["sum", "max"]), "root": chance.randrange(job.ranks),
-            "how": chance.choice(["blocking", "blocking", "started"])})
+            "how": chance.choice(["blocking", "blocking", "started"]), "tag": chance.choice([0, 0, 1, 2])})
     if engine == "nccl":  # which has no other scan
         for step in job.steps:
             step["reduction"] = "sum" if step["operation"] == "scan" else step["reduction"]
@@ -218,7 +222,7 @@ def draw(engine, checked, seed, number, timeout, rare=False, store="folder"):
     if rare:
         job.room = chance.choice([0, 1, 2, 5, 10, 20, 50])
     barrier = {"id": 99, "axes": "all", "operation": "barrier", "length": 1, "type": "i32", "reduction": "sum", "root": 0,
-               "how": "started" if engine == "nccl" else "blocking"}  # a device is waited for
+               "how": "started" if engine == "nccl" else "blocking", "tag": 0}  # a device is waited for
     if job.kind != "early" or job.moment != "step":
         job.victim_steps.append(barrier)
     job.steps.append(barrier)
@@ -235,6 +239,8 @@ def change_calls(job, chance):
                       (job.engine != "nccl" or job.steps[i]["operation"] != "scan")]
     if job.kind == "operation":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] != "message"]
+    if job.kind == "tag":
+        takes_part = [i for i in takes_part if job.steps[i]["operation"] in TAGGED]
     if job.kind == "swap":
         takes_part = [i for i in takes_part if i + 1 in takes_part]
     if not takes_part:  # such a job is one without a fault
@@ -246,6 +252,8 @@ def change_calls(job, chance):
         job.steps[at]["how"] = "started"
     if job.moment == "during" and job.kind != "pause":  # long enough to be met inside
         job.steps[at]["length"] = 200000 + job.at
+    if job.kind == "parts":
+        job.steps[at] |= {"operation": "list", "length": max(20, job.steps[at]["length"])}
     job.victim_steps = [dict(step) for step in job.steps]
     own = job.victim_steps[at]
     if job.kind == "operation":
@@ -256,7 +264,9 @@ def change_calls(job, chance):
         own["length"] += chance.choice([-1, 1, 7, 5000])
     if job.kind == "type":
         own["type"] = chance.choice([name for name in ("i32", "f32", "i64") if name != own["type"]])
-    if job.kind == "root":
+    if job.kind == "tag":
+        own["tag"] += chance.choice([1, 2])
+    if job.kind in ("root", "parts"):
         size = len(job.group(own["axes"], job.victim))
         own["root"] = (own["root"] + chance.randrange(1, size)) % size if size > 1 else own["root"]
         own["root"], job.steps[at]["root"] = own["root"], job.steps[at]["root"] % size
@@ -507,7 +517,7 @@ def judge(job, outcome):
 
 
 def is_collective(job):
-    return not {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]} & {"send_recv", "message"}
+    return not {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]} & set(TAGGED)
 
 
 def harmless(job, outcome, ends):
@@ -627,7 +637,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
     if at_other and at_other.group(1) != str(rank):  # the words of others, to whom this one may be missing
         followed.add(rank)
     if job.row == "mismatch" and end["type"] == "Disagreement" and end["step"] == job.at and job.victim in named(end) \
-            and "send_recv" in (job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]):
+            and {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]} & set(RINGS):
         return []  # the two ends of a message, of which neither is outnumbered
     if named(end) - followed - {job.victim}:
         return [("E", said)]
@@ -638,7 +648,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
     if job.row == "mismatch":
         direct = step is not None and end["step"] == job.at and job.victim in together
         calls = {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]}
-        if direct and "send_recv" in calls:  # the messages of two ranks, of which neither is outnumbered
+        if direct and calls & set(RINGS):  # the messages of two ranks, of which neither is outnumbered
             if job.victim not in named(end) and not named(end) & followed:
                 return [("E", said)]
         elif direct and (end["type"] != "Disagreement" or named(end) != {job.victim}):

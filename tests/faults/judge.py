@@ -60,7 +60,7 @@ class Judge(unittest.TestCase):
 
     def test_a_mismatch_is_a_disagreement_on_all_members_where_it_is_noticed(self):
         differs = error("Disagreement", [1])
-        for job in (job_of("length", checked=True), job_of("type", engine="threads")):
+        for job in (job_of("length", checked=True), job_of("type", engine="threads"), job_of("parts", checked=True), job_of("tag", engine="threads")):
             self.assertEqual(judge(job, {0: differs, 1: differs, 2: differs}), "")
             self.assertEqual(judge(job, {0: differs, 1: differs, 2: error("PeerLost", [0], seconds=0.2)}), "E")
             self.assertEqual(judge(job, {0: differs, 1: differs, 2: error("Disagreement", [2])}), "E")

@@ -36,14 +36,15 @@ using namespace rankmesh;
 
 namespace {
 
-/// One call of the program, as faults.py writes it: `ID:AXES:OPERATION:LENGTH:TYPE:REDUCTION:ROOT:HOW`.
+/// One call of the program, as faults.py writes it: `ID:AXES:OPERATION:LENGTH:TYPE:REDUCTION:ROOT:HOW:TAG`.
 struct Step {
     int id = 0;  // what its data are made of; the same on all ranks that make the same call
     std::string axes, operation;
     std::size_t length = 0;  // of one part
     std::string type, reduction;
-    int root = 0;  // of a message: its sender; the receiver is the next group rank
+    int root = 0;  // of a message: its sender; the receiver is the next group rank; of a list: where it is cut
     std::string how;
+    int tag = 0;  // of messages
 };
 
 std::vector<std::string> split(const std::string& text, char by) {
@@ -58,7 +59,7 @@ std::vector<Step> steps_of(const std::string& text) {
     for (const auto& word : split(text, ',')) {
         const auto part = split(word, ':');
         steps.push_back({std::stoi(part.at(0)), part.at(1), part.at(2), std::stoul(part.at(3)), part.at(4),
-                         part.at(5), std::stoi(part.at(6)), part.at(7)});
+                         part.at(5), std::stoi(part.at(6)), part.at(7), std::stoi(part.at(8))});
     }
     return steps;
 }
@@ -210,6 +211,12 @@ T value(int id, int rank, std::size_t i) {
                           static_cast<std::size_t>(rank) * 13 + 1);
 }
 
+/// `count` elements of a buffer from `first` on.
+template <class B>
+auto part(const Communicator& on, B& buffer, std::size_t first, std::size_t count) {
+    return Memory(buffer.data() + first, count, on.space());
+}
+
 /// Makes the call, with `between` after its start if it is started; false if an element is wrong.
 template <class T, class R>
 bool perform(Communicator& on, const Step& step, R reduction, const std::function<void()>& between) {
@@ -230,11 +237,12 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
     const auto parts_in =
         operation == "reduce_scatter" || operation == "scatter" || operation == "all_to_all";
     const auto parts_out = operation == "all_gather" || operation == "gather" || operation == "all_to_all";
+    const auto sides = operation == "halo" ? std::size_t{2} : std::size_t{1};
     const auto untouched = T{77};
-    auto in = std::vector<T>(parts_in ? size * length : length);
+    auto in = std::vector<T>(parts_in ? size * length : sides * length);
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = given(me, i);
-    auto out = std::vector<T>(parts_out ? size * length : length, untouched);
-    if (operation == "broadcast") out = in;
+    auto out = std::vector<T>(parts_out ? size * length : sides * length, untouched);
+    if (operation == "broadcast" || operation == "list") out = in;
 
     const auto call = [&](auto&& blocking, auto&& starting) {
         if (step.how == "started") {
@@ -273,13 +281,29 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         else if (operation == "shift")
             call([&] { on.shift(in, out, 1); }, [&] { return on.start_shift(in, out, 1); });
         else if (operation == "send_recv")
-            call([&] { on.send_recv(in, next, out, before); },
-                 [&] { return on.start_send_recv(in, next, out, before); });
+            call([&] { on.send_recv(in, next, out, before, step.tag); },
+                 [&] { return on.start_send_recv(in, next, out, before, step.tag); });
+        else if (operation == "halo") {
+            // Each side of this rank to its neighbour there, with tags that no other message has.
+            const auto down = 100 + 2 * step.tag, up = down + 1;
+            const auto both_ways = [&] {
+                on.send(part(on, in, 0, length), before, down);
+                on.send(part(on, in, length, length), next, up);
+                on.recv(part(on, out, 0, length), before, up);
+                on.recv(part(on, out, length, length), next, down);
+            };
+            call([&] { on.batch(both_ways); }, [&] { return on.start_batch(both_ways); });
+        } else if (operation == "list") {
+            const auto cut = std::min(length, root + 1);
+            const auto list = Buffers(part(on, out, 0, cut), part(on, out, cut, length - cut));
+            call([&] { on.all_reduce(list, reduction); },
+                 [&] { return on.start_all_reduce(list, reduction); });
+        }
         else if (operation == "message" && me == root)
-            call([&] { on.send(in, static_cast<int>(receiver)); },
-                 [&] { return on.start_send(in, static_cast<int>(receiver)); });
+            call([&] { on.send(in, receiver, step.tag); },
+                 [&] { return on.start_send(in, receiver, step.tag); });
         else if (operation == "message" && me == receiver)
-            call([&] { on.recv(out, r); }, [&] { return on.start_recv(out, r); });
+            call([&] { on.recv(out, r, step.tag); }, [&] { return on.start_recv(out, r, step.tag); });
         else if (operation == "barrier")
             call([&] { on.barrier(); }, [&] { return on.start_barrier(); });
     };
@@ -296,15 +320,16 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
 
     for (std::size_t i = 0; i < out.size(); ++i) {
         auto right = untouched;
-        const auto part = i / std::max<std::size_t>(length, 1), inside = i % std::max<std::size_t>(length, 1);
-        if (operation == "all_reduce" || (operation == "reduce" && me == root)) right = reduced(i, size);
+        const auto from = i / std::max<std::size_t>(length, 1), inside = i % std::max<std::size_t>(length, 1);
+        if (operation == "all_reduce" || operation == "list" || (operation == "reduce" && me == root)) right = reduced(i, size);
         if (operation == "scan") right = reduced(i, me + 1);
         if (operation == "reduce_scatter") right = reduced(me * length + i, size);
         if (operation == "broadcast") right = given(root, i);
-        if (operation == "all_gather" || (operation == "gather" && me == root)) right = given(part, inside);
+        if (operation == "all_gather" || (operation == "gather" && me == root)) right = given(from, inside);
         if (operation == "scatter") right = given(root, me * length + i);
-        if (operation == "all_to_all") right = given(part, me * length + inside);
+        if (operation == "all_to_all") right = given(from, me * length + inside);
         if (operation == "shift" || operation == "send_recv") right = given((me + size - 1) % size, i);
+        if (operation == "halo") right = i < length ? given((me + size - 1) % size, length + i) : given((me + 1) % size, i - length);
         if (operation == "message" && me == receiver) right = given(root, i);
         const auto ignored = (operation == "reduce" || operation == "gather") && me != root;
         if (ignored || out[i] == right) continue;
