@@ -241,7 +241,7 @@ int main() {
     rearrange();
     rankmesh::threads::run(8, several_meshes);
     rankmesh::threads::run(4, operations);
-    rankmesh::threads::run(4, messages);
+    for (const auto ranks : {1, 2, 3, 4}) rankmesh::threads::run(ranks, messages);
     rankmesh::threads::run(4, lists);
     separate_channels();
     rankmesh::threads::run(4, local_ranks);

@@ -86,16 +86,20 @@ std::vector<Finding> differing_messages(const Evidence& evidence, const Messages
             const auto& receive = *stream.receives[i]->call;
             const auto same_type = send.input_dtypes.empty() || receive.output_dtypes.empty() ||
                                    send.input_dtypes.front() == receive.output_dtypes.front();
-            if (same_type && elements_sent(send) == elements_received(receive)) continue;
+            if (same_type && elements_sent(send) == elements_received(receive) && send.tag == receive.tag)
+                continue;
             auto finding = finding_on(Finding::Kind::calls_differ, communicator, stream.sends[i]->number,
                                       {std::min(from, to), std::max(from, to)});
-            const auto type = [](const std::vector<std::string>& types) {
-                return types.empty() ? std::string{} : " " + excerpt(types.front());
+            const auto what = [](std::int64_t elements, const std::vector<std::string>& types,
+                                 std::int64_t tag) {
+                return cat(elements, types.empty() ? "" : " " + excerpt(types.front()),
+                           tag == 0 ? "" : cat(" with tag ", tag));
             };
-            finding.text = cat(places.rank(from), " sends ", elements_sent(send), type(send.input_dtypes),
-                               " to ", places.rank(to), ", which receives ", elements_received(receive),
-                               type(receive.output_dtypes), ": message ", i + 1, " from one to the other on ",
-                               communicator.text());
+            finding.text = cat(places.rank(from), " sends ",
+                               what(elements_sent(send), send.input_dtypes, send.tag), " to ",
+                               places.rank(to), ", which receives ",
+                               what(elements_received(receive), receive.output_dtypes, receive.tag),
+                               ": message ", i + 1, " from one to the other on ", communicator.text());
             findings.push_back(std::move(finding));
             break;
         }

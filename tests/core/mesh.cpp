@@ -5,9 +5,14 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <functional>
 #include <sstream>
 
+#include <rankmesh/core/placement.hpp>
+#include <rankmesh/core/sharding.hpp>
+
 #include "laws.hpp"
+#include "support/text_of.hpp"
 
 namespace rankmesh::tests {
 namespace {
@@ -34,6 +39,10 @@ static_assert(mesh.split("tp", {{"ep", 2}, {"etp", rest}}) ==
 static_assert(mesh.permuted({"tp", "dp", "pp"}) == Mesh{{"tp", 8, 1}, {"dp", 8, 8}, {"pp", 4, 64}});
 static_assert(mesh.axis("dp") == AxisId{1} && mesh.index(67, AxisId{2}) == 3);
 static_assert(Mesh::parse("pp=4 dp=8 tp=8") == mesh && Mesh::parse("pp=4 dp=* tp=8", 256) == mesh);
+
+// Numbers of any integer type are ranks and distances.
+static_assert(mesh.coord(67U)["pp"] == 1 && mesh.contains(std::uint8_t{67}) && mesh.index(67L, "tp") == 3);
+static_assert(mesh.neighbor(std::size_t{67}, "pp", std::int64_t{1}) == 131);
 
 static_assert(sizeof(Mesh) <= 1024);
 static_assert(max_axes >= 16 && max_name_length >= 31 && name_pool_size >= 192);
@@ -195,6 +204,29 @@ TEST(Mesh, IsEqualWhereAxesAndRanksAreEqual) {
     EXPECT_NE((Mesh{{"a", 4}, {"b", 2}}), (Mesh{{"a", 4}, {"c", 2}}));
     EXPECT_NE((Mesh{{"a", 4}}), (Mesh{{"a", 4}}.shifted(1)));
     EXPECT_NE((Mesh{{"a", 4, 2}}), (Mesh{{"a", 4}}));
+}
+
+TEST(Mesh, RefusesARankOrADistanceThatIsNoInt) {
+    constexpr auto large = (std::size_t{1} << 32) + 67;
+    const auto place = Placement(mesh, std::vector<int>(mesh.ranks().begin(), mesh.ranks().end()));
+    const auto sharding = Sharding(mesh, {64}, {});
+    for (const auto& call : std::initializer_list<std::function<void()>>{
+             [&] { static_cast<void>(mesh.contains(large)); },
+             [&] { static_cast<void>(mesh.coord(large)); },
+             [&] { static_cast<void>(mesh.index(large, "dp")); },
+             [&] { static_cast<void>(mesh.group(large, "dp")); },
+             [&] { static_cast<void>(mesh.group_view(large, "dp")); },
+             [&] { static_cast<void>(mesh.neighbor(large, "dp", 1)); },
+             [&] { static_cast<void>(mesh.neighbor(67, "dp", large)); },
+             [&] { static_cast<void>(mesh.shifted(large)); },
+             [&] { static_cast<void>(mesh.group(67, "dp").group_rank(large)); },
+             [&] { static_cast<void>(mesh.group_view(67, "dp").contains(large)); },
+             [&] { static_cast<void>(place.coord(large)); },
+             [&] { static_cast<void>(place.neighbor(67, "dp", large)); },
+             [&] { static_cast<void>(sharding.slice(large)); },
+             [&] { static_cast<void>(sharding.part(large)); }})
+        EXPECT_EQ(text_of<UsageError>(call), "4294967363 was given as a rank, a root, a distance or a tag; "
+                                             "those are from -2147483648 to 2147483647");
 }
 
 TEST(Mesh, ServesTheLargestWorld) {

@@ -246,7 +246,7 @@ TEST(Conformance, ANumberThatIsNoIntOrNoTagIsRefusedWithItsValue) {
                                                          "those are from -2147483648 to 2147483647");
         };
         no_int([&] { on.broadcast(x, large); }, "4294967296");
-        no_int([&] { on.start_broadcast(x, large); }, "4294967296");
+        no_int([&] { on.start_broadcast(x, large).wait(); }, "4294967296");
         no_int([&] { on.broadcast(Buffers(x), large); }, "4294967296");
         no_int([&] { on.broadcast_object(x, large); }, "4294967296");
         no_int([&] { on.reduce(x, large); }, "4294967296");

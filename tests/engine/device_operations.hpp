@@ -120,6 +120,17 @@ inline std::vector<Operation> operations() {
                  on.send(part(b.in, 7, 5), before);
              });
          }},
+        {"batch with tags",
+         [](auto& on, auto b) {
+             const auto next = (on.rank() + 1) % on.size();
+             const auto before = (on.rank() + on.size() - 1) % on.size();
+             on.batch([&] {
+                 on.send(first(b.in, 7), next, 2);
+                 on.send(part(b.in, 7, 5), before, 1);
+                 on.recv(part(b.out, 7, 5), next, 1);
+                 on.recv(first(b.out, 7), before, 2);
+             });
+         }},
         {"a list reduced",
          [](auto& on, auto b) {
              auto list = rankmesh::Buffers{};

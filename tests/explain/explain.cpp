@@ -319,6 +319,14 @@ TEST(Explain, NamesBothEndsOfMessagesThatDoNotFit) {
               "other on 'pp' "
               "of mesh pp=3 {0..2}");
 
+    job[1] = {Step{{"pp"}, "recv", 4, "f32", "", 0, 3}};
+    job.run();
+    const auto tag = explain(records_of(job));
+    ASSERT_EQ(tag.findings.size(), 1U);
+    EXPECT_TRUE(tag.findings[0].text.starts_with(
+        "rank 0 (pp=0) sends 4 f32 to rank 1 (pp=1), which receives 4 f32 with tag 3: message 1 "))
+        << tag.findings[0].text;
+
     job[0] = {Step{{"pp"}, "send", 4, "f32", "", 2}};
     job.run();
     const auto peer = explain(records_of(job));

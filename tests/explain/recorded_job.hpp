@@ -21,6 +21,7 @@ struct Step {
     std::string dtype = "f32";
     std::string reduction = "sum";
     int argument = -1;  ///< root or peer; -1: none
+    int tag = 0;
 
     bool is_message() const { return operation == "send" || operation == "recv"; }
     friend bool operator==(const Step&, const Step&) = default;
@@ -96,6 +97,7 @@ public:
                 ", \"profiling_name\": \"gloo:" + step.operation + "\", \"operation\": \"" + step.operation +
                 "\", " + (step.reduction.empty() ? "" : "\"reduction\": \"" + step.reduction + "\", ") +
                 (step.argument < 0 ? "" : "\"argument\": " + std::to_string(step.argument) + ", ") +
+                (step.is_message() ? "\"tag\": " + std::to_string(step.tag) + ", " : "") +
                 "\"input_sizes\": " + (step.operation == "recv" ? "[]" : sizes) + ", \"input_dtypes\": [\"" +
                 step.dtype + "\"], \"output_sizes\": " + (step.operation == "send" ? "[]" : sizes) +
                 ", \"output_dtypes\": [\"" + step.dtype +

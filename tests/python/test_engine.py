@@ -124,9 +124,11 @@ def test_moving_operations_are_those_of_numpy(size: int, started: bool) -> None:
             right, left = (rank + 1) % size, (rank - 1) % size
             assert np.array_equal(call("send_recv", mine, right, np.zeros(2 * size), left), parts[left])
             a, b = np.zeros(2 * size), np.zeros(2 * size)
-            on.batch(sends=[(mine, right), (mine, left)], recvs=[(a, left), (b, right)])
-            assert np.array_equal(a, parts[left])
+            down, up = 0, 1
+            on.batch(sends=[(mine, left, down), (-mine, right, up)], recvs=[(a, left, up), (b, right, down)])
+            assert np.array_equal(a, -parts[left])
             assert np.array_equal(b, parts[right])
+            assert np.array_equal(call("send_recv", mine, right, np.zeros(2 * size), left, 16383), parts[left])
         on.barrier()
         on.start_barrier().wait()
         on.monitored_barrier()
@@ -510,10 +512,12 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
     (lambda on: on.broadcast(np.ones(1), 2**40), ValueError, "the root is 1099511627776"),
     (lambda on: on.gather(np.ones(2), None, on.rank), ValueError, "gives None as the output of gather"),
     (lambda on: on.send(np.ones(1), on.rank), ValueError, "send"),
+    (lambda on: on.send(np.ones(1), 0, 16384), ValueError, "a message was given tag 16384; tags are 0..16383"),
+    (lambda on: on.recv(np.ones(1), 0, tag=2**40), ValueError, "the tag is 1099511627776"),
     (
         lambda on: on.batch(sends=[3]),
         TypeError,
-        "a message of a batch is 3, which is int; it must be a pair (array, peer)",
+        "a message of a batch is 3, which is int; it must be (array, peer) or (array, peer, tag)",
     ),
     (lambda on: on.within(-1), ValueError, "the timeout is -1.000000 s; it must be positive"),
     (

@@ -26,6 +26,7 @@ struct RecordedOperation {
     std::string reduction;                 ///< empty: none, or not recorded
     std::optional<std::int64_t> argument;  ///< the root, the distance, or the peer as a group rank
     std::optional<std::int64_t> source;    ///< of a send_recv: the peer that it receives from
+    std::int64_t tag = 0;                  ///< of a message
     bool has_open_edges = false;           ///< of a shift
     std::vector<std::vector<std::int64_t>> input_sizes;
     std::vector<std::vector<std::int64_t>> output_sizes;

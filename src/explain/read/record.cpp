@@ -233,6 +233,7 @@ std::string key_of(const RecordedOperation& call) {
     };
     number(call.argument);
     number(call.source);
+    number(call.tag);
     for (const auto* sizes : {&call.input_sizes, &call.output_sizes}) {
         for (const auto& one : *sizes) {
             for (const auto size : one) key += std::to_string(size) + ' ';
@@ -375,6 +376,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
             call.reduction = text_or(value, "reduction");
             call.argument = find_whole(value, "argument");
             call.source = find_whole(value, "source");
+            call.tag = whole_or(value, "tag", 0);
             call.has_open_edges = text_or(value, "edge") == "open";
             read_name(text_or(value, "profiling_name"), call);
             if (call.operation.empty()) throw UsageError("has an entry without a 'profiling_name'");
