@@ -22,8 +22,8 @@ Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, c
                const CommunicatorState& state)
     : like_(like),
       most_kept_(2 * options.bucket_bytes),
-      ins_(ins.pieces().begin(), ins.pieces().end()),
-      outs_(outs.pieces().begin(), outs.pieces().end()) {
+      ins_(ListAccess::pieces(ins)),
+      outs_(ListAccess::pieces(outs)) {
     const auto is_root = like.argument == state.rank;
     const auto size = static_cast<std::size_t>(state.size);
     if (like.operation == Operation::all_gather) out_parts_ = size;

@@ -10,6 +10,14 @@
 
 namespace rankmesh::detail {
 
+/// What a list holds.
+struct ListAccess {
+    template <class Void>
+    static const std::vector<Piece<Void>>& pieces(const BufferList<Void>& list) {
+        return list.pieces_;
+    }
+};
+
 /// A list of buffers as few calls: small ones are copied together into buckets, one element type a bucket
 /// where they are reduced, large ones and those of a device are passed as they are.
 class Packed {

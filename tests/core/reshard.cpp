@@ -284,7 +284,7 @@ RC_GTEST_PROP(Reshard, SharesEachSliceInWholeRoundsAlsoAmongRanksThatKeepSome, (
         for (const auto& [rank, count] : senders) total += count;
         auto first = std::vector<std::int64_t>{};
         for (const auto& range : what.first.ranges) first.push_back(range.begin);
-        const auto holders = plan.from().holders(first, what.second);
+        const auto holders = detail::holders_of(plan.from(), first, what.second);
         for (int i = 0; i < holders.size(); ++i) {
             const auto found = senders.find(holders.at(i));
             RC_ASSERT((found == senders.end() ? 0 : found->second) >= total / holders.size());

@@ -80,7 +80,7 @@ RC_GTEST_PROP(Sharding, SaysWhoHoldsEachElementOfEachPart, ()) {
         auto at = Numbers(shape.size());
         auto rest_of = what.first;
         for (auto d = shape.size(); d-- > 0; rest_of /= shape[d]) at[d] = rest_of % shape[d];
-        const auto found = sharding.holders(at, what.second);
+        const auto found = detail::holders_of(sharding, at, what.second);
         RC_ASSERT(found.size() == static_cast<int>(expected.size()));
         auto listed = std::set<int>{};
         for (int i = 0; i < found.size(); ++i) {

@@ -82,7 +82,7 @@ void check(Operation operation, unsigned seed) {
         random() % 2 == 0 ? add(whole, outs) : add(floats, float_outs);
     }
     auto packed = detail::Packed({.operation = operation}, ins, places, {.bucket_bytes = limit}, on);
-    const auto pieces = ins.pieces();
+    const auto& pieces = detail::ListAccess::pieces(ins);
     auto times = std::map<std::size_t, int>{};
     auto full = std::map<DType, std::vector<std::pair<std::size_t, std::size_t>>>{};
     for (const auto& call : packed.pack(on)) {

@@ -319,7 +319,7 @@ void Reshard::for_each_need(int rank, const Visit& visit) const {
     for_each_piece(from_, wanted, [&](const Piece& piece, const Interval& in_wanted) {
         const auto in_held = interval_in(piece.slice, from_.slice_at(piece.at));
         for (auto part = to_.part(rank); part < from_.parts(); part += to_.parts())
-            visit(piece, part, in_held, in_wanted, from_.holders(piece.at, part));
+            visit(piece, part, in_held, in_wanted, detail::holders_of(from_, piece.at, part));
     });
 }
 
@@ -338,7 +338,7 @@ inline std::vector<Transfer> Reshard::receives(int rank) const {
     for_each_need(rank, [&](const Piece& piece, int part, const Interval& in_held, const Interval& in_wanted,
                             const detail::RankSet& holders) {
         if (holders.contains(rank)) return;
-        const auto wanters = to_.holders(piece.at, to_.part(rank));
+        const auto wanters = detail::holders_of(to_, piece.at, to_.part(rank));
         if (on_host(holders, rank) > 0) {
             out.push_back({0, sender_on_host(rank, wanters, holders, in_held), part, piece.slice});
         } else if (const auto first = gateway(rank, wanters, in_wanted); first != rank) {
@@ -363,7 +363,7 @@ inline std::vector<Transfer> Reshard::sends(int rank) const {
     for_each_need(rank, [&](const Piece& piece, int part, const Interval&, const Interval& in_wanted,
                             const detail::RankSet& holders) {
         if (on_host(holders, rank) > 0) return;
-        const auto wanters = to_.holders(piece.at, to_.part(rank));
+        const auto wanters = detail::holders_of(to_, piece.at, to_.part(rank));
         if (gateway(rank, wanters, in_wanted) != rank) return;
         const auto begin = wanters.below(first_of_host(rank));
         for (int i = 0; i < on_host(wanters, rank); ++i)
@@ -386,9 +386,9 @@ inline void Reshard::add_sends_to_host(int rank, std::vector<Transfer>& out) con
         if (slice.elements() == 0) continue;
         auto at = std::vector<std::int64_t>{};
         for (const auto& range : slice.ranges) at.push_back(range.begin);
-        const auto holders = from_.holders(at, part);
+        const auto holders = detail::holders_of(from_, at, part);
         if (holders.contains(peer)) continue;
-        const auto wanters = to_.holders(at, to_.part(peer));
+        const auto wanters = detail::holders_of(to_, at, to_.part(peer));
         if (sender_on_host(peer, wanters, holders, interval_in(slice, held)) == rank)
             out.push_back({0, peer, part, slice});
     }
@@ -401,17 +401,17 @@ inline void Reshard::add_sends_to_others(int rank, std::vector<Transfer>& out) c
     const auto wanted_part = part % to_.parts();
     auto first = std::vector<std::int64_t>{};
     for (const auto& range : held.ranges) first.push_back(range.begin);
-    const auto holders = from_.holders(first, part);
+    const auto holders = detail::holders_of(from_, first, part);
     const auto choices = holders.size();
     const auto choice = holders.below(rank);
     // With fewer requests than holders a holder serves those of some of the pieces only, and looks at no
     // others.
     const auto all = held.elements();
-    const auto some = to_.holders(first, wanted_part).size() < choices;
+    const auto some = detail::holders_of(to_, first, wanted_part).size() < choices;
     const auto from = some ? static_cast<std::int64_t>(Wide{all} * choice / choices) : 0;
     const auto until = some ? (Wide{all} * (choice + 1) + choices - 1) / choices : Wide{all};
     for_each_piece(to_, held, from, until, [&](const Piece& piece, const Interval& interval) {
-        const auto wanters = to_.holders(piece.at, wanted_part);
+        const auto wanters = detail::holders_of(to_, piece.at, wanted_part);
         const auto hosts = hosts_that_want(wanters, holders);
         for_each_chosen(hosts.size(), choices, choice, interval, [&](int number) {
             const auto there = hosts.at(number);

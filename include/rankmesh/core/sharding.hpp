@@ -70,6 +70,12 @@ struct Split {
 };
 std::string to_string(const Split& split);
 
+class Sharding;
+namespace detail {
+/// The ranks that hold the element at `at`, of partial sum `part`.
+RankSet holders_of(const Sharding& sharding, std::span<const std::int64_t> at, int part);
+}  // namespace detail
+
 /// An array of one shape, split over one mesh: which slice each rank holds.
 ///
 /// Law: the slices of the ranks that differ only along the axes that split cover the array and do not
@@ -96,10 +102,11 @@ public:
 
     /// The slice of the ranks that hold the element at `at`.
     Slice slice_at(std::span<const std::int64_t> at) const;
-    /// The ranks that hold the element at `at`, of partial sum `part`.
-    detail::RankSet holders(std::span<const std::int64_t> at, int part) const;
 
 private:
+    friend detail::RankSet detail::holders_of(const Sharding& sharding, std::span<const std::int64_t> at,
+                                              int part);
+
     struct Cut {
         std::vector<AxisId> axes;
         std::vector<int> counts;  // of each cut, the outermost first
@@ -329,13 +336,14 @@ inline Slice Sharding::slice_at(std::span<const std::int64_t> at) const {
     return slice;
 }
 
-inline detail::RankSet Sharding::holders(std::span<const std::int64_t> at, int part) const {
+inline detail::RankSet detail::holders_of(const Sharding& sharding, std::span<const std::int64_t> at,
+                                          int part) {
     auto indices = std::array<int, max_axes>{};
-    for (std::size_t d = 0; d < shape_.size(); ++d)
-        unflatten(piece_at(d, at[d]).number, cuts_[d].axes, indices);
-    unflatten(part, sums_, indices);
-    const auto count = static_cast<std::size_t>(mesh_.axis_count());
-    return {mesh_.rank_at(std::span<const int>(indices.data(), count)), replicas_};
+    for (std::size_t d = 0; d < sharding.shape_.size(); ++d)
+        sharding.unflatten(sharding.piece_at(d, at[d]).number, sharding.cuts_[d].axes, indices);
+    sharding.unflatten(part, sharding.sums_, indices);
+    const auto count = static_cast<std::size_t>(sharding.mesh_.axis_count());
+    return {sharding.mesh_.rank_at(std::span<const int>(indices.data(), count)), sharding.replicas_};
 }
 
 }  // namespace rankmesh

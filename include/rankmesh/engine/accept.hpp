@@ -31,6 +31,10 @@ concept Integer = std::integral<std::remove_cvref_t<N>> && (sizeof(N) > 1);
 template <class B>
 concept GivenNext = Given<B> && !Integer<B>;
 
+/// An argument passed as a reduction, valid or not.
+template <class R>
+concept GivenReduction = IsReduction<R> || !IntLike<R>;
+
 /// A container that broadcast_object can send: a buffer with resize().
 template <class Container>
 concept Resizable = Buffer<Container> && requires(Container& container) { container.resize(std::size_t{}); };
@@ -53,6 +57,8 @@ enum class Fault : std::uint8_t {
     packed_bits,
     reference_wrapper,
     run_time_reduction,
+    function,
+    counts,
     no_buffer,
     scattered,
     buffers,
@@ -70,6 +76,9 @@ enum class Fault : std::uint8_t {
     mean_of_scan,
     two_integers
 };
+
+template <class>
+inline constexpr auto fault_of_counts = Fault::counts;
 
 template <Fault fault>
 inline constexpr bool accepted = fault == Fault::none;
@@ -89,6 +98,12 @@ consteval bool accept() {
         static_assert(
             accepted<fault>,
             "a run-time rankmesh::Reduction is not supported here: pass a tag such as rankmesh::sum");
+    else if constexpr (fault == function)
+        static_assert(accepted<fault>,
+                      "a reduction is a tag, not a function: pass rankmesh::sum, prod, min, max, mean, or a "
+                      "bitwise or logical one");
+    else if constexpr (fault == counts)
+        static_assert(accepted<fault>, "counts are std::size_t: pass a std::vector<std::size_t>");
     else if constexpr (fault == no_buffer)
         static_assert(accepted<fault>,
                       "this type cannot be a buffer: pass a contiguous range or a single element without "
@@ -183,11 +198,24 @@ consteval Fault fault_of_out() {
         return Outlives<Out> ? Fault::constant : Fault::temporary;
 }
 
+/// True if F is what other libraries reduce the elements of In by.
+template <class F, class In>
+consteval bool is_function_of() {
+    if constexpr (!Buffer<In>)
+        return false;
+    else if constexpr (std::is_void_v<element_t<In>>)
+        return false;
+    else
+        return std::invocable<F&, element_t<In>&, element_t<In>&>;
+}
+
 template <class In, class Out>
 consteval Fault fault_of() {
     constexpr auto in = fault_of_in<In>();
     constexpr auto out = fault_of_out<Out>();
-    if constexpr (in != Fault::none || out != Fault::none) {
+    if constexpr (in == Fault::none && !Buffer<Out> && is_function_of<Out, In>()) {
+        return Fault::function;
+    } else if constexpr (in != Fault::none || out != Fault::none) {
         return in != Fault::none ? in : out;
     } else {
         using A = element_t<In>;
@@ -210,11 +238,21 @@ consteval Fault fault_of_reduction() {
     if constexpr (R::value >= Reduction::logical_and) return Fault::logical;
     return R::value >= Reduction::bit_and ? Fault::bitwise : Fault::arithmetic;
 }
+/// The fault in passing R as a reduction.
+template <class R>
+consteval Fault fault_of_tag() {
+    if constexpr (IsReduction<R>)
+        return Fault::none;
+    else
+        return std::same_as<R, Reduction> ? Fault::run_time_reduction : Fault::function;
+}
 template <class R, class In, class Out>
 consteval Fault fault_of() {
     constexpr auto fault = fault_of<In, Out>();
     if constexpr (fault != Fault::none)
         return fault;
+    else if constexpr (!IsReduction<R>)
+        return fault_of_tag<R>();
     else
         return fault_of_reduction<R, element_t<In>>();
 }

@@ -20,6 +20,8 @@ class BufferList;
 
 namespace detail {
 
+struct ListAccess;
+
 template <class Void>
 inline constexpr bool is_list<BufferList<Void>> = true;
 
@@ -75,7 +77,7 @@ public:
     /// Writable buffers may be read as well.
     template <detail::WritableOf<Void> Writable>
     BufferList(const BufferList<Writable>& writable) {
-        for (const auto& piece : writable.pieces())
+        for (const auto& piece : writable.pieces_)
             pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space, piece.known, piece.unit});
     }
 
@@ -89,9 +91,12 @@ public:
             add_one<B>(buffer);
     }
     std::size_t size() const { return pieces_.size(); }
-    std::span<const detail::Piece<Void>> pieces() const { return pieces_; }
 
 private:
+    template <class>
+    friend class BufferList;
+    friend struct detail::ListAccess;
+
     template <class B>
     void add_one(std::remove_reference_t<B>& buffer) {
         constexpr auto fault = std::is_const_v<Void> ? detail::fault_of_in<B>() : detail::fault_of_out<B>();

@@ -81,7 +81,7 @@ public:
 
     /// Reduces `in` element by element over all ranks into every rank's `out`; `in` and `out` have the same
     /// length on all ranks.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     void all_reduce(const In& in, Out&& out, R r = {}) {
         run(detail::reducing(Op::all_reduce, in, std::forward<Out>(out), r));
     }
@@ -94,7 +94,7 @@ public:
     /// Reduces `in` element by element over all ranks into the `out` of group rank `root`; `in` on all ranks
     /// and the root's `out` have the same length, the other ranks' `out` is ignored. Throws UsageError for a
     /// root that is not a group rank.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R>
     void reduce(const In& in, Out&& out, R r, Int root = 0) {
         run(detail::reducing(Op::reduce, in, std::forward<Out>(out), r, root));
     }
@@ -117,7 +117,7 @@ public:
 
     /// Inclusive prefix reduction: rank i's `out` becomes the reduction of the `in` of ranks 0 to i; `in` and
     /// `out` have the same length on all ranks.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     void scan(const In& in, Out&& out, R r = {}) {
         run(detail::scanning(in, std::forward<Out>(out), r));
     }
@@ -129,7 +129,7 @@ public:
 
     /// Reduces `in` element by element over all ranks, part i of the result into rank i's `out`; `out` has
     /// the same length on all ranks, `in` is size() times as long.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     void reduce_scatter(const In& in, Out&& out, R r = {}) {
         run(detail::reducing(Op::reduce_scatter, in, std::forward<Out>(out), r));
     }
@@ -167,7 +167,9 @@ public:
         run(counted(detail::moving(Op::all_gather_v, in, std::forward<Out>(out)), counts, counts));
     }
     template <class In, class Out, detail::OtherCounts Counts>
-    void all_gather_v(const In&, Out&&, const Counts&) = delete;  // use std::size_t counts
+    void all_gather_v(const In&, Out&&, const Counts&) {
+        (void)detail::accept<detail::fault_of_counts<Counts>>();
+    }
     /// Concatenates all ranks' `in` in group-rank order into the `out` of group rank `root`; `in` has the
     /// same length on all ranks, the root's `out` is size() times as long, the other ranks' `out` is ignored.
     /// Throws UsageError for a root that is not a group rank.
@@ -203,7 +205,9 @@ public:
         run(counted(detail::moving(Op::all_to_all_v, in, std::forward<Out>(out)), in_counts, out_counts));
     }
     template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
-    void all_to_all_v(const In&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
+    void all_to_all_v(const In&, const Counts&, Out&&, const More&) {
+        (void)detail::accept<detail::fault_of_counts<More>>();
+    }
 
     /// Sends `in` to the rank `distance` group ranks higher and receives `out` from the rank `distance`
     /// lower, modulo size(); `in` and `out` have the same length on all ranks. With Edge::open nothing wraps
@@ -304,9 +308,9 @@ public:
     }
 
     /// all_reduce in place of every buffer of the list, packed into few engine calls.
-    template <detail::IsReduction R = decltype(sum)>
+    template <detail::GivenReduction R = decltype(sum)>
     void all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
-        run_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
+        run_list({.operation = Op::all_reduce, .reduction = detail::reduction_of<R>()}, list, list, options);
     }
     /// broadcast of every buffer of the list, packed into few engine calls.
     void broadcast(const Buffers& list, Int root = 0, const ListOptions& options = {}) {
@@ -319,17 +323,17 @@ public:
     }
     /// reduce_scatter of every buffer of `ins` into that of the same index in `outs`, packed into few engine
     /// calls.
-    template <detail::IsReduction R = decltype(sum)>
+    template <detail::GivenReduction R = decltype(sum)>
     void reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
                         const ListOptions& options = {}) {
-        run_list({.operation = Op::reduce_scatter, .reduction = R::value}, ins, outs, options);
+        run_list({.operation = Op::reduce_scatter, .reduction = detail::reduction_of<R>()}, ins, outs, options);
     }
 
     // Each start_ call begins the call of that name and returns at once with a Pending, which holds its
     // buffers until wait() returns.
 
     /// Starts all_reduce.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     Pending start_all_reduce(In&& in, Out&& out, R r = {}) {
         return start(detail::reducing(Op::all_reduce, std::forward<In>(in), std::forward<Out>(out), r));
     }
@@ -339,7 +343,7 @@ public:
         return start(detail::reducing(Op::all_reduce, buffer, std::forward<B>(buffer), r));
     }
     /// Starts reduce.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R>
     Pending start_reduce(In&& in, Out&& out, R r, Int root = 0) {
         return start(detail::reducing(Op::reduce, std::forward<In>(in), std::forward<Out>(out), r, root));
     }
@@ -360,7 +364,7 @@ public:
         return start(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), sum, group_rank));
     }
     /// Starts scan.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     Pending start_scan(In&& in, Out&& out, R r = {}) {
         return start(detail::scanning(std::forward<In>(in), std::forward<Out>(out), r));
     }
@@ -370,7 +374,7 @@ public:
         return start(detail::scanning(buffer, std::forward<B>(buffer), r));
     }
     /// Starts reduce_scatter.
-    template <detail::Given In, detail::Given Out, detail::IsReduction R = decltype(sum)>
+    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     Pending start_reduce_scatter(In&& in, Out&& out, R r = {}) {
         return start(detail::reducing(Op::reduce_scatter, std::forward<In>(in), std::forward<Out>(out), r));
     }
@@ -401,7 +405,10 @@ public:
         return start(counted(std::move(call), counts, counts));
     }
     template <class In, class Out, detail::OtherCounts Counts>
-    Pending start_all_gather_v(In&&, Out&&, const Counts&) = delete;  // use std::size_t counts
+    Pending start_all_gather_v(In&&, Out&&, const Counts&) {
+        (void)detail::accept<detail::fault_of_counts<Counts>>();
+        return {};
+    }
     /// Starts gather.
     template <detail::Given In, detail::Given Out>
     Pending start_gather(In&& in, Out&& out, Int root = 0) {
@@ -430,7 +437,10 @@ public:
         return start(counted(std::move(call), in_counts, out_counts));
     }
     template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
-    Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) = delete;  // use std::size_t counts
+    Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) {
+        (void)detail::accept<detail::fault_of_counts<More>>();
+        return {};
+    }
     /// Starts shift.
     template <detail::Given In, detail::Given Out>
     Pending start_shift(In&& in, Out&& out, Int distance, Edge edge = Edge::wrap) {
@@ -483,9 +493,9 @@ public:
         return on_host.start_broadcast(object, root);
     }
     /// Starts all_reduce of a list.
-    template <detail::IsReduction R = decltype(sum)>
+    template <detail::GivenReduction R = decltype(sum)>
     Pending start_all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
-        return start_list({.operation = Op::all_reduce, .reduction = R::value}, list, list, options);
+        return start_list({.operation = Op::all_reduce, .reduction = detail::reduction_of<R>()}, list, list, options);
     }
     /// Starts broadcast of a list.
     Pending start_broadcast(const Buffers& list, Int root = 0, const ListOptions& options = {}) {
@@ -496,10 +506,10 @@ public:
         return start_list({.operation = Op::all_gather}, ins, outs, options);
     }
     /// Starts reduce_scatter of a list.
-    template <detail::IsReduction R = decltype(sum)>
+    template <detail::GivenReduction R = decltype(sum)>
     Pending start_reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
                                  const ListOptions& options = {}) {
-        return start_list({.operation = Op::reduce_scatter, .reduction = R::value}, ins, outs, options);
+        return start_list({.operation = Op::reduce_scatter, .reduction = detail::reduction_of<R>()}, ins, outs, options);
     }
 
 private:

@@ -59,8 +59,17 @@ Call reducing(Operation operation, In&& in, Out&& out, R, int root = 0) {
 }
 template <class In, class Out, class R>
 Call scanning(In&& in, Out&& out, R r) {
-    if constexpr (accept < R::value == Reduction::mean ? Fault::mean_of_scan : Fault::none > ())
+    if constexpr (accept<Scans<R, void> || !IsReduction<R> ? Fault::none : Fault::mean_of_scan>())
         return reducing(Operation::scan, std::forward<In>(in), std::forward<Out>(out), r);
+    else
+        return {};
+}
+
+/// The reduction of a list.
+template <class R>
+consteval Reduction reduction_of() {
+    if constexpr (accept<fault_of_tag<R>()>())
+        return R::value;
     else
         return {};
 }

@@ -15,6 +15,11 @@
 
 namespace rankmesh {
 
+namespace detail {
+template <class...>
+inline constexpr bool are_in_braces = false;
+}  // namespace detail
+
 /// A set of axes by name, as a plan declares it: `{"dp", "cp"}`. Their order does not matter.
 ///
 /// It is a type of its own so that `.over = {"dp", "cp"}`, one pair of braces short, does not compile.
@@ -25,7 +30,10 @@ public:
     explicit Axes(const Name& name, const Names&... names)
         : names_{std::string(std::string_view(name)), std::string(std::string_view(names))...} {}
     template <std::convertible_to<std::string_view>... Names>
-    Axes(const Names&...) = delete;  // one pair of braces is missing: write {{"dp", "tp"}}
+    Axes(const Names&...) {
+        static_assert(detail::are_in_braces<Names...>,
+                      "one pair of braces is missing: write .over = {{\"dp\", \"tp\"}}");
+    }
     explicit Axes(std::span<const std::string> names) : names_(names.begin(), names.end()) {}
 
     const std::vector<std::string>& names() const { return names_; }
