@@ -63,7 +63,8 @@ void Packed::fill(const ListOptions& options) {
 std::uint32_t Packed::layout() const {
     auto mixed = std::uint64_t{ins_.size()};
     for (const auto& in : ins_) {
-        mixed = (mixed ^ (in.count / in_parts_ << 8 | static_cast<std::uint64_t>(in.dtype))) * 0xbf58476d1ce4e5b9U;
+        mixed = (mixed ^ (in.count / in_parts_ << 8 | static_cast<std::uint64_t>(in.dtype))) *
+                0xbf58476d1ce4e5b9U;
         mixed ^= mixed >> 32;
     }
     return static_cast<std::uint32_t>(mixed) | 1;

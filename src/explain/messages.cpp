@@ -95,11 +95,11 @@ std::vector<Finding> differing_messages(const Evidence& evidence, const Messages
                 return cat(elements, types.empty() ? "" : " " + excerpt(types.front()),
                            tag == 0 ? "" : cat(" with tag ", tag));
             };
-            finding.text = cat(places.rank(from), " sends ",
-                               what(elements_sent(send), send.input_dtypes, send.tag), " to ",
-                               places.rank(to), ", which receives ",
-                               what(elements_received(receive), receive.output_dtypes, receive.tag),
-                               ": message ", i + 1, " from one to the other on ", communicator.text());
+            finding.text =
+                cat(places.rank(from), " sends ", what(elements_sent(send), send.input_dtypes, send.tag),
+                    " to ", places.rank(to), ", which receives ",
+                    what(elements_received(receive), receive.output_dtypes, receive.tag), ": message ", i + 1,
+                    " from one to the other on ", communicator.text());
             findings.push_back(std::move(finding));
             break;
         }

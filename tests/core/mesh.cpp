@@ -211,8 +211,7 @@ TEST(Mesh, RefusesARankOrADistanceThatIsNoInt) {
     const auto place = Placement(mesh, std::vector<int>(mesh.ranks().begin(), mesh.ranks().end()));
     const auto sharding = Sharding(mesh, {64}, {});
     for (const auto& call : std::initializer_list<std::function<void()>>{
-             [&] { static_cast<void>(mesh.contains(large)); },
-             [&] { static_cast<void>(mesh.coord(large)); },
+             [&] { static_cast<void>(mesh.contains(large)); }, [&] { static_cast<void>(mesh.coord(large)); },
              [&] { static_cast<void>(mesh.index(large, "dp")); },
              [&] { static_cast<void>(mesh.group(large, "dp")); },
              [&] { static_cast<void>(mesh.group_view(large, "dp")); },
@@ -225,8 +224,9 @@ TEST(Mesh, RefusesARankOrADistanceThatIsNoInt) {
              [&] { static_cast<void>(place.neighbor(67, "dp", large)); },
              [&] { static_cast<void>(sharding.slice(large)); },
              [&] { static_cast<void>(sharding.part(large)); }})
-        EXPECT_EQ(text_of<UsageError>(call), "4294967363 was given as a rank, a root, a distance or a tag; "
-                                             "those are from -2147483648 to 2147483647");
+        EXPECT_EQ(text_of<UsageError>(call),
+                  "4294967363 was given as a rank, a root, a distance or a tag; "
+                  "those are from -2147483648 to 2147483647");
 }
 
 TEST(Mesh, ServesTheLargestWorld) {

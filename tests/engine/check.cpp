@@ -134,8 +134,9 @@ TEST(Check, ARootOrDistanceOfAWiderTypeIsTakenWhereItIsAnInt) {
     threads::run(3, [](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto told = [](const std::string& n) {
-            return n + " was given as a rank, a root, a distance or a tag; those are from -2147483648 to "
-                       "2147483647";
+            return n +
+                   " was given as a rank, a root, a distance or a tag; those are from -2147483648 to "
+                   "2147483647";
         };
         auto x = 1.0F;
         EXPECT_EQ(text_of<UsageError>([&] { on.reduce(x, std::int64_t{1} << 32); }), told("4294967296"));

@@ -252,7 +252,8 @@ TEST(Checked, ListsAreComparedByTheTypesAndLengthsOfTheirBuffers) {
             differ([&] { on.all_gather(either(two, three), either(four, six)); });
             differ([&] { on.reduce_scatter(either(four, six), either(two, three)); });
             // Each bucket fits by itself, the lists do not.
-            differ([&] { on.all_reduce(first ? Buffers(two, doubles, three) : Buffers(two, three, doubles)); });
+            differ(
+                [&] { on.all_reduce(first ? Buffers(two, doubles, three) : Buffers(two, three, doubles)); });
             differ([&] { on.broadcast(first ? Buffers(large, two) : Buffers(large, three)); });
             // One buffer is what it is without a list.
             auto again = ones<float>(5);

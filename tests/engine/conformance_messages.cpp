@@ -158,7 +158,9 @@ TEST(Conformance, AnyMessagesAmongTheMembersMayBeOneBatch) {
                                     static_cast<int>(random() % static_cast<unsigned>(world.size()))});
                 for (auto count : {std::size_t{0}, std::size_t{3}, std::size_t{1500}})
                     for (auto tagged : {false, true})
-                        operations::Suite<float>(on, world.rank(), count).messages(list, start, tagged).finish();
+                        operations::Suite<float>(on, world.rank(), count)
+                            .messages(list, start, tagged)
+                            .finish();
             }
     });
 }
@@ -242,8 +244,9 @@ TEST(Conformance, ANumberThatIsNoIntOrNoTagIsRefusedWithItsValue) {
         auto y = x;
         const auto part = std::vector<int>(1);
         const auto no_int = [](const std::function<void()>& call, const std::string& value) {
-            EXPECT_EQ(text_of<UsageError>(call), value + " was given as a rank, a root, a distance or a tag; "
-                                                         "those are from -2147483648 to 2147483647");
+            EXPECT_EQ(text_of<UsageError>(call), value +
+                                                     " was given as a rank, a root, a distance or a tag; "
+                                                     "those are from -2147483648 to 2147483647");
         };
         no_int([&] { on.broadcast(x, large); }, "4294967296");
         no_int([&] { on.start_broadcast(x, large).wait(); }, "4294967296");

@@ -42,7 +42,8 @@ struct Step {
     std::string axes, operation;
     std::size_t length = 0;  // of one part
     std::string type, reduction;
-    int root = 0;  // of a message: its sender; the receiver is the next group rank; of a list: where it is cut
+    int root =
+        0;  // of a message: its sender; the receiver is the next group rank; of a list: where it is cut
     std::string how;
     int tag = 0;  // of messages
 };
@@ -298,8 +299,7 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
             const auto list = Buffers(part(on, out, 0, cut), part(on, out, cut, length - cut));
             call([&] { on.all_reduce(list, reduction); },
                  [&] { return on.start_all_reduce(list, reduction); });
-        }
-        else if (operation == "message" && me == root)
+        } else if (operation == "message" && me == root)
             call([&] { on.send(in, receiver, step.tag); },
                  [&] { return on.start_send(in, receiver, step.tag); });
         else if (operation == "message" && me == receiver)
@@ -321,7 +321,8 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
     for (std::size_t i = 0; i < out.size(); ++i) {
         auto right = untouched;
         const auto from = i / std::max<std::size_t>(length, 1), inside = i % std::max<std::size_t>(length, 1);
-        if (operation == "all_reduce" || operation == "list" || (operation == "reduce" && me == root)) right = reduced(i, size);
+        if (operation == "all_reduce" || operation == "list" || (operation == "reduce" && me == root))
+            right = reduced(i, size);
         if (operation == "scan") right = reduced(i, me + 1);
         if (operation == "reduce_scatter") right = reduced(me * length + i, size);
         if (operation == "broadcast") right = given(root, i);
@@ -329,7 +330,9 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         if (operation == "scatter") right = given(root, me * length + i);
         if (operation == "all_to_all") right = given(from, me * length + inside);
         if (operation == "shift" || operation == "send_recv") right = given((me + size - 1) % size, i);
-        if (operation == "halo") right = i < length ? given((me + size - 1) % size, length + i) : given((me + 1) % size, i - length);
+        if (operation == "halo")
+            right =
+                i < length ? given((me + size - 1) % size, length + i) : given((me + 1) % size, i - length);
         if (operation == "message" && me == receiver) right = given(root, i);
         const auto ignored = (operation == "reduce" || operation == "gather") && me != root;
         if (ignored || out[i] == right) continue;

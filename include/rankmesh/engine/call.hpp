@@ -60,8 +60,8 @@ struct Call {
     int source = 0;  ///< the peer that a send_recv receives from
     Space in_space = Space::host;
     Space out_space = Space::host;
-    std::uint16_t tag = 0;  ///< of a message
-    std::size_t unit = 1;  ///< elements of `dtype` in one of the caller's, which the counts below are in
+    std::uint16_t tag = 0;   ///< of a message
+    std::size_t unit = 1;    ///< elements of `dtype` in one of the caller's, which the counts below are in
     std::uint32_t list = 0;  ///< of a list of buffers: a hash of their types and lengths, never 0
     const std::size_t* in_counts = nullptr;   ///< all_to_all_v: by group rank
     const std::size_t* out_counts = nullptr;  ///< all_gather_v, all_to_all_v: by group rank

@@ -29,8 +29,8 @@ struct Access;
 /// A communicator is a lightweight handle; its channel is what the engine made for the group, such as an
 /// MPI_Comm or a set of connections. Groups of the same ranks share one channel, unless one is declared
 /// separate. Every rank of the group calls the same collectives in the same order; messages between two ranks
-/// arrive in the order in which they were sent, and both ends give the same tag. One thread at a time uses a channel; a second one throws
-/// UsageError.
+/// arrive in the order in which they were sent, and both ends give the same tag. One thread at a time uses a
+/// channel; a second one throws UsageError.
 ///
 /// Every blocking call throws UsageError for buffers of the wrong length, Timeout when the timeout expires,
 /// and PeerLost when a peer has left; after Timeout and PeerLost the channel stays unusable. On MPI an
@@ -235,9 +235,9 @@ public:
     /// every step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    /// Sends `in` to group rank `to`, which must call recv with the same length and tag; may return before that
-    /// has received it. Throws UsageError if `to` is not a group rank, or is this rank and the call is not in a
-    /// batch.
+    /// Sends `in` to group rank `to`, which must call recv with the same length and tag; may return before
+    /// that has received it. Throws UsageError if `to` is not a group rank, or is this rank and the call is
+    /// not in a batch.
     template <detail::Given In>
     void send(In&& in, Int to, Tag tag = 0) {
         run(detail::sending(std::forward<In>(in), to, tag));
@@ -326,7 +326,8 @@ public:
     template <detail::GivenReduction R = decltype(sum)>
     void reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
                         const ListOptions& options = {}) {
-        run_list({.operation = Op::reduce_scatter, .reduction = detail::reduction_of<R>()}, ins, outs, options);
+        run_list({.operation = Op::reduce_scatter, .reduction = detail::reduction_of<R>()}, ins, outs,
+                 options);
     }
 
     // Each start_ call begins the call of that name and returns at once with a Pending, which holds its
@@ -495,7 +496,8 @@ public:
     /// Starts all_reduce of a list.
     template <detail::GivenReduction R = decltype(sum)>
     Pending start_all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
-        return start_list({.operation = Op::all_reduce, .reduction = detail::reduction_of<R>()}, list, list, options);
+        return start_list({.operation = Op::all_reduce, .reduction = detail::reduction_of<R>()}, list, list,
+                          options);
     }
     /// Starts broadcast of a list.
     Pending start_broadcast(const Buffers& list, Int root = 0, const ListOptions& options = {}) {
@@ -509,7 +511,8 @@ public:
     template <detail::GivenReduction R = decltype(sum)>
     Pending start_reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
                                  const ListOptions& options = {}) {
-        return start_list({.operation = Op::reduce_scatter, .reduction = detail::reduction_of<R>()}, ins, outs, options);
+        return start_list({.operation = Op::reduce_scatter, .reduction = detail::reduction_of<R>()}, ins,
+                          outs, options);
     }
 
 private:

@@ -59,7 +59,7 @@ Call reducing(Operation operation, In&& in, Out&& out, R, int root = 0) {
 }
 template <class In, class Out, class R>
 Call scanning(In&& in, Out&& out, R r) {
-    if constexpr (accept<Scans<R, void> || !IsReduction<R> ? Fault::none : Fault::mean_of_scan>())
+    if constexpr (accept < Scans<R, void> || !IsReduction<R> ? Fault::none : Fault::mean_of_scan > ())
         return reducing(Operation::scan, std::forward<In>(in), std::forward<Out>(out), r);
     else
         return {};

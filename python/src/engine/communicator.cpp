@@ -438,7 +438,8 @@ const char* kept(std::string text) {
     return all.emplace_back(std::move(text)).c_str();
 }
 
-/// An operation, and the same started. What it returns is of the type `_T`, unless `parameters` end with another.
+/// An operation, and the same started. What it returns is of the type `_T`, unless `parameters` end with
+/// another.
 template <class... Args, class... Extra>
 void both(nb::class_<Self>& bound, const std::string& name, const std::string& parameters, const char* text,
           Prepared (*make)(const Self&, Args...), const Extra&... extra) {
@@ -573,8 +574,7 @@ void bind_communicator(nb::module_& m) {
             return run(self, reducing(Op::all_reduce, in, out, reduction));
         },
         nb::arg("buffer").none(), none, sum,
-        nb::sig(kept(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
-                         ") -> _T"))),
+        nb::sig(kept(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction, ") -> _T"))),
         "Every rank's `out` becomes the reduction of all ranks' `buffer`, element by element; without `out` "
         "in place. All are equally long and of one type. A list of arrays of any lengths and types is "
         "reduced in place, in few engine calls.");
@@ -710,20 +710,20 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("to").none(), nb::arg("out").none(), nb::arg("source").none(),
         nb::arg("tag").none() = 0);
-    c.def("batch", &batch, nb::arg("sends").none() = nb::make_tuple(),
-          nb::arg("recvs").none() = nb::make_tuple(),
-          nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, "
-                  "int, int]] = (), recvs: collections.abc.Iterable[tuple[typing.Any, int] | "
-                  "tuple[typing.Any, int, int]] = ()) -> None"),
-          "Runs sends and receives, tuples of an array, a group rank and perhaps a tag, as one operation, "
-          "whose order cannot deadlock; messages between two ranks match in the order of their tags.");
+    c.def(
+        "batch", &batch, nb::arg("sends").none() = nb::make_tuple(),
+        nb::arg("recvs").none() = nb::make_tuple(),
+        nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, "
+                "int, int]] = (), recvs: collections.abc.Iterable[tuple[typing.Any, int] | "
+                "tuple[typing.Any, int, int]] = ()) -> None"),
+        "Runs sends and receives, tuples of an array, a group rank and perhaps a tag, as one operation, "
+        "whose order cannot deadlock; messages between two ranks match in the order of their tags.");
     c.def(
         "barrier", [](const Self& self) { run(self, of_nothing(Op::barrier)); },
         "Returns once every rank of the group has called it.");
     c.def(
         "start_barrier", [](const Self& self) { return start(self, of_nothing(Op::barrier)); },
-        nb::sig("def start_barrier(self) -> Pending[None]"),
-        "Starts barrier and returns at once.");
+        nb::sig("def start_barrier(self) -> Pending[None]"), "Starts barrier and returns at once.");
     c.def(
         "monitored_barrier",
         [](const Self& self) {

@@ -280,7 +280,8 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
         case Operation::recv: {
             const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
-            const auto code = MPI_Recv(call.out, count, type, call.argument, message_tag(call), comm_, &status);
+            const auto code =
+                MPI_Recv(call.out, count, type, call.argument, message_tag(call), comm_, &status);
             check_length(call, number, label, status, code, part, call.argument);
             break;
         }
@@ -288,8 +289,8 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
             const auto code = MPI_Sendrecv(call.in, static_cast<int>(call.in_count), type, call.argument,
-                                           message_tag(call), call.out, static_cast<int>(call.out_count), type,
-                                           call.source, message_tag(call), comm_, &status);
+                                           message_tag(call), call.out, static_cast<int>(call.out_count),
+                                           type, call.source, message_tag(call), comm_, &status);
             check_length(call, number, label, status, code, call.out_count, call.source);
             break;
         }

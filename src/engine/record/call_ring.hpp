@@ -118,10 +118,10 @@ private:
         std::atomic<std::int64_t> created = 0;    // the time, the lowest 8 bits: blocking
         std::atomic<std::int64_t> change = 0;     // the time, the lowest 8 bits: the state
         std::atomic<std::uint64_t> what = 0;
-        std::atomic<std::uint64_t> in = 0;   // a count, and the unit
-        std::atomic<std::uint64_t> out = 0;  // a count, and the number of the label
+        std::atomic<std::uint64_t> in = 0;      // a count, and the unit
+        std::atomic<std::uint64_t> out = 0;     // a count, and the number of the label
         std::atomic<std::uint64_t> number = 0;  // and the tag
-        std::atomic<std::uint64_t> more = 0;  // the timeout in ms, and the source
+        std::atomic<std::uint64_t> more = 0;    // the timeout in ms, and the source
     };
     static_assert(sizeof(Slot) == 64);
 
