@@ -52,8 +52,14 @@ void run(rankmesh::World& host) {
         const auto memory = rankmesh::Memory(static_cast<float*>(data), count);
         const auto bare = [&] {
             // The communicator is a non-blocking one.
-            auto result = all_reduce(data, data, count, ncclFloat32, ncclSum, comm, stream);
-            while (result == ncclInProgress) async_error(comm, &result);
+            auto result = [&] {
+                const auto held = rankmesh::nccl::lock(on);
+                return all_reduce(data, data, count, ncclFloat32, ncclSum, comm, stream);
+            }();
+            while (result == ncclInProgress) {
+                const auto held = rankmesh::nccl::lock(on);
+                async_error(comm, &result);
+            }
         };
         const auto ours = [&] { on.all_reduce(memory); };
         ours();  // which connects

@@ -48,13 +48,23 @@ World adopt(const rankmesh::World& host, ncclComm_t comm) {
         std::make_shared<detail::NcclWorld>(state, device, false, detail::NcclComm::adopt(comm)));
 }
 
-ncclComm_t native(const Communicator& communicator) {
+namespace {
+
+const detail::NcclChannel& channel_of(const Communicator& communicator) {
     const detail::Channel* engine = detail::Access::state(communicator).channel.get();
     if (const auto* checked = dynamic_cast<const detail::CheckedDeviceChannel*>(engine))
         engine = &checked->engine();
-    if (const auto* channel = dynamic_cast<const detail::NcclChannel*>(engine)) return channel->comm();
+    if (const auto* channel = dynamic_cast<const detail::NcclChannel*>(engine)) return *channel;
     throw UsageError(detail::cat(communicator.label(), " works on ", to_string(communicator.space()),
                                  " memory, without NCCL; take on() of a world on devices, not its host()"));
+}
+
+}  // namespace
+
+ncclComm_t native(const Communicator& communicator) { return channel_of(communicator).comm(); }
+
+std::unique_lock<std::mutex> lock(const Communicator& communicator) {
+    return channel_of(communicator).lock();
 }
 
 }  // namespace rankmesh::nccl

@@ -127,6 +127,7 @@ TEST(FakeCuda, RunsStreamsLater) {
     auto gate = Gate(stream.handle);
     EXPECT_CUDA(cudaMemsetAsync(*array, 0, sizeof(int), stream.handle));
     EXPECT_EQ(cudaStreamQuery(stream.handle), cudaErrorNotReady);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
     EXPECT_EQ(array.values(), std::vector<int>{1});
     gate.open();
     EXPECT_CUDA(cudaStreamSynchronize(stream.handle));
@@ -145,6 +146,7 @@ TEST(FakeCuda, OrdersStreamsByEvents) {
     EXPECT_CUDA(cudaStreamWaitEvent(other.handle, event, 0));
     EXPECT_CUDA(cudaMemsetAsync(*array, 3, 1, other.handle));
     EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
     gate.open();
     EXPECT_CUDA(cudaStreamSynchronize(other.handle));
     EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
@@ -160,6 +162,7 @@ TEST(FakeCuda, OrdersTheNullStreamWithStreamsThatBlockOnly) {
     auto one = Gate(blocking.handle);
     auto other = Gate(free.handle);
     EXPECT_EQ(cudaStreamQuery(nullptr), cudaErrorNotReady);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
     EXPECT_CUDA(cudaMemsetAsync(*array, 1, 1, blocking.handle));
     EXPECT_CUDA(cudaMemsetAsync(*array, 2, 1, nullptr));  // after that
     EXPECT_CUDA(cudaMemsetAsync(*array + 1, 1, 1, nullptr));
@@ -168,6 +171,7 @@ TEST(FakeCuda, OrdersTheNullStreamWithStreamsThatBlockOnly) {
     one.open();
     EXPECT_CUDA(cudaStreamSynchronize(nullptr));
     EXPECT_EQ(cudaStreamQuery(free.handle), cudaErrorNotReady);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
     EXPECT_EQ(array.values(), (std::vector<unsigned char>{2, 2}));
     other.open();
     EXPECT_CUDA(cudaDeviceSynchronize());
@@ -189,14 +193,40 @@ TEST(FakeCuda, ReadsPinnedMemoryLaterAndOtherMemoryAtOnce) {
     EXPECT_CUDA(cudaFreeHost(pinned));
 }
 
+TEST(FakeCuda, KeepsWhatAQueryAnsweredAsTheLastError) {
+    const auto stream = Stream();
+    auto gate = Gate(stream.handle);
+    EXPECT_EQ(cudaStreamQuery(stream.handle), cudaErrorNotReady);
+    EXPECT_DEATH(cudaSetDevice(0), "cudaSetDevice finds cudaErrorNotReady of a query in the last error");
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
+    gate.open();
+    EXPECT_CUDA(cudaStreamSynchronize(stream.handle));
+}
+
 TEST(FakeCuda, CapturesNothing) {
     const auto stream = Stream();
     auto status = cudaStreamCaptureStatusActive;
     EXPECT_CUDA(cudaStreamIsCapturing(stream.handle, &status));
     EXPECT_EQ(status, cudaStreamCaptureStatusNone);
-    EXPECT_EQ(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeGlobal),
-              cudaErrorStreamCaptureUnsupported);
-    cudaGetLastError();
+    EXPECT_CUDA(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeGlobal));
+    EXPECT_CUDA(cudaStreamIsCapturing(stream.handle, &status));
+    EXPECT_EQ(status, cudaStreamCaptureStatusActive);
+    EXPECT_DEATH(cudaLaunchHostFunc(
+                     stream.handle, [](void*) {}, nullptr),
+                 "on a stream that captures");
+    const auto event = new_event();
+    EXPECT_DEATH(std::thread([&] { cudaEventQuery(event); }).join(),
+                 "cudaEventQuery while a stream captures invalidates the capture");
+    std::thread([&] {
+        auto mode = cudaStreamCaptureModeRelaxed;
+        EXPECT_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+        EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
+        EXPECT_CUDA(cudaEventQuery(event));
+    }).join();
+    auto graph = cudaGraph_t{};
+    EXPECT_CUDA(cudaStreamEndCapture(stream.handle, &graph));
+    EXPECT_CUDA(cudaEventQuery(event));
+    EXPECT_CUDA(cudaEventDestroy(event));
 }
 
 TEST(FakeCuda, SaysWhatIsLeftAtExit) {

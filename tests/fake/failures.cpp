@@ -44,6 +44,7 @@ void lose_rank_1(const Rank& rank, const std::function<void()>& gone, const std:
         EXPECT_EQ(state(rank.world), ncclRemoteError);
         std::this_thread::sleep_for(20ms);
         EXPECT_EQ(cudaStreamQuery(rank.stream), cudaErrorNotReady);
+        EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
         EXPECT_EQ(sum(), ncclRemoteError);
         freed();
         rank.synchronize();
@@ -188,7 +189,7 @@ TEST(FakeNcclFailures, AShrinkIsRefusedWhileAnotherCallIsInProgress) {
         if (rank.rank == 0) {
             auto half = ncclComm_t{}, fewer = ncclComm_t{};
             auto other = 1;
-            EXPECT_EQ(ncclCommSplit(part, 0, 0, &half, nullptr), ncclInProgress);
+            EXPECT_NCCL(ncclCommSplit(part, 0, 0, &half, nullptr));
             for (const auto flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT})
                 EXPECT_EQ(ncclCommShrink(part, &other, 1, &fewer, nullptr, flags), ncclInvalidArgument);
             refused.count_down();
@@ -207,7 +208,8 @@ TEST(FakeNcclFailures, ARevokedCommunicatorIsOnlyGoodForMaking) {
         const auto one = Array<int>(1, 1);
         EXPECT_EQ(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, rank.world, rank.stream),
                   ncclInvalidUsage);
-        EXPECT_EQ(ncclCommFinalize(rank.world), ncclInvalidUsage);
+        EXPECT_EQ(ncclCommFinalize(rank.world), ncclInvalidArgument);
+        EXPECT_EQ(ncclCommRevoke(rank.world, NCCL_REVOKE_DEFAULT), ncclInvalidArgument);
         auto again = ncclComm_t{};
         EXPECT_NCCL(ncclCommSplit(rank.world, 0, rank.rank, &again, nullptr));
         EXPECT_NCCL(ncclAllReduce(*one, *one, 1, ncclInt32, ncclSum, again, rank.stream));

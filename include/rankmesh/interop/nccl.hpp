@@ -4,6 +4,8 @@
 
 #include <nccl.h>
 
+#include <mutex>
+
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/nccl.hpp>
 
@@ -27,12 +29,30 @@ RANKMESH_EXPORT World adopt(const rankmesh::World& host, ncclComm_t comm);
 
 /// The NCCL communicator behind a communicator, to call NCCL on; null for a group of one.
 ///
-/// rankmesh owns it, and it lives as long as any handle of its group. It is a non-blocking one: a call that
-/// gives ncclInProgress is complete when ncclCommGetAsyncError gives something else. Operations on it come in
-/// the same order on all members, those of rankmesh among them. Throws UsageError for a communicator of a
-/// host.
+/// rankmesh owns it, and it lives as long as any handle of its group. Hold `lock` around every call on it. It
+/// does not block: a call that gives ncclInProgress is complete when ncclCommGetAsyncError gives something
+/// else. Operations on it come in the same order on all members, those of rankmesh among them. Throws
+/// UsageError for a communicator of a host.
 ///
 ///     void look_up(const Member& me, ncclComm_t& comm) { comm = nccl::native(me.on("tp")); }
 RANKMESH_EXPORT ncclComm_t native(const Communicator& communicator);
+
+/// Keeps rankmesh's threads from calling NCCL on `native(communicator)`: two threads inside calls on one
+/// communicator end the process, and ncclCommGetAsyncError is such a call. Release it between two polls,
+/// since timeouts wait for it. Empty for a group of one; throws as `native`.
+///
+///     void sum(const Member& me, float* data, std::size_t count, cudaStream_t stream) {
+///         auto tp = me.on("tp");
+///         auto result = ncclInProgress;
+///         {
+///             const auto held = nccl::lock(tp);
+///             result = ncclAllReduce(data, data, count, ncclFloat32, ncclSum, nccl::native(tp), stream);
+///         }
+///         while (result == ncclInProgress) {
+///             const auto held = nccl::lock(tp);
+///             ncclCommGetAsyncError(nccl::native(tp), &result);
+///         }
+///     }
+RANKMESH_EXPORT std::unique_lock<std::mutex> lock(const Communicator& communicator);
 
 }  // namespace rankmesh::nccl

@@ -22,8 +22,8 @@ NcclChannel::NcclChannel(Parts parts) : cuda_(Libraries::get().cuda), parts_(std
     parts_.device->use();
     group_ = {.comm = parts_.comm ? parts_.comm->handle() : nullptr,
               .group_rank = parts_.group_rank,
-              .size = parts_.size};
-    if (group_.comm) cuda_.check(cuda_.malloc(&group_.barrier, sizeof(std::int32_t)), "cudaMalloc");
+              .size = parts_.size,
+              .barrier = parts_.device->word()};
     parts_.device->add(*this);
 }
 
@@ -55,8 +55,21 @@ void NcclChannel::release() {
     settle_all();
     throw_if_broken(*parts_.label);
     parts_.device->use();
-    // Where one of the ranks cannot suspend its own, all make another one later.
-    auto all = parts_.comm->suspend(phase("suspend, releasing")) ? 1 : 0;
+    // NCCL's ranks suspend together. Where one cannot, or fails, all make another one later.
+    const auto can = all_say(parts_.comm->can_suspend());
+    if (can && all_say(try_on(&NcclComm::suspend, "suspend, releasing"))) return;
+    auto comm = std::unique_ptr<NcclComm>{};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        comm = std::move(parts_.comm);
+        group_.comm = nullptr;
+    }
+    if (!can) parts_.device->reaper()->retire(std::move(comm));  // else some are suspended, and all abort
+}
+
+/// True if all ranks of the group say so.
+bool NcclChannel::all_say(bool it) {
+    auto all = it ? 1 : 0;
     parts_.host->run({.operation = Operation::all_reduce,
                       .dtype = DType::i32,
                       .reduction = Reduction::min,
@@ -65,19 +78,25 @@ void NcclChannel::release() {
                       .in_count = 1,
                       .out_count = 1},
                      *parts_.label, parts_.timeout);
-    if (all == 1) return;
-    auto comm = std::unique_ptr<NcclComm>{};
-    {
-        const auto lock = std::lock_guard(mutex_);
-        comm = std::move(parts_.comm);
-        group_.comm = nullptr;
+    return all == 1;
+}
+
+/// False if NCCL fails, or a peer does not come: then another communicator can be made.
+bool NcclChannel::try_on(void (NcclComm::*step)(const NcclComm::Phase&), const char* what) {
+    try {
+        (parts_.comm.get()->*step)(phase(what));
+        return true;
+    } catch (const EngineFailure&) {
+        return false;
+    } catch (const Timeout& timeout) {
+        if (!timeout.missing.empty()) throw;
+        return false;
     }
-    parts_.device->retire(std::move(comm));
 }
 
 void NcclChannel::restore(const std::function<std::unique_ptr<NcclComm>(const NcclComm::Phase&)>& make) {
     parts_.device->use();
-    if (parts_.comm) return parts_.comm->resume(phase("resume, bringing back"));
+    if (parts_.comm && all_say(try_on(&NcclComm::resume, "resume, bringing back"))) return;
     auto comm = make(phase("resume, making"));
     const auto lock = std::lock_guard(mutex_);
     parts_.comm = std::move(comm);
@@ -88,14 +107,15 @@ NcclChannel::~NcclChannel() {
     settle_all();
     parts_.device->remove(*this);
     cuda_.set_device(parts_.device->number);
+    if (parts_.comm) parts_.comm->wait_for_abort(buffers_in_use);
     for (const auto& work : works_) cuda_.event_destroy(work.over);
     if (ready_) cuda_.event_destroy(ready_);
     if (own_) cuda_.stream_destroy(own_);
-    if (group_.barrier) cuda_.free(group_.barrier);
-    parts_.device->retire(std::move(parts_.comm));
+    parts_.device->reaper()->retire(std::move(parts_.comm));
 }
 
 void NcclChannel::run(const Call& call, const Label& label, Duration timeout) {
+    check_stream(call, label);
     auto& work = launch({&call, 1}, label, stream_of(call));
     const auto lock = std::lock_guard(mutex_);
     limit(work, timeout);
@@ -104,6 +124,7 @@ void NcclChannel::run(const Call& call, const Label& label, Duration timeout) {
 
 std::uint64_t NcclChannel::start(std::span<const Call> calls, const Label& label) {
     const auto stream = stream_of(calls.front());
+    check_stream(calls.front(), label);
     if (!own_) {
         parts_.device->use();
         auto priority = 0;  // the default priority, which is the lowest
@@ -140,13 +161,19 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
         cuda_.check(cuda_.stream_wait(stream, latest_->over, 0), "cudaStreamWaitEvent");
     try {
         auto scratch = Scratch();
-        if (const auto result = enqueue(calls, group_, stream, scratch); result != ncclSuccess)
+        const auto enqueue_all = [&](ncclComm_t) {
+            const auto alone = std::lock_guard(parts_.device->enqueuing());
+            return enqueue(calls, group_, stream, scratch);
+        };
+        if (const auto result = parts_.comm ? parts_.comm->call(enqueue_all) : enqueue_all(nullptr);
+            result != ncclSuccess)
             parts_.comm->settle(result, {cat(to_string(calls.front()), " on ", label.text(), " on rank ",
                                              parts_.device->rank),
                                          parts_.timeout, [&] { parts_.host->throw_if_broken(label); }});
         cuda_.check(cuda_.event_record(work.over, stream), "cudaEventRecord");
     } catch (...) {
         const auto error = in_other_words(std::current_exception());
+        if (parts_.comm) parts_.comm->wait_for_abort(buffers_in_use);
         const auto lock = std::lock_guard(mutex_);
         free_.push_back(&work);
         break_with(error);
@@ -158,6 +185,24 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
     return work;
 }
 
+/// Throws UsageError for a stream that cannot be used.
+void NcclChannel::check_stream(const Call& call, const Label& label) {
+    const auto stream = stream_of(call);
+    if (!stream || stream == cudaStreamLegacy) return;
+    if (stream == cudaStreamPerThread)
+        throw UsageError(
+            cat(to_string(call), " on ", label.text(),
+                " was called on cudaStreamPerThread, which is another stream on the thread on which "
+                "NCCL launches; call it on a stream that the program has created"));
+    auto status = cudaStreamCaptureStatusNone;
+    if (cuda_.is_capturing(stream, &status) != cudaSuccess) cuda_.last_error();
+    if (status != cudaStreamCaptureStatusNone)
+        throw UsageError(
+            cat(to_string(call), " on ", label.text(),
+                " was called on a stream that is being captured, and rankmesh cannot be captured; "
+                "call it before the capture begins or after it ends"));
+}
+
 /// Throws UsageError for memory that is not the device's.
 void NcclChannel::check_memory(const Call& call, const Label& label) {
     const auto used = used_buffers(call, group_.group_rank);
@@ -166,8 +211,13 @@ void NcclChannel::check_memory(const Call& call, const Label& label) {
         // A loop calls with the same buffers each time.
         auto& known = known_[(reinterpret_cast<std::uintptr_t>(address) >> 9) % known_.size()];
         if (known == address) continue;
-        auto attributes = cudaPointerAttributes{};
-        const auto error = cuda_.pointer_attributes(&attributes, address);
+        // A runtime of another version than the headers writes a larger one: 88 bytes in CUDA 13.5, 24 in 12.
+        struct {
+            cudaPointerAttributes attributes;
+            char more[256];
+        } padded = {};
+        const auto& attributes = padded.attributes;
+        const auto error = cuda_.pointer_attributes(&padded.attributes, address);
         if (error != cudaSuccess) cuda_.last_error();
         if (error != cudaSuccess ||
             (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged))

@@ -58,8 +58,14 @@ public:
 
     /// Null in a group of one, and while it is released.
     ncclComm_t comm() const { return group_.comm; }
+    /// Held by whoever calls NCCL on it; empty where there is none.
+    std::unique_lock<std::mutex> lock() const {
+        return parts_.comm ? parts_.comm->lock() : std::unique_lock<std::mutex>();
+    }
 
 private:
+    /// The time to wait for streams and buffers that a broken communicator may still use.
+    static constexpr auto buffers_in_use = std::chrono::seconds(2);
     using TimePoint = std::chrono::steady_clock::time_point;
     /// Calls that were enqueued together.
     struct Work {
@@ -77,7 +83,10 @@ private:
     };
 
     Work& launch(std::span<const Call> calls, const Label& label, cudaStream_t stream);
+    void check_stream(const Call& call, const Label& label);
     void check_memory(const Call& call, const Label& label);
+    bool all_say(bool it);
+    bool try_on(void (NcclComm::*step)(const NcclComm::Phase&), const char* what);
     Work& fresh();
     void publish(Work& work, std::span<const Call> calls, const Label& label, bool held);
     bool is_over(const Work& work) const;

@@ -15,12 +15,9 @@
 
 namespace rankmesh::detail {
 
-/// The time to wait for buffers that a broken communicator may still use.
-constexpr auto buffers_in_use = std::chrono::seconds(2);
-
 bool NcclChannel::is_over(const Work& work) const {
     if (!work.flying) return true;
-    const auto result = cuda_.event_query(work.over);
+    const auto result = cuda_.query(work.over);
     if (result != cudaErrorNotReady) cuda_.check(result, "a work on the device");
     return result == cudaSuccess;
 }
@@ -183,7 +180,7 @@ std::exception_ptr NcclChannel::with_names(std::exception_ptr error) const {
 /// Waits until the device no longer uses the buffers of a work that has failed.
 void NcclChannel::let_go(const Work& work) const noexcept {
     const auto until = std::chrono::steady_clock::now() + buffers_in_use;
-    while (cuda_.event_query(work.over) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
+    while (cuda_.query(work.over) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 

@@ -2,9 +2,9 @@
 #include "engine/nccl/comm.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include <rankmesh/core/error.hpp>
 
@@ -16,12 +16,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Polls until `ready`, at growing intervals; false if `until` passes first.
+/// Polls until `ready`; false if `until` passes first. The first polls only yield: a small call takes NCCL
+/// less than the 55 us that the shortest sleep takes Linux.
 template <class Ready>
 bool wait_until(Clock::time_point until, Ready&& ready) {
-    auto pause = std::chrono::microseconds(1);
+    constexpr auto busy = std::chrono::microseconds(100);
+    const auto begin = Clock::now();
+    auto pause = std::chrono::microseconds(50);
     while (!ready()) {
-        if (Clock::now() >= until) return false;
+        const auto now = Clock::now();
+        if (now >= until) return false;
+        if (now - begin < busy) {
+            std::this_thread::yield();
+            continue;
+        }
         std::this_thread::sleep_for(pause);
         pause = std::min(2 * pause, std::chrono::microseconds(1000));
     }
@@ -39,20 +47,24 @@ bool wait_until(Clock::time_point until, Ready&& ready) {
 ncclConfig_t NcclComm::config() const {
     auto config = ncclConfig_t(NCCL_CONFIG_INITIALIZER);
     config.blocking = 0;
-    config.commName = settings_.name.c_str();
+    config.commName = settings_->name.c_str();
     const auto number = [](const std::optional<int>& said) { return said.value_or(NCCL_CONFIG_UNDEF_INT); };
-    config.minCTAs = number(settings_.min_ctas);
-    config.maxCTAs = number(settings_.max_ctas);
-    if (settings_.min_ctas && !settings_.max_ctas)
+    config.minCTAs = number(settings_->min_ctas);
+    config.maxCTAs = number(settings_->max_ctas);
+    if (settings_->min_ctas && !settings_->max_ctas)
         config.maxCTAs = most_ctas;  // NCCL refuses the first alone
-    config.trafficClass = number(settings_.traffic_class);
+    config.trafficClass = number(settings_->traffic_class);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 32, 0)
+    config.launchOrderImplicit = 1;  // the device keeps the order in which the host calls communicators
+#endif
     return config;
 }
 
 std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size, int rank, bool share,
-                                         DeviceSettings settings, const Phase& phase) {
+                                         DeviceSettings settings, const Phase& phase,
+                                         std::shared_ptr<NcclReaper> reaper) {
     const auto& nccl = Libraries::get().nccl;
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl, std::move(settings)));
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl, std::move(settings), std::move(reaper)));
     auto config = made->config();
     config.splitShare = share ? 1 : 0;
     made->settle(ids.size() == 1 ? nccl.init(&made->comm_, size, ids.front(), rank, &config)
@@ -64,64 +76,60 @@ std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size
 }
 
 std::unique_ptr<NcclComm> NcclComm::adopt(ncclComm_t comm) {
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(Libraries::get().nccl, {}));
+    auto made = std::unique_ptr<NcclComm>(new NcclComm(Libraries::get().nccl, {}, nullptr));
     made->comm_ = comm;
     made->own_ = false;
     return made;
 }
 
-std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings settings, const Phase& phase) {
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings)));
-    auto config = made->config();
-    settle(nccl_.split(comm_, colour, key, &made->comm_, &config), phase);
-    if (colour == NCCL_SPLIT_NOCOLOR) return nullptr;
-    made->arrive(phase);
-    return made;
+std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings settings, const Phase& phase,
+                                          std::shared_ptr<NcclReaper> reaper) {
+    auto child = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings), std::move(reaper)));
+    auto config = child->config();
+    const auto result =
+        call([&](ncclComm_t comm) { return nccl_.split(comm, colour, key, &child->comm_, &config); });
+    child = made_by(result, std::move(child), phase, colour != NCCL_SPLIT_NOCOLOR);
+    return child->comm_ ? std::move(child) : nullptr;
 }
 
 bool NcclComm::can_shrink() const {
-    const auto lock = std::lock_guard(mutex_);
+    const auto held = lock();
     return nccl_.shrink && comm_ && own_ && complete_ && !stopped_;
 }
 
 std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSettings settings,
                                            const Phase& phase) {
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings)));
-    auto config = made->config();
-    settle(nccl_.shrink(comm_, without.data(), static_cast<int>(without.size()), &made->comm_, &config,
-                        NCCL_SHRINK_ABORT),
-           phase);
-    made->arrive(phase);
-    return made;
+    auto child = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings), reaper_));
+    auto config = child->config();
+    const auto result = call([&](ncclComm_t comm) {
+        return nccl_.shrink(comm, without.data(), static_cast<int>(without.size()), &child->comm_, &config,
+                            NCCL_SHRINK_ABORT);
+    });
+    return made_by(result, std::move(child), phase, true);
 }
 
-/// Waits for a communicator that is split from another. NCCL may fill it in from a thread of its own, even
-/// after the parent is done.
-void NcclComm::arrive(const Phase& phase) {
-    const auto child = std::atomic_ref(comm_);
-    const auto is_there = [&] {
-        if (phase.look) phase.look();
-        return child.load() != nullptr;
-    };
-    if (!wait_until(from_now(phase.timeout), is_there)) throw_timeout(phase);
-    settle(ncclInProgress, phase);
-    complete_ = true;
-}
-
-bool NcclComm::suspend(const Phase& phase) {
-    constexpr auto memory = 1;  // NCCL_SUSPEND_MEM
-    if (!own_ || !nccl_.suspend || !nccl_.resume) return false;
-    try {
-        settle(nccl_.suspend(comm_, memory), phase);
-    } catch (const EngineFailure&) {  // another one can be made
-        return false;
+/// Waits for a child. NCCL answers ncclSuccess at once, its parent is in progress, and the child is written
+/// when the parent's job ends, after a failure too.
+std::unique_ptr<NcclComm> NcclComm::made_by(ncclResult_t result, std::unique_ptr<NcclComm> child,
+                                            const Phase& phase, bool has_one) {
+    settle(result == ncclSuccess ? ncclInProgress : result, phase, &child);
+    if (!child->comm_) {
+        if (has_one) throw EngineFailure(cat("NCCL made no communicator in ", phase.what));
+        return child;
     }
+    child->settle(ncclInProgress, phase);
+    child->complete_ = true;
+    return child;
+}
+
+void NcclComm::suspend(const Phase& phase) {
+    constexpr auto memory = 1;  // NCCL_SUSPEND_MEM
+    settle(call([&](ncclComm_t comm) { return nccl_.suspend(comm, memory); }), phase);
     suspended_ = true;
-    return true;
 }
 
 void NcclComm::resume(const Phase& phase) {
-    settle(nccl_.resume(comm_), phase);
+    settle(call([&](ncclComm_t comm) { return nccl_.resume(comm); }), phase);
     suspended_ = false;
 }
 
@@ -129,7 +137,7 @@ std::optional<std::size_t> NcclComm::memory() const {
     constexpr auto persistent =
         static_cast<NcclMemoryStat>(2);                     // ncclStatGpuMemPersist, what cannot be suspended
     constexpr auto total = static_cast<NcclMemoryStat>(3);  // ncclStatGpuMemTotal
-    const auto lock = std::lock_guard(mutex_);
+    const auto held = lock();
     auto bytes = std::uint64_t{0};
     if (!comm_ || stopped_ || !nccl_.memory_stats ||
         nccl_.memory_stats(comm_, suspended_ ? persistent : total, &bytes) != ncclSuccess)
@@ -138,50 +146,57 @@ std::optional<std::size_t> NcclComm::memory() const {
 }
 
 NcclComm::~NcclComm() {
-    if (comm_ && own_) nccl_.abort(comm_);
+    if (!comm_ || !own_) return;
+    if (reaper_)
+        reaper_->abort({.comm = comm_, .settings = settings_});
+    else
+        nccl_.abort(comm_);
 }
 
 bool NcclComm::end() noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    if (!comm_ || !own_ || stopped_) return true;
-    auto state = ncclSuccess;
-    if (nccl_.async_error(comm_, &state) != ncclSuccess) return true;
-    if (state == ncclInProgress) return false;
-    if (state != ncclSuccess) return true;  // and is aborted
-    if (!finalized_) {
-        finalized_ = true;
-        state = nccl_.finalize(comm_);
-        return state != ncclSuccess && state != ncclInProgress;
+    {
+        const auto held = lock();
+        if (!comm_ || !own_ || stopped_) return true;
+        auto state = ncclSuccess;
+        if (nccl_.async_error(comm_, &state) != ncclSuccess) return true;
+        if (state == ncclInProgress) return false;
+        if (state != ncclSuccess) return true;  // and is aborted
+        if (!finalized_) {
+            finalized_ = true;
+            state = nccl_.finalize(comm_);
+            return state != ncclSuccess && state != ncclInProgress;
+        }
     }
     // The ranks' common work is complete, so that this does not wait for others.
-    nccl_.destroy(comm_);
-    comm_ = nullptr;
+    if (nccl_.destroy(comm_) == ncclSuccess) comm_ = nullptr;
     return true;
 }
 
-void NcclComm::settle(ncclResult_t result, const Phase& phase) {
+void NcclComm::settle(ncclResult_t result, const Phase& phase, std::unique_ptr<NcclComm>* child) {
     auto known = false;
+    const auto give_up = [&] { stop(child ? std::move(*child) : nullptr); };
     try {
         known = wait_until(from_now(phase.timeout), [&] {
-            if (result != ncclInProgress || nccl_.async_error(comm_, &result) != ncclSuccess ||
-                result != ncclInProgress)
-                return true;
+            if (result != ncclInProgress) return true;
+            const auto asked = call([&](ncclComm_t comm) { return nccl_.async_error(comm, &result); });
+            if (asked != ncclSuccess) result = asked;
+            if (result != ncclInProgress) return true;
             if (phase.look) phase.look();
             return false;
         });
     } catch (...) {
-        stop();
+        give_up();
         throw;
     }
     if (known && result == ncclSuccess) return;
     const auto error = known ? failure(result, phase.what) : nullptr;
-    stop();
+    give_up();
     if (error) std::rethrow_exception(error);
     throw_timeout(phase);
 }
 
 ncclResult_t NcclComm::error() const {
-    const auto lock = std::lock_guard(mutex_);
+    const auto held = lock();
     if (stopped_) return ncclSuccess;
     auto result = ncclSuccess;
     nccl_.async_error(comm_, &result);
@@ -189,22 +204,47 @@ ncclResult_t NcclComm::error() const {
 }
 
 std::exception_ptr NcclComm::failure(ncclResult_t result, const std::string& what) const {
-    const auto* more = nccl_.last_error(comm_);
+    const auto held = lock();
+    const auto* more = nccl_.last_error(stopped_ ? nullptr : comm_);
     const auto text = cat("NCCL reports '", nccl_.error_string(result), "' in ", what,
                           more && *more ? ": " : "", more ? more : "");
     if (result == ncclRemoteError) return std::make_exception_ptr(PeerLost(text, {}));
     return std::make_exception_ptr(EngineFailure(text));
 }
 
-void NcclComm::stop() noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    if (stopped_ || !comm_) return;
-    stopped_ = true;
-    if (!own_) return;  // its owner may still use it
-    // A thread that is inside NCCL now still has a valid communicator after this, but not after an abort.
-    if (complete_ && nccl_.revoke && nccl_.revoke(comm_, NCCL_REVOKE_DEFAULT) != ncclInvalidArgument) return;
-    nccl_.abort(comm_);
-    comm_ = nullptr;
+/// `child`, if any, is one that a job of this one will write to.
+void NcclComm::stop(std::unique_ptr<NcclComm> child) noexcept {
+    const auto held = lock();
+    if (!own_) {  // its owner may still use it, and its job may still write the child
+        if (!stopped_ && child && !child->comm_) static_cast<void>(child.release());
+        stopped_ = true;
+        return;
+    }
+    auto dead = NcclReaper::Dead{.settings = settings_, .child = std::move(child)};
+    if (!stopped_ && comm_) {
+        stopped_ = true;
+        // Revoking frees a job, and NCCL would use it once more: none may be there, not even one that has
+        // ended and was not asked about, or that has failed.
+        auto state = ncclInProgress;
+        nccl_.async_error(comm_, &state);
+        if (complete_ && nccl_.revoke && state == ncclSuccess &&
+            nccl_.revoke(comm_, NCCL_REVOKE_DEFAULT) != ncclInvalidArgument) {
+        } else {
+            dead.comm = std::exchange(comm_, nullptr);
+        }
+    }
+    if (!dead.comm && !dead.child) return;
+    if (reaper_)
+        aborted_ = reaper_->abort(std::move(dead));
+    else if (dead.comm)
+        nccl_.abort(dead.comm);
+}
+
+void NcclComm::wait_for_abort(Duration most) const {
+    auto held = lock();
+    const auto aborted = aborted_;
+    held.unlock();
+    if (aborted.valid()) aborted.wait_for(most);
 }
 
 }  // namespace rankmesh::detail

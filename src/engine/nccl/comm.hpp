@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "engine/channel.hpp"
 #include "engine/nccl/library.hpp"
+#include "engine/nccl/reaper.hpp"
 
 namespace rankmesh::detail {
 
@@ -19,6 +21,9 @@ namespace rankmesh::detail {
 constexpr auto host_lag = std::chrono::milliseconds(250);
 
 /// One NCCL communicator, a non-blocking one, so that every wait inside NCCL can end at a timeout.
+///
+/// Every call of NCCL on it is made under one lock: even ncclCommGetAsyncError frees the finished job, and
+/// two threads inside calls on one communicator end the process.
 class NcclComm {
 public:
     /// What a wait is for, as the error of an expired timeout says it, and its timeout.
@@ -31,11 +36,13 @@ public:
     /// Of `size` ranks that have the same ids; all of them call it. `share` lets those that are split from it
     /// use its resources.
     static std::unique_ptr<NcclComm> init(std::vector<ncclUniqueId> ids, int size, int rank, bool share,
-                                          DeviceSettings settings, const Phase& phase);
+                                          DeviceSettings settings, const Phase& phase,
+                                          std::shared_ptr<NcclReaper> reaper);
     /// Wraps a communicator that the program made and still owns.
     static std::unique_ptr<NcclComm> adopt(ncclComm_t comm);
     /// Splits it; called by all its ranks. Null where `colour` is NCCL_SPLIT_NOCOLOR.
-    std::unique_ptr<NcclComm> split(int colour, int key, DeviceSettings settings, const Phase& phase);
+    std::unique_ptr<NcclComm> split(int colour, int key, DeviceSettings settings, const Phase& phase,
+                                    std::shared_ptr<NcclReaper> reaper);
 
     /// True if `shrink` may be called: it is the engine's own, whole, and this NCCL can do it.
     bool can_shrink() const;
@@ -43,46 +50,71 @@ public:
     /// in flight on this one is aborted, and the new one shares no resources with it.
     std::unique_ptr<NcclComm> shrink(std::vector<int> without, DeviceSettings settings, const Phase& phase);
 
-    /// Releases the memory of the device that NCCL can release; false where this NCCL cannot, or it fails.
-    bool suspend(const Phase& phase);
-    /// Brings it back.
+    /// True if `suspend` and `resume` may be called.
+    bool can_suspend() const { return own_ && nccl_.suspend && nccl_.resume; }
+    /// Releases the memory of the device that NCCL can release; called by all its ranks.
+    void suspend(const Phase& phase);
+    /// Brings it back; called by all its ranks.
     void resume(const Phase& phase);
     /// The bytes of the device's memory that it has now, nothing where this NCCL does not say.
     std::optional<std::size_t> memory() const;
 
-    /// Aborts it, unless `end` has returned true.
+    /// Has the reaper abort it, unless `end` has destroyed it.
     ~NcclComm();
     NcclComm(const NcclComm&) = delete;
     NcclComm& operator=(const NcclComm&) = delete;
 
     ncclComm_t handle() const { return comm_; }
-    /// Returns once the last call of NCCL is complete; throws its error, or Timeout.
-    void settle(ncclResult_t result, const Phase& phase);
+    /// Held around each call of NCCL on it.
+    std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
+    /// Calls NCCL on it; ncclInvalidUsage if it was stopped.
+    template <class Body>
+    ncclResult_t call(Body&& body) {
+        const auto held = lock();
+        return stopped_ ? ncclInvalidUsage : body(comm_);
+    }
+    /// Returns once the last call of NCCL is complete; throws its error, or Timeout, and then it is stopped.
+    void settle(ncclResult_t result, const Phase& phase) { settle(result, phase, nullptr); }
     /// The asynchronous error that NCCL has reported, ncclSuccess if none; any thread may call it.
     ncclResult_t error() const;
     /// `result` as an error with NCCL's own text: PeerLost if a peer is gone, else EngineFailure.
     std::exception_ptr failure(ncclResult_t result, const std::string& what) const;
-    /// Aborts all work in flight; nothing else may be called afterwards. Any thread may call it.
-    void stop() noexcept;
+    /// Ends all work in flight without waiting for that; nothing else may be called afterwards. Any thread
+    /// may call it.
+    void stop() noexcept { stop(nullptr); }
+    /// Waits until what was in flight when it was stopped uses no stream or buffer any more, but not longer
+    /// than `most`: NCCL may wait for work of other communicators.
+    void wait_for_abort(Duration most) const;
+
+    /// On the reaper's thread from now on, where calls may block.
+    void enter_reaper() { reaper_ = nullptr; }
     /// Finalises it together with the other ranks without waiting for them: called again until it returns
     /// true.
     bool end() noexcept;
 
 private:
-    NcclComm(const Nccl& nccl, DeviceSettings settings) : nccl_(nccl), settings_(std::move(settings)) {}
+    NcclComm(const Nccl& nccl, DeviceSettings settings, std::shared_ptr<NcclReaper> reaper)
+        : nccl_(nccl),
+          settings_(std::make_shared<const DeviceSettings>(std::move(settings))),
+          reaper_(std::move(reaper)) {}
     ncclConfig_t config() const;
-    void arrive(const Phase& phase);
+    std::unique_ptr<NcclComm> made_by(ncclResult_t result, std::unique_ptr<NcclComm> child,
+                                      const Phase& phase, bool has_one);
+    void settle(ncclResult_t result, const Phase& phase, std::unique_ptr<NcclComm>* child);
+    void stop(std::unique_ptr<NcclComm> child) noexcept;
 
     const Nccl& nccl_;
-    const DeviceSettings settings_;  // NCCL does not copy the name
+    const std::shared_ptr<const DeviceSettings> settings_;  // NCCL does not copy the name
+    std::shared_ptr<NcclReaper> reaper_;
     ncclComm_t comm_ = nullptr;
     bool own_ = true;
     bool suspended_ = false;
     bool complete_ = false;  // all its ranks have created it
     bool finalized_ = false;
 
-    mutable std::mutex mutex_;  // held where other threads than the caller's use it
+    mutable std::mutex mutex_;
     bool stopped_ = false;
+    std::shared_future<void> aborted_;
 };
 
 }  // namespace rankmesh::detail

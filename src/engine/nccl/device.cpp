@@ -3,18 +3,38 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <map>
+#include <utility>
 
-#include "engine/nccl/comm.hpp"
-#include "engine/timeout.hpp"
+#include "engine/nccl/library.hpp"
 
 namespace rankmesh::detail {
 
 /// The polling period, to which timeouts are exact.
 constexpr auto period = std::chrono::milliseconds(50);
-/// The time that the last user of a world waits for peers that still have its communicators.
-constexpr auto patience = std::chrono::seconds(10);
 
-NcclDevice::NcclDevice(int number, int rank) : number(number), rank(rank) {}
+namespace {
+
+/// Of one device, whichever worlds use it.
+std::mutex& enqueuing_on(int device) {
+    static auto& mutex = *new std::mutex();
+    static auto& all = *new std::map<int, std::mutex>();
+    const auto lock = std::lock_guard(mutex);
+    return all[device];
+}
+
+}  // namespace
+
+NcclDevice::NcclDevice(int number, int rank, std::shared_ptr<NcclReaper> reaper)
+    : number(number),
+      rank(rank),
+      reaper_(reaper ? std::move(reaper) : std::make_shared<NcclReaper>(number)),
+      enqueuing_(enqueuing_on(number)) {
+    use();
+    const auto& cuda = Libraries::get().cuda;
+    cuda.check(cuda.malloc(&word_, sizeof(std::int32_t)), "cudaMalloc");
+}
 
 NcclDevice::~NcclDevice() {
     {
@@ -23,15 +43,7 @@ NcclDevice::~NcclDevice() {
         changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
-    if (buried_.empty()) return;
-    const auto& cuda = Libraries::get().cuda;
-    cuda.set_device(number);
-    const auto until = from_now(patience);
-    auto pause = std::chrono::microseconds(10);
-    while (!end_the_buried() && std::chrono::steady_clock::now() < until) {
-        std::this_thread::sleep_for(pause);
-        pause = std::min(2 * pause, std::chrono::microseconds(2000));
-    }
+    reaper_->free_last(word_);
 }
 
 void NcclDevice::use() const {
@@ -50,25 +62,11 @@ void NcclDevice::remove(Watched& watched) {
     std::erase(watched_, &watched);
 }
 
-void NcclDevice::retire(std::unique_ptr<NcclComm> comm) {
-    if (!comm) return;
-    const auto lock = std::lock_guard(mutex_);
-    if (!comm->end()) buried_.push_back(std::move(comm));
-}
-
-/// True if no communicator is left.
-bool NcclDevice::end_the_buried() {
-    std::erase_if(buried_, [](const auto& comm) { return comm->end(); });
-    return buried_.empty();
-}
-
 void NcclDevice::work() {
     Libraries::get().cuda.set_device(number);
     auto lock = std::unique_lock(mutex_);
-    while (!changed_.wait_for(lock, period, [this] { return ending_; })) {
+    while (!changed_.wait_for(lock, period, [this] { return ending_; }))
         for (auto* watched : watched_) watched->watch();
-        end_the_buried();
-    }
 }
 
 }  // namespace rankmesh::detail

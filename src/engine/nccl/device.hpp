@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/nccl/reaper.hpp"
+
 namespace rankmesh::detail {
 
 /// An object that the device's thread polls during its lifetime.
@@ -19,14 +21,15 @@ protected:
     ~Watched() = default;
 };
 
-class NcclComm;
-
-/// The device of one rank, shared by its channels, and a thread that polls their works in flight and
-/// finalises communicators that are no longer used.
+/// The device of one rank, shared by its channels, and a thread that polls their works in flight. That thread
+/// enforces timeouts, so it makes no call that blocks.
 class NcclDevice {
 public:
     /// Device `number` of those that the process sees, of rank `rank` of the world.
-    NcclDevice(int number, int rank);
+    ///
+    /// It is created before the ranks agree on their devices, and then has all the memory of the device that
+    /// channels need: with peers in the same process cudaMalloc waits for their kernels.
+    NcclDevice(int number, int rank, std::shared_ptr<NcclReaper> reaper = nullptr);
     /// Waits a while for the peers of communicators that are being finalised.
     ~NcclDevice();
     NcclDevice(const NcclDevice&) = delete;
@@ -38,20 +41,25 @@ public:
     void add(Watched& watched);
     /// Stops polling it; returns once the thread does not use it.
     void remove(Watched& watched);
-    /// Finalises it when its other ranks do, in whatever order they release theirs.
-    void retire(std::unique_ptr<NcclComm> comm);
+    const std::shared_ptr<NcclReaper>& reaper() const { return reaper_; }
+    /// One i32 of the device's memory, for the barriers of all channels: nobody reads it.
+    void* word() const { return word_; }
+    /// Held while calls are enqueued on the device: NCCL forbids that two threads do so at a time.
+    std::mutex& enqueuing() const { return enqueuing_; }
 
     const int number;
     const int rank;
 
 private:
     void work();
-    bool end_the_buried();
+
+    const std::shared_ptr<NcclReaper> reaper_;
+    std::mutex& enqueuing_;
+    void* word_ = nullptr;
 
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<Watched*> watched_;
-    std::vector<std::unique_ptr<NcclComm>> buried_;
     bool ending_ = false;
     std::thread thread_;  // started with the first object that is polled
 };

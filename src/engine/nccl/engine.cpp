@@ -58,7 +58,7 @@ NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, b
       free_before_(free_memory()),
       root_(std::move(root)) {}
 
-NcclEngine::~NcclEngine() { device_->retire(std::move(root_)); }
+NcclEngine::~NcclEngine() { device_->reaper()->retire(std::move(root_)); }
 
 std::size_t NcclEngine::free_memory() const {
     const auto& cuda = Libraries::get().cuda;
@@ -82,7 +82,8 @@ NcclComm& NcclEngine::root() {
     for (const auto& said : all_say(exchange_, makes ? bytes_of(own) : std::string{}))
         if (said.size() == sizeof own.internal) std::memcpy(&ids.emplace_back(), said.data(), said.size());
     root_ = NcclComm::init(ids, size, rank, share_, {.name = "rankmesh, all ranks"},
-                           {cat("join, making the communicator of all ranks on rank ", rank), timeout_});
+                           {cat("join, making the communicator of all ranks on rank ", rank), timeout_},
+                           device_->reaper());
     return *root_;
 }
 
@@ -100,7 +101,7 @@ std::unique_ptr<NcclComm> NcclEngine::init_group(const ChannelRequest& request, 
               .out_count = sizeof id.internal},
              *request.label, timeout_);
     return NcclComm::init({id}, request.label->ranks.size(), request.group_rank, false, settings_of(request),
-                          phase);
+                          phase, device_->reaper());
 }
 
 /// Throws if the host's engine has lost a rank of the groups that this rank is in.
@@ -175,9 +176,10 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
         if (!everyone)
             comm = init_group(*request, *host, phase);
         else if (request)
-            comm = root().split(request->label->ranks[0], request->group_rank, settings_of(*request), phase);
+            comm = root().split(request->label->ranks[0], request->group_rank, settings_of(*request), phase,
+                                device_->reaper());
         else
-            root().split(NCCL_SPLIT_NOCOLOR, 0, {}, phase);
+            root().split(NCCL_SPLIT_NOCOLOR, 0, {}, phase, device_->reaper());
     } catch (const EngineFailure&) {
         if (host) host->leave();  // which names this rank to those that wait for it
         throw;

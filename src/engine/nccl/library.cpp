@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <initializer_list>
+#include <optional>
 
 #include <rankmesh/core/error.hpp>
 
@@ -37,9 +38,38 @@ private:
     void* handle_ = nullptr;
 };
 
+constexpr auto cuda_advice = "install CUDA's runtime, or put its folder into LD_LIBRARY_PATH";
+
+/// The runtimes, that of the headers first: the program and its other libraries are likely to have that one.
+#if CUDART_VERSION >= 13000
+constexpr const char* runtimes[] = {"libcudart.so.13", "libcudart.so.12"};
+#else
+constexpr const char* runtimes[] = {"libcudart.so.12", "libcudart.so.13"};
+#endif
+
+/// True if the driver is too old for a runtime.
+bool is_too_new(const Loaded& library) {
+    auto count = 0;
+    auto device_count = static_cast<cudaError_t (*)(int*)>(nullptr);
+    library.find(device_count, "cudaGetDeviceCount");
+    return device_count(&count) == cudaErrorInsufficientDriver;
+}
+
+Loaded load_runtime() {
+    auto first = std::optional<Loaded>{};
+    for (const auto* name : runtimes) {
+        try {
+            auto loaded = Loaded({name}, cuda_advice);
+            if (!is_too_new(loaded)) return loaded;
+            if (!first) first = loaded;
+        } catch (const EngineFailure&) {  // the other one may be there
+        }
+    }
+    return first ? *first : Loaded({runtimes[0], runtimes[1], "libcudart.so"}, cuda_advice);
+}
+
 Cuda load_cuda() {
-    const auto library = Loaded({"libcudart.so.13", "libcudart.so.12", "libcudart.so"},
-                                "install CUDA's runtime, or put its folder into LD_LIBRARY_PATH");
+    const auto library = load_runtime();
     auto cuda = Cuda{};
     library.find(cuda.error_string, "cudaGetErrorString");
     library.find(cuda.last_error, "cudaGetLastError");
@@ -64,6 +94,9 @@ Cuda load_cuda() {
     library.find(cuda.event_query, "cudaEventQuery");
     library.find(cuda.runtime_version, "cudaRuntimeGetVersion");
     library.find(cuda.driver_version, "cudaDriverGetVersion");
+    library.find(cuda.exchange_capture_mode, "cudaThreadExchangeStreamCaptureMode");
+    library.find(cuda.is_capturing, "cudaStreamIsCapturing");
+    library.find(cuda.pci_bus_id, "cudaDeviceGetPCIBusId");
     return cuda;
 }
 

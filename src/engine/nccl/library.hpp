@@ -40,7 +40,20 @@ struct Cuda {
     cudaError_t (*event_query)(cudaEvent_t);
     cudaError_t (*runtime_version)(int*);
     cudaError_t (*driver_version)(int*);
+    cudaError_t (*exchange_capture_mode)(cudaStreamCaptureMode*);
+    cudaError_t (*is_capturing)(cudaStream_t, cudaStreamCaptureStatus*);
+    cudaError_t (*pci_bus_id)(char*, int length, int device);
 
+    /// cudaEventQuery. It leaves no cudaErrorNotReady in the last error, where the program would find it, and
+    /// invalidates no capture, whoever captures.
+    cudaError_t query(cudaEvent_t event) const {
+        auto mode = cudaStreamCaptureModeRelaxed;
+        exchange_capture_mode(&mode);
+        const auto result = event_query(event);
+        if (result == cudaErrorNotReady) last_error();
+        exchange_capture_mode(&mode);
+        return result;
+    }
     /// Throws EngineFailure unless `error` is success; `what` says which call gave it.
     void check(cudaError_t error, const char* what) const {
         if (error != cudaSuccess) fail(error, what);

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string_view>
 
 #include <rankmesh/core/text.hpp>
 
@@ -54,9 +58,36 @@ void throw_what_is_wrong(Exchange& exchange, const std::string& wrong) {
 namespace {
 
 std::shared_ptr<NcclDevice> own_device(WorldState& host, std::optional<int> asked) {
-    auto device = std::make_shared<NcclDevice>(choose(host, asked), host.rank());
-    device->use();
-    return device;
+    return std::make_shared<NcclDevice>(choose(host, asked), host.rank());
+}
+
+/// Throws on every rank if two have the same GPU, which NCCL refuses without naming them. Partitions of a GPU
+/// (MIG) have its PCI id, so they are left to NCCL, as is a NCCL that was told to allow it.
+void throw_if_shared(WorldState& host, int device) {
+    auto id = std::array<char, 64>{};
+    const auto& cuda = Libraries::get().cuda;
+    const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    const auto* allowed = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    const auto known = !(visible && std::string_view(visible).find("MIG") != std::string_view::npos) &&
+                       !(allowed && std::string_view(allowed) != "0") &&
+                       cuda.pci_bus_id(id.data(), static_cast<int>(id.size()), device) == cudaSuccess;
+    auto boot = std::string{};  // hosts may have one name
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    auto first = std::map<std::string, int>{};
+    auto rank = 0;
+    auto wrong = std::string{};
+    for (const auto& said :
+         all_say(host.exchange(), known ? cat(host.host(), " ", boot, " ", id.data()) : "")) {
+        const auto [found, is_new] = first.emplace(said, rank);
+        if (!is_new && !said.empty() && wrong.empty())
+            wrong =
+                cat("ranks ", found->second, " and ", rank, " have the same GPU, ",
+                    said.substr(said.rfind(' ') + 1),
+                    " of one host, but NCCL needs a GPU of its own for each rank; start "
+                    "fewer ranks on that host, or make other GPUs visible to them (CUDA_VISIBLE_DEVICES)");
+        ++rank;
+    }
+    if (!wrong.empty()) throw UsageError(wrong);
 }
 
 std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> asked) {
@@ -74,6 +105,7 @@ std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> a
     const auto goes_on = host.is_grown && device;
     try {
         throw_what_is_wrong(host.exchange(), wrong);
+        throw_if_shared(host, device->number);
     } catch (const PeerLost&) {
         if (!goes_on) throw;
     } catch (const Timeout&) {
@@ -122,7 +154,7 @@ std::shared_ptr<WorldState> NcclWorld::survivors(Duration grace) {
     }
     log(cat("rank ", rank()),
         cat("goes on ", root ? "with a shrunk" : "without the", " NCCL communicator of all ranks"));
-    auto device = own_device(*host, device_number());
+    auto device = std::make_shared<NcclDevice>(device_number(), host->rank(), engine_.device().reaper());
     return std::make_shared<NcclWorld>(std::move(host), std::move(device), share_, std::move(root));
 }
 

@@ -69,6 +69,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
 
 cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t on) {
     FAKE_CUDA_READY();
+    demand_cleared(__func__);
     const auto event = Events::get().of(handle);
     const auto stream = stream_of(on);
     if (!event || !stream || device_of(*stream) != event->device) return said(cudaErrorInvalidResourceHandle);
@@ -80,14 +81,16 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t on) {
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
     FAKE_CUDA_READY();
+    demand_no_capture(__func__);
     const auto event = Events::get().of(handle);
     if (!event) return said(cudaErrorInvalidResourceHandle);
     const auto mark = recorded(*event);
-    return !mark || mark->happened() ? cudaSuccess : cudaErrorNotReady;
+    return !mark || mark->happened() ? cudaSuccess : said(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     FAKE_CUDA_READY();
+    demand_no_capture(__func__);
     const auto event = Events::get().of(handle);
     if (!event) return said(cudaErrorInvalidResourceHandle);
     if (const auto mark = recorded(*event)) mark->wait();

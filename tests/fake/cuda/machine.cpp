@@ -46,6 +46,12 @@ cudaError_t said(cudaError_t error) {
     return error;
 }
 
+void demand_cleared(const char* call) {
+    if (last == cudaErrorNotReady)
+        violation(call,
+                  " finds cudaErrorNotReady of a query in the last error; cudaGetLastError() clears it");
+}
+
 int driver() { return setting("FAKE_DRIVER", CUDART_VERSION); }
 
 cudaError_t ready(const char* call) {
@@ -67,6 +73,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaSetDevice(int device) {
     FAKE_CUDA_READY();
+    demand_cleared(__func__);
     if (device < 0 || device >= devices()) return said(cudaErrorInvalidDevice);
     current = device;
     return cudaSuccess;

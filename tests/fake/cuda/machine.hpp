@@ -29,6 +29,8 @@ void set_current_device(int device);
 
 /// Keeps an error for cudaGetLastError.
 cudaError_t said(cudaError_t error);
+/// What a query left in the last error, where the program would take it for its own, is a violation.
+void demand_cleared(const char* call);
 /// cudaSuccess if there is a driver and a device, and FAKE_FAIL does not name the call.
 cudaError_t ready(const char* call);
 /// The version of the driver; 0: there is none.

@@ -184,6 +184,8 @@ using namespace fake_cuda;
 
 cudaError_t cudaMalloc(void** address, std::size_t bytes) {
     FAKE_CUDA_READY();
+    demand_no_capture(__func__);
+    demand_cleared(__func__);
     if (!address) return said(cudaErrorInvalidValue);
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;
@@ -193,6 +195,7 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
 
 cudaError_t cudaFree(void* address) {
     FAKE_CUDA_READY();
+    demand_no_capture(__func__);
     if (!address) return cudaSuccess;
     const auto place = find(address, 1);
     if (!place.of) return said(cudaErrorInvalidValue);

@@ -29,6 +29,11 @@ void Mark::wait() const {
     changed_.wait(lock, [&] { return happened_; });
 }
 
+bool Mark::wait_until(std::chrono::steady_clock::time_point until) const {
+    auto lock = std::unique_lock(mutex_);
+    return changed_.wait_until(lock, until, [&] { return happened_; });
+}
+
 class Stream {
 public:
     Stream(int device, bool blocking, int priority)
@@ -57,6 +62,7 @@ public:
     std::shared_ptr<Mark> put(std::function<void()> task) {
         auto mark = std::make_shared<Mark>();
         const auto lock = std::lock_guard(mutex_);
+        if (destroyed_) violation("work is put on a stream that was destroyed");
         tasks_.emplace_back(std::move(task), mark);
         tail_ = mark;
         changed_.notify_all();
@@ -101,6 +107,11 @@ struct Host {
     std::map<int, std::shared_ptr<Stream>> null = {};  // by device
     std::map<cudaStream_t, std::shared_ptr<Stream>> streams = {};
     std::vector<std::weak_ptr<Stream>> destroyed = {};  // which may still have work
+    struct Capture {
+        std::thread::id thread;
+        cudaStreamCaptureMode mode;
+    };
+    std::map<const Stream*, Capture> captures = {};
 
     std::shared_ptr<Stream> start(int device, bool blocking, int priority) {
         auto stream = std::make_shared<Stream>(device, blocking, priority);
@@ -148,6 +159,8 @@ int device_of(const Stream& stream) { return stream.device; }
 std::shared_ptr<Mark> enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> task) {
     auto& host = Host::get();
     const auto lock = std::lock_guard(host.mutex);
+    if (host.captures.contains(stream.get()))
+        violation("work is put on a stream that captures, and the fake has no graphs");
     const auto null = host.null.find(stream->device);
     const auto after = [&](const std::shared_ptr<Mark>& mark) {
         if (mark && !mark->happened()) stream->put([mark] { mark->wait(); });
@@ -170,6 +183,24 @@ void synchronize(int device) {
     }
     for (const auto& each : tails)
         if (each) each->wait();
+}
+
+namespace {
+thread_local auto capture_mode = cudaStreamCaptureModeGlobal;
+}
+
+void demand_no_capture(const char* call) {
+    if (capture_mode == cudaStreamCaptureModeRelaxed) return;
+    auto& host = Host::get();
+    const auto lock = std::lock_guard(host.mutex);
+    for (const auto& [stream, capture] : host.captures) {
+        const auto own = capture.thread == std::this_thread::get_id();
+        if ((own && capture.mode != cudaStreamCaptureModeRelaxed) ||
+            (capture_mode == cudaStreamCaptureModeGlobal && capture.mode == cudaStreamCaptureModeGlobal))
+            violation(call,
+                      " while a stream captures invalidates the capture; exchange the thread's mode "
+                      "(cudaThreadExchangeStreamCaptureMode) before");
+    }
 }
 
 }  // namespace fake_cuda
@@ -221,6 +252,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     FAKE_CUDA_READY();
+    demand_no_capture(__func__);
     const auto stream = stream_of(handle);
     if (!stream) return said(cudaErrorInvalidResourceHandle);
     enqueue(stream, nullptr)->wait();
@@ -229,6 +261,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
     FAKE_CUDA_READY();
+    demand_no_capture(__func__);
     const auto stream = stream_of(handle);
     if (!stream) return said(cudaErrorInvalidResourceHandle);
     const auto idle = [](const Stream& each) {
@@ -240,7 +273,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     auto done = idle(*stream);
     if (!handle || handle == cudaStreamLegacy)
         for (const auto& each : host.of(stream->device, true)) done = done && idle(*each);
-    return done ? cudaSuccess : cudaErrorNotReady;  // which is no error that is kept
+    return done ? cudaSuccess : said(cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
@@ -288,21 +321,47 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
 
 cudaError_t cudaDeviceSynchronize() {
     FAKE_CUDA_READY();
+    demand_no_capture(__func__);
     synchronize(current_device());
     return cudaSuccess;
 }
 
-// Graphs are not fake: no stream captures, and none can be made to.
+// Graphs are not fake: a stream can capture, but nothing can be put on it meanwhile.
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
     FAKE_CUDA_READY();
-    if (!stream_of(handle)) return said(cudaErrorInvalidResourceHandle);
+    const auto stream = stream_of(handle);
+    if (!stream) return said(cudaErrorInvalidResourceHandle);
     if (!status) return said(cudaErrorInvalidValue);
-    *status = cudaStreamCaptureStatusNone;
+    auto& host = Host::get();
+    const auto lock = std::lock_guard(host.mutex);
+    *status =
+        host.captures.contains(stream.get()) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-    return said(cudaErrorStreamCaptureUnsupported);
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
+    FAKE_CUDA_READY();
+    if (!handle || handle == cudaStreamLegacy) return said(cudaErrorStreamCaptureUnsupported);
+    const auto stream = stream_of(handle);
+    if (!stream) return said(cudaErrorInvalidResourceHandle);
+    auto& host = Host::get();
+    const auto lock = std::lock_guard(host.mutex);
+    host.captures[stream.get()] = {std::this_thread::get_id(), mode};
+    return cudaSuccess;
 }
 
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) { return said(cudaErrorIllegalState); }
+cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
+    FAKE_CUDA_READY();
+    const auto stream = stream_of(handle);
+    if (!stream || !graph) return said(cudaErrorInvalidValue);
+    auto& host = Host::get();
+    const auto lock = std::lock_guard(host.mutex);
+    *graph = nullptr;
+    return host.captures.erase(stream.get()) > 0 ? cudaSuccess : said(cudaErrorIllegalState);
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+    if (!mode) return said(cudaErrorInvalidValue);
+    std::swap(*mode, capture_mode);
+    return cudaSuccess;
+}

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -17,6 +18,8 @@ public:
     void happen();
     bool happened() const;
     void wait() const;
+    /// False if it does not happen before `until`.
+    bool wait_until(std::chrono::steady_clock::time_point until) const;
 
 private:
     mutable std::mutex mutex_;
@@ -34,5 +37,8 @@ int device_of(const Stream& stream);
 std::shared_ptr<Mark> enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> task);
 /// Blocks until all streams of a device are done.
 void synchronize(int device);
+
+/// A call that the real library prohibits during a capture, which it invalidates, is a violation.
+void demand_no_capture(const char* call);
 
 }  // namespace fake_cuda

@@ -9,16 +9,22 @@ namespace {
 ncclResult_t call(Function function, const void* in, void* out, std::size_t count, ncclDataType_t type,
                   ncclRedOp_t reduction, int root, ncclComm_t handle, cudaStream_t stream) {
     return answer([&] {
-        auto operation = Operation{function,
-                                   in,
-                                   out,
-                                   count,
-                                   type,
-                                   reduction,
-                                   root,
-                                   ready(handle, name_of(function)),
-                                   fake_cuda::stream_of(stream)};
-        check(operation);
+        const auto* name = name_of(function);
+        fail_where_planted(name);
+        const auto communicator = of(handle, name);
+        if (communicator->revoked) throw Failure{ncclInvalidUsage, text(name, ": communicator was revoked")};
+        enter(gate_of_device(communicator->device), name, text("device ", communicator->device));
+        if (stream == cudaStreamPerThread && !communicator->is_blocking())
+            violation(name, " on cudaStreamPerThread, which is another stream on the thread that launches");
+        auto operation = Operation{
+            function, in, out, count, type, reduction, root, communicator, fake_cuda::stream_of(stream)};
+        try {
+            ready(handle, name);
+            check(operation);
+        } catch (const Failure& failure) {
+            communicator->stick(failure);
+            throw;
+        }
         if (count == 0 && !operation.is_message()) return;  // the real one does nothing either
         submit(std::move(operation));
     });

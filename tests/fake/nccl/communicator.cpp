@@ -13,6 +13,80 @@ std::uint64_t hash(const std::string& parts) {
     return value;
 }
 
+void Gate::enter(const char* call, const std::string& where) {
+    const auto self = std::this_thread::get_id();
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (depth_ > 0 && inside_ != self)
+            violation(call, " on ", where, " while another thread is inside ", call_,
+                      "; hold one lock around every call");
+        ++depth_;
+        if (depth_ > 1) return;
+        inside_ = self;
+        call_ = call;
+        const auto comes_after_another = last_ != std::thread::id{} && last_ != self;
+        last_ = self;
+        if (!comes_after_another) return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(setting("FAKE_LAG", 50)));
+}
+
+void Gate::leave() {
+    const auto lock = std::lock_guard(mutex_);
+    --depth_;
+}
+
+namespace {
+thread_local auto gates = std::vector<std::shared_ptr<Gate>>{};
+}
+
+void enter(const std::shared_ptr<Gate>& gate, const char* call, const std::string& where) {
+    gate->enter(call, where);
+    gates.push_back(gate);
+}
+
+std::size_t entered() { return gates.size(); }
+
+void leave_gates(std::size_t kept) {
+    for (; gates.size() > kept; gates.pop_back()) gates.back()->leave();
+}
+
+std::shared_ptr<Gate> gate_of_device(int device) {
+    static auto& mutex = *new std::mutex();
+    static auto& all = *new std::map<int, std::shared_ptr<Gate>>();
+    const auto lock = std::lock_guard(mutex);
+    auto& found = all[device];
+    if (!found) found = std::make_shared<Gate>();
+    return found;
+}
+
+void Communicator::begin_job() {
+    ++jobs_;
+    linked_ = true;
+    set_state(ncclInProgress, {});
+}
+
+void Communicator::end_job(ncclResult_t result, const std::string& why) {
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (result_ == ncclInProgress) {
+            result_ = result;
+            if (!why.empty()) why_ = why;
+        }
+    }
+    --jobs_;
+}
+
+ncclResult_t Communicator::poll() {
+    const auto now = state();
+    if (now == ncclSuccess) linked_ = false;
+    return now;
+}
+
+void Communicator::stick(const Failure& failure) {
+    if (!is_blocking()) set_state(failure.result, failure.what);
+}
+
 ncclResult_t Communicator::state() const {
     {
         const auto lock = std::lock_guard(mutex_);
@@ -146,7 +220,7 @@ const struct Leaks {
 
 }  // namespace
 
-std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call) {
+std::shared_ptr<Communicator> peek(ncclComm_t handle, const char* call) {
     if (!handle) throw Failure{ncclInvalidArgument, text(call, ": the communicator is null")};
     auto& handles = Handles::get();
     const auto lock = std::lock_guard(handles.mutex);
@@ -155,10 +229,33 @@ std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call) {
     return handle->live;
 }
 
-void demand_nothing_in_progress(const Communicator& communicator, const char* call) {
-    if (communicator.state() == ncclInProgress)
+std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call) {
+    auto communicator = peek(handle, call);
+    enter(communicator->gate, call, text("communicator ", communicator->name));
+    return communicator;
+}
+
+void wait_for_others(const Communicator& communicator, const char* call) {
+    auto others = std::vector<std::shared_ptr<Communicator>>{};
+    {
+        auto& handles = Handles::get();
+        const auto lock = std::lock_guard(handles.mutex);
+        for (const auto each : handles.all)
+            if (each->live && each->live.get() != &communicator && each->live->device == communicator.device)
+                others.push_back(each->live);
+    }
+    const auto until = out_of_patience();
+    for (const auto& each : others)
+        if (const auto tail = each->tail(); tail && !tail->wait_until(until))
+            violation(call, " of communicator ", communicator.name,
+                      " waits in vain for work of communicator ", each->name, " on the same device");
+}
+
+void demand_nothing_in_progress(Communicator& communicator, const char* call) {
+    if (communicator.poll() == ncclInProgress)
         throw Failure{ncclInvalidArgument,
-                      text(call, ": what was begun on communicator ", communicator.name, " is in progress")};
+                      text("Attempt to use communicator before the previous operation returned ncclSuccess (",
+                           call, " on communicator ", communicator.name, ")")};
 }
 
 std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call) {
@@ -176,7 +273,8 @@ std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call) {
 }
 
 void fail_where_planted(const char* call) {
-    if (fake_common::is_planted(call))
+    const auto here = text(call, "@", fake_cuda::current_device());
+    if (fake_common::is_planted(call) || fake_common::is_planted(here.c_str()))
         throw Failure{ncclSystemError, text(call, " fails, as FAKE_FAIL says")};
 }
 
@@ -197,7 +295,7 @@ void forget(ncclComm_t handle) {
 }  // namespace fake_nccl
 
 bool fake::share(ncclComm_t a, ncclComm_t b) {
-    return fake_nccl::of(a, __func__)->stop == fake_nccl::of(b, __func__)->stop;
+    return fake_nccl::peek(a, __func__)->stop == fake_nccl::peek(b, __func__)->stop;
 }
 
-ncclConfig_t fake::config(ncclComm_t communicator) { return fake_nccl::of(communicator, __func__)->config; }
+ncclConfig_t fake::config(ncclComm_t communicator) { return fake_nccl::peek(communicator, __func__)->config; }

@@ -16,6 +16,20 @@ struct Stop {
     std::atomic<bool> aborted = false;
 };
 
+/// Where only one thread may be at a time: inside the calls on one communicator, or in those that enqueue on
+/// one device. A thread that comes after another one stays for FAKE_LAG, so that a third is seen.
+class Gate {
+public:
+    void enter(const char* call, const std::string& where);
+    void leave();
+
+private:
+    std::mutex mutex_;
+    std::thread::id inside_ = {}, last_ = {};
+    int depth_ = 0;
+    const char* call_ = "";
+};
+
 /// What ncclRedOpCreatePreMulSum made.
 struct Scaled {
     ncclDataType_t type;
@@ -57,6 +71,18 @@ public:
     /// What ncclCommGetAsyncError tells: ncclInProgress, how that ended, or that a peer is gone.
     ncclResult_t state() const;
     void set_state(ncclResult_t result, const std::string& why);
+    /// A job begins or ends; its end is not told where an error has come before.
+    void begin_job();
+    void end_job(ncclResult_t result, const std::string& why);
+    bool has_running_job() const { return jobs_ > 0; }
+    /// The state, and frees the thread of a job that has ended well, as ncclCommGetAsyncError does.
+    ncclResult_t poll();
+    /// True while there is a job whose thread has not been freed.
+    bool is_linked() const { return linked_; }
+    /// Keeps an error as the state, where calls do not block.
+    void stick(const Failure& failure);
+
+    std::shared_ptr<Gate> gate = std::make_shared<Gate>();
     std::string last_error() const;
 
     bool is_stopped() const { return cancelled || stop->aborted; }
@@ -80,15 +106,28 @@ public:
 
 private:
     mutable std::mutex mutex_;
+    std::atomic<int> jobs_ = 0;
+    std::atomic<bool> linked_ = false;
     ncclResult_t result_ = ncclSuccess;
     std::string why_;
     std::shared_ptr<fake_cuda::Mark> tail_;
 };
 
 /// The communicator of a handle. Throws Failure for none; for one that is no more, a violation.
+std::shared_ptr<Communicator> peek(ncclComm_t handle, const char* call);
+/// The same, and the thread is inside a call on it until that ends.
 std::shared_ptr<Communicator> of(ncclComm_t handle, const char* call);
+/// Passes a gate, which another thread may not until the call ends.
+void enter(const std::shared_ptr<Gate>& gate, const char* call, const std::string& where);
+/// The gates that this thread has passed; it leaves all but the first `kept`.
+std::size_t entered();
+void leave_gates(std::size_t kept);
+/// The gate of those who enqueue on a device.
+std::shared_ptr<Gate> gate_of_device(int device);
+/// Waits for the work of other communicators of the device, as the real library frees device memory.
+void wait_for_others(const Communicator& communicator, const char* call);
 /// Throws Failure where what was begun on it has not ended.
-void demand_nothing_in_progress(const Communicator& communicator, const char* call);
+void demand_nothing_in_progress(Communicator& communicator, const char* call);
 /// The communicator of a handle, held to be ready for another call.
 std::shared_ptr<Communicator> ready(ncclComm_t handle, const char* call);
 void fail_where_planted(const char* call);

@@ -18,12 +18,10 @@ constexpr auto begin_of_ids = "fake-nccl ";
 
 /// Hands over the handle at once, and has the rest done by a job that undoes it where it fails.
 void make(ncclComm_t* out, const std::shared_ptr<Communicator>& made, bool blocking,
-          const std::function<void()>& work, const std::shared_ptr<Communicator>& parent = nullptr) {
+          const std::function<void()>& work) {
     const auto handle = publish(made);
     *out = handle;
-    auto communicators = std::vector{made};
-    if (parent) communicators.push_back(parent);
-    submit(Job{communicators, blocking, [=] {
+    submit(Job{{made}, blocking, [=] {
                    try {
                        work();
                        count_from_now(*made);
@@ -35,6 +33,35 @@ void make(ncclComm_t* out, const std::shared_ptr<Communicator>& made, bool block
                        throw;
                    }
                }});
+}
+
+/// Has a child made by a job. Where the parent does not block, the call is a success at once, the parent is
+/// in progress, and the handle is written when the job ends, after a failure too: its place must live until
+/// then.
+void make_child(ncclComm_t* out, const std::shared_ptr<Communicator>& made, const char* call,
+                const std::shared_ptr<Communicator>& parent, const std::function<void()>& work) {
+    *out = nullptr;
+    const auto write = [=] {
+        auto before = ncclComm_t{};
+        if (!__atomic_compare_exchange_n(out, &before, publish(made), false, __ATOMIC_RELEASE,
+                                         __ATOMIC_RELAXED))
+            violation(call, " of communicator ", parent->name,
+                      ": the place of the new communicator was used for something else before the job ended");
+    };
+    submit(Job{{parent},
+               parent->is_blocking(),
+               [=] {
+                   try {
+                       work();
+                   } catch (const Failure& failure) {
+                       made->set_state(failure.result, failure.what);
+                       if (!parent->is_blocking() && parent->state() == ncclInProgress) write();
+                       throw;
+                   }
+                   count_from_now(*made);
+                   if (parent->is_blocking() || parent->state() == ncclInProgress) write();
+               },
+               true});
 }
 
 /// Which rank of which id has been taken in this process.
@@ -174,10 +201,10 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* ou
         if (parent->config.splitShare == 1 && !parent->revoked) made->stop = parent->stop;
         const auto mine = Member{color, key, parent->rank};
         if (color == NCCL_SPLIT_NOCOLOR) {
-            submit(Job{{parent}, parent->is_blocking(), [=] { split(*parent, nullptr, number, mine); }});
+            submit(
+                Job{{parent}, parent->is_blocking(), [=] { split(*parent, nullptr, number, mine); }, true});
         } else {
-            make(
-                out, made, parent->is_blocking(), [=] { split(*parent, made, number, mine); }, parent);
+            make_child(out, made, call, parent, [=] { split(*parent, made, number, mine); });
         }
     });
 }
@@ -214,16 +241,13 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
         }
         made->connection = parent->connection;
         made->id = hash(text(parent->id, " shrink ", number));
-        make(
-            out, made, parent->is_blocking(),
-            [=] {
-                if (flags == NCCL_SHRINK_ABORT) {
-                    parent->cancelled = true;
-                    parent->revoked = true;
-                    parent->wait_for_work();
-                }
-                parent->exchange(made->ranks, made->id, 0, words, {});
-            },
-            parent);
+        make_child(out, made, call, parent, [=] {
+            if (flags == NCCL_SHRINK_ABORT) {
+                parent->cancelled = true;
+                parent->revoked = true;
+                parent->wait_for_work();
+            }
+            parent->exchange(made->ranks, made->id, 0, words, {});
+        });
     });
 }

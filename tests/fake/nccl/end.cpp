@@ -48,12 +48,13 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
     if (!handle) return ncclSuccess;
     return answer([&] {
         auto communicator = ready(handle, call);
-        if (communicator->revoked)
-            throw Failure{ncclInvalidUsage,
-                          text(call, ": communicator ", communicator->name, " was revoked")};
-        if (communicator->finalized)
-            throw Failure{ncclInvalidArgument,
-                          text(call, ": communicator ", communicator->name, " was finalized")};
+        if (communicator->revoked || communicator->finalized) {
+            const auto failure =
+                Failure{ncclInvalidArgument, text(call, ": communicator ", communicator->name,
+                                                  communicator->revoked ? " was revoked" : " was finalized")};
+            communicator->stick(failure);
+            throw failure;
+        }
         submit(Job{{communicator}, communicator->is_blocking(), [=] { finalize(*communicator); }});
     });
 }
@@ -64,16 +65,17 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
     return answer([&] {
         auto communicator = of(handle, call);
         demand_nothing_in_progress(*communicator, call);
+        if (communicator->state() != ncclSuccess)  // and nothing is freed
+            throw Failure{communicator->state(),
+                          text(call, ": communicator ", communicator->name, " has failed")};
         if (communicator->has_pending_work())
             violation(call, ": operations of communicator ", communicator->name,
                       " have not ended; synchronise their streams first, or abort");
         submit(Job{{}, true, [=] {
-                       auto end_of_it =
-                           Failure{communicator->state(),
-                                   text(call, ": communicator ", communicator->name, " has failed")};
+                       auto end_of_it = Failure{ncclSuccess, {}};
                        try {
-                           if (end_of_it.result == ncclSuccess && !communicator->finalized &&
-                               !communicator->revoked && !communicator->is_stopped())
+                           if (!communicator->finalized && !communicator->revoked &&
+                               !communicator->is_stopped())
                                finalize(*communicator);
                            else if (communicator->connection && !communicator->finalized)
                                communicator->leave(Kind::aborted);
@@ -81,6 +83,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
                            end_of_it = failure;
                            communicator->leave(Kind::aborted);
                        }
+                       wait_for_others(*communicator, call);
                        end_rank_of(handle, *communicator);
                        if (end_of_it.result != ncclSuccess) throw end_of_it;
                    }});
@@ -90,16 +93,19 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
     if (!handle) return ncclSuccess;
     return answer([&] {
-        auto communicator = of(handle, "ncclCommAbort");
+        constexpr auto call = "ncclCommAbort";
+        auto communicator = peek(handle, call);
+        // A thread that waits inside a call that blocks is freed by another one.
+        if (!communicator->is_blocking()) of(handle, call);
         communicator->cancelled = true;
         communicator->stop->aborted = true;
-        while (communicator->state() == ncclInProgress)
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        while (communicator->has_running_job()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (communicator->connection) {
             communicator->connection->wake();
             if (!communicator->finalized) communicator->leave(Kind::aborted);
             communicator->wait_for_work();
         }
+        wait_for_others(*communicator, call);
         end_rank_of(handle, *communicator);
     });
 }
@@ -111,13 +117,17 @@ ncclResult_t ncclCommRevoke(ncclComm_t handle, int flags) {
         auto communicator = of(handle, call);
         if (flags != NCCL_REVOKE_DEFAULT)
             throw Failure{ncclInvalidArgument, text(call, ": there are no flags")};
-        demand_nothing_in_progress(*communicator, call);
+        if (communicator->revoked || communicator->finalized)
+            throw Failure{ncclInvalidArgument,
+                          text(call, ": communicator ", communicator->name, " was revoked or finalized")};
+        if (communicator->is_linked())
+            violation(call, " of communicator ", communicator->name,
+                      " with a job that has not ended, or whose end ncclCommGetAsyncError has not told: NCCL "
+                      "frees the job, and uses it later");
+        communicator->revoked = true;
         communicator->cancelled = true;
         communicator->connection->wake();
-        submit(Job{{communicator}, communicator->is_blocking(), [=] {
-                       communicator->wait_for_work();
-                       communicator->revoked = true;
-                   }});
+        submit(Job{{communicator}, communicator->is_blocking(), [=] { communicator->wait_for_work(); }});
     });
 }
 
@@ -126,7 +136,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
         const auto communicator = of(handle, "ncclCommGetAsyncError");
         if (!error)
             throw Failure{ncclInvalidArgument, "ncclCommGetAsyncError: the place for the answer is null"};
-        *error = communicator->state();
+        *error = communicator->poll();
     });
 }
 
@@ -157,7 +167,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
 const char* ncclGetLastError(ncclComm_t handle) {
     if (handle) {
         thread_local auto words = std::string{};
-        words = of(handle, "ncclGetLastError")->last_error();
+        words = peek(handle, "ncclGetLastError")->last_error();
         if (!words.empty()) return words.c_str();
     }
     return last_error().c_str();

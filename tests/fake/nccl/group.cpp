@@ -31,7 +31,7 @@ struct InProgress {};
 
 /// Does something later on a thread of its own, until when the communicators are in progress.
 void later(const std::vector<std::shared_ptr<Communicator>>& communicators, std::function<void()> work) {
-    for (const auto& each : communicators) each->set_state(ncclInProgress, {});
+    for (const auto& each : communicators) each->begin_job();
     std::thread([communicators, work = std::move(work)] {
         std::this_thread::sleep_for(std::chrono::microseconds(setting("FAKE_LAG", 50)));
         auto end = Failure{ncclSuccess, {}};
@@ -40,7 +40,7 @@ void later(const std::vector<std::shared_ptr<Communicator>>& communicators, std:
         } catch (const Failure& failure) {
             end = failure;
         }
-        for (const auto& each : communicators) each->set_state(end.result, end.what);
+        for (const auto& each : communicators) each->end_job(end.result, end.what);
     }).detach();
 }
 
@@ -50,6 +50,7 @@ void run(std::vector<Job> jobs) {
             throw Failure{ncclInvalidArgument, "a group has both blocking and nonblocking communicators"};
     if (!jobs.front().blocking) {
         for (const auto& each : jobs) later(each.communicators, each.work);
+        if (jobs.size() == 1 && jobs.front().quiet) return;
         throw InProgress{};
     }
     if (jobs.size() == 1) return jobs.front().work();
@@ -72,6 +73,8 @@ void run(std::vector<Calls> all) {
     auto communicators = std::vector<std::shared_ptr<Communicator>>{};
     for (const auto& calls : all) {
         const auto& communicator = calls.front().communicator;
+        enter(communicator->gate, "ncclGroupEnd", text("communicator ", communicator->name));
+        enter(gate_of_device(communicator->device), "ncclGroupEnd", text("device ", communicator->device));
         communicators.push_back(communicator);
         if (communicator->is_blocking() != communicators.front()->is_blocking())
             throw Failure{ncclInvalidArgument, "a group has both blocking and nonblocking communicators"};
@@ -113,6 +116,10 @@ void set_last_error(const std::string& what) { last = what; }
 const std::string& last_error() { return last; }
 
 ncclResult_t answer(const std::function<void()>& body) {
+    const struct Leaving {
+        ~Leaving() { leave_gates(kept); }
+        std::size_t kept = entered();
+    } leaving;
     try {
         body();
         return ncclSuccess;

@@ -11,6 +11,7 @@ struct Job {
     std::vector<std::shared_ptr<Communicator>> communicators;  // those it is in progress on
     bool blocking;
     std::function<void()> work;  // throws Failure
+    bool quiet = false;          // of those that do not block: the call answers ncclSuccess
 };
 
 /// Runs a call's body, in a group until its end nothing but checks, and makes its answer of what it throws.

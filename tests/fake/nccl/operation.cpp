@@ -41,6 +41,8 @@ fake_cuda::Location place_of(const Operation& operation, const char* which, cons
                              std::size_t bytes) {
     const auto& communicator = *operation.communicator;
     auto place = fake_cuda::find(address, bytes);
+    if (!place.of && setting("NCCL_CHECK_POINTERS", 0) != 0)
+        throw Failure{ncclInvalidArgument, text(operation.words(), ": ", which, " is not a valid pointer")};
     if (!place.of)
         violation(operation.words(), " on communicator ", communicator.name, ": the ", bytes, " bytes of ",
                   which, " do not lie in memory of a device");
@@ -147,9 +149,6 @@ void check(Operation& operation) {
         if (operation.scaled->type != operation.type) refuse("the reduction was made for another type");
     }
     if (!operation.stream) refuse("the stream is none");
-    if (communicator.revoked)
-        throw Failure{ncclInvalidUsage,
-                      text(operation.words(), ": communicator ", communicator.name, " was revoked")};
     if (communicator.finalized)
         violation(operation.words(), " on communicator ", communicator.name, " after ncclCommFinalize");
     if (communicator.suspended)
@@ -161,6 +160,10 @@ void check(Operation& operation) {
         violation(operation.words(), " on communicator ", communicator.name, " of device ",
                   communicator.device, " on a stream of device ", fake_cuda::device_of(*operation.stream));
 
+    if (operation.count > 0 &&
+        (operation.function == Function::gather || operation.function == Function::scatter) &&
+        (!operation.in || !operation.out) && setting("NCCL_CHECK_POINTERS", 0) != 0)
+        throw Failure{ncclInvalidArgument, text(operation.words(), ": a buffer is null")};
     const auto in = operation.bytes_in(), out = operation.bytes_out();
     if (in > 0) operation.from = place_of(operation, "sendbuff", operation.in, in);
     if (out > 0) operation.to = place_of(operation, "recvbuff", operation.out, out);

@@ -14,7 +14,11 @@ ncclResult_t ncclCommSuspend(ncclComm_t handle, int flags) {
         demand(!communicator->suspended, call, "it is suspended already");
         if (communicator->has_pending_work())
             violation(call, ": operations of communicator ", communicator->name, " have not ended");
-        communicator->suspended = true;
+        // All ranks of it exchange which of their memory is released (mem_manager.cc).
+        submit(Job{{communicator}, communicator->is_blocking(), [=] {
+                       communicator->exchange(call, {});
+                       communicator->suspended = true;
+                   }});
     });
 }
 
@@ -23,7 +27,10 @@ ncclResult_t ncclCommResume(ncclComm_t handle) {
     return answer([&] {
         auto communicator = ready(handle, call);
         demand(communicator->suspended, call, "it is not suspended");
-        communicator->suspended = false;
+        submit(Job{{communicator}, communicator->is_blocking(), [=] {
+                       communicator->exchange(call, {});
+                       communicator->suspended = false;
+                   }});
     });
 }
 
