@@ -118,7 +118,8 @@ void expect_all_ok_with_devices(const nlohmann::json& json, const std::string& e
 
 TEST(RunSubcommand, VerifiesEveryOperationOnDevices) {
     if (!nccl::is_built()) GTEST_SKIP() << "built without NCCL";
-    for (const auto* text : {"dp=1", "dp=3", "dp=2 tp=2", "pp=2 dp=1 tp=3", "a=2 b=2 @[3,1,2,0]"}) {
+    for (const auto* text :
+         {"dp=1", "dp=3", "dp=2 tp=2 pp=1", "pp=2 dp=1 tp=3", "a=2 b=2 @[3,1,2,0]", "dp=2 cp=1 tp=4"}) {
         SCOPED_TRACE(text);
         const auto words = "run --json --bytes 100 '" + std::string(text) + "'";
         expect_all_ok_with_devices(json_of(words + " --device nccl", with_devices(8)), "threads");

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <latch>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include <rankmesh/engine/nccl_array.hpp>
 #include <rankmesh/interop/nccl.hpp>
@@ -295,5 +298,127 @@ TEST(Nccl, ACommunicatorOfTheProgramsIsSplitAndStaysItsOwn) {
         const auto y = DeviceArray<int>(1, 1);
         all.start_all_reduce(*y).synchronize();
         EXPECT_EQ(y.values(), std::vector{2});
+    });
+}
+
+TEST(Nccl, JoinsMeshesWithAxesOfOneWithSetsOfAxesAndSeveralAtOnceOnEightRanks) {
+    on_devices(8, [](nccl::World& world) {
+        auto me = world.join({{.name = "a",
+                               .mesh = {{"pp", 1}, {"dp", 2}, {"cp", 1}, {"tp", 4}},
+                               .over = {{"dp", "tp"}, {"pp", "cp"}, {"pp", "tp"}}},
+                              {.name = "b", .mesh = {{"ep", 4}, {"edp", 2}}, .over = {{"ep", "edp"}}},
+                              {.name = "c", .mesh = {{"x", 5}}, .partial = true}});
+        auto sets = std::vector<Communicator>{};
+        for (auto* axis : {"pp", "dp", "cp", "tp"}) sets.push_back(me["a"].on(axis));
+        sets.push_back(me["a"].on("dp", "tp"));
+        sets.push_back(me["a"].on("pp", "cp"));
+        sets.push_back(me["a"].on("pp", "tp"));
+        for (auto* axis : {"ep", "edp"}) sets.push_back(me["b"].on(axis));
+        sets.push_back(me["b"].on("ep", "edp"));
+        if (world.rank() < 5) sets.push_back(me["c"].on("x"));
+        for (auto& on : sets) {
+            const auto x = DeviceArray<int>(1, 1);
+            on.start_all_reduce(*x).synchronize();
+            EXPECT_EQ(x.values(), std::vector{on.size()}) << on.label();
+        }
+    });
+}
+
+TEST(Nccl, ACallOnAStreamThatCapturesIsRefusedAndTheCaptureGoesOn) {
+    on_devices(2, [](nccl::World& world) {
+        const auto stream = DeviceStream();
+        const auto captured = DeviceStream();
+        auto gate = std::latch(1);
+        auto on = world.join({{"dp", rest}}).on("dp").on(stream.stream());
+        auto x = DeviceArray<float>(3, 1);
+        on.all_reduce(*x);
+        stream.synchronize();
+        stream.wait(gate);
+        on.all_reduce(*x);  // which the device's thread asks about, again and again
+        on.host().barrier();
+        support::check(cudaStreamBeginCapture(*captured, cudaStreamCaptureModeGlobal));
+        auto there = on.on(captured.stream());
+        const auto refused = std::string(
+            "all_reduce of 3 f32 by sum on 'dp' of mesh dp=2 was called on a stream that is being captured, "
+            "and "
+            "rankmesh cannot be captured; call it before the capture begins or after it ends");
+        EXPECT_EQ(text_of<UsageError>([&] { there.all_reduce(*x); }), refused);
+        EXPECT_EQ(text_of<UsageError>([&] { there.start_all_reduce(*x); }), refused);
+        std::this_thread::sleep_for(std::chrono::milliseconds(150));
+        auto graph = cudaGraph_t{};
+        support::check(cudaStreamEndCapture(*captured, &graph));
+        on.host().barrier();
+        EXPECT_EQ(
+            text_of<UsageError>([&] { on.on(Stream{cudaStreamPerThread}).all_reduce(*x); }),
+            "all_reduce of 3 f32 by sum on 'dp' of mesh dp=2 was called on cudaStreamPerThread, which is "
+            "another "
+            "stream on the thread on which NCCL launches; call it on a stream that the program has created");
+        gate.count_down();
+        there.all_reduce(*x);
+        captured.synchronize();
+        EXPECT_EQ(x.values(), std::vector<float>(3, 8));
+    });
+}
+
+TEST(Nccl, LeavesNothingInTheLastErrorOfTheProgram) {
+    on_devices(2, [](nccl::World& world) {
+        const auto stream = DeviceStream();
+        auto gate = std::latch(1);
+        auto on = world.join({{"dp", rest}}).on("dp").on(stream.stream());
+        auto x = DeviceArray<float>(3, 1);
+        stream.wait(gate);
+        auto pending = on.start_all_reduce(*x);
+        EXPECT_FALSE(pending.done());
+        for (int i = 0; i < 100; ++i) on.all_reduce(*x);
+        EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+        gate.count_down();
+        pending.synchronize();
+        EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+        stream.synchronize();
+    });
+}
+
+TEST(Nccl, ThreadsThatCallOnSeveralCommunicatorsOfADeviceEnqueueOneAfterTheOther) {
+    on_devices(2, [](nccl::World& world) {
+        auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("own")}});
+        const auto call = [&](const char* name) {
+            support::check(cudaSetDevice(world.device()));
+            const auto stream = DeviceStream();
+            auto on = me.on(name).on(stream.stream());
+            auto x = DeviceArray<std::int64_t>(1, 1);
+            for (int i = 0; i < 40; ++i) on.all_reduce(*x);
+            stream.synchronize();
+            EXPECT_EQ(x.values(), std::vector{std::int64_t{1} << 40});
+        };
+        auto other = std::thread([&] { call("own"); });
+        call("dp");
+        other.join();
+    });
+}
+
+TEST(Nccl, TheProgramCallsNcclItselfUnderTheLock) {
+    on_devices(2, [](nccl::World& world) {
+        const auto stream = DeviceStream();
+        auto gate = std::latch(1);
+        auto on = world.join({{"dp", rest}}).on("dp").on(stream.stream());
+        auto x = DeviceArray<float>(1, 1);
+        on.all_reduce(*x);
+        stream.wait(gate);
+        on.all_reduce(*x);  // so that the device's thread asks for errors
+        auto result = ncclInProgress;
+        {
+            const auto held = nccl::lock(on);
+            result =
+                ncclAllReduce((*x).data(), (*x).data(), 1, ncclFloat32, ncclSum, nccl::native(on), *stream);
+        }
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+        while (result == ncclInProgress || std::chrono::steady_clock::now() < until) {
+            const auto held = nccl::lock(on);
+            ASSERT_EQ(ncclCommGetAsyncError(nccl::native(on), &result), ncclSuccess);
+        }
+        gate.count_down();
+        stream.synchronize();
+        EXPECT_EQ(x.values(), std::vector<float>(1, 8));
+        EXPECT_FALSE(nccl::lock(world.join({{"one", 1}, {"all", rest}}).on("one")).owns_lock());
     });
 }

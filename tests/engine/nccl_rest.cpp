@@ -33,7 +33,7 @@ void expect_sum(Communicator& on, int rank) {
 }
 
 /// Suspends and resumes a set and a group, and compares the handles of NCCL's communicators; `fails`: NCCL
-/// refuses on rank 1.
+/// refuses on a rank.
 void check_rest(bool fails, bool checked) {
     on_devices(4,
                [&](nccl::World& world) {
@@ -88,6 +88,24 @@ TEST(NcclRest, WhereNcclCannotSuspendACommunicatorIsMadeAgain) {
     setenv("FAKE_FAIL", "ncclCommSuspend", 1);
     for (auto checked : {false, true}) check_rest(true, checked);
     unsetenv("FAKE_FAIL");
+}
+
+TEST(NcclRest, WhereNcclFailsOnOneRankTheOthersWaitForItNoLongerThanTheTimeout) {
+    for (const auto* call : {"ncclCommSuspend@1", "ncclCommResume@1"}) {
+        if (!suspends) continue;
+        setenv("FAKE_FAIL", call, 1);
+        on_devices(2,
+                   [&](nccl::World& world) {
+                       auto me = world.join({{"dp", rest}});
+                       auto on = me.on("dp");
+                       expect_sum(on, world.rank());
+                       me.suspend();
+                       me.resume();
+                       expect_sum(on, world.rank());
+                   },
+                   {.timeout = std::chrono::seconds(2)});
+        unsetenv("FAKE_FAIL");
+    }
 }
 
 TEST(NcclRest, AGroupThatNcclCannotMakeChangesNothingOfWhatIsHeldSuspendedAndResumed) {
