@@ -5,6 +5,7 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 #include <rankmesh/engine/simulation.hpp>
+#include <rankmesh/report/text.hpp>
 
 #include "cluster_output.hpp"
 #include "output.hpp"
@@ -61,48 +62,6 @@ void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
         throw UsageError(fmt::format("no engine is named {}{}; check knows of {}", detail::in_quotes(engine),
                                      did_you_mean(engine, {names.begin(), names.end()}),
                                      detail::listed(names)));
-}
-
-/// Whether a set has a communicator of its own, shares one, or has none, with the reason.
-std::string note_on(const JoinCost& cost, std::size_t number) {
-    const auto& set = cost.sets[number];
-    if (!set.communicator) return "none: one rank per group";
-    const auto first = std::ranges::find(cost.sets, set.communicator, &JoinCost::Set::communicator);
-    const auto own = first == cost.sets.begin() + static_cast<std::ptrdiff_t>(number);
-    return own ? "own" : "shared with " + first->axes;
-}
-
-void print_text(const std::string& mesh, const Question& question, const JoinCost& cost,
-                const std::vector<EngineNeed>& needs, Output& output) {
-    const auto inside = question.world - question.outside;
-    output.print("{} · {}", mesh, counted(inside, "rank"));
-    if (question.outside > 0) output.print(" of {}", question.world);
-    output.write("\n\n");
-
-    auto rows = std::vector<std::array<std::string, 3>>{{"axes", "groups x ranks", "communicator"}};
-    for (std::size_t i = 0; i < cost.sets.size(); ++i)
-        rows.push_back({cost.sets[i].axes,
-                        fmt::format("{} x {}", cost.sets[i].groups, cost.sets[i].group_size),
-                        note_on(cost, i)});
-    auto widths = std::array<std::size_t, 2>{};
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    for (const auto& row : rows)
-        output.print("{:<{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2]);
-
-    const auto width = static_cast<std::size_t>(terminal_width());
-    auto held = fmt::format("each rank has {}", counted(cost.communicators, "communicator"));
-    if (question.outside > 0) {
-        held += fmt::format(", the {} outside the mesh none", counted(question.outside, "rank"));
-        for (const auto& need : needs)
-            if (!need.outside.empty()) held += " but " + need.outside;
-        held += "; a declaration that leaves ranks out says .partial = true";
-    }
-    output.print("\n{}\n\n", folded(held, 0, width));
-    for (const auto& need : needs)
-        output.print(
-            "{}\n",
-            folded(fmt::format("{:<4} {:<2} {}", need.engine, need.fits ? "ok" : "NO", need.text), 8, width));
 }
 
 /// The single axes of two ranks or more that are declared, then the declared sets.
@@ -215,7 +174,8 @@ int run(const Arguments& arguments, Output& output) {
     const auto status = fits && (!report || report->right()) ? 0 : 1;
     const auto mesh = std::visit([](const auto& known) { return to_string(known); }, topology);
     if (!arguments.json) {
-        print_text(mesh, question, cost, needs, output);
+        output.write(
+            report::text_of(mesh, cost, needs, question.outside, static_cast<std::size_t>(terminal_width())));
         if (arguments.simulate) print_simulations(simulated, question, costs, output);
         if (report) print_report(asked->first, topology, *report, arguments.on_cluster.explain, output);
         return status;

@@ -3,9 +3,9 @@
 #include <memory>
 #include <optional>
 
+#include <rankmesh/report/text.hpp>
 #include <rankmesh/view/diff.hpp>
 #include <rankmesh/view/svg.hpp>
-#include <rankmesh/view/terms.hpp>
 
 #include "file.hpp"
 #include "output.hpp"
@@ -49,127 +49,14 @@ Sides sides_of(const Arguments& arguments) {
              cluster_of(arguments.on_b ? arguments.on_b : arguments.on)}};
 }
 
-std::string text_of(const view::Side& side) {
-    return std::visit([](const auto& known) { return to_string(known); }, side.topology);
-}
-bool has(const view::Side& side, int rank) {
-    return std::visit([&](const auto& known) { return known.contains(rank); }, side.topology);
-}
-Coordinate coord_of(const view::Side& side, int rank) {
-    return std::visit([&](const auto& known) { return known.coord(rank); }, side.topology);
-}
-
-/// The group of a rank along an axis; without the axis the rank alone, and none where the side has not the
-/// rank.
-std::vector<int> group_of(const view::Side& side, int rank, const std::string& axis) {
-    if (!has(side, rank)) return {};
-    return std::visit(
-        [&](const auto& known) {
-            const auto found = mesh_of(known).find(axis);
-            if (!found) return std::vector{rank};
-            auto set = AxisSet{};
-            set.insert(*found);
-            const auto group = known.group(rank, set);
-            return std::vector<int>(group.begin(), group.end());
-        },
-        side.topology);
-}
-
-// --- Text
-
-/// `8`, or `8 -> 16` where the sides differ.
-std::string text_of(const Both& both) {
-    return both.a == both.b ? std::to_string(both.a) : fmt::format("{} -> {}", both.a, both.b);
-}
-
-std::string place_of(const view::Side& side, int rank) {
-    if (!has(side, rank)) return "-";
-    auto text = to_string(coord_of(side, rank));
-    if (side.cluster) text += fmt::format(" on {}", host_text(*side.cluster, rank));
-    return text;
-}
-
-std::string brief(const std::vector<int>& group) {
-    constexpr auto most = 8;
-    if (group.empty()) return "-";
-    auto text = std::string("{");
-    auto terms = 0;
-    auto left = static_cast<std::ptrdiff_t>(group.size());
-    view::for_each_term(group, 0, [&](const view::Term& term) {
-        text += (terms > 0 ? ", " : "") + to_string(term);
-        left -= term.count;
-        return ++terms < most;
-    });
-    if (left > 0) text += fmt::format(", … {} more", left);
-    return text + "}";
-}
-
-void print_more(std::size_t shown, std::int64_t all, std::string_view what, Output& output) {
-    const auto left = all - static_cast<std::int64_t>(shown);
-    if (left > 0) output.print("  ... {}\n", detail::counted(left, detail::cat("more ", what)));
-}
-
-/// What the groups of one axis do, and how many more there are than are listed.
-void print_axes(const Sides& sides, const view::Difference& found, Output& output) {
-    auto rows = std::vector<std::vector<std::string>>{
-        {"  axis", "size", "groups", "same", "other order", "other ranks"}};
-    for (const auto& level : found.levels) rows.front().push_back("inside one " + level.level);
-    for (const auto& axis : found.axes) {
-        const auto kept = axis.same + axis.reordered;
-        rows.push_back({"  " + axis.axis, text_of(axis.size), text_of(axis.groups), std::to_string(axis.same),
-                        std::to_string(axis.reordered),
-                        text_of(Both{axis.groups.a - kept, axis.groups.b - kept})});
-        for (const auto& inside : axis.inside) rows.back().push_back(text_of(inside));
-    }
-    output.write("\n");
-    output.write(table(rows, 0, rows.front().size()));
-    for (const auto& axis : found.axes) {
-        if (axis.groups.a == axis.same) continue;
-        output.print("\n  {}\n", axis.axis);
-        auto groups = std::vector<std::vector<std::string>>{};
-        for (auto rank : axis.changed)
-            groups.push_back({"  ", brief(group_of(sides.a, rank, axis.axis)), "->",
-                              brief(group_of(sides.b, rank, axis.axis))});
-        if (!groups.empty()) output.write(table(groups, 0, groups.front().size()));
-        print_more(axis.changed.size(), axis.groups.a - axis.same, "group", output);
-    }
-}
-
-void print_text(const Sides& sides, const view::Difference& found, Output& output) {
-    for (const auto& [name, side] : {std::pair("a", &sides.a), std::pair("b", &sides.b)})
-        output.print("{}  {}{}\n", name, text_of(*side),
-                     side->cluster ? " on " + to_string(*side->cluster) : std::string());
-    output.write("\n");
-    if (found.is_none()) {
-        output.write("nothing differs\n");
-        return;
-    }
-    output.print("{} of {} at another coordinate\n", found.moved, detail::counted(found.common, "rank"));
-    for (const auto& level : found.levels)
-        if (level.moved > 0) output.print("{} in another {}\n", level.moved, level.level);
-    for (const auto& [name, all] : {std::pair("a", found.ranks.a), std::pair("b", found.ranks.b)})
-        if (all > found.common)
-            output.print("{} only in {}\n", detail::counted(all - found.common, "rank"), name);
-
-    if (!found.first.empty()) {
-        auto rows = std::vector<std::vector<std::string>>{{"  rank", "a", "b"}};
-        for (auto rank : found.first)
-            rows.push_back({"  " + std::to_string(rank), place_of(sides.a, rank), place_of(sides.b, rank)});
-        output.write("\n");
-        output.write(table(rows, 0, rows.front().size()));
-        print_more(found.first.size(), found.differing, "rank", output);
-    }
-    print_axes(sides, found, output);
-}
-
 // --- JSON
 
 Json json_of(const Both& both) { return {{"a", both.a}, {"b", both.b}}; }
 
 Json json_of_place(const view::Side& side, int rank) {
-    if (!has(side, rank)) return Json();
+    if (!side.contains(rank)) return Json();
     auto coordinate = Json::object();
-    const auto found = coord_of(side, rank);
+    const auto found = side.coord(rank);
     for (int i = 0; i < found.size(); ++i) coordinate[std::string(found.name(i))] = found[AxisId{i}];
     auto place = Json{{"coord", coordinate}};
     if (side.cluster) place["host"] = json_of_host(*side.cluster, rank);
@@ -181,7 +68,7 @@ Json json_of(const std::vector<int>& group) { return group.empty() ? Json() : Js
 Json json_of(const Sides& sides, const view::Difference& found) {
     auto json = Json{{"same", found.is_none()}};
     for (const auto& [name, side] : {std::pair("a", &sides.a), std::pair("b", &sides.b)})
-        json[name] = {{"mesh", text_of(*side)},
+        json[name] = {{"mesh", side->text()},
                       {"on", side->cluster ? Json(to_string(*side->cluster)) : Json()}};
     json["ranks"] = json_of(found.ranks);
     json["common"] = found.common;
@@ -200,8 +87,8 @@ Json json_of(const Sides& sides, const view::Difference& found) {
             inside[found.levels[i].level] = json_of(axis.inside[i]);
         auto changed = Json::array();
         for (auto rank : axis.changed)
-            changed.push_back({{"a", json_of(group_of(sides.a, rank, axis.axis))},
-                               {"b", json_of(group_of(sides.b, rank, axis.axis))}});
+            changed.push_back({{"a", json_of(sides.a.group(rank, axis.axis))},
+                               {"b", json_of(sides.b.group(rank, axis.axis))}});
         json["axes"].push_back({{"axis", axis.axis},
                                 {"size", json_of(axis.size)},
                                 {"groups", json_of(axis.groups)},
@@ -224,7 +111,7 @@ int run(const Arguments& arguments, Output& output) {
     if (arguments.json) {
         output.print("{}\n", json_of(sides, found).dump());
     } else {
-        print_text(sides, found, output);
+        output.write(report::text_of(sides.a, sides.b, found));
     }
     return found.is_none() ? 0 : 1;
 }

@@ -38,59 +38,10 @@ void Output::flush() {
     buffer_.clear();
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first, std::size_t last) {
-    auto widths = std::vector<std::size_t>(rows.front().size());
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    auto text = std::string{};
-    for (const auto& row : rows) {
-        auto line = std::string{};
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            const auto is_text = i < first || i + last >= row.size();
-            if (i > 0) line += "  ";
-            line +=
-                is_text ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
-        }
-        line.resize(line.find_last_not_of(' ') + 1);
-        text += line + "\n";
-    }
-    return text;
-}
-
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
     auto text = std::string{};
     for (const auto& word : words) text.append(text.empty() ? "" : separator).append(word);
     return text;
-}
-
-std::string bytes_text(std::size_t bytes) {
-    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
-    if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
-    return fmt::format("{} B", bytes);
-}
-
-std::string time_text(double seconds) {
-    if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-    return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
-}
-
-std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
-    auto lines = std::string{};
-    auto column = std::size_t{0};
-    while (!text.empty()) {
-        const auto word = text.substr(0, text.find(' '));
-        text.remove_prefix(std::min(text.size(), word.size() + 1));
-        if (column > indent && column + 1 + word.size() > width) {
-            lines += "\n" + std::string(indent, ' ');
-            column = indent;
-        } else if (column > 0) {
-            lines += ' ';
-            ++column;
-        }
-        lines += word;
-        column += word.size();
-    }
-    return lines;
 }
 
 int terminal_width() {

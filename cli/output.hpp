@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "report/columns.hpp"
+
 namespace rankmesh::cli {
 
 /// Standard output, written in large pieces; a failed write throws Error.
@@ -34,17 +36,10 @@ private:
 /// The words with a separator between them.
 std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
-/// Rows of equally many words in columns two spaces apart. The first and the last so many columns are text,
-/// aligned at the left; those between are numbers, aligned at the right.
-std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first, std::size_t last);
-
-/// `64 MiB`, or in the largest binary unit that says it exactly.
-std::string bytes_text(std::size_t bytes);
-/// `1.25 ms`.
-std::string time_text(double seconds);
-
-/// The words of a text in lines of at most `width` columns, those after the first indented.
-std::string folded(std::string_view text, std::size_t indent, std::size_t width);
+using report::bytes_text;
+using report::folded;
+using report::table;
+using report::time_text;
 
 /// The columns of the terminal behind standard output: its own answer, else COLUMNS, else 80.
 int terminal_width();

@@ -6,6 +6,7 @@
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/report/text.hpp>
 
 #include "cluster_output.hpp"
 #include "output.hpp"
@@ -121,32 +122,6 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
     output.write(lines);
 }
 
-std::string_view said_of(Placed::Search search) {
-    switch (search) {
-        case Placed::Search::all:
-            return "no placement is better";
-        case Placed::Search::strided:
-            return "no mesh with strides that fit the units is better";
-        default:
-            return "the best of some placements that were tried";
-    }
-}
-
-void print_text(const Placed& placed, const std::string& order, std::size_t bytes, Output& output) {
-    output.print("{}\n\n", order);
-    auto rows = std::vector<std::vector<std::string>>{{"axes", "operation", "weight", "given", "placed"}};
-    for (const auto& [traffic, before, after] : placed.axes)
-        rows.push_back({traffic.axis, std::string(to_string(traffic.operation)),
-                        fmt::format("{:g}", traffic.weight), time_text(before), time_text(after)});
-    rows.push_back({"sum by weight", "", "", time_text(placed.before), time_text(placed.after)});
-    output.print("{}\n{} of each rank, all groups at once: ", table(rows, 2, 0), bytes_text(bytes));
-    if (placed.before > placed.after)
-        output.print("{:.3g} times as fast as the given order", placed.before / placed.after);
-    else
-        output.write("nothing found that beats the given order");
-    output.print("; {}\n", said_of(placed.search));
-}
-
 int run(const Arguments& arguments, Output& output) {
     check_form(arguments.as);
     if (!arguments.on) throw UsageError("place needs the machines; add --on CLUSTER");
@@ -185,7 +160,7 @@ int run(const Arguments& arguments, Output& output) {
                                    {"after", after}});
         output.print("{}\n", out.dump());
     } else {
-        print_text(placed, order, arguments.bytes, output);
+        output.write(report::text_of(placed, static_cast<std::int64_t>(arguments.bytes)));
     }
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <rankmesh/core/reshard.hpp>
+#include <rankmesh/report/text.hpp>
 
 #include "output.hpp"
 #include "progress.hpp"
@@ -17,8 +18,6 @@
 namespace rankmesh::cli {
 
 namespace of_reshard {
-
-constexpr auto most_rows = 64;
 
 struct Arguments {
     std::string from;
@@ -90,6 +89,7 @@ struct Job {
     int host() const { return steps.front().host(); }
     int extent() const { return std::max(steps.front().extent(), steps.back().extent()); }
     std::int64_t bytes_of(const Slice& slice) const { return slice.elements() * bytes; }
+    report::Traffic traffic(int rank) const { return report::traffic_of(steps, rank); }
     bool inside(int rank) const { return from.mesh().contains(rank) || to.mesh().contains(rank); }
 
     /// The messages of one rank in all steps: two stages each.
@@ -106,39 +106,6 @@ struct Job {
     std::vector<Transfer> sends(int rank) const { return transfers(rank, &Reshard::sends); }
     std::vector<Kept> keeps(int rank) const { return steps.back().keeps(rank); }
 };
-
-/// What one rank moves, in bytes.
-struct Traffic {
-    std::int64_t keeps = 0;
-    std::int64_t receives = 0;
-    std::int64_t between = 0;  // received from other hosts
-    std::int64_t sends = 0;
-    std::int64_t bound = 0;  // what no way to do it could leave out of what it receives
-
-    void add(const Traffic& other) {
-        keeps += other.keeps;
-        receives += other.receives;
-        between += other.between;
-        sends += other.sends;
-        bound += other.bound;
-    }
-};
-
-Traffic traffic_of(const Job& job, int rank) {
-    auto traffic = Traffic{};
-    for (const auto& [part, slice] : job.keeps(rank)) traffic.keeps += job.bytes_of(slice);
-    for (const auto& transfer : job.receives(rank)) {
-        traffic.receives += job.bytes_of(transfer.slice);
-        if (transfer.peer / job.host() != rank / job.host()) traffic.between += job.bytes_of(transfer.slice);
-    }
-    for (const auto& transfer : job.sends(rank)) traffic.sends += job.bytes_of(transfer.slice);
-    if (const auto& to = job.to; to.mesh().contains(rank)) {
-        const auto parts = (job.from.parts() - to.part(rank) + to.parts() - 1) / to.parts();
-        const auto all = job.bytes_of(to.slice(rank));
-        traffic.bound = parts > 1 ? all : parts == 1 ? all - traffic.keeps : 0;
-    }
-    return traffic;
-}
 
 std::optional<Slice> held(const Sharding& sharding, int rank) {
     return sharding.mesh().contains(rank) ? std::optional(sharding.slice(rank)) : std::nullopt;
@@ -158,29 +125,13 @@ void print_heading(const Job& job, const std::optional<Cluster>& cluster, const 
 }
 
 void print_text(const Job& job, bool machines, Output& output) {
-    auto rows = std::vector<std::vector<std::string>>{};
-    const auto add = [&](std::vector<std::string> row) {
-        if (!machines) row.erase(row.begin() + 3);
-        rows.push_back(std::move(row));
-    };
-    add({"rank", "keeps", "receives", "from other hosts", "sends", "had", "shall have"});
-    auto all = Traffic{};
-    auto ranks = 0;
     auto progress = Progress();
-    for (int rank = 0; rank < job.extent(); ++rank) {
+    const auto at = [&](int rank) {
         progress.at([&] { return fmt::format("{} of {} ranks", rank, job.extent()); });
-        if (!job.inside(rank)) continue;
-        const auto traffic = traffic_of(job, rank);
-        all.add(traffic);
-        if (++ranks <= most_rows)
-            add({std::to_string(rank), std::to_string(traffic.keeps), std::to_string(traffic.receives),
-                 std::to_string(traffic.between), std::to_string(traffic.sends),
-                 text_of(held(job.from, rank)), text_of(held(job.to, rank))});
-    }
-    output.write(table(rows, 0, 2));
-    if (ranks > most_rows) output.print("... {} more; --rank R shows one\n", ranks - most_rows);
-    output.print("\n{} bytes are received{}; the lower bound is {}\n", all.receives,
-                 machines ? fmt::format(", {} of them from other hosts", all.between) : "", all.bound);
+    };
+    const auto text =
+        report::ReshardText{.bytes = job.bytes, .hosts = machines, .hint = "; --rank R shows one", .at = at};
+    output.write(text(job.steps));
 }
 
 void print_text_of_rank(const Job& job, int rank, Output& output) {
@@ -223,19 +174,20 @@ void print_json_heading(const Job& job, const std::optional<Cluster>& cluster, O
 }
 
 void print_json(const Job& job, Output& output) {
-    const auto print = [&](const Traffic& traffic) {
+    const auto print = [&](const report::Traffic& traffic) {
         output.print("\"keeps\":{},\"receives\":{},\"from_other_hosts\":{},\"sends\":{},\"not_there\":{}}}",
-                     traffic.keeps, traffic.receives, traffic.between, traffic.sends, traffic.bound);
+                     traffic.keeps * job.bytes, traffic.receives * job.bytes, traffic.between * job.bytes,
+                     traffic.sends * job.bytes, traffic.bound * job.bytes);
     };
     output.write(",\"ranks\":[");
-    auto all = Traffic{};
+    auto all = report::Traffic{};
     auto separator = "";
     auto progress = Progress(isatty(STDOUT_FILENO) == 0);  // else the rows are seen themselves
     for (int rank = 0; rank < job.extent(); ++rank) {
         progress.at([&] { return fmt::format("{} of {} ranks", rank, job.extent()); });
         if (!job.inside(rank)) continue;
-        const auto traffic = traffic_of(job, rank);
-        all.add(traffic);
+        const auto traffic = job.traffic(rank);
+        all += traffic;
         output.print("{}{{\"rank\":{},\"had\":{},\"shall_have\":{},", separator, rank,
                      json_of(held(job.from, rank)), json_of(held(job.to, rank)));
         print(traffic);

@@ -97,18 +97,6 @@ Json json_of_host(const Cluster& cluster, int rank) {
     return host;
 }
 
-std::optional<std::string> host_name(const Cluster& cluster, int rank) {
-    for (int level = cluster.level_count() - 1; level >= 0; --level)
-        if (!cluster.levels()[static_cast<std::size_t>(level)].units.empty())
-            return cluster.unit_name(cluster.unit(rank, level), level);
-    return std::nullopt;
-}
-
-std::string host_text(const Cluster& cluster, int rank) {
-    const auto name = host_name(cluster, rank);
-    return to_string(cluster.path(rank)) + (name ? detail::cat(" (", *name, ")") : std::string{});
-}
-
 int number_or_coordinate(const Topology& topology, const std::string& text) {
     if (text.find('=') != std::string::npos) {
         const auto coordinate = Coordinate::parse(text);

@@ -10,6 +10,7 @@
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
+#include <rankmesh/report/text.hpp>
 
 #include "convert/json.hpp"
 #include "subcommand.hpp"
@@ -48,10 +49,8 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text);
 /// The position of a rank in the cluster, by level.
 Json json_of_host(const Cluster& cluster, int rank);
-/// The name of the innermost unit in which a rank is that has one, nothing where units are only counted.
-std::optional<std::string> host_name(const Cluster& cluster, int rank);
-/// Both as text: `node=2 gpu=1 (b01)`.
-std::string host_text(const Cluster& cluster, int rank);
+using report::host_name;
+using report::host_text;
 
 /// Reads `67` or `pp=1,dp=0,tp=3`; throws UsageError if it is neither, or outside the mesh.
 int number_or_coordinate(const Topology& topology, const std::string& text);

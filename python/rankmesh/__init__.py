@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from rankmesh._core import (
+    AxisDifference,
     CheckedSet,
     Coordinate,
+    Difference,
     Group,
     Mesh,
     Partition,
@@ -17,6 +19,8 @@ from rankmesh._core import (
     Sharding,
     Transfer,
     check,
+    diff,
+    draw,
     place,
     show,
 )
@@ -68,11 +72,13 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Axes",
+    "AxisDifference",
     "CheckedSet",
     "Communicator",
     "Conversion",
     "Coordinate",
     "Declaration",
+    "Difference",
     "Disagreement",
     "EngineFailure",
     "Error",
@@ -102,6 +108,8 @@ __all__ = [
     "__version__",
     "check",
     "convert",
+    "diff",
+    "draw",
     "engines",
     "frameworks",
     "from_mpi4py",

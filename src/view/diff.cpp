@@ -235,6 +235,30 @@ std::variant<Mesh, Placement> in_order_of(const Mesh& order, const std::variant<
 
 }  // namespace
 
+std::string Side::text() const {
+    return std::visit([](const auto& known) { return to_string(known); }, topology);
+}
+bool Side::contains(int rank) const {
+    return std::visit([&](const auto& known) { return known.contains(rank); }, topology);
+}
+Coordinate Side::coord(int rank) const {
+    return std::visit([&](const auto& known) { return known.coord(rank); }, topology);
+}
+
+std::vector<int> Side::group(int rank, std::string_view axis) const {
+    if (!contains(rank)) return {};
+    return std::visit(
+        [&](const auto& known) {
+            const auto found = detail::mesh_of(known).find(axis);
+            if (!found) return std::vector{rank};
+            auto set = AxisSet{};
+            set.insert(*found);
+            const auto group = known.group(rank, set);
+            return std::vector<int>(group.begin(), group.end());
+        },
+        topology);
+}
+
 Difference diff(const Side& a, const Side& b, std::size_t first) {
     const auto sides = Comparison(a, b);
     auto found = Difference{};

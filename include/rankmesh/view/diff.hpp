@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,6 +21,14 @@ namespace rankmesh::view {
 struct Side {
     std::variant<Mesh, Placement> topology;
     std::optional<Cluster> cluster = {};
+
+    /// The mesh or placement in its notation.
+    RANKMESH_EXPORT std::string text() const;
+    RANKMESH_EXPORT bool contains(int rank) const;
+    RANKMESH_EXPORT Coordinate coord(int rank) const;
+    /// The group of a rank along an axis; without that axis the rank alone, and none where the rank is not
+    /// here.
+    RANKMESH_EXPORT std::vector<int> group(int rank, std::string_view axis) const;
 };
 
 /// A number of each side.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/engine/join_cost.hpp>
+#include <rankmesh/report/text.hpp>
 
 #include "core/core.hpp"
 
@@ -35,6 +38,40 @@ struct Report {
         return found == needs.end() ? "" : found->text;
     }
 };
+
+using AmountState = std::tuple<std::string, std::optional<std::int64_t>, std::optional<std::int64_t>>;
+using NeedState =
+    std::tuple<std::string, std::string, std::vector<AmountState>, bool, std::string, std::optional<int>>;
+using ReportState = std::tuple<std::string, int, int, int, std::vector<JoinCost::Set>, bool, int,
+                               std::int64_t, std::vector<NeedState>>;
+
+ReportState state_of(const Report& report) {
+    auto needs = std::vector<NeedState>{};
+    for (const auto& need : report.needs) {
+        auto amounts = std::vector<AmountState>{};
+        for (const auto& [of, count, outside] : need.amounts) amounts.emplace_back(of, count, outside);
+        const auto by = need.by ? std::optional(static_cast<int>(*need.by)) : std::nullopt;
+        needs.emplace_back(need.engine, need.text, amounts, need.fits, need.outside, by);
+    }
+    const auto& cost = report.cost;
+    return {report.mesh, report.world,       report.outside,   cost.world, cost.sets,
+            cost.joins,  cost.communicators, cost.connections, needs};
+}
+
+Report report_of(const ReportState& state) {
+    auto report = Report{};
+    auto needs = std::vector<NeedState>{};
+    auto& cost = report.cost;
+    std::tie(report.mesh, report.world, report.outside, cost.world, cost.sets, cost.joins, cost.communicators,
+             cost.connections, needs) = state;
+    for (const auto& [engine, text, amounts, fits, outside, by] : needs) {
+        auto need = EngineNeed{.engine = engine, .text = text, .fits = fits, .outside = outside};
+        for (const auto& [of, count, without] : amounts) need.amounts.push_back({of, count, without});
+        if (by) need.by = static_cast<JoinBy>(*by);
+        report.needs.push_back(std::move(need));
+    }
+    return report;
+}
 
 Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle world) {
     auto declaration = Declaration{.partial = true};
@@ -84,11 +121,23 @@ void bind_check(nb::module_& m) {
         .def_ro("communicator", &JoinCost::Set::communicator,
                 "Which of a rank's communicators, from 0, these groups have, the same for sets of equal "
                 "ranks; None for groups of one.")
-        .def("__repr__", [](const JoinCost::Set& self) {
-            return detail::cat("<", self.axes, ": ", self.groups, " x ", self.group_size, ">");
-        });
-    nb::class_<Report>(
-        m, "Report", "What joining a mesh costs a rank, and whether it fits into the limits of this process.")
+        .def("__repr__",
+             [](const JoinCost::Set& self) {
+                 return detail::cat("<", self.axes, ": ", self.groups, " x ", self.group_size, ">");
+             })
+        .def("__getstate__",
+             [](const JoinCost::Set& self) {
+                 return std::tuple(self.axes, self.label, self.groups, self.group_size, self.communicator);
+             })
+        .def("__setstate__",
+             [](JoinCost::Set& self,
+                const std::tuple<std::string, std::string, int, int, std::optional<int>>& state) {
+                 new (&self) JoinCost::Set(std::make_from_tuple<JoinCost::Set>(state));
+             });
+    nb::class_<Report>(m, "Report",
+                       "What joining a mesh costs a rank, and whether it fits into the limits of this "
+                       "process. Its text is what "
+                       "`rankmesh check` prints.")
         .def_ro("mesh", &Report::mesh, "The mesh in its notation.")
         .def_ro("world", &Report::world, "The number of ranks of the world.")
         .def_ro("outside", &Report::outside, "The number of ranks that the mesh leaves out.")
@@ -115,10 +164,21 @@ void bind_check(nb::module_& m) {
         .def_prop_ro("fits", &Report::fits,
                      "True if a join fits into the limits of this process; a report is true then.")
         .def("__bool__", &Report::fits)
-        .def("__repr__", [](const Report& self) {
-            return detail::cat("<Report of ", self.mesh, ": ", self.cost.communicators,
-                               " communicators a rank, ", self.fits() ? "fits>" : self.shortage() + ">");
-        });
+        .def("__str__",
+             [](const Report& self) {
+                 constexpr auto width = std::size_t{80};
+                 auto text = report::text_of(self.mesh, self.cost, self.needs, self.outside, width);
+                 text.pop_back();
+                 return text;
+             })
+        .def("__repr__",
+             [](const Report& self) {
+                 return detail::cat("<Report of ", self.mesh, ": ", self.cost.communicators,
+                                    " communicators a rank, ", self.fits() ? "fits>" : self.shortage() + ">");
+             })
+        .def("__getstate__", &state_of)
+        .def("__setstate__",
+             [](Report& self, const ReportState& state) { new (&self) Report(report_of(state)); });
     m.def("check", &check, nb::arg("mesh").none(), nb::kw_only(), nb::arg("over").none() = nb::none(),
           nb::arg("axes").none() = nb::none(), nb::arg("world").none() = nb::none(),
           nb::sig("def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/core/reshard.hpp>
+#include <rankmesh/report/text.hpp>
 
 #include <nanobind/stl/vector.h>
 
@@ -131,7 +132,8 @@ void bind_reshard(nb::module_& m) {
 
     nb::class_<Reshard>(m, "Reshard",
                         "What each rank sends and receives when an array goes over from one sharding to "
-                        "another: each answer from the slices of that rank alone.\n\n"
+                        "another: each answer from the slices of that rank alone. Its text is what `rankmesh "
+                        "reshard` prints, in elements.\n\n"
                         ">>> plan = Reshard(Sharding('tp=2', (8,), '0=tp'), Sharding('tp=4', (8,), '0=tp'))\n"
                         ">>> plan.receives(1)\n[<Transfer: stage 0, peer 0, part 0, [2:4]>]")
         .def(
@@ -174,6 +176,17 @@ void bind_reshard(nb::module_& m) {
             },
             nb::arg("rank").none(), nb::sig("def keeps(self, rank: int) -> list[Transfer]"),
             "What a rank has of its new slice without a message, as one to itself.")
+        .def("__str__",
+             [](const Reshard& self) {
+                 const auto text = report::ReshardText{.unit = "elements", .hosts = self.host() > 1};
+                 auto all = cat(detail::text_of_shape(self.from().shape()), ", ",
+                                detail::counted(self.host(), "rank"), " a host\n  from ",
+                                to_string(self.from().mesh()), ", ", to_string(self.from().split()),
+                                "\n  to   ", to_string(self.to().mesh()), ", ", to_string(self.to().split()),
+                                "\n\n", text({self}));
+                 all.pop_back();
+                 return all;
+             })
         .def("__repr__",
              [](const Reshard& self) {
                  return cat("<Reshard of ", detail::text_of_shape(self.from().shape()), ": ",

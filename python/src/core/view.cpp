@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <map>
 #include <optional>
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
+#include <rankmesh/report/text.hpp>
+#include <rankmesh/view/diff.hpp>
 #include <rankmesh/view/page.hpp>
 #include <rankmesh/view/svg.hpp>
 #include <rankmesh/view/text.hpp>
@@ -38,12 +45,159 @@ struct Picture {
 
 constexpr auto default_width = 80;
 
+/// Writes the form that the ending of the path names, such as "svg"; throws UsageError for others.
+void write(nb::handle path, const std::map<std::string, std::function<std::string()>>& forms) {
+    const auto name = path_of(path, "the path");
+    const auto dot = name.rfind('.');
+    const auto form = forms.find(dot == std::string::npos ? "" : name.substr(dot + 1));
+    if (form == forms.end()) {
+        auto known = std::string{};
+        for (const auto& [ending, paint] : forms) known += (known.empty() ? "." : ", .") + ending;
+        throw UsageError(detail::cat("the path is ", detail::in_quotes(name),
+                                     ", which does not say what the picture is written as; it ends in ",
+                                     known));
+    }
+    const auto text = form->second();
+    nb::module_::import_("pathlib").attr("Path")(path).attr("write_bytes")(
+        nb::bytes(text.data(), text.size()));
+}
+
+void write(const Picture& picture, nb::handle path) {
+    write(path, {{"html", [&] { return picture.page(); }},
+                 {"svg", [&] { return picture.svg(std::nullopt); }},
+                 {"txt", [&] { return picture.text(default_width, false); }}});
+}
+
 Picture picture_of(nb::handle mesh, nb::handle on, nb::handle rank) {
     auto picture = Picture{topology_of(mesh), {}};
     if (!on.is_none()) picture.subject.cluster = Cluster::parse(text_of(on, "the cluster"));
     if (!rank.is_none()) picture.subject.focus = int_of(rank, "a rank");
     (void)picture.scene(default_width);  // what cannot be drawn is said now
     return picture;
+}
+
+Picture drawn(nb::handle mesh, nb::handle out, nb::handle on, nb::handle rank, nb::handle color_by) {
+    auto picture = picture_of(mesh, on, rank);
+    if (!color_by.is_none())
+        picture.subject.color_by = std::visit(
+            [&](const auto& known) { return axis_of(detail::mesh_of(known), color_by); }, picture.topology);
+    if (!out.is_none()) write(picture, out);
+    return picture;
+}
+
+/// What `diff` answers.
+struct Difference {
+    view::Side a;
+    view::Side b;
+    view::Difference found;
+
+    std::string text() const {
+        auto text = report::text_of(a, b, found);
+        text.pop_back();
+        return text;
+    }
+    std::string svg() const {
+        const auto [left, right] = view::draw(a, b, view::Limits{});
+        return view::paint_svg(left, right);
+    }
+};
+
+Difference difference_of(nb::handle a, nb::handle b, nb::handle on, nb::handle on_b, nb::handle first) {
+    if (b.is_none() && on_b.is_none())
+        throw UsageError("one mesh on one cluster has nothing to differ from; pass another mesh, or on_b");
+    if (on.is_none() && !on_b.is_none())
+        throw UsageError("on_b says where the second mesh runs, but not where the first does; pass on too");
+    const auto cluster_of = [](nb::handle given) {
+        return given.is_none() ? std::nullopt : std::optional(Cluster::parse(text_of(given, "the cluster")));
+    };
+    const auto side_of = [&](nb::handle mesh, nb::handle cluster) {
+        return std::visit(
+            [&](auto known) {
+                return view::Side{std::move(known), cluster_of(cluster)};
+            },
+            topology_of(mesh));
+    };
+    const auto most = int_of(first, "the number of ranks to list");
+    if (most < 0) throw UsageError(detail::cat("the number of ranks to list is ", most, "; it is 0 or more"));
+    auto difference =
+        Difference{side_of(a, on), side_of(b.is_none() ? a : b, on_b.is_none() ? on : on_b), {}};
+    difference.found = view::diff(difference.a, difference.b, static_cast<std::size_t>(most));
+    return difference;
+}
+
+std::pair<int, int> pair_of(const view::Both& both) { return {both.a, both.b}; }
+
+void bind_difference(nb::module_& m) {
+    using Axis = view::AxisDifference;
+    nb::class_<Axis>(m, "AxisDifference", "What happens to the groups along one axis.")
+        .def_ro("axis", &Axis::axis, "The name of the axis.")
+        .def_prop_ro(
+            "size", [](const Axis& self) { return pair_of(self.size); },
+            "Its size before and after; 1 where a side does not have it.")
+        .def_prop_ro(
+            "groups", [](const Axis& self) { return pair_of(self.groups); },
+            "The number of groups before and after.")
+        .def_ro("same", &Axis::same, "The groups of the same ranks in the same order.")
+        .def_ro("reordered", &Axis::reordered, "The groups of the same ranks in another order.")
+        .def_ro("changed", &Axis::changed, "The first ranks of the first groups that are not the same.")
+        .def("__repr__", [](const Axis& self) {
+            return detail::cat("<", self.axis, ": ", self.same, " of ", self.groups.a, " groups the same>");
+        });
+    nb::class_<Difference>(
+        m, "Difference",
+        "What differs between two meshes, or one mesh on two clusters; true if anything does. "
+        "Its text is what `rankmesh diff` prints.")
+        .def_prop_ro(
+            "ranks", [](const Difference& self) { return pair_of(self.found.ranks); },
+            "The number of ranks before and after.")
+        .def_prop_ro(
+            "common", [](const Difference& self) { return self.found.common; },
+            "The number of ranks that both have.")
+        .def_prop_ro(
+            "moved", [](const Difference& self) { return self.found.moved; },
+            "The number of those at another coordinate.")
+        .def_prop_ro(
+            "first", [](const Difference& self) { return self.found.first; },
+            "The lowest ranks of which anything differs.")
+        .def_prop_ro(
+            "levels",
+            [](const Difference& self) {
+                auto levels = nb::dict();
+                for (const auto& level : self.found.levels) levels[nb::cast(level.level)] = level.moved;
+                return levels;
+            },
+            nb::sig("def levels(self) -> dict[str, int]"),
+            "How many ranks run in another unit of each level that both clusters have.")
+        .def_prop_ro(
+            "axes", [](const Difference& self) { return self.found.axes; },
+            "The axes before, then those that are new.")
+        .def("svg", &Difference::svg, nb::sig("def svg(self) -> str"),
+             "Both side by side as one SVG document, with the ranks marked that differ.")
+        .def(
+            "write",
+            [](const Difference& self, nb::handle path) {
+                write(path,
+                      {{"svg", [&] { return self.svg(); }}, {"txt", [&] { return self.text() + "\n"; }}});
+            },
+            nb::arg("path").none(), nb::sig("def write(self, path: str | os.PathLike[str]) -> None"),
+            "Writes it to a file whose name ends in .svg or .txt.")
+        .def("__bool__", [](const Difference& self) { return !self.found.is_none(); })
+        .def("__str__", &Difference::text)
+        .def("__repr__",
+             [](const Difference& self) {
+                 return detail::cat("<Difference: ", self.found.moved, " of ",
+                                    detail::counted(self.found.common, "rank"), " at another coordinate>");
+             })
+        .def("_repr_html_", &Difference::svg);
+    m.def(
+        "diff", &difference_of, nb::arg("a").none(), nb::arg("b").none() = nb::none(), nb::kw_only(),
+        nb::arg("on").none() = nb::none(), nb::arg("on_b").none() = nb::none(), nb::arg("first").none() = 8,
+        nb::sig(
+            "def diff(a: str | Mesh | Placement, b: str | Mesh | Placement | None = None, *, on: str | None "
+            "= None, on_b: str | None = None, first: int = 8) -> Difference"),
+        "What differs between two meshes, or between two clusters under one. `on`: the machines; `on_b`: "
+        "those "
+        "of `b` where they are others. `first`: how many ranks, and groups of each axis, are listed.");
 }
 
 int width_of(nb::handle width) {
@@ -83,6 +237,10 @@ void bind_view(nb::module_& m) {
         .def("page", &Picture::page, nb::sig("def page(self) -> str"),
              "One HTML document to look around in: zoom, search, groups that light up. It loads nothing.")
         .def(
+            "write", [](const Picture& self, nb::handle path) { write(self, path); }, nb::arg("path").none(),
+            nb::sig("def write(self, path: str | os.PathLike[str]) -> None"),
+            "Writes it to a file whose name ends in .html, .svg or .txt.")
+        .def(
             "rows",
             [](const Picture& self) {
                 auto rows = nb::list();
@@ -113,6 +271,18 @@ void bind_view(nb::module_& m) {
         .def("__str__", [](const Picture& self) { return self.text(default_width, false); })
         .def("__repr__", [](const Picture& self) { return self.text(default_width, false); })
         .def("_repr_html_", [](const Picture& self) { return self.svg(std::nullopt); });
+    bind_difference(m);
+    m.def(
+        "draw", &drawn, nb::arg("mesh").none(), nb::arg("out").none() = nb::none(), nb::kw_only(),
+        nb::arg("on").none() = nb::none(), nb::arg("rank").none() = nb::none(),
+        nb::arg("color_by").none() = nb::none(),
+        nb::sig(
+            "def draw(mesh: str | Mesh | Placement, out: str | os.PathLike[str] | None = None, *, on: str | "
+            "None = None, rank: int | None = None, color_by: str | None = None) -> Picture"),
+        "The picture of a mesh as `rankmesh draw` writes it, to the file `out` where that is given, whose "
+        "name "
+        "ends in .html, .svg or .txt. `color_by`: the axis whose index is a rank's colour, in HTML and SVG; "
+        "else as `show` colours.");
     m.def("show", &picture_of, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none() = nb::none(),
           nb::arg("rank").none() = nb::none(),
           nb::sig("def show(mesh: str | Mesh | Placement, *, on: str | None = None, rank: int | None = None) "

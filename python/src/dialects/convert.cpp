@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tuple>
+
 #include <rankmesh/convert/convert.hpp>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "dialects/dialects.hpp"
@@ -11,6 +14,12 @@ namespace rankmesh::python {
 namespace {
 
 using detail::cat;
+
+/// What a pickle of a Conversion holds.
+using State =
+    std::tuple<std::string, std::string, int, std::optional<std::string>, std::optional<std::string>,
+               std::string, std::optional<std::string>, std::optional<int>, std::vector<std::pair<int, int>>,
+               std::vector<Loss>, std::optional<std::pair<std::string, int>>>;
 
 nb::object json(const char* function, nb::handle value) {
     return nb::module_::import_("json").attr(function)(value);
@@ -42,7 +51,11 @@ void bind_convert(nb::module_& m) {
     nb::class_<Loss>(m, "Loss", "Something that a framework cannot say, and why.")
         .def_ro("what", &Loss::what, "What is lost, as in 'dp=2'.")
         .def_ro("why", &Loss::why, "Why, in a sentence.")
-        .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); });
+        .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); })
+        .def("__getstate__", [](const Loss& self) { return std::pair(self.what, self.why); })
+        .def("__setstate__", [](Loss& self, const std::pair<std::string, std::string>& state) {
+            new (&self) Loss{state.first, state.second};
+        });
     nb::class_<Conversion>(m, "Conversion",
                            "One framework's settings in another's words; true if nothing is lost.")
         .def_ro("source", &Conversion::from, "The framework whose settings were given.")
@@ -73,9 +86,25 @@ void bind_convert(nb::module_& m) {
             "A call of the other framework's function with which fewer ranks move, if there is one.")
         .def("__bool__", [](const Conversion& self) { return self.text && self.lost.empty(); })
         .def("__str__", [](const Conversion& self) { return self.text.value_or(""); })
-        .def("__repr__", [](const Conversion& self) {
-            return cat("<Conversion from ", self.from, " to ", self.to, ": ",
-                       self.text.value_or("cannot be said"), ">");
+        .def("__repr__",
+             [](const Conversion& self) {
+                 return cat("<Conversion from ", self.from, " to ", self.to, ": ",
+                            self.text.value_or("cannot be said"), ">");
+             })
+        .def("__getstate__",
+             [](const Conversion& self) {
+                 const auto call =
+                     self.call ? std::optional(std::pair(self.call->text, self.call->moved)) : std::nullopt;
+                 return State(self.from, self.to, self.ranks, self.settings, self.text, self.mesh_from,
+                              self.mesh_to, self.moved, self.first_moves, self.lost, call);
+             })
+        .def("__setstate__", [](Conversion& self, const State& state) {
+            auto call = std::optional<std::pair<std::string, int>>{};
+            auto made = Conversion{};
+            std::tie(made.from, made.to, made.ranks, made.settings, made.text, made.mesh_from, made.mesh_to,
+                     made.moved, made.first_moves, made.lost, call) = state;
+            if (call) made.call = Conversion::Call{call->first, call->second};
+            new (&self) Conversion(std::move(made));
         });
     m.def("convert", &converted, nb::arg("settings").none(), nb::kw_only(), nb::arg("from_").none(),
           nb::arg("to").none(), nb::arg("world") = nb::none(),

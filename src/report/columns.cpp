@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/columns.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::report {
+
+std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first, std::size_t last) {
+    auto widths = std::vector<std::size_t>(rows.front().size());
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    auto text = std::string{};
+    for (const auto& row : rows) {
+        auto line = std::string{};
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            const auto is_text = i < first || i + last >= row.size();
+            const auto blanks = std::string(widths[i] - row[i].size(), ' ');
+            line.append(i > 0 ? "  " : "").append(is_text ? row[i] + blanks : blanks + row[i]);
+        }
+        line.resize(line.find_last_not_of(' ') + 1);
+        text += line + "\n";
+    }
+    return text;
+}
+
+std::string bytes_text(std::size_t bytes) {
+    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return detail::cat(bytes >> 20, " MiB");
+    if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return detail::cat(bytes >> 10, " KiB");
+    return detail::cat(bytes, " B");
+}
+
+std::string time_text(double seconds) {
+    char text[64];
+    const auto* format = seconds < 1e-3 ? "%.1f us" : seconds < 1 ? "%.2f ms" : "%.2f s";
+    std::snprintf(text, sizeof text, format,
+                  seconds < 1e-3 ? seconds * 1e6
+                  : seconds < 1  ? seconds * 1e3
+                                 : seconds);
+    return text;
+}
+
+std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
+    auto lines = std::string{};
+    auto column = std::size_t{0};
+    while (!text.empty()) {
+        const auto word = text.substr(0, text.find(' '));
+        text.remove_prefix(std::min(text.size(), word.size() + 1));
+        if (column > indent && column + 1 + word.size() > width) {
+            lines += "\n" + std::string(indent, ' ');
+            column = indent;
+        } else if (column > 0) {
+            lines += ' ';
+            ++column;
+        }
+        lines += word;
+        column += word.size();
+    }
+    return lines;
+}
+
+}  // namespace rankmesh::report
