@@ -348,10 +348,10 @@ def say_times(
 
 STYLE = (
     "text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}.dim{fill:#656d76}"
-    ".axis{stroke:#656d76;stroke-width:1}.curve{fill:none;stroke-width:2.5}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#8b949e}.axis{stroke:#8b949e}}"
+    ".axis{stroke:#656d76;stroke-width:1}.grid{stroke:#d1d9e0}.curve{fill:none;stroke-width:2.5}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#8b949e}.axis{stroke:#8b949e}.grid{stroke:#3d444d}}"
 )
-COLOURS = ("#0072b2", "#e69f00", "#cc79a7")
+COLOURS = ("#0072b2", "#c77700", "#cc79a7")
 
 
 def picture(curves: dict[str, dict[int, Counts]]) -> str:
@@ -376,12 +376,14 @@ def picture(curves: dict[str, dict[int, Counts]]) -> str:
             return y0 - high * math.log10(max(value, 1)) / decades
 
         shown += f'<text x="{x0}" y="{top - 12}" class="dim">{title} of one rank</text>\n'
-        shown += f'<path d="M{x0} {top}V{y0}H{x0 + wide}" class="axis" fill="none"/>\n'
         for decade in range(decades + 1):
             y = y_of(10**decade)
+            shown += f'<path d="M{x0} {y:.1f}h{wide}" class="grid"/>'
             shown += f'<text x="{x0 - 8}" y="{y + 4:.0f}" text-anchor="end" class="dim">{10**decade:,}</text>\n'
         for size in sizes:
+            shown += f'<path d="M{x_of(size):.1f} {y0}v-{high}" class="grid"/>'
             shown += f'<text x="{x_of(size):.0f}" y="{y0 + 20}" text-anchor="middle" class="dim">{size}</text>\n'
+        shown += f'<path d="M{x0} {top}V{y0}H{x0 + wide}" class="axis" fill="none"/>\n'
         for curve, colour in reversed([*zip(curves.values(), COLOURS, strict=False)]):
             points = " ".join(f"{x_of(size):.1f},{y_of(getattr(each, what)):.1f}" for size, each in curve.items())
             dashed = ";stroke-dasharray:7 5" if colour == COLOURS[0] else ""  # where curves meet both are seen

@@ -162,7 +162,7 @@ TEST(Svg, ShowsTheRankThatIsAskedForAndSaysEveryFold) {
     auto random = std::mt19937(5);
     for (const auto* text :
          {"pp=2 dp=2 tp=2", "dp=1250 tp=8", "pp=16 dp=8192 tp=8", "dp=1048576", "a=2 b=524288"})
-        for (int turn = 0; turn < 10; ++turn) {
+        for (int turn = 0; turn < 4; ++turn) {
             const auto mesh = Mesh::parse(text);
             const auto cluster =
                 turn % 2 == 0 ? std::nullopt : std::optional(Cluster({{"node", 131072}, {"gpu", 8}}));
@@ -189,10 +189,9 @@ TEST(Svg, ShowsTheRankThatIsAskedForAndSaysEveryFold) {
 }
 
 TEST(Svg, OfAThousandRanksShowsAllOfThemInTheShapeOfAScreen) {
-    for (const auto* text :
-         {"pp=4 dp=32 tp=8", "dp=128 tp=8", "dp=1024", "pp=8 dp=8 cp=2 tp=8", "tp=8 dp=128",
-          "pp=4 dp=32 tp=8 @7", "dp=256", "pp=7 dp=9 tp=8", "pp=16 dp=32 tp=4"})
-        for (const auto* machines : {"", "node:512 gpu:8", "rack:16 node:32 gpu:8", "node:1024 gpu:4"}) {
+    for (const auto* text : {"pp=4 dp=32 tp=8", "dp=1024", "pp=8 dp=8 cp=2 tp=8", "tp=8 dp=128",
+                             "pp=7 dp=9 tp=8 @7", "pp=16 dp=32 tp=4"})
+        for (const auto* machines : {"", "node:512 gpu:8", "rack:16 node:64 gpu:4"}) {
             const auto mesh = Mesh::parse(text);
             const auto cluster = *machines == 0 ? std::nullopt : std::optional(Cluster::parse(machines));
             const auto svg = paint_svg(draw_for_svg(mesh, {.cluster = cluster}));
@@ -202,8 +201,10 @@ TEST(Svg, OfAThousandRanksShowsAllOfThemInTheShapeOfAScreen) {
             EXPECT_GE(size_of("width") / size_of("height"), 0.6) << text << " on " << machines;
             EXPECT_LE(size_of("width") / size_of("height"), 2.8) << text << " on " << machines;
             if (mesh.size() <= 1024) {
-                EXPECT_EQ(fills(svg).size(), static_cast<std::size_t>(mesh.size()))
-                    << text << " on " << machines;
+                auto shown = 0;
+                const auto cell = std::string("class=\"rank");
+                for (auto at = svg.find(cell); at != std::string::npos; at = svg.find(cell, at + 1)) ++shown;
+                EXPECT_EQ(shown, mesh.size()) << text << " on " << machines;
             }
         }
 }
