@@ -221,10 +221,23 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: MESH.coord(3)["zp"], KeyError, "the coordinate has no axis 'zp'; did you mean 'pp'?"),
     (lambda: MESH.group(1, "zp"), KeyError, "mesh pp=4 dp=8 tp=8 has no axis 'zp'; did you mean 'pp'?"),
     (lambda: MESH.group(1), ValueError, "no axis is named; mesh pp=4 dp=8 tp=8 has axes to name, as in 'pp'"),
+    (lambda: MESH.group(1, "pp", "pp"), ValueError, "axis 'pp' is named twice in one list of axes"),
+    (lambda: MESH.partition("tp", "pp", "tp"), ValueError, "axis 'tp' is named twice in one list of axes"),
+    (lambda: MESH.coord(True), TypeError, "a rank is True, which is bool; it must be an int"),
     (lambda: MESH.group(1, 3), TypeError, "an axis is 3, which is int; it must be the str of its name"),
     (lambda: MESH.rank(pp=1, zp=2), KeyError, "mesh pp=4 dp=8 tp=8 has no axis 'zp'; did you mean 'pp'?"),
     (lambda: MESH.neighbor(0, "tp", 1, "around"), ValueError, "edge is 'around'; it is 'open' or 'wrap'"),
     (lambda: Mesh(pp=0), ValueError, "axis 'pp' has size 0; sizes are 1 or more"),
+    (lambda: Mesh({"pp": True}), TypeError, "the size of axis 'pp' is True, which is bool; it must be an int"),
+    (
+        lambda: Mesh("dp=4 tp=2", 9),
+        ValueError,
+        "mesh dp=4 tp=2 makes a world of 8, not of 9; leave out the number, or make a size '*'",
+    ),
+    (lambda: Mesh({"dp": 4}, 3), ValueError, "mesh dp=4 makes a world of 4, not of 3"),
+    (lambda: Mesh("dp=4 @4", 9), ValueError, "mesh dp=4 @4 makes a world of 8, not of 9"),
+    (lambda: rankmesh.check("dp=8", over=[("dp", "zz")]), KeyError, "mesh dp=8 has no axis 'zz'"),
+    (lambda: rankmesh.check("dp=8", axes=["dpp"]), KeyError, "mesh dp=8 has no axis 'dpp'; did you mean 'dp'?"),
     (lambda: Mesh(pp=3.5), TypeError, "the size of axis 'pp' is 3.5, which is float; it must be an int"),
     (lambda: Mesh(**{"p p": 2}), ValueError, "name"),
     (lambda: Mesh(pp=2**31), ValueError, "2147483648"),
@@ -257,7 +270,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: np.asarray(Group("{0..4}"), copy=False),
         ValueError,
-        "a group holds no array that could be shared",
+        "ranks are no array that could be shared",
     ),
     (lambda: rankmesh.show("pp=2", on="node"), ValueError, "node"),
     (lambda: rankmesh.show("pp=2", rank=7), ValueError, "rank 7"),
@@ -373,3 +386,28 @@ def test_a_message_is_an_index_only_of_what_holds_it() -> None:
     assert piece.within(quarters, 1) == (slice(0, 1),)
     with pytest.raises(rankmesh.UsageError, match=r"^rank 0 holds \[0:1\], which does not contain \[1:2\]$"):
         piece.within(quarters, 0)
+
+
+def test_a_mesh_as_an_array_is_its_ranks_in_its_shape() -> None:
+    for mesh in (MESH, Mesh("dp=2 tp=3 @4"), MESH.slice(dp=3)):
+        array = np.asarray(mesh)
+        assert array.dtype == np.int32
+        assert array.shape == mesh.shape
+        assert np.array_equal(array, mesh.numpy())
+        assert array.ravel().tolist() == list(mesh.ranks)
+        assert all(array[tuple(mesh.coord(rank).values())] == rank for rank in mesh.ranks)
+        assert np.asarray(mesh, dtype=float).dtype == float
+    placement = Placement("a=2 b=2 @[3,1,2,0]")
+    assert np.asarray(placement).tolist() == placement.numpy().tolist() == [[3, 1], [2, 0]]
+    assert np.array(placement).flags.writeable
+
+
+def test_a_size_of_the_world_that_the_mesh_fills_is_no_matter() -> None:
+    assert Mesh("dp=4 tp=2", 8) == Mesh({"dp": 4, "tp": 2}, 8) == Mesh("dp=* tp=2", 8)
+    assert Mesh("dp=4 @4", 8) == Mesh("dp=* @4", 8)
+
+
+def test_no_rank_is_true_or_false() -> None:
+    for ranks in (MESH, Group("{0..4}"), Placement("a=2 @[1,0]")):
+        assert 1 in ranks
+        assert True not in ranks

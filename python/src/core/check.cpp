@@ -76,6 +76,7 @@ Report report_of(const ReportState& state) {
 Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle world) {
     auto declaration = Declaration{.partial = true};
     auto report = Report{};
+    auto mesh = Mesh{{"world", 1}};
     auto extent = 0;
     auto rank = 0;
     auto size = 0;
@@ -83,7 +84,7 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     const auto is_table = text.find("@[") != std::string::npos;
     if (is_table || nb::isinstance<Placement>(given)) {
         const auto placement = is_table ? Placement::parse(text) : nb::cast<Placement>(given);
-        declaration.mesh = placement.mesh();
+        declaration.mesh = mesh = placement.mesh();
         declaration.placed.assign(placement.ranks().begin(), placement.ranks().end());
         report.mesh = to_string(placement);
         extent = std::ranges::max(placement.ranks()) + 1;
@@ -92,18 +93,21 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     } else {
         auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
                                                 : MeshSpec::parse(text_of(given, "a mesh"));
-        const auto mesh =
-            world.is_none() ? spec.resolve() : spec.resolve(int_of(world, "the size of the world"));
+        mesh = world.is_none() ? spec.resolve() : spec.resolve(int_of(world, "the size of the world"));
         declaration.mesh = mesh;
         report.mesh = to_string(mesh);
         extent = mesh.extent();
         rank = mesh.offset();
         size = mesh.size();
     }
+    const auto known = [&](const std::vector<std::string>& names) {
+        for (const auto& name : names) axis_of(mesh, nb::cast(name));
+        return names;
+    };
     if (!over.is_none())
         for (auto set : over)
-            declaration.over.emplace_back(std::span<const std::string>(texts_of(set, "a set of axes")));
-    if (!axes.is_none()) declaration.axes = texts_of(axes, "axes");
+            declaration.over.emplace_back(std::span<const std::string>(known(texts_of(set, "a set of axes"))));
+    if (!axes.is_none()) declaration.axes = known(texts_of(axes, "axes"));
     report.world = world.is_none() ? extent : int_of(world, "the size of the world");
     report.outside = report.world - size;
     report.cost = join_cost({declaration}, report.world, rank);

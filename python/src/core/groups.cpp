@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/array.hpp"
 #include "core/core.hpp"
 
 #include <algorithm>
 
 #include <nanobind/make_iterator.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
 namespace rankmesh::python {
@@ -13,35 +13,6 @@ using detail::cat;
 
 namespace {
 
-/// An array of ranks that is handed to NumPy with its memory.
-template <class Fill, std::convertible_to<std::size_t>... Sizes>
-auto array_of(Fill&& fill, Sizes... sizes) {
-    const auto count = (static_cast<std::size_t>(sizes) * ...);
-    auto memory = std::make_unique_for_overwrite<int[]>(count);
-    fill(std::span<int>(memory.get(), count));
-    auto* data = memory.get();
-    const auto owner =
-        nb::capsule(memory.release(), [](void* array) noexcept { delete[] static_cast<int*>(array); });
-    return nb::ndarray<nb::numpy, int>(data, {static_cast<std::size_t>(sizes)...}, owner).cast();
-}
-
-nb::object array_of(const Ranks& ranks) {
-    return array_of([&](std::span<int> out) { ranks.copy_to(out.data()); }, ranks.size());
-}
-
-nb::object array_of(const Groups& groups) {
-    return array_of([&](std::span<int> out) { groups.groups.copy_to(out); }, groups.groups.size(),
-                    groups.groups.group_size());
-}
-
-/// NumPy's `__array__`: the array as this type; never a view, so that copy=False is refused.
-template <class T>
-nb::object as_array(const T& ranks, nb::object dtype, nb::object copy) {
-    if (nb::isinstance<nb::bool_>(copy) && !nb::cast<bool>(copy))
-        throw UsageError("a group holds no array that could be shared; leave out copy=False");
-    auto array = array_of(ranks);
-    return dtype.is_none() ? array : array.attr("astype")(dtype);
-}
 
 /// A Python index as one from the front; throws nb::index_error.
 int position_of(nb::handle index, int size, const char* what) {
@@ -95,8 +66,8 @@ bool contains(const Ranks& ranks, nb::handle rank) {
     if (!PyIndex_Check(rank.ptr())) return false;
     try {
         return ranks.group_rank(int_of(rank, "a rank")).has_value();
-    } catch (const UsageError&) {
-        return false;  // no rank is that large
+    } catch (const Error&) {
+        return false;  // no rank is that large, nor True
     }
 }
 
@@ -126,7 +97,7 @@ void bind_groups(nb::module_& m) {
             return group_at(*it.sequence, it.next++);
         });
 
-    nb::class_<Ranks>(
+    auto group = nb::class_<Ranks>(
         m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
         "An ordered list of ranks, a sequence of int. In closed form where its ranks follow from strides: "
         "one of 2^30 ranks costs what one of 8 does.\n\n"
@@ -212,9 +183,6 @@ void bind_groups(nb::module_& m) {
             "numpy", [](const Ranks& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
             "The ranks as a new NumPy array of int32 of shape (len,).")
-        .def("__array__", &as_array<Ranks>, nb::arg("dtype").none() = nb::none(),
-             nb::arg("copy").none() = nb::none(),
-             nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
         .def(
             "__eq__",
             [](const Ranks& self, nb::handle other) {
@@ -249,8 +217,9 @@ void bind_groups(nb::module_& m) {
                 return Ranks(Group(first, layout));
             },
             nb::arg("first").none(), nb::arg("step").none(), nb::arg("size").none());
+    bind_array(group);
 
-    nb::class_<Groups>(
+    auto partition = nb::class_<Groups>(
         m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
         "All groups along one set of axes, in the order of their first ranks: a sequence of Group.\n\n"
         ">>> [list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]")
@@ -284,9 +253,6 @@ void bind_groups(nb::module_& m) {
             "numpy", [](const Groups& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
             "The ranks as a new NumPy array of int32 of shape (len, group_size): a row for each group.")
-        .def("__array__", &as_array<Groups>, nb::arg("dtype").none() = nb::none(),
-             nb::arg("copy").none() = nb::none(),
-             nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"))
         .def(
             "__eq__",
             [](const Groups& self, nb::handle other) {
@@ -313,6 +279,7 @@ void bind_groups(nb::module_& m) {
                     nb::make_tuple(nb::cast(self.mesh)));
             },
             nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+    bind_array(partition);
     nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Group"));
     nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Partition"));
 }

@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "core/array.hpp"
 #include "core/core.hpp"
 #include "values/mesh_spec.hpp"
 
@@ -13,14 +14,21 @@ using detail::cat;
 
 namespace {
 
+int world_from(nb::handle given) { return int_of(given, "the size of the world"); }
+
 Mesh mesh_from(const nb::args& args, const nb::kwargs& keywords) {
     if (args.size() > 2 || (args.size() > 0 && keywords.size() > 0))
         throw UsageError(
             "a mesh is text with the size of the world, or axes: Mesh('pp=4 tp=*', 32) or Mesh(pp=4, tp=8)");
     if (args.size() == 0) return MeshSpec(axes_from({}, keywords).all()).resolve();
-    const auto has_world = args.size() == 2 && !nb::handle(args[1]).is_none();
     const auto spec = mesh_spec_of(args[0]);
-    return has_world ? spec.resolve(int_of(args[1], "the size of the world")) : spec.resolve();
+    if (args.size() == 1 || nb::handle(args[1]).is_none()) return spec.resolve();
+    const auto world = world_from(args[1]);
+    const auto mesh = spec.resolve(world);
+    if (mesh.extent() != world)
+        throw UsageError(cat("mesh ", to_string(mesh), " makes a world of ", mesh.extent(), ", not of ", world,
+                             "; leave out the number, or make a size '*'"));
+    return mesh;
 }
 
 std::vector<std::string_view> names_of(const Mesh& mesh, const std::vector<AxisId>& axes) {
@@ -152,12 +160,20 @@ void bind_coordinate(nb::module_& m) {
 
 void bind_mesh(nb::module_& m) {
     bind_coordinate(m);
-    nb::class_<Mesh>(
+    m.def(
+        "_mesh_in", [](nb::handle mesh, nb::handle world) { return mesh_spec_of(mesh).resolve(world_from(world)); },
+        nb::arg("mesh").none(), nb::arg("world").none(),
+        nb::sig("def _mesh_in(mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
+                "collections.abc.Iterable[tuple[str, int | str]], world: int) -> Mesh"),
+        "The mesh in a world that it need not fill.");
+    auto bound = nb::class_<Mesh>(
         m, "Mesh",
         "An ordered list of named axes laid over ranks by strides, outermost first: pp=4 dp=8 tp=8.\n\n"
         "It is a value that holds no table: 8 ranks and 2^30 cost the same.\n\n"
         ">>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, mesh.coord(67)['tp'], mesh.group(67, 'pp')\n"
-        "(256, 3, Group('{3, 67, 131, 195}'))")
+        "(256, 3, Group('{3, 67, 131, 195}'))");
+    bind_array(bound);
+    bound
         .def(
             "__init__",
             [](Mesh* self, nb::args args, nb::kwargs axes) { new (self) Mesh(mesh_from(args, axes)); },
@@ -165,8 +181,8 @@ void bind_mesh(nb::module_& m) {
                     "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
                     "**axes: int) -> None"),
             "From text, a mapping or pairs, or keywords, outermost axis first; one size may be '*' where the "
-            "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1 and names that "
-            "repeat.")
+            "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1, names that repeat, and "
+            "a mesh that does not fill the world.")
         .def_prop_ro(
             "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
         .def_prop_ro("offset", &Mesh::offset, "The lowest rank.")
@@ -203,14 +219,18 @@ void bind_mesh(nb::module_& m) {
                 if (!PyIndex_Check(rank.ptr())) return false;
                 try {
                     return self.contains(int_of(rank, "a rank"));
-                } catch (const UsageError&) {
-                    return false;  // no rank is that large
+                } catch (const Error&) {
+                    return false;  // no rank is that large, nor True
                 }
             },
             nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
         .def_prop_ro(
             "ranks", [](const Mesh& self) { return Ranks(self.ranks()); },
             "All ranks, in the order of the axes.")
+        .def(
+            "numpy", [](const Mesh& self) { return array_of(self); },
+            nb::sig("def numpy(self) -> typing.Any"),
+            "The ranks as a new NumPy array of int32 in the shape of the axes.")
         .def(
             "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
             nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),

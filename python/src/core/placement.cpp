@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include "core/array.hpp"
 #include "core/core.hpp"
 
 namespace rankmesh::python {
@@ -19,9 +20,12 @@ Topology topology_of(nb::handle given) {
 }
 
 void bind_placement(nb::module_& m) {
-    nb::class_<Placement>(m, "Placement",
-                          "Which rank stands at which place of a mesh, where strides do not say it.\n\n"
-                          ">>> Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')")
+    auto bound = nb::class_<Placement>(
+        m, "Placement",
+        "Which rank stands at which place of a mesh, where strides do not say it.\n\n"
+        ">>> Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')");
+    bind_array(bound);
+    bound
         .def(
             "__init__",
             [](Placement* self, nb::object text) {
@@ -65,8 +69,8 @@ void bind_placement(nb::module_& m) {
             [](const Placement& self, nb::object rank) {
                 try {
                     return PyIndex_Check(rank.ptr()) && self.contains(int_of(rank, "a rank"));
-                } catch (const UsageError&) {
-                    return false;  // no rank is that large
+                } catch (const Error&) {
+                    return false;  // no rank is that large, nor True
                 }
             },
             nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))

@@ -40,7 +40,7 @@ std::string described(nb::handle value) {
 }
 
 int int_from(nb::handle value, const std::function<std::string()>& what) {
-    if (!PyIndex_Check(value.ptr()))
+    if (!PyIndex_Check(value.ptr()) || PyBool_Check(value.ptr()))
         throw TypeFault(cat(what(), " is ", described(value), "; it must be an int"));
     const auto number = nb::steal(PyNumber_Index(value.ptr()));
     if (!number.is_valid()) throw nb::python_error();
@@ -121,7 +121,14 @@ std::vector<AxisId> axes_of(const Mesh& mesh, const nb::args& names) {
         throw UsageError(cat("no axis is named; mesh ", to_string(mesh), " has axes to name, as in '",
                              mesh.name(AxisId{0}), "'"));
     auto axes = std::vector<AxisId>{};
-    for (auto name : names) axes.push_back(axis_of(mesh, name));
+    auto seen = AxisSet{};
+    for (auto name : names) {
+        const auto axis = axis_of(mesh, name);
+        if (seen.contains(axis))
+            throw UsageError(cat("axis '", mesh.name(axis), "' is named twice in one list of axes"));
+        seen.insert(axis);
+        axes.push_back(axis);
+    }
     return axes;
 }
 
@@ -161,12 +168,13 @@ Edge edge_of(nb::handle given) {
     throw UsageError(cat("edge is ", detail::in_quotes(edge), "; it is 'open' or 'wrap'"));
 }
 
-namespace {
-
 void raise(const char* type, const char* text) {
     const auto made = nb::module_::import_("rankmesh._errors").attr(type)(nb::str(text));
     PyErr_SetObject(made.type().ptr(), made.ptr());
 }
+
+namespace {
+
 template <class... Lists>
 void raise_with(const char* type, const char* text, const Lists&... lists) {
     const auto list_of = [](const std::vector<int>& ranks) {

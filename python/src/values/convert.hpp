@@ -68,6 +68,8 @@ Coordinate coordinate_of(const nb::args& args, const nb::kwargs& kwargs);
 /// What its name says: `open` or `wrap`.
 Edge edge_of(nb::handle edge);
 
+/// Sets the exception of rankmesh's of that name as Python's current one.
+void raise(const char* type, const char* text);
 /// Makes Python exceptions of rankmesh's.
 void register_errors();
 

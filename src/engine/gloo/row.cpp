@@ -40,7 +40,7 @@ bool started_for_gloo() {
     auto rank = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
     if (error != std::errc{} || end != text.data() + text.size()) return false;
-    return rank > 0 || has_rendezvous();
+    return rank > 0 || !size || has_rendezvous();
 }
 
 EngineNeed need_of_gloo(const JoinCost& cost) {

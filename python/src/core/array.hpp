@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks as arrays of NumPy.
+#pragma once
+
+#include "core/core.hpp"
+
+namespace rankmesh::python {
+
+/// A new array of int32, of a mesh in the shape of its axes.
+nb::object array_of(const Ranks& ranks);
+nb::object array_of(const Groups& groups);
+nb::object array_of(const Mesh& mesh);
+nb::object array_of(const Placement& placement);
+
+/// `array` as NumPy's `__array__` returns it; never a view, so that copy=False is refused.
+nb::object converted(const nb::object& array, nb::handle dtype, nb::handle copy);
+
+/// Binds `__array__`.
+template <class T>
+void bind_array(nb::class_<T>& bound) {
+    bound.def(
+        "__array__",
+        [](const T& self, nb::handle dtype, nb::handle copy) {
+            return converted(array_of(self), dtype, copy);
+        },
+        nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none(),
+        nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"));
+}
+
+}  // namespace rankmesh::python
