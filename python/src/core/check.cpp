@@ -106,7 +106,8 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     };
     if (!over.is_none())
         for (auto set : over)
-            declaration.over.emplace_back(std::span<const std::string>(known(texts_of(set, "a set of axes"))));
+            declaration.over.emplace_back(
+                std::span<const std::string>(known(texts_of(set, "a set of axes"))));
     if (!axes.is_none()) declaration.axes = known(texts_of(axes, "axes"));
     report.world = world.is_none() ? extent : int_of(world, "the size of the world");
     report.outside = report.world - size;

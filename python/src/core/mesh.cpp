@@ -26,8 +26,8 @@ Mesh mesh_from(const nb::args& args, const nb::kwargs& keywords) {
     const auto world = world_from(args[1]);
     const auto mesh = spec.resolve(world);
     if (mesh.extent() != world)
-        throw UsageError(cat("mesh ", to_string(mesh), " makes a world of ", mesh.extent(), ", not of ", world,
-                             "; leave out the number, or make a size '*'"));
+        throw UsageError(cat("mesh ", to_string(mesh), " makes a world of ", mesh.extent(), ", not of ",
+                             world, "; leave out the number, or make a size '*'"));
     return mesh;
 }
 
@@ -161,7 +161,8 @@ void bind_coordinate(nb::module_& m) {
 void bind_mesh(nb::module_& m) {
     bind_coordinate(m);
     m.def(
-        "_mesh_in", [](nb::handle mesh, nb::handle world) { return mesh_spec_of(mesh).resolve(world_from(world)); },
+        "_mesh_in",
+        [](nb::handle mesh, nb::handle world) { return mesh_spec_of(mesh).resolve(world_from(world)); },
         nb::arg("mesh").none(), nb::arg("world").none(),
         nb::sig("def _mesh_in(mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
                 "collections.abc.Iterable[tuple[str, int | str]], world: int) -> Mesh"),
@@ -181,8 +182,8 @@ void bind_mesh(nb::module_& m) {
                     "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
                     "**axes: int) -> None"),
             "From text, a mapping or pairs, or keywords, outermost axis first; one size may be '*' where the "
-            "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1, names that repeat, and "
-            "a mesh that does not fill the world.")
+            "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1, names that repeat, "
+            "and a mesh that does not fill the world.")
         .def_prop_ro(
             "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
         .def_prop_ro("offset", &Mesh::offset, "The lowest rank.")

@@ -54,7 +54,7 @@ void bind_mpi4py(nb::module_& m) {
             without_gil({}, [&] { world.emplace(mpi::adopt(given)); });
             return std::make_unique<WorldHandle>(std::move(*world));
         },
-        nb::arg("comm"), nb::sig("def from_mpi4py(comm: typing.Any) -> World"),
+        nb::arg("comm").none(), nb::sig("def from_mpi4py(comm: typing.Any) -> World"),
         "The ranks of an mpi4py communicator as a world, in its order; all of them call it. The communicator "
         "stays the caller's. Ctrl-C takes effect when all have called it. UsageError if mpi4py works on "
         "another "
@@ -72,7 +72,7 @@ void bind_mpi4py(nb::module_& m) {
             *address_of(module, made) = native;
             return made;
         },
-        nb::arg("communicator"), nb::sig("def to_mpi4py(communicator: Communicator) -> typing.Any"),
+        nb::arg("communicator").none(), nb::sig("def to_mpi4py(communicator: Communicator) -> typing.Any"),
         "The MPI communicator behind one of rankmesh's, as mpi4py's, which keeps it; it stays rankmesh's, "
         "and "
         "cannot be freed. UsageError if there is none, or mpi4py works on another MPI.");

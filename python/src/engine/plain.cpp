@@ -40,7 +40,8 @@ struct Torch {
     const nb::object keys = nb::module_::import_("torch").attr("_C").attr("_dispatch_keys");
     const nb::object note_write = nb::module_::import_("torch.autograd.graph").attr("increment_version");
     const nb::object grad_enabled = nb::module_::import_("torch").attr("is_grad_enabled");
-    const std::uint64_t plain = nb::cast<std::uint64_t>(nb::module_::import_("rankmesh._tensors").attr("PLAIN"));
+    const std::uint64_t plain =
+        nb::cast<std::uint64_t>(nb::module_::import_("rankmesh._tensors").attr("PLAIN"));
 };
 
 [[noreturn]] void refuse(nb::handle tensor, std::string_view what) {
