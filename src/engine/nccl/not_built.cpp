@@ -19,7 +19,9 @@ Software software() {
     try {
         throw_not_built();
     } catch (const NotBuilt& error) {
-        return {.problem = error.what()};
+        auto found = Software();
+        found.problem = error.what();
+        return found;
     }
 }
 
