@@ -83,8 +83,10 @@ bool NcclChannel::all_say(bool it) {
 
 /// False if NCCL fails, or a peer does not come: then another communicator can be made.
 bool NcclChannel::try_on(void (NcclComm::*step)(const NcclComm::Phase&), const char* what) {
+    auto half = phase(what);
+    half.timeout /= 2;  // the other half is for the ranks that wait for the outcome
     try {
-        (parts_.comm.get()->*step)(phase(what));
+        (parts_.comm.get()->*step)(half);
         return true;
     } catch (const EngineFailure&) {
         return false;
