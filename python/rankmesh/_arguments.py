@@ -81,11 +81,11 @@ def _fault(name: str, call: _Call, given: Sequence[str], keywords: Mapping[str, 
         each.arg: ast.unparse(each.annotation) if each.annotation else "object" for each in call.args + call.named
     }
     for argument, kind in types.items():
-        if not _takes(wanted[argument], kind):
+        if not _takes(wanted.get(argument, "object"), kind):
             kind = "None" if kind == "NoneType" else f"of type {kind.rpartition('.')[2]}"
             return 1, f"the argument '{argument}' of {name} is {kind}; it must be {_short(wanted[argument])}"
     for argument, kind in types.items():
-        if kind == "NoneType" and "None" not in wanted[argument]:
+        if kind == "NoneType" and "None" not in wanted.get(argument, ""):
             return 1, f"the argument '{argument}' of {name} is None; give one"
     return 1, f"{name} does not take arguments of these types: {', '.join(types.values())}; see help({name})"
 
