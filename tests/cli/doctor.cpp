@@ -4,6 +4,7 @@
 #include <rankmesh/engine/gloo.hpp>
 #include <rankmesh/engine/nccl.hpp>
 
+#include "cli/devices.hpp"
 #include "cli/rankmesh.hpp"
 
 namespace rankmesh::tests {

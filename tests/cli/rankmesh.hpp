@@ -28,11 +28,6 @@ inline nlohmann::json json_of(const std::string& words, const std::string& envir
     return nlohmann::json::parse(rankmesh(words + " 2>/dev/null", environment).output);
 }
 
-/// As on a machine of so many devices, where the fake NCCL stands for the real one.
-inline std::string with_devices(int count) {
-    return "export LD_LIBRARY_PATH='" RANKMESH_FAKE_NCCL "' FAKE_DEVICES=" + std::to_string(count) + "; ";
-}
-
 inline std::string quoted(const Mesh& mesh) { return "'" + to_string(mesh) + "'"; }
 
 inline std::vector<Mesh> meshes() {

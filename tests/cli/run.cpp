@@ -7,6 +7,7 @@
 #include <rankmesh/engine/mpi.hpp>
 #include <rankmesh/engine/nccl.hpp>
 
+#include "cli/devices.hpp"
 #include "cli/rankmesh.hpp"
 
 namespace rankmesh::tests {
