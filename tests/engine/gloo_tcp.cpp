@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <deque>
 #include <filesystem>
@@ -21,6 +23,7 @@
 
 #include "engine/rendezvous/file_store.hpp"
 #include "engine/rendezvous/going_over.hpp"
+#include "engine/rendezvous/host_addresses.hpp"
 #include "engine/rendezvous/rendezvous_config.hpp"
 #include "engine/rendezvous/sha256.hpp"
 #include "engine/rendezvous/store_rendezvous.hpp"
@@ -352,6 +355,53 @@ TEST(TcpStore, JobsWithThePortsOfOneMasterTakeOneAfterTheOther) {
     }
     for (std::size_t i = 0; i < jobs.size(); ++i)
         EXPECT_EQ(jobs[i]->get({"who"}, soon()), Texts{std::string(1, "abc"[i])});
+}
+
+TEST(TcpStore, ItListensWhereItsHostIsAndSaysOnStderrWhereOthersReachItWithoutASecret) {
+    // What listens at 127.0.0.1 alone is not reached at 127.0.0.2, what listens at all interfaces is.
+    const auto reached = [](const std::string& host, std::string* said) {
+        auto url = free_url();
+        url.host = host;
+        testing::internal::CaptureStderr();
+        const auto store = tcp_store(url, "a job", 0, 2);
+        *said = testing::internal::GetCapturedStderr();
+        EXPECT_TRUE(store->put("a", "", soon()));
+        const auto there = TcpGreeting::at("127.0.0.2", url.first_port, soon());
+        if (there.socket >= 0) close(there.socket);
+        return there.is_store();
+    };
+    auto said = std::string{};
+    for (const auto* host : {"localhost", "127.0.0.1"}) {
+        EXPECT_FALSE(reached(host, &said)) << host;
+        EXPECT_EQ(said, "");
+    }
+    auto name = std::array<char, 256>{};
+    gethostname(name.data(), name.size() - 1);
+    auto unknown = std::vector<std::string>{"0.0.0.0", "rank-0.service.invalid", "192.0.2.1"};
+    try {  // Debian gives a host's own name to 127.0.1.1
+        if (host_addresses(name.data(), soon()).front().starts_with("127.")) unknown.emplace_back(name.data());
+    } catch (const std::exception&) {
+    }
+    for (const auto& host : unknown) {
+        EXPECT_TRUE(reached(host, &said)) << host;
+        EXPECT_TRUE(said.starts_with("rankmesh: rank 0 serves a store at port ")) << said;
+        EXPECT_TRUE(said.ends_with(
+            ", without a secret; set RANKMESH_SECRET to the same random text on all ranks\n"))
+            << said;
+        EXPECT_EQ(std::ranges::count(said, '\n'), 1);
+        const auto secret = support::Variables{{"RANKMESH_SECRET", "open sesame"}};
+        EXPECT_TRUE(reached(host, &said)) << host;
+        EXPECT_EQ(said, "");
+    }
+}
+
+TEST(TcpStore, ASecretThatIsSetAndEmptyIsRefused) {
+    for (const auto* name : {"RANKMESH_SECRET", "RANKMESH_SECRET_FILE"}) {
+        const auto empty = support::Variables{{name, ""}};
+        for (auto rank : {0, 1})
+            EXPECT_EQ(text_of([&] { tcp_store(free_url(), "a job", rank, 2)->put("a", "", soon()); }),
+                      cat(name, " is set and empty; give it the secret, or unset it"));
+    }
 }
 
 TEST(TcpStore, ARankWithAnotherSecretOrSizeIsRefusedInWords) {

@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -41,6 +43,19 @@ std::vector<std::string> host_addresses(const std::string& host,
                           "answers, or give an address in numbers"),
                       {}, {});
     return found.get();
+}
+
+bool is_own_address(const std::string& address) {
+    auto wanted = addrinfo{};
+    wanted.ai_flags = AI_NUMERICHOST;
+    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0) return false;
+    const auto made = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const auto own = made >= 0 && bind(made, found->ai_addr, found->ai_addrlen) == 0;
+    if (made >= 0) close(made);
+    freeaddrinfo(found);
+    return own;
 }
 
 }  // namespace rankmesh::detail

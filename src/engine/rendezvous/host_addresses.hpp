@@ -16,4 +16,7 @@ struct HostNotFound : std::runtime_error {
 /// found them until then.
 std::vector<std::string> host_addresses(const std::string& host, std::chrono::steady_clock::time_point until);
 
+/// True if an address in numbers is one of this machine's.
+bool is_own_address(const std::string& address);
+
 }  // namespace rankmesh::detail

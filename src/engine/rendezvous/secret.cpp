@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <rankmesh/core/error.hpp>
 
@@ -37,11 +38,13 @@ std::optional<Secret> secret(const std::string& name) {
     const auto file_name = name + "_FILE";
     const auto* value = std::getenv(name.c_str());
     const auto* path = std::getenv(file_name.c_str());
-    const auto is_set = [](const char* text) { return text && *text; };
-    if (is_set(value) && is_set(path))
-        throw UsageError(cat(name, " and ", file_name, " are both set; unset one of them"));
-    if (is_set(value)) return Secret{value, name};
-    if (!is_set(path)) return std::nullopt;
+    // As a secret that does not exist leaves it, which its owner believes to be set.
+    for (const auto& [variable, text] : {std::pair(name, value), {file_name, path}})
+        if (text && !*text)
+            throw UsageError(cat(variable, " is set and empty; give it the secret, or unset it"));
+    if (value && path) throw UsageError(cat(name, " and ", file_name, " are both set; unset one of them"));
+    if (value) return Secret{value, name};
+    if (!path) return std::nullopt;
 
     const auto what = cat("the file '", path, "' (", file_name, ")");
     const auto file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -13,7 +13,7 @@ struct Secret {
 };
 
 /// The value of the variable `name`, else the first line of the file that `name`_FILE names; nothing if
-/// neither is set. Throws UsageError if others could read the file.
+/// neither is set. Throws UsageError if others could read the file, and where either is set and empty.
 std::optional<Secret> secret(const std::string& name);
 
 }  // namespace rankmesh::detail

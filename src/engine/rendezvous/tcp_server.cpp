@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -24,6 +25,7 @@
 
 #include "engine/accept.hpp"
 #include "engine/host.hpp"
+#include "engine/rendezvous/host_addresses.hpp"
 #include "engine/rendezvous/sha256.hpp"
 #include "engine/rendezvous/tcp_greeting.hpp"
 #include "engine/shortage.hpp"
@@ -139,6 +141,7 @@ std::shared_ptr<TcpServer> TcpServer::start(const Options& options, const Limits
     check_descriptors_to_serve(options);
     auto server = std::shared_ptr<TcpServer>(new TcpServer(options, limits));
     if (!server->listen()) return nullptr;
+    server->warn();
     server->thread_ = thread_without_signals([&self = *server] { self.run(); });
     Servers::of_process().add(server);
     return server;
@@ -165,6 +168,7 @@ void TcpServer::close_all() noexcept {
 
 /// False where another rank of the job serves the second store already.
 bool TcpServer::listen() {
+    find_addresses();
     // A server that was there a moment ago may be about to end.
     const auto until = Clock::now() + std::chrono::seconds(1);
     auto taken = std::string{};
@@ -174,7 +178,8 @@ bool TcpServer::listen() {
         for (auto port = options_.url.first_port; port <= options_.url.last_port && !served; ++port) {
             if (listen_at(port)) break;
             const auto there =
-                TcpGreeting::of("127.0.0.1", port, options_.url.host, Clock::now() + milliseconds(300));
+                TcpGreeting::of(own_.empty() ? "127.0.0.1" : own_.front(), port, options_.url.host,
+                                Clock::now() + milliseconds(300));
             served = there.is_store() && there.serves(options_.job);
             taken += cat(taken.empty() ? "" : "; ", "port ", port, " ", there.text());
             if (served)
@@ -210,8 +215,41 @@ bool TcpServer::listen() {
     return true;
 }
 
-/// True if it listens there now; false if the port is taken. At the host's address where that is one of this
-/// machine in numbers, else at all.
+/// Finds where to listen for the host: at none of its addresses, and so at all of this machine, where it has
+/// none here, as that of a Kubernetes service or behind NAT, or where only this machine knows it by loopback,
+/// as Debian its own name.
+void TcpServer::find_addresses() {
+    const auto is_loopback = [](const std::string& address) {
+        return address.starts_with("127.") || address == "::1";
+    };
+    auto found = std::vector<std::string>{};
+    try {
+        found = host_addresses(options_.url.host, Clock::now() + std::chrono::seconds(5));
+    } catch (const std::exception&) {  // the others may find it
+        return;
+    }
+    std::erase_if(found, [](const auto& each) { return !is_own_address(each); });
+    std::ranges::stable_partition(found, [](const auto& each) { return each.find(':') == each.npos; });
+    const auto means_loopback =
+        is_loopback(options_.url.host) || options_.url.host == "localhost" ||
+        options_.url.host.ends_with(".localhost");
+    if (!means_loopback) std::erase_if(found, is_loopback);
+    is_local_ = means_loopback && !found.empty();
+    own_ = std::move(found);
+}
+
+/// Says on stderr that others can reach a store without a secret.
+void TcpServer::warn() const {
+    if (options_.has_secret || is_local_) return;
+    std::fprintf(stderr,
+                 "rankmesh: rank %d serves a store at port %d of %s, without a secret; set RANKMESH_SECRET to "
+                 "the same random text on all ranks\n",
+                 options_.rank, port_,
+                 own_.empty() ? "all interfaces of its host" : cat("'", address_, "'").c_str());
+}
+
+/// True if it listens there now; false if the port is taken. At the host's first address that it can be, else
+/// at all of this machine.
 bool TcpServer::listen_at(int port) {
     auto four = sockaddr_in{};
     four.sin_family = AF_INET;
@@ -242,14 +280,17 @@ bool TcpServer::listen_at(int port) {
         port_ = port;
         return true;
     };
-    address_ = options_.url.host;
-    if (inet_pton(AF_INET, options_.url.host.c_str(), &four.sin_addr) == 1) {
-        if (tried(AF_INET, four)) return true;
-        if (error == EADDRINUSE) return false;
-    } else if (inet_pton(AF_INET6, options_.url.host.c_str(), &six.sin6_addr) == 1) {
-        if (tried(AF_INET6, six)) return true;
+    for (const auto& each : own_) {
+        address_ = each;
+        if (inet_pton(AF_INET, each.c_str(), &four.sin_addr) == 1) {
+            if (tried(AF_INET, four)) return true;
+        } else if (inet_pton(AF_INET6, each.c_str(), &six.sin6_addr) == 1) {
+            if (tried(AF_INET6, six)) return true;
+        }
         if (error == EADDRINUSE) return false;
     }
+    own_.clear();
+    is_local_ = false;
     address_ = "127.0.0.1";
     if (tried(AF_INET6, six_any)) return true;
     if (error == EADDRINUSE) return false;

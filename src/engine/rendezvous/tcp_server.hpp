@@ -33,6 +33,7 @@ public:
         TcpUrl url;
         std::string job;
         std::string key;  // what only the ranks of the job know
+        bool has_secret = false;  // the key is one
         int size = 1;
         int rank = 0;         // that serves
         bool second = false;  // to which ranks go over; of those that can serve it one does
@@ -47,7 +48,7 @@ public:
 
     /// Listens at the first of the URL's ports that is free; throws UsageError where there is none, or where
     /// another process serves the same job at one; null where that is a second store. Worlds of one job share
-    /// the server of their process.
+    /// the server of their process. Where other hosts can reach it and there is no secret, stderr says so.
     static std::shared_ptr<TcpServer> start(const Options& options, const Limits& limits);
     static std::shared_ptr<TcpServer> start(const Options& options) { return start(options, Limits{}); }
     ~TcpServer();
@@ -76,7 +77,9 @@ private:
 
     TcpServer(Options options, const Limits& limits);
     bool listen();
+    void find_addresses();
     bool listen_at(int port);
+    void warn() const;
     void close_all() noexcept;
     void wake() noexcept;
     void run();
@@ -110,7 +113,9 @@ private:
     const Limits limits_;
     const std::string words_;  // of the greeting
     int port_ = 0;
+    std::vector<std::string> own_;  // the addresses of the host that are this machine's, the preferred first
     std::string address_;
+    bool is_local_ = false;  // only this machine reaches it
     int listener_ = -1;
     std::optional<ClosedInChildren> listener_closed_in_children_;
     int epoll_ = -1;

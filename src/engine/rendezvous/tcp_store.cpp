@@ -67,20 +67,6 @@ std::string listed_by_port(const std::map<int, std::string>& reasons) {
 /// What the second store of a job is told apart by from the first.
 std::string second_job(const std::string& job) { return cat(job, ", the second store"); }
 
-/// True if an address in numbers is one of this machine's.
-bool is_own_address(const std::string& address) {
-    auto wanted = addrinfo{};
-    wanted.ai_flags = AI_NUMERICHOST;
-    wanted.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0) return false;
-    const auto made = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const auto own = made >= 0 && bind(made, found->ai_addr, found->ai_addrlen) == 0;
-    if (made >= 0) close(made);
-    freeaddrinfo(found);
-    return own;
-}
-
 /// One rank's connection to a store.
 class TcpStore final : public Store {
 public:
@@ -484,6 +470,7 @@ public:
             server_ = TcpServer::start({.url = url_,
                                         .job = second_job(job_),
                                         .key = key_of(job_),
+                                        .has_secret = secret("RANKMESH_SECRET").has_value(),
                                         .size = size_,
                                         .rank = rank_,
                                         .second = true});
@@ -535,7 +522,11 @@ std::unique_ptr<Store> tcp_store(const TcpUrls& urls, const std::string& job, in
     const auto member = size > 0;
     auto server = std::shared_ptr<TcpServer>{};
     if (member && rank == 0)
-        server = TcpServer::start({.url = urls.first, .job = job, .key = key_of(job), .size = size});
+        server = TcpServer::start({.url = urls.first,
+                                   .job = job,
+                                   .key = key_of(job),
+                                   .has_secret = secret("RANKMESH_SECRET").has_value(),
+                                   .size = size});
     auto store = std::make_unique<TcpStore>(TcpStore::Options{
         .url = urls.first, .job = job, .rank = rank, .size = size, .server = std::move(server)});
     if (!urls.second) return store;
