@@ -88,7 +88,6 @@ TcpGreeting TcpGreeting::at(const std::string& address, int port, Instant until)
     if (greeting.socket < 0) return greeting;
     try {
         greeting.said = heard(greeting.socket, until);
-        greeting.said.words = escaped(greeting.said.words);
         wire::prepare(greeting.socket);
         return greeting;
     } catch (const Silent& silent) {
@@ -114,7 +113,7 @@ bool TcpGreeting::serves(const std::string& job) const {
 }
 
 std::string TcpGreeting::text() const {
-    return is_store() ? cat("is taken by the store of another job (", said.words, ")") : failure;
+    return is_store() ? "is taken by the store of another job" : failure;
 }
 
 }  // namespace rankmesh::detail

@@ -23,7 +23,7 @@ struct TcpGreeting {
 
     bool is_store() const { return failure.empty(); }
     bool serves(const std::string& job) const;
-    /// `is taken by the store of another job, process 17 on head, a job of 8 ranks`.
+    /// `is taken by the store of another job`.
     std::string text() const;
 };
 

@@ -17,12 +17,6 @@
 
 namespace rankmesh::detail::tcp_protocol {
 
-namespace {
-
-constexpr auto fixed_part_of_greeting = magic.size() + nonce_size + tag_size + 4;
-
-}  // namespace
-
 std::optional<std::string_view> message_in(std::string_view bytes) {
     if (bytes.size() < 4) return std::nullopt;
     const auto length = Unpacker(bytes).number();
@@ -35,10 +29,7 @@ std::optional<std::string_view> message_in(std::string_view bytes) {
 std::size_t Greeting::size_of(std::string_view bytes) {
     const auto compared = std::min(bytes.size(), magic.size());
     if (bytes.substr(0, compared) != magic.substr(0, compared)) throw Malformed{};
-    if (bytes.size() < fixed_part_of_greeting) return fixed_part_of_greeting;
-    const auto length = Unpacker(bytes.substr(fixed_part_of_greeting - 4)).number();
-    if (length > longest_words) throw Malformed{};
-    return fixed_part_of_greeting + length;
+    return magic.size() + nonce_size + tag_size;
 }
 
 Greeting Greeting::from(std::string_view bytes) {
@@ -47,14 +38,11 @@ Greeting Greeting::from(std::string_view bytes) {
     auto greeting = Greeting{};
     greeting.server_nonce = reader.part(nonce_size);
     greeting.tag = reader.part(tag_size);
-    greeting.words = reader.text();
     return greeting;
 }
 
 std::string Greeting::bytes() const {
-    auto said = cat(magic, server_nonce, tag);
-    add(said, words);
-    return said;
+    return cat(magic, server_nonce, tag);
 }
 
 Hello Hello::from(std::string_view bytes) {

@@ -13,7 +13,7 @@
 
 namespace rankmesh::detail::tcp_protocol {
 
-constexpr auto magic = std::string_view("rankmesh store 1");
+constexpr auto magic = std::string_view("rankmesh store 2");
 constexpr auto nonce_size = std::size_t{16};
 constexpr auto tag_size = std::size_t{16};
 constexpr auto proof_size = std::size_t{32};
@@ -67,13 +67,12 @@ private:
 /// A message at the begin of what has come, without its length; nothing while it is not complete.
 std::optional<std::string_view> message_in(std::string_view bytes);
 
-/// What a store says first.
+/// What a store says first, to anybody.
 struct Greeting {
     std::string server_nonce;
-    std::string tag;    // of its job
-    std::string words;  // `process 17 on head, a job of 8 ranks`
+    std::string tag;  // of its job
 
-    /// How many bytes it has, as far as those that have come tell.
+    /// How many bytes it has; throws Malformed where those that have come begin no greeting.
     static std::size_t size_of(std::string_view bytes);
     static Greeting from(std::string_view bytes);
     std::string bytes() const;

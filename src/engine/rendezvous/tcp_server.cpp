@@ -183,8 +183,7 @@ bool TcpServer::listen() {
             served = there.is_store() && there.serves(options_.job);
             taken += cat(taken.empty() ? "" : "; ", "port ", port, " ", there.text());
             if (served)
-                taken = cat("the job '", options_.job, "' is served at port ", port, " already, by ",
-                            there.said.words);
+                taken = cat("the job '", options_.job, "' is served at port ", port, " already");
         }
         if (listener_ >= 0) break;
         if (served && options_.second) return false;
@@ -438,8 +437,7 @@ void TcpServer::close_oldest_stranger() {
 
 void TcpServer::greet(Connection& connection) {
     queue(connection, wire::Greeting{.server_nonce = connection.server_nonce,
-                                     .tag = wire::tag_of(options_.job, connection.server_nonce),
-                                     .words = words_}
+                                     .tag = wire::tag_of(options_.job, connection.server_nonce)}
                           .bytes());
     flush(connection);
     watch(connection);
@@ -490,9 +488,9 @@ bool TcpServer::take_hello(Connection& connection) {
     connection.spare = hello.size == 0;
     strangers_.erase(connection.id);
     auto text = std::string{};
-    wire::add(text, static_cast<std::uint32_t>(1 + wire::proof_size));
+    wire::add(text, static_cast<std::uint32_t>(1 + wire::proof_size + words_.size()));
     text += static_cast<char>(wire::Status::done);
-    text += proof("store");
+    text += proof("store") + words_;
     queue(connection, std::move(text));
     flush(connection);
     return true;

@@ -32,7 +32,7 @@ public:
     struct Options {
         TcpUrl url;
         std::string job;
-        std::string key;  // what only the ranks of the job know
+        std::string key;          // what only the ranks of the job know
         bool has_secret = false;  // the key is one
         int size = 1;
         int rank = 0;         // that serves
@@ -58,7 +58,7 @@ public:
     int port() const { return port_; }
     /// The address at which this process reaches it.
     const std::string& address() const { return address_; }
-    /// `process 17 on head, a job of 8 ranks`: how it names itself to those that connect.
+    /// `process 17 on head, a job of 8 ranks`: how it names itself to those that have shown the key.
     const std::string& words() const { return words_; }
     /// True if it serves that, and goes on with it until it is released once more.
     bool retain(const Options& options) noexcept;
@@ -111,7 +111,7 @@ private:
 
     const Options options_;
     const Limits limits_;
-    const std::string words_;  // of the greeting
+    const std::string words_;
     int port_ = 0;
     std::vector<std::string> own_;  // the addresses of the host that are this machine's, the preferred first
     std::string address_;

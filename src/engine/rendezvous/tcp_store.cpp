@@ -144,8 +144,18 @@ public:
         for (const auto& address : addresses(until, reasons))
             for (auto port = url_.first_port; port <= url_.last_port; ++port) {
                 const auto there = TcpGreeting::at(address, port, until);
+                if (there.serves(told_apart_by_)) {
+                    const auto lock = std::lock_guard(connecting_);
+                    if (socket_ >= 0) close(std::exchange(socket_, -1));
+                    address_ = address;
+                    try {
+                        if (enter(there, port, until, reasons[port])) return served_by_;
+                    } catch (const UsageError& error) {
+                        reasons[port] = error.what();
+                    }
+                    continue;
+                }
                 if (there.socket >= 0) close(there.socket);
-                if (there.serves(told_apart_by_)) return there.said.words;
                 reasons[port] = there.text();
             }
         throw EngineFailure(cat(listed_by_port(reasons), " of '", url_.host, "'"));
@@ -401,20 +411,20 @@ private:
             if (answer.size() >= 5)
                 wanted = 4 + std::clamp<std::size_t>(wire::Unpacker(answer).number(), 1, wire::longest_words);
         }
-        const auto words = answer.substr(5);
+        const auto said_back = answer.substr(5);
         if (answer[4] != static_cast<char>(wire::Status::done)) {
             close(greeting.socket);
-            throw UsageError(cat("the store '", url_.text(port), "' of the job '", job(), "' (",
-                                 greeting.said.words, ") ", words,
+            throw UsageError(cat("the store '", url_.text(port), "' of the job '", job(), "' ",
+                                 escaped(said_back),
                                  "; give all ranks of a job the same, and every job a port of its own"));
         }
-        if (!equal_in_constant_time(words, proof("store"))) {
+        if (!equal_in_constant_time(said_back.substr(0, wire::proof_size), proof("store"))) {
             close(greeting.socket);
             throw UsageError(
                 cat("what answers at the store '", url_.text(port), "' does not know the secret of the job '",
                     job(), "'; see who listens there, and that all ranks have the same RANKMESH_SECRET"));
         }
-        served_by_ = greeting.said.words;
+        served_by_ = escaped(said_back.substr(wire::proof_size));
         port_ = port;
         socket_ = greeting.socket;
         return true;

@@ -132,8 +132,8 @@ private:
         making_;  // sub-jobs, until every rank has its own
     std::vector<std::weak_ptr<Job>> subs_;
     std::optional<std::pair<int, Failure>> failed_;  // the rank that left first, and why
-    std::vector<bool> returned_;  // by rank: its program
-    std::vector<int> ended_;      // ranks of whose world nothing is left
+    std::vector<bool> returned_;                     // by rank: its program
+    std::vector<int> ended_;                         // ranks of whose world nothing is left
 };
 
 /// One rank of a Job.
