@@ -33,7 +33,7 @@ RANKMESH_EXPORT std::string text_of(const Placed& placed, std::int64_t bytes);
 RANKMESH_EXPORT std::string text_of(const view::Side& a, const view::Side& b, const view::Difference& found);
 
 /// What one rank moves in a reshard: elements of the array.
-struct Traffic {
+struct RANKMESH_EXPORT Traffic {
     std::int64_t keeps = 0;
     std::int64_t receives = 0;
     std::int64_t between = 0;  ///< received from other hosts

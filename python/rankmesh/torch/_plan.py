@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import rankmesh._plan
-from rankmesh._core import Group, Mesh, Placement, _mesh_in
+from rankmesh._core import Group, Mesh, Placement, mesh_in
 from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._plan import Declaration, Pick
 from rankmesh.torch._agree import seconds
@@ -183,7 +183,7 @@ def _mesh(given: Declaration, world: int) -> MeshPlan:
         raise UsageTypeError(
             f"a mesh is {given.mesh!r}, which is {kind}; it must be a str, a mapping, a Mesh or a Declaration"
         )
-    mesh = _mesh_in(given.mesh, world)
+    mesh = mesh_in(given.mesh, world)
     if mesh.size > world:
         raise UsageError(f"mesh {mesh.text} needs {mesh.size} ranks; the world has {world}")
     placed = list(given.placed)
