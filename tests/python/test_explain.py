@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
 import subprocess
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 import rankmesh
 from flight_records import FAULTS, Job, dump, job, of_gloo, untimed, without_entries, write
+from torch_ranks import ranks
 
 COMMAND = os.environ.get("RANKMESH_COMMAND", "")
 SEEDS = range(8)
@@ -225,15 +228,14 @@ def test_a_call_whose_end_was_not_noted_yet_is_no_fault(tmp_path: Path) -> None:
 
 def test_the_parts_of_a_batch_are_over_where_the_batch_is(tmp_path: Path) -> None:
     # As PyTorch's NCCL records them: parts have no state of their own, and an entry of its own ends the batch.
-    ranks = range(4)
     for name, is_p2p in (("send", True), ("_all_gather_base", False)):
         for state in ("completed", "scheduled"):
             folder = tmp_path / f"{name} {state}"
             folder.mkdir()
-            for rank in ranks:
+            for rank in range(4):
                 made = job(0, "none")
                 record = dump(made, 0) | {
-                    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(ranks))}},
+                    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(4)))}},
                     "pg_status": {"0": {"last_enqueued_collective": 1, "last_completed_collective": 1}},
                 }
                 parts = [f"nccl:{name}"] * 2
@@ -296,6 +298,39 @@ def test_the_records_of_a_program_in_python_name_the_culprit_alone(fault: str, t
         else:
             assert first["ranks"] == [made.culprit], where
         assert first["coordinates"] == [str(made.mesh.coord(rank)) for rank in first["ranks"]], where
+
+
+def dump_of_gloo(rank: int, size: int, leaves_out: int) -> Any:
+    """What PyTorch's Gloo dumps right after three calls, of which one rank may leave out the last."""
+    import torch
+    import torch.distributed as dist
+
+    timeout = timedelta(seconds=60 if leaves_out < 0 else 5)
+    group = dist.new_group(list(range(size)), timeout=timeout, group_desc="mesh_x")
+    dist.barrier()
+    with contextlib.suppress(RuntimeError):
+        for call in range(3):
+            if (rank, call) != (leaves_out, 2):
+                dist.all_reduce(torch.ones(4), group=group)
+    record = torch._C._distributed_c10d._dump_fr_trace()
+    dist.barrier()
+    return record
+
+
+@pytest.mark.parametrize("leaves_out", [-1, 2])
+def test_what_pytorch_itself_dumps_of_gloo_is_blamed_where_a_rank_left_a_call_out_alone(
+    leaves_out: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    for rank, record in enumerate(ranks(4, dump_of_gloo, tmp_path, leaves_out)):
+        (folder / f"trace_rank_{rank}").write_bytes(record)
+    code, said = explain(folder, "--mesh", "x=4")
+    if leaves_out < 0:
+        assert code in (0, 3), said  # 3: written before the end of a call was noted
+    else:
+        assert (said["findings"][0]["kind"], said["findings"][0]["ranks"]) == ("behind", [leaves_out]), said
 
 
 def torch_says(folder: Path) -> set[int]:
