@@ -203,7 +203,9 @@ Finding finding_of(const Evidence& evidence, Difference difference) {
             "as many called the one as the other, so records do not tell which is right");
     else if (classes[0].members.size() <= classes[1].members.size())
         finding.details.push_back(
-            cat("the other groups along ", in_quotes(communicator->kind), " called ", words(classes[0])));
+            cat("the other groups along ",
+                in_quotes(communicator->axes.empty() ? communicator->kind : communicator->axes), " called ",
+                words(classes[0])));
     for (std::size_t i = 1; is_told && i < classes.size() && i <= most_words; ++i)
         if (const auto pattern =
                 pattern_of(evidence, *classes[i].members.front(), *classes[0].members.front(), number);

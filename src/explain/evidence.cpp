@@ -111,6 +111,7 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
                 name(communicator, axes, true);
         all.insert(communicator.ranks.begin(), communicator.ranks.end());
     }
+    tell_kinds_apart();
     if (std::ranges::any_of(communicators_, &Communicator::lacks_members)) {
         const auto ranks = absent();
         all.insert(ranks.begin(), ranks.end());
@@ -154,6 +155,22 @@ void Evidence::find_lacking() {
         const auto& group = *communicator.group;
         communicator.lacks_members =
             is_unknown(group) && communicator.ranks.size() < sizes.at(group.description);
+    }
+}
+
+/// Communicators that share ranks are not alike though they are along the same axes, such as PyTorch's group
+/// of all ranks and one over a whole mesh.
+void Evidence::tell_kinds_apart() {
+    for (const auto by_description : {true, false}) {
+        auto seen = std::set<std::pair<std::string, int>>{};
+        auto shared = std::set<std::string>{};
+        for (const auto& communicator : communicators_)
+            for (const auto rank : communicator.ranks)
+                if (!seen.emplace(communicator.kind, rank).second) shared.insert(communicator.kind);
+        for (auto& communicator : communicators_)
+            if (!communicator.kind.empty() && shared.contains(communicator.kind))
+                communicator.kind =
+                    by_description ? cat(communicator.kind, " ", communicator.group->description) : "";
     }
 }
 

@@ -123,6 +123,7 @@ private:
     void name(Communicator& communicator, const std::string& axes, bool is_torch);
     void add_members_of_world();
     void find_lacking();
+    void tell_kinds_apart();
     Whereabouts find_whereabouts(const FlightRecord& record);
     const RecordedEntry* find_failed(const FlightRecord& record) const;
     bool is_late(const FlightRecord& record, const RecordedEntry& entry) const;
