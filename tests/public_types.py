@@ -10,7 +10,9 @@ import re
 import sys
 from pathlib import Path
 
-RETURNS = re.compile(r"^\s*(?:(?:static|constexpr|inline|friend|virtual|RANKMESH_EXPORT)\s+)*(?:const\s+)?(?:std::\w+<[^()]*)?\bdetail::[^()=;]*[\s&*>](?:operator\W+|\w+)\(")
+RETURNS = re.compile(
+    r"^\s*(?:(?:static|constexpr|inline|friend|virtual|RANKMESH_EXPORT)\s+)*(?:const\s+)?(?:std::\w+<[^()]*)?\bdetail::[^()=;]*[\s&*>](?:operator\W+|\w+)\("
+)
 SCOPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(class|struct)\s+(?:RANKMESH_EXPORT\s+)?\w+[^;()]*\{$")
 
 
@@ -35,8 +37,11 @@ def breaches(text: str) -> list[str]:
 
 
 def main() -> int:
-    assert breaches("class A {\npublic:\n    const detail::B& b() const;\nprivate:\n    detail::B c();\n};") == ["const detail::B& b() const;"]
-    assert breaches("std::span<const detail::B> f(int);") and not breaches("namespace detail {\ndetail::B f();\n}  // namespace detail")
+    assert breaches("class A {\npublic:\n    const detail::B& b() const;\nprivate:\n    detail::B c();\n};") == [
+        "const detail::B& b() const;"
+    ]
+    assert breaches("std::span<const detail::B> f(int);")
+    assert not breaches("namespace detail {\ndetail::B f();\n}  // namespace detail")
     found = 0
     for header in sorted(Path(sys.argv[1]).rglob("*.hpp")):
         for line in breaches(header.read_text(encoding="utf-8")):

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 #include <rankmesh/core/text.hpp>
 
@@ -235,7 +236,7 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
     const auto agreed = Agreed::of(first.call);
     const auto same = [&](const Entry* entry) { return Agreed::of(entry->call).bytes() == agreed.bytes(); };
     auto mismatch = std::make_shared<Mismatch>();
-    if (std::ranges::all_of(round.entries, same)) {
+    if (std::ranges::all_of(round.entries | std::views::drop(1), same)) {
         // The counts between two ranks must be equal at both ends.
         for (std::size_t from = 0; from < ranks_.size(); ++from)
             for (std::size_t to = 0; to < ranks_.size() && traits(first.call.operation).counts; ++to) {
