@@ -38,6 +38,26 @@ void check(const Device& device) {
     if (device.scale_up_size < 1) refuse({"a scale-up size of", device.scale_up_size}, "1 or more");
 }
 
+bool is_named(const Device& device, std::string_view name) {
+    return same_name(device.name, name) ||
+           std::ranges::any_of(device.aliases, [&](const auto& alias) { return same_name(alias, name); });
+}
+
+namespace {
+
+/// The words of a field, which blanks separate.
+std::vector<std::string> words_of(std::string_view field) {
+    auto words = std::vector<std::string>{};
+    while (!field.empty()) {
+        const auto word = field.substr(0, field.find(' '));
+        if (!word.empty()) words.emplace_back(word);
+        field.remove_prefix(std::min(field.size(), word.size() + 1));
+    }
+    return words;
+}
+
+}  // namespace
+
 std::vector<Device> read_devices(std::string_view text, std::string_view file) {
     const auto csv = Csv(text, file);
     csv.require({"device", "bf16_dense_tflops", "fp8_dense_tflops", "hbm_gb", "hbm_tb_s",
@@ -47,6 +67,7 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
     for (std::size_t row = 0; row < csv.size(); ++row) {
         const auto value = [&](std::string_view column) { return csv.number(row, column).value_or(0); };
         auto device = Device{.name = std::string(csv.text(row, "device")),
+                             .aliases = words_of(csv.text(row, "aliases")),
                              .dense_rate = value("bf16_dense_tflops") * 1e12,
                              .fp8_rate = value("fp8_dense_tflops") * 1e12,
                              .gemm_rate = value("gemm_achieved_tflops") * 1e12,
@@ -77,8 +98,7 @@ std::span<const Device> devices() {
 
 const Device& device(std::string_view name) {
     const auto all = devices();
-    const auto found =
-        std::ranges::find_if(all, [&](const Device& one) { return same_name(one.name, name); });
+    const auto found = std::ranges::find_if(all, [&](const Device& one) { return is_named(one, name); });
     if (found != all.end()) return *found;
     auto names = std::vector<std::string_view>{};
     for (const auto& one : all) names.push_back(one.name);

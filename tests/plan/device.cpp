@@ -31,6 +31,22 @@ TEST(Devices, AreFoundInAnyCaseAndNameTheirSource) {
         << text;
 }
 
+TEST(Devices, OfTheSameConstantsAreOneWithAliases) {
+    EXPECT_EQ(device("h100").name, "H100-SXM-80GB");
+    EXPECT_EQ(device("B200-SXM").name, "B200");
+    for (const auto& one : devices()) {
+        for (const auto& alias : one.aliases) EXPECT_EQ(&device(alias), &one) << alias;
+        for (const auto& other : devices()) {
+            if (&one == &other) continue;
+            auto same = other;
+            same.name = one.name;
+            same.aliases = one.aliases;
+            same.source = one.source;
+            EXPECT_FALSE(same == one) << one.name << " and " << other.name;
+        }
+    }
+}
+
 TEST(Devices, AreReadFromATableOfTheSameColumns) {
     const auto read = [](const std::string& line) { return read_devices(names + line, "mine.csv"); };
     const auto one = read("X1,100,200,32,1.5,300,8,25,80,me\n").at(0);
@@ -70,9 +86,8 @@ TEST(Machines, TakeBandwidthsFromTheClusterAndElseFromTheDevice) {
     auto unknown = h100;
     unknown.scale_out_bandwidth = 0;
     EXPECT_EQ(text_of([&] { machine(Cluster::parse("node:4 gpu:8"), unknown); }),
-              "the cluster 'node:4 gpu:8' does not say what the link of one 'node' carries, and 'H100' has "
-              "no usual one; write it, such as "
-              "node:4(400GB/s)");
+              "the cluster 'node:4 gpu:8' does not say what the link of one 'node' carries, and "
+              "'H100-SXM-80GB' has no usual one; write it, such as node:4(400GB/s)");
     EXPECT_EQ(machine(Cluster::parse("gpu:8"), unknown).scale_out, h100.scale_up_bandwidth);
 }
 

@@ -158,7 +158,7 @@ TEST(Steps, RefuseJobsThatCannotBe) {
     EXPECT_EQ(text([](Job& job) { job.machine.scale_out = std::nan(""); }),
               "the job has a scale-out bandwidth of nan; it takes bytes a second above 0, at most 1e21");
     EXPECT_EQ(text([](Job& job) { job.machine.device.memory = 0; }),
-              "the device 'H100' has a memory of 0.000000; it takes more than 0 and at most 1e21");
+              "the device 'H100-SXM-80GB' has a memory of 0.000000; it takes more than 0 and at most 1e21");
     EXPECT_EQ(text([](Job& job) { job.stack.scale = 0; }),
               "the job has a scale of 0.000000; it takes more than 0 and at most 1e6");
     EXPECT_EQ(text([](Job& job) { job.model.layers = 0; }),

@@ -15,9 +15,10 @@ namespace rankmesh::plan {
 /// direction.
 struct Device {
     std::string name = {};
-    double dense_rate = 0;    ///< of the data sheet, bfloat16
-    double fp8_rate = 0;      ///< 0 where it has none
-    double gemm_rate = 0;     ///< of the best matrix product that somebody measured, bfloat16
+    std::vector<std::string> aliases = {};  ///< its other names
+    double dense_rate = 0;                  ///< of the data sheet, bfloat16
+    double fp8_rate = 0;                    ///< 0 where it has none
+    double gemm_rate = 0;                   ///< of the best matrix product that somebody measured, bfloat16
     double sustained = 1;     ///< of `gemm_rate`, what lasts through training under its power limit
     std::int64_t memory = 0;  ///< bytes
     double memory_bandwidth = 0;
@@ -31,7 +32,10 @@ struct Device {
 /// The devices that the library knows, from `src/plan/data/devices.csv`.
 RANKMESH_EXPORT std::span<const Device> devices();
 
-/// The device of that name, in any case; throws UsageError that names the nearest.
+/// Whether `name` is the device's name or an alias, in any case.
+RANKMESH_EXPORT bool is_named(const Device& device, std::string_view name);
+
+/// The device of that name or alias, in any case; throws UsageError that names the nearest.
 RANKMESH_EXPORT const Device& device(std::string_view name);
 
 /// Reads devices from text with the columns of `src/plan/data/devices.csv`; `file` is named in errors.

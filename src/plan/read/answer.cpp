@@ -53,7 +53,7 @@ Device device_of(const Question& question, const Cluster& cluster) {
                              "known; add --device NAME, one of ",
                              detail::listed(names), ", or --devices-file FILE with the constants of others"));
     for (const auto& one : own)
-        if (one.name == question.device) return one;
+        if (is_named(one, question.device)) return one;
     return device(question.device);
 }
 

@@ -71,14 +71,14 @@ std::uint32_t hash(std::string_view text) {
     return ~value;
 }
 
-template <class Known, class More>
-const auto* find(const Known& known, const More& more, std::string_view name) {
+template <class Known, class More, class IsIt>
+const auto* find(const Known& known, const More& more, const IsIt& is_it) {
     using One = typename More::value_type;
     const One* found = nullptr;
     for (const auto& one : known)
-        if (found == nullptr && one.name == name) found = &one;
+        if (found == nullptr && is_it(one)) found = &one;
     for (const auto& one : more)
-        if (found == nullptr && one.name == name) found = &one;
+        if (found == nullptr && is_it(one)) found = &one;
     return found;
 }
 
@@ -161,8 +161,10 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
             leave_out("nothing was measured");
             continue;
         }
-        const auto* model = find(models(), beside.models, csv.text(i, "model"));
-        const auto* device = find(devices(), beside.devices, csv.text(i, "device"));
+        const auto* model =
+            find(models(), beside.models, [&](const auto& one) { return one.name == csv.text(i, "model"); });
+        const auto* device = find(devices(), beside.devices,
+                                  [&](const auto& one) { return is_named(one, csv.text(i, "device")); });
         if (model == nullptr) {
             leave_out(cat("the shape of ", in_quotes(csv.text(i, "model")), " is not known"));
             continue;
