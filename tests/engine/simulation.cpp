@@ -367,6 +367,14 @@ TEST(Simulation, TakesAsLongAsItsLongestChain) {
     }
 }
 
+TEST(Simulation, TellsEachRankThatHasJoined) {
+    for (const auto by : {JoinBy::messages, JoinBy::store}) {
+        auto told = 0;
+        simulate_join(four_axes, 100, by, {}, [&](int joined) { EXPECT_EQ(joined, ++told); });
+        EXPECT_EQ(told, 100);
+    }
+}
+
 TEST(Simulation, RefusesWhatJoinRefuses) {
     const auto text = [](const Plan& plan, int world) {
         return text_of<UsageError>([&] { simulate_join(plan, world, JoinBy::messages); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/join_cost.hpp>
@@ -38,13 +39,14 @@ struct SimulatedJoin {
 };
 
 /// Joins `plan` on all ranks of a world of `world`, in this process, as an engine does whose ranks join so;
-/// eight ranks in a row share a host.
+/// eight ranks in a row share a host. Calls `progress` with the number of ranks that have joined, each time.
 ///
 /// Throws UsageError as join does; EngineFailure that names the ranks that wait, and what for, if the join
 /// does not end.
 ///
 ///     simulate_join({{.mesh = {{"dp", rest}, {"tp", 8}}}}, 64, JoinBy::messages).rounds == 12
 RANKMESH_EXPORT SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by,
-                                            const StepCosts& costs = {});
+                                            const StepCosts& costs = {},
+                                            const std::function<void(int joined)>& progress = {});
 
 }  // namespace rankmesh

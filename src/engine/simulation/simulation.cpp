@@ -180,12 +180,16 @@ std::string to_text(const std::vector<Stuck>& stuck) {
 
 }  // namespace detail
 
-SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by, const StepCosts& costs) {
+SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by, const StepCosts& costs,
+                            const std::function<void(int joined)>& progress) {
     if (world < 1)
         throw UsageError(
             detail::cat("a join of ", world, " ranks was to be simulated; a world has 1 or more"));
-    const auto result = detail::simulate(
-        {.size = world, .by = by, .costs = costs, .plan = [&](int) -> const Plan& { return plan; }});
+    auto simulated = detail::SimulatedWorld{
+        .size = world, .by = by, .costs = costs, .plan = [&](int) -> const Plan& { return plan; }};
+    auto joined = 0;
+    if (progress) simulated.visit = [&](int, const auto&, const auto&) { progress(++joined); };
+    const auto result = detail::simulate(simulated);
     if (!result.errors.empty()) throw UsageError(result.errors.begin()->first);
     if (!result.stuck.empty())
         throw EngineFailure(
