@@ -9,6 +9,7 @@
 
 #include "cluster_output.hpp"
 #include "output.hpp"
+#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 
@@ -51,6 +52,12 @@ Question question_of(const Arguments& arguments, const Topology& topology) {
     question.world = arguments.world.value_or(extent);
     question.outside = question.world - mesh.size();
     return question;
+}
+
+std::vector<std::string> engines() {
+    auto names = std::vector<std::string>{};
+    for (const auto& need : needs_of(join_cost({{.mesh = {{"dp", 1}}}}, 1, 0))) names.push_back(need.engine);
+    return names;
 }
 
 /// Keeps what one engine needs.
@@ -97,10 +104,17 @@ struct Simulation {
 std::vector<Simulation> simulations(const Question& question, const std::vector<EngineNeed>& needs,
                                     const StepCosts& costs) {
     auto found = std::vector<Simulation>{};
-    for (const auto& need : needs)
-        if (need.by)
-            found.push_back({need.engine, *need.by,
-                             simulate_join({question.declaration}, question.world, *need.by, costs)});
+    auto progress = Progress::on_terminal();
+    for (const auto& need : needs) {
+        if (!need.by) continue;
+        const auto say = [&](int joined) {
+            progress.at([&] {
+                return fmt::format("join on {}: {} of {} ranks", need.engine, joined, question.world);
+            });
+        };
+        found.push_back({need.engine, *need.by,
+                         simulate_join({question.declaration}, question.world, *need.by, costs, say)});
+    }
     if (found.empty())
         throw UsageError(fmt::format("ranks on {} join by the engine of their hosts; simulate that one",
                                      needs.front().engine));
@@ -213,23 +227,29 @@ Subcommand check() {
         on_cluster.begin(),
         {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over, "AXES"},
          {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
-         {"--engine", "the only engine to check; else all of them", &arguments->engine, "ENGINE"},
-         {"--simulate", "run the join of every rank, and say what it takes", &arguments->simulate}});
-    return {
-        .name = "check",
-        .help =
-            "Count the communicators and connections that joining a mesh needs, and check the limits and "
-            "what it costs on a cluster.",
-        .options = arguments->options(std::move(on_cluster)),
-        .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
-        .footer =
-            "Exit status 1: an engine needs more than the limits of this process allow, the mesh does not "
-            "fit "
-            "on the cluster, or a rule does not hold. Without --keep, tp, then cp, then ep stay inside the "
-            "level with the fastest links as long as they fit there; docs/machines.md has the model.\n\n"
-            "Examples:\n  rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp\n"
-            "  rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node\n"
-            "  rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"};
+         {"--engine",
+          "the only engine to check; else all of them",
+          &arguments->engine,
+          "ENGINE",
+          {},
+          of_check::engines()},
+         {"--simulate", "run the join of every rank, and print what it takes", &arguments->simulate}});
+    return {.name = "check",
+            .help = "Check limits, fit and communication cost of a mesh.",
+            .options = arguments->options(std::move(on_cluster)),
+            .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
+            .group = Group::plan,
+            .examples =
+                {"rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp",
+                 "rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node",
+                 "rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"},
+            .notes =
+                "Exit status 1: an engine needs more than the limits of this process allow, the mesh does "
+                "not fit "
+                "on the cluster, or a rule does not hold.\n"
+                "Without --keep, tp, then cp, then ep stay inside the level with the fastest links as long "
+                "as they "
+                "fit there. docs/machines.md has the model."};
 }
 
 }  // namespace rankmesh::cli

@@ -109,32 +109,40 @@ int run(const Arguments& arguments, Output& output) {
     return 0;
 }
 
-std::string footer() {
+std::string notes() {
     auto text = std::string("Formats of files, found by their content unless --from says which:\n");
     for (const auto& [name, help] : cluster_files::formats())
         text += fmt::format("  {:<11} {}\n", name, help);
     return text +
-           "\nEvery command takes such a file where it takes CLUSTER. @FILE may have levels behind it for a "
-           "file that\n"
-           "does not say how many devices a node has.\n\n"
-           "Examples:\n  rankmesh cluster 'node[a01-a31]:8 node[b01]:4 gpu(450GB/s)'\n"
-           "  rankmesh cluster '@/etc/slurm/topology.conf gpu:8'";
+           "Every subcommand takes such a file where it takes CLUSTER. Levels may follow @FILE where the "
+           "file "
+           "does not say how many devices a node has.";
+}
+
+std::vector<std::string> format_names() {
+    auto names = std::vector<std::string>{};
+    for (const auto& [name, help] : cluster_files::formats()) names.emplace_back(name);
+    return names;
 }
 
 }  // namespace of_cluster
 
 Subcommand cluster() {
     const auto arguments = std::make_shared<of_cluster::Arguments>();
-    return {.name = "cluster",
-            .help = "Show the machines as they are understood, from the notation or a file.",
-            .options = {{"CLUSTER",
-                         "such as 'node:32 gpu:8', a file, or '@FILE LEVELS'; without it what is seen here",
-                         &arguments->cluster},
-                        {"--from", "the format of the file", &arguments->from, "FORMAT"},
-                        {"--json", "print JSON, as docs/json.md says", &arguments->json}},
-            .run = [arguments](Output& output) { return of_cluster::run(*arguments, output); },
-            .footer = of_cluster::footer(),
-            .optional_positional = "CLUSTER"};
+    return {
+        .name = "cluster",
+        .help = "Show the machines as rankmesh reads them, from the notation, a file or this host.",
+        .options =
+            {{"CLUSTER", "such as 'node:32 gpu:8', a file, or '@FILE LEVELS'; without it what is seen here",
+              &arguments->cluster},
+             {"--from", "the format of the file", &arguments->from, "FORMAT", {}, of_cluster::format_names()},
+             {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+        .run = [arguments](Output& output) { return of_cluster::run(*arguments, output); },
+        .group = Group::plan,
+        .examples = {"rankmesh cluster 'node[a01-a31]:8 node[b01]:4 gpu(450GB/s)'",
+                     "rankmesh cluster '@/etc/slurm/topology.conf gpu:8'"},
+        .notes = of_cluster::notes(),
+        .optional_positional = "CLUSTER"};
 }
 
 }  // namespace rankmesh::cli

@@ -176,20 +176,23 @@ std::vector<Option> OnCluster::options() {
     return {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &on, "CLUSTER"},
             {"--keep", "axes that stay inside a level, such as tp:node or tp,cp:node; may be repeated", &keep,
              "AXES:LEVEL"},
-            {"--bytes", "the larger buffer of a rank in the operations whose times are told; else 64 MiB",
-             &bytes, "N", Option::Range{1, 1e15, false}},
+            {"--bytes", "buffer size for the timings, such as 1GiB; else 64MiB", &bytes, "SIZE",
+             Option::Range{1, 0x1p50, false}},
             {"--explain", "say in words why, and what to do", &explain}};
 }
 
 std::optional<std::pair<Cluster, ClusterQuestions>> OnCluster::questions() const {
     if (!on) {
-        const auto* idle = !keep.empty() ? "--keep" : bytes > 0 ? "--bytes" : explain ? "--explain" : nullptr;
+        const auto* idle = !keep.empty()     ? "--keep"
+                           : bytes.count > 0 ? "--bytes"
+                           : explain         ? "--explain"
+                                             : nullptr;
         if (idle) throw UsageError(fmt::format("{} was given without a cluster; add --on CLUSTER", idle));
         return std::nullopt;
     }
     auto questions = ClusterQuestions{};
     for (const auto& text : keep) questions.keep.push_back(Keep::parse(text));
-    if (bytes > 0) questions.bytes = static_cast<std::int64_t>(bytes);
+    if (bytes.count > 0) questions.bytes = static_cast<std::int64_t>(bytes.count);
     return std::pair(*cluster_of(on), questions);
 }
 

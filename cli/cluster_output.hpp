@@ -7,6 +7,7 @@
 
 #include <rankmesh/cluster/check.hpp>
 
+#include "bytes.hpp"
 #include "output.hpp"
 #include "topology.hpp"
 
@@ -16,7 +17,7 @@ namespace rankmesh::cli {
 struct OnCluster {
     std::optional<std::string> on;
     std::vector<std::string> keep;
-    std::size_t bytes = 0;  // 0: not given
+    Bytes bytes = {};  // 0: not given
     bool explain = false;
 
     std::vector<Option> options();

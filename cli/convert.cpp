@@ -3,6 +3,7 @@
 #include <memory>
 
 #include <rankmesh/convert/convert.hpp>
+#include <rankmesh/core/name.hpp>
 
 #include "output.hpp"
 #include "topology.hpp"
@@ -71,7 +72,22 @@ void print_json(const Conversion& conversion, Output& output) {
     output.print("{}\n", out.dump());
 }
 
+/// Throws UsageError for an option of convert among the framework's flags, which would ignore it.
+void check_flags(const std::vector<std::string>& settings) {
+    for (const auto& word : settings) {
+        const auto flag = std::string_view(word).substr(0, word.find('='));
+        for (const auto option : {"--from", "--to", "--world", "--quiet", "--json"})
+            if (flag == option ||
+                (flag.starts_with("--") && flag.size() > 4 && edit_distance(flag, option) == 1))
+                throw UsageError(fmt::format(
+                    "{} stands behind --, where flags are the framework's{}; put "
+                    "convert's own options before --",
+                    detail::in_quotes(flag), flag == option ? "" : fmt::format(", and is near {}", option)));
+    }
+}
+
 int run(const Arguments& arguments, Output& output) {
+    check_flags(arguments.settings);
     if (arguments.from.empty())
         throw UsageError("missing option --from FRAMEWORK; see rankmesh convert --help");
     if (arguments.to.empty()) throw UsageError("missing option --to FRAMEWORK; see rankmesh convert --help");
@@ -84,17 +100,22 @@ int run(const Arguments& arguments, Output& output) {
     return conversion.text && conversion.lost.empty() ? 0 : 1;
 }
 
-std::string footer() {
+std::string notes() {
     auto text = std::string("Frameworks, and settings that each reads:\n");
     for (const auto& framework : known_frameworks())
         text += fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.settings, "",
                             framework.example);
     return text +
-           "\nSETTINGS are flags after --, key=value words, JSON or TOML, the name of a file that holds one "
-           "of them,\nor - for standard input; behind a file or JSON more words may follow. The other "
-           "framework's settings go\nto standard output, how ranks move to standard error. Exit status 1: "
-           "something cannot be said in the\nother framework.\n\n"
-           "Example:\n  rankmesh convert --from picotron --to torchtitan tp_size=2 pp_size=2 dp_size=2";
+           "SETTINGS are flags after --, key=value words, JSON or TOML, the name of a file that holds one of "
+           "them, or - for standard input. More words may follow a file or JSON.\n"
+           "The other framework's settings go to standard output, how ranks move to standard error.\n"
+           "Exit status 1: the other framework has no setting for something.";
+}
+
+std::vector<std::string> names() {
+    auto names = std::vector<std::string>{};
+    for (const auto& framework : known_frameworks()) names.emplace_back(framework.name);
+    return names;
 }
 
 }  // namespace of_convert
@@ -103,16 +124,20 @@ Subcommand convert() {
     const auto arguments = std::make_shared<of_convert::Arguments>();
     return {
         .name = "convert",
-        .help = "Say one framework's settings in another's words.",
-        .options = {{"SETTINGS", "the framework's own settings, such as tp_size=2 dp_size=4",
-                     &arguments->settings},
-                    {"--from", "whose settings these are", &arguments->from, "FRAMEWORK"},
-                    {"--to", "whose settings to print", &arguments->to, "FRAMEWORK"},
-                    world_option(arguments->world, "ranks in the world, where the settings do not say it"),
-                    {"--quiet", "print the settings alone, without how ranks move", &arguments->quiet},
-                    {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+        .help = "Convert settings between frameworks.",
+        .options =
+            {{"SETTINGS", "the framework's own settings, such as tp_size=2 dp_size=4", &arguments->settings},
+             {"--from", "whose settings these are", &arguments->from, "FRAMEWORK", {}, of_convert::names()},
+             {"--to", "whose settings to print", &arguments->to, "FRAMEWORK", {}, of_convert::names()},
+             world_option(arguments->world, "ranks in the world, where the settings do not say it"),
+             {"--quiet", "print the settings alone, without how ranks move", &arguments->quiet},
+             {"--json", "print JSON, as docs/json.md says", &arguments->json}},
         .run = [arguments](Output& output) { return of_convert::run(*arguments, output); },
-        .footer = of_convert::footer(),
+        .group = Group::plan,
+        .examples =
+            {"rankmesh convert --from picotron --to torchtitan tp_size=2 pp_size=2 dp_size=2",
+             "rankmesh convert --from megatron --to torch --world 8 -- --tensor-model-parallel-size 2"},
+        .notes = of_convert::notes(),
         .unknown_option_hint = "; put a framework's flags after --"};
 }
 

@@ -46,7 +46,7 @@ std::string plural(std::size_t count, std::string_view of) {
 Option as_option(std::string& as) {
     auto names = std::vector<std::string>{};
     for (const auto name : conversion::dialect_names()) names.emplace_back(name);
-    return {"--as", "in the words of a framework: " + joined(names, ", "), &as, "DIALECT"};
+    return {"--as", "in the words of a framework: " + joined(names, ", "), &as, "DIALECT", {}, names};
 }
 
 void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,

@@ -121,7 +121,7 @@ int run(const Arguments& arguments, Output& output) {
 Subcommand diff() {
     const auto arguments = std::make_shared<of_diff::Arguments>();
     return {.name = "diff",
-            .help = "Say which ranks and groups differ between two meshes, or between two clusters.",
+            .help = "List the ranks and groups that differ between two meshes, or two clusters.",
             .options = {{"A", "a mesh, such as 'pp=4 dp=8 tp=8'", &arguments->a},
                         {"B", "the mesh that it is compared with; the same if left out", &arguments->b},
                         world_option(arguments->world, "ranks in the world, for a size '*'"),
@@ -132,10 +132,9 @@ Subcommand diff() {
                          &arguments->first, "N", Option::Range{0, std::numeric_limits<int>::max(), false}},
                         {"--out", "draw both side by side into FILE.svg as well", &arguments->out, "FILE"}},
             .run = [arguments](Output& output) { return of_diff::run(*arguments, output); },
-            .footer =
-                "The exit status is 0 where nothing differs, 1 where something does.\n\n"
-                "Examples:\n  rankmesh diff 'pp=2 dp=2 tp=4' 'pp=2 tp=4 dp=2' --on 'node:4 gpu:4'\n"
-                "  rankmesh diff 'dp=4 tp=8' --on 'node:4 gpu:8' --on-b 'node:8 gpu:4'",
+            .examples = {"rankmesh diff 'pp=2 dp=2 tp=4' 'pp=2 tp=4 dp=2' --on 'node:4 gpu:4'",
+                         "rankmesh diff 'dp=4 tp=8' --on 'node:4 gpu:8' --on-b 'node:8 gpu:4'"},
+            .notes = "Exit status 1: something differs.",
             .optional_positional = "B"};
 }
 

@@ -449,9 +449,9 @@ Subcommand doctor() {
                      Option::Range{1, 3600}},
                     {"--json", "print JSON, as docs/json.md says", &arguments->json}},
         .run = [arguments](Output& output) { return of_doctor::run(*arguments, output); },
-        .footer =
-            "Exit status 1: a step failed or was not run.\n\n"
-            "Example:\n  rankmesh doctor > report.txt"};
+        .group = Group::run,
+        .examples = {"rankmesh doctor > report.txt"},
+        .notes = "Exit status 1: a step failed or was not run."};
 }
 
 }  // namespace rankmesh::cli

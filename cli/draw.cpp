@@ -64,21 +64,24 @@ Subcommand draw() {
     const auto arguments = std::make_shared<of_draw::Arguments>();
     return {
         .name = "draw",
-        .help = "Write a picture of a mesh: a page to look around in, an SVG document, or text.",
+        .help = "Write a picture of a mesh: an HTML page to look around in, SVG, or text.",
         .options = {{"MESH", "such as 'pp=4 dp=8 tp=8'; one size may be '*'", &arguments->mesh},
                     world_option(arguments->world, "ranks in the world, for a size '*'"),
                     {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
                     {"--rank", "whose groups to colour, or on the page to select", &arguments->rank, "R"},
                     {"--color-by", "the axis whose index is a rank's colour", &arguments->color_by, "AXIS"},
                     {"--out", "write FILE.html, FILE.svg or FILE.txt", &arguments->out, "FILE"},
-                    {"--format", "html, svg or txt; printed where there is no --out", &arguments->format,
-                     "FORMAT"},
+                    {"--format",
+                     "html, svg or txt; printed where there is no --out",
+                     &arguments->format,
+                     "FORMAT",
+                     {},
+                     {"html", "svg", "txt"}},
                     {"--width", "columns of text; if left out, text has 80 and SVG the shape of a screen",
                      &arguments->width, "N", Option::Range{40, 10000, false}}},
         .run = [arguments](Output& output) { return of_draw::run(*arguments, output); },
-        .footer =
-            "Examples:\n  rankmesh draw 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html\n"
-            "  rankmesh draw 'pp=2 dp=2 tp=4' --on 'node:2 gpu:8' --format svg > mesh.svg"};
+        .examples = {"rankmesh draw 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html",
+                     "rankmesh draw 'pp=2 dp=2 tp=4' --on 'node:2 gpu:8' --format svg > mesh.svg"}};
 }
 
 }  // namespace rankmesh::cli

@@ -128,11 +128,11 @@ Subcommand env() {
             .options = arguments->options(
                 {{"--rank", "a rank or a coordinate; else the launcher's", &arguments->rank, "R"}}),
             .run = [arguments](Output& output) { return of_env::run(*arguments, output); },
-            .footer =
-                "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0).\n\n"
-                "Example, in a script that mpirun or srun starts:\n"
-                "  eval \"$(rankmesh env 'pp=2 dp=* tp=2')\"\n"
-                "  echo \"stage $RANKMESH_PP of $RANKMESH_PP_SIZE\""};
+            .group = Group::run,
+            .examples = {"eval \"$(rankmesh env 'pp=2 dp=* tp=2')\"; echo \"stage $RANKMESH_PP\""},
+            .notes =
+                "The example stands in a script that mpirun or srun starts.\n"
+                "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0)."};
 }
 
 }  // namespace rankmesh::cli

@@ -122,18 +122,19 @@ Subcommand explain() {
     const auto arguments = std::make_shared<of_explain::Arguments>();
     return {
         .name = "explain",
-        .help = "Say what went wrong in a job from the flight records of its ranks.",
+        .help = "Find what went wrong in a job from the flight records of its ranks.",
         .options = {{"DIR", "the folder of the records: rankmesh's, or dumps of PyTorch's flight recorder",
                      &arguments->folder},
                     {"--mesh", "the mesh of the job, for coordinates, such as 'dp=2 tp=2'", &arguments->mesh,
                      "MESH"},
                     {"--json", "print JSON, as docs/json.md says", &arguments->json}},
         .run = [arguments](Output& output) { return of_explain::run(*arguments, output); },
-        .footer =
-            "Records are one file a rank: rank-3.json, or PyTorch's nccl_trace_rank_3, a pickle of which\n"
-            "nothing is executed, or the same as JSON. Exit status 0: nothing is wrong, 1: something is,\n"
-            "2: there are no records, 3: the records do not tell.\n\n"
-            "Example:\n  rankmesh explain /tmp/records --mesh 'pp=2 dp=2 tp=2'"};
+        .group = Group::run,
+        .examples = {"rankmesh explain /tmp/records --mesh 'pp=2 dp=2 tp=2'"},
+        .notes =
+            "Records are one file a rank: rank-3.json, or PyTorch's nccl_trace_rank_3, as a pickle or JSON. "
+            "Nothing in a pickle is executed.\n"
+            "Exit status 1: something is wrong. 2: there are no records. 3: the records do not tell."};
 }
 
 }  // namespace rankmesh::cli

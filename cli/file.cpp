@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
-    throw Error(detail::cat(detail::in_quotes(path.string()), " cannot be written: ", why));
+std::string refusal(const fs::path& path, const std::string& why) {
+    return detail::cat(detail::in_quotes(path.string()), " cannot be written: ", why);
 }
 
 /// A file that is gone at the end unless it was renamed.
@@ -60,14 +60,15 @@ std::string message_of(int error) { return std::generic_category().message(error
 void write_file(const fs::path& path, std::string_view text) {
     auto error = std::error_code{};
     const auto status = fs::status(path, error);
-    if (fs::exists(status) && !fs::is_regular_file(status)) refuse(path, "it is no regular file");
+    if (fs::exists(status) && !fs::is_regular_file(status))
+        throw UsageError(refusal(path, "it is not a regular file"));
     // Behind a symbolic link the file is replaced, not the link; and it keeps who may read it.
     const auto target = fs::exists(status) ? fs::canonical(path) : path;
     const auto mode = fs::exists(status) ? static_cast<mode_t>(status.permissions()) : mode_t{0666};
     const auto temporary = Temporary(target, mode);
-    if (!temporary.is_open()) refuse(path, message_of(errno));
-    if (const auto failed = temporary.write(text)) refuse(path, message_of(failed));
-    if (const auto failed = temporary.rename(target)) refuse(path, message_of(failed));
+    if (!temporary.is_open()) throw UsageError(refusal(path, message_of(errno)));
+    if (const auto failed = temporary.write(text)) throw Error(refusal(path, message_of(failed)));
+    if (const auto failed = temporary.rename(target)) throw Error(refusal(path, message_of(failed)));
 }
 
 }  // namespace rankmesh::cli

@@ -111,9 +111,8 @@ Subcommand groups() {
                   &arguments->axes},
                  as_option(arguments->as)}),
             .run = [arguments](Output& output) { return of_groups::run(*arguments, output); },
-            .footer =
-                "Examples:\n  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
-                "  rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as picotron cp_dp_group",
+            .examples = {"rankmesh groups 'pp=4 dp=8 tp=8' dp,tp",
+                         "rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as picotron cp_dp_group"},
             .optional_positional = "AXES"};
 }
 

@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "help.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 
@@ -20,44 +21,39 @@ constexpr auto yes = 0;
 constexpr auto no = 1;
 constexpr auto usage_error = 2;
 
-/// `Usage: rankmesh rank MESH R [OPTIONS]`: every positional argument is required.
-class Help : public CLI::Formatter {
-public:
-    std::string make_usage(const CLI::App* app, std::string name) const override {
-        auto usage = app->get_parent() ? "Usage: " + name : "Usage: rankmesh SUBCOMMAND";
-        for (const auto* option : app->get_options())
-            if (option->get_positional()) usage += " " + option->get_name(true);
-        return usage + (app->get_parent() ? " [OPTIONS]\n" : " ...\n");
-    }
-};
-
-/// A subcommand, and what it is for CLI11.
-struct Known {
-    Subcommand subcommand;
-    CLI::App* app = nullptr;
-};
-
 CLI::Option* added(CLI::App& app, const Option& option, auto& target) {
     return app.add_option(option.name, target, option.help);
 }
 CLI::Option* added(CLI::App& app, const Option& option, bool& target) {
     return app.add_flag(option.name, target, option.help);
 }
+CLI::Option* added(CLI::App& app, const Option& option, Bytes& target) {
+    const auto range = option.range.value();
+    const auto read = [&target, name = option.name, range](const std::string& text) {
+        target = read_bytes(text, name, static_cast<std::size_t>(range.least),
+                            static_cast<std::size_t>(range.most));
+    };
+    return app.add_option_function<std::string>(option.name, read, option.help);
+}
 CLI::Option* added(CLI::App& app, const Option& option, std::vector<std::string>& target) {
     // A positional argument takes all remaining words, an option one each time it is given.
     return app.add_option(option.name, target, option.help)->allow_extra_args(!option.name.starts_with('-'));
 }
 
+/// Lets CLI11 check the range of a number; that of bytes is checked as they are read.
 template <class Number>
-CLI::Validator range_of(const Option::Range& range) {
-    auto check =
-        CLI::Validator(CLI::Range(static_cast<Number>(range.least), static_cast<Number>(range.most)));
-    return range.shown ? check : check.description("");
+void check_range(CLI::Option& one, const Option::Range& range) {
+    one.check(CLI::Range(static_cast<Number>(range.least), static_cast<Number>(range.most)).description(""));
 }
-CLI::Validator range_of(const Option::Range& range, std::optional<int>*) { return range_of<int>(range); }
-CLI::Validator range_of(const Option::Range& range, std::size_t*) { return range_of<std::size_t>(range); }
-CLI::Validator range_of(const Option::Range& range, double*) { return range_of<double>(range); }
-CLI::Validator range_of(const Option::Range&, const void*) {
+void check_range(CLI::Option& one, const Option::Range& range, std::optional<int>*) {
+    check_range<int>(one, range);
+}
+void check_range(CLI::Option& one, const Option::Range& range, std::size_t*) {
+    check_range<std::size_t>(one, range);
+}
+void check_range(CLI::Option& one, const Option::Range& range, double*) { check_range<double>(one, range); }
+void check_range(CLI::Option&, const Option::Range&, Bytes*) {}
+void check_range(CLI::Option&, const Option::Range&, const void*) {
     throw std::logic_error("only numbers have a range");
 }
 
@@ -65,7 +61,7 @@ void add(CLI::App& app, const Option& option) {
     std::visit(
         [&](auto* target) {
             auto* one = added(app, option, *target);
-            if (option.range) one->check(range_of(*option.range, target));
+            if (option.range) check_range(*one, *option.range, target);
             if (!option.type.empty()) one->type_name(option.type);
         },
         option.target);
@@ -82,16 +78,22 @@ std::string version_text() {
 bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
 
 /// Throws UsageError unless the first word is a subcommand or an option.
-void check_subcommand(const std::vector<Known>& subcommands, int argc, char** argv) {
-    auto names = std::vector<std::string>{};
-    for (const auto& known : subcommands) names.push_back(known.subcommand.name);
-    if (argc < 2)
+void check_subcommand(const std::vector<Subcommand>& subcommands, int argc, char** argv) {
+    if (argc < 2) {
+        auto names = std::vector<std::string>{};
+        for (const auto& subcommand : subcommands) names.push_back(subcommand.name);
         throw UsageError(
             fmt::format("missing subcommand; one of: {}; see rankmesh --help", joined(names, ", ")));
-    const auto word = std::string_view(argv[1]);
-    if (is_option(word) || std::ranges::find(names, word) != names.end()) return;
-    throw UsageError(fmt::format("unknown subcommand {}; one of: {}{}", detail::in_quotes(word),
-                                 joined(names, ", "), did_you_mean(word, {names.begin(), names.end()})));
+    }
+    if (const auto word = std::string_view(argv[1]); !is_option(word)) find_subcommand(subcommands, word);
+}
+
+/// The list that takes the words behind `--` as they are: all that follow it are the subcommand's, whatever
+/// stands before.
+std::vector<std::string>* rest_of(const Subcommand& subcommand) {
+    for (const auto& option : subcommand.options)
+        if (option.is_list()) return std::get<std::vector<std::string>*>(option.target);
+    return nullptr;
 }
 
 /// Throws UsageError for options and arguments that the subcommand does not have, or that are missing.
@@ -118,46 +120,38 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
                                          word.find('=') != std::string::npos
                                              ? "a mesh is one argument in quotes, such as 'pp=4 dp=8'"
                                              : fmt::format("see {} --help", full_name)));
-    for (const auto* option : app.get_options())
-        if (option->get_positional() && option->count() == 0 &&
-            option->get_name(true) != subcommand.optional_positional)
-            throw UsageError(fmt::format("missing argument {}: {}; see {} --help", option->get_name(true),
-                                         option->get_description(), full_name));
+    for (const auto& option : subcommand.options)
+        if (!option.has_dashes() && option.name != subcommand.optional_positional &&
+            app.count(option.name) == 0 && !(option.is_list() && !rest_of(subcommand)->empty()))
+            throw UsageError(
+                fmt::format("missing argument {}: {}; see {} --help", option.name, option.help, full_name));
 }
 
 int run(int argc, char** argv, Output& output) {
-    auto command =
-        CLI::App("The process topology of a large parallel job: draw it, ask it, run it.", "rankmesh");
-    command.formatter(std::make_shared<Help>());
-    command.set_version_flag("--version", version_text, "print the version, and the engines of this build");
-    command.set_help_flag("-h,--help", "print this");
+    auto command = CLI::App(std::string(summary), "rankmesh");
+    command.set_version_flag(std::string(version_flag.name), version_text);
+    command.set_help_flag("-h,--help");
     command.allow_extras();
-    command.footer(
-        "Examples:\n"
-        "  rankmesh show   'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'\n"
-        "  rankmesh draw   'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html\n"
-        "  rankmesh rank   'pp=4 dp=8 tp=8' 67\n"
-        "  rankmesh groups 'pp=4 dp=8 tp=8' dp,tp\n"
-        "  rankmesh check  'pp=4 dp=8 tp=8' --over dp,tp\n"
-        "  rankmesh convert --from picotron --to olmo tp_size=2 dp_size=4\n"
-        "  eval \"$(rankmesh env 'pp=4 dp=8 tp=8' --rank 67)\"\n"
-        "  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n"
-        "  rankmesh explain /tmp/records\n\n"
-        "A mesh lists its axes outermost first; rankmesh SUBCOMMAND --help says more of a subcommand.");
 
-    auto known = std::vector<Known>{};
-    for (auto& subcommand : subcommands()) {
-        auto* app = command.add_subcommand(subcommand.name, subcommand.help);
-        for (const auto& option : subcommand.options) add(*app, option);
-        app->footer(subcommand.footer)->allow_extras();
-        known.push_back({std::move(subcommand), app});
-    }
+    const auto all = subcommands();
+    check_subcommand(all, argc, argv);
+    auto words = std::vector<std::string>(argv + 1, argv + argc);
+    // CLI11 hears of the one subcommand alone: names of others are words like any.
+    const auto asked = std::ranges::find(all, words.front(), &Subcommand::name);
+    auto* app = asked == all.end() ? nullptr : command.add_subcommand(asked->name)->allow_extras();
+    auto* rest = app ? rest_of(*asked) : nullptr;
+    if (app)
+        for (const auto& option : asked->options) add(*app, option);
 
-    check_subcommand(known, argc, argv);
+    // It would give words behind -- to the command where the list has some already.
+    const auto mark = rest ? std::ranges::find(words, "--") : words.end();
+    auto behind = std::vector<std::string>(mark == words.end() ? mark : mark + 1, words.end());
+    words.erase(mark, words.end());
+    std::ranges::reverse(words);  // as it takes them
     try {
-        command.parse(argc, argv);
+        command.parse(std::move(words));
     } catch (const CLI::CallForHelp&) {
-        output.write(command.help());
+        output.write(app ? help_text(*asked, terminal_width()) : help_text(all, terminal_width()));
         return yes;
     } catch (const CLI::CallForVersion& version) {
         output.print("{}\n", version.what());
@@ -165,14 +159,11 @@ int run(int argc, char** argv, Output& output) {
     } catch (const CLI::ParseError& error) {
         throw UsageError(error.what());
     }
-    for (const auto& [subcommand, app] : known)
-        if (app->parsed()) {
-            check_words(command, command.remaining());
-            check_words(*app, app->remaining(), subcommand);
-            return subcommand.run(output);
-        }
+    if (rest) std::ranges::move(behind, std::back_inserter(*rest));
     check_words(command, command.remaining());
-    return yes;
+    if (!app) return yes;
+    check_words(*app, app->remaining(), *asked);
+    return asked->run(output);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
     return text;
 }
 
-int terminal_width() {
+std::optional<int> known_width() {
     auto size = winsize{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     if (const auto* columns = std::getenv("COLUMNS")) {
@@ -53,8 +53,10 @@ int terminal_width() {
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), width);
         if (error == std::errc{} && end == text.data() + text.size() && width > 0) return width;
     }
-    return 80;
+    return std::nullopt;
 }
+
+int terminal_width() { return known_width().value_or(80); }
 
 bool wants_color(std::string_view choice) {
     if (choice == "always") return true;

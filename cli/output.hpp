@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,9 @@ using report::folded;
 using report::table;
 using report::time_text;
 
-/// The columns of the terminal behind standard output: its own answer, else COLUMNS, else 80.
+/// The columns of the terminal behind standard output: its own answer, else COLUMNS.
+std::optional<int> known_width();
+/// The same, else 80.
 int terminal_width();
 
 /// True if output is coloured by `--color`: auto, always or never; `auto` is colour on a terminal without

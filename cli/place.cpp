@@ -8,6 +8,7 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/report/text.hpp>
 
+#include "bytes.hpp"
 #include "cluster_output.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
@@ -20,7 +21,7 @@ namespace of_place {
 struct Arguments : Common {
     std::optional<std::string> on;
     std::string weights;
-    std::size_t bytes = std::size_t{64} << 20;
+    Bytes bytes = {std::size_t{64} << 20};
     std::string as;
 };
 
@@ -133,7 +134,7 @@ int run(const Arguments& arguments, Output& output) {
     const auto placed = std::visit(
         [&](const auto& given) {
             return place(cluster, given, traffic_of(mesh_of(given), arguments.weights),
-                         static_cast<std::int64_t>(arguments.bytes));
+                         static_cast<std::int64_t>(arguments.bytes.count));
         },
         topology);
     const auto order = std::visit([](const auto& known) { return to_string(known); }, placed.order);
@@ -146,7 +147,7 @@ int run(const Arguments& arguments, Output& output) {
     } else if (arguments.json) {
         auto out = Json{{"mesh", std::visit([](const auto& known) { return to_string(known); }, topology)},
                         {"on", to_string(cluster)},
-                        {"bytes", arguments.bytes},
+                        {"bytes", arguments.bytes.count},
                         {"order", order},
                         {"before", placed.before},
                         {"after", placed.after},
@@ -160,7 +161,7 @@ int run(const Arguments& arguments, Output& output) {
                                    {"after", after}});
         output.print("{}\n", out.dump());
     } else {
-        output.write(report::text_of(placed, static_cast<std::int64_t>(arguments.bytes)));
+        output.write(report::text_of(placed, static_cast<std::int64_t>(arguments.bytes.count)));
     }
     return 0;
 }
@@ -171,23 +172,28 @@ Subcommand place() {
     const auto arguments = std::make_shared<of_place::Arguments>();
     return {
         .name = "place",
-        .help = "Find where the ranks of a mesh should run on a cluster, and say what is gained.",
+        .help = "Find where the ranks of a mesh should run on a cluster, and what that gains.",
         .options = arguments->options(
             {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
               "CLUSTER"},
              {"--weights", "how often each axis talks, such as tp=100,dp=2; else as docs/machines.md says",
               &arguments->weights, "AXIS=WEIGHT,..."},
-             {"--bytes", "the larger buffer of a rank in each operation; else 64 MiB", &arguments->bytes, "N",
-              Option::Range{1, 1e15, false}},
-             {"--as", "print only this: mesh, rankfile, hostfile, torchrun or json", &arguments->as,
-              "FORM"}}),
+             {"--bytes", "buffer size for the timings, such as 1GiB; else 64MiB", &arguments->bytes, "SIZE",
+              Option::Range{1, 0x1p50, false}},
+             {"--as",
+              "print only this: mesh, rankfile, hostfile, torchrun or json",
+              &arguments->as,
+              "FORM",
+              {},
+              {of_place::forms.begin(), of_place::forms.end()}}}),
         .run = [arguments](Output& output) { return of_place::run(*arguments, output); },
-        .footer =
-            "What is printed first is the mesh or placement to use where rank r runs on device r. --as "
-            "rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
-            "--node-rank) and json (the device of each rank) let the program keep its mesh, and start "
-            "its ranks elsewhere instead.\n\n"
-            "Example:\n  rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"};
+        .group = Group::plan,
+        .examples = {"rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"},
+        .notes =
+            "The first line is the mesh or placement to use where rank r runs on device r.\n"
+            "With --as rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
+            "--node-rank) or json (the device of each rank) the program keeps its mesh, and its ranks start "
+            "elsewhere instead."};
 }
 
 }  // namespace rankmesh::cli

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <span>
 
+#include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/plan/answer.hpp>
 #include <rankmesh/plan/text.hpp>
@@ -60,26 +60,76 @@ std::string range_text(const plan::Step& step) {
     return fmt::format("{}..{}", seconds_text(step.low), seconds_text(step.high));
 }
 
-void print_table(const plan::Answer& answer, std::size_t count, Output& output) {
-    const auto& best = answer.found->best;
-    const auto shown = std::min(count, best.size());
-    auto present = std::vector<StepPart>{};
-    for (const auto& part : parts)
-        if (std::any_of(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(shown),
-                        [&](const auto& one) { return one.step.*part.seconds / one.step.seconds >= 0.0005; }))
-            present.push_back(part);
+/// The share of a part in a step.
+double share(const plan::Planned& one, const StepPart& part) {
+    return one.step.*part.seconds / one.step.seconds;
+}
+
+/// What each row of the table says besides its mesh and settings, below a row of names; all parts but these
+/// are one column.
+std::vector<std::vector<std::string>> numbers_of(std::span<const plan::Planned> shown,
+                                                 const std::vector<StepPart>& present, bool has_rest) {
     auto rows = std::vector<std::vector<std::string>>{{"step s", "range", "GiB"}};
     for (const auto& part : present) rows.front().push_back(fmt::format("{} %", part.name));
-    rows.front().insert(rows.front().end(), {"mesh", "settings"});
-    for (std::size_t i = 0; i < shown; ++i) {
-        const auto& one = best[i];
+    if (has_rest) rows.front().push_back("rest %");
+    for (const auto& one : shown) {
         rows.push_back({seconds_text(one.step.seconds), range_text(one.step), gib(one.memory.estimate)});
-        for (const auto& part : present)
-            rows.back().push_back(percent(one.step.*part.seconds / one.step.seconds));
-        rows.back().push_back(to_string(plan::mesh(one.layout)));
-        rows.back().push_back(plan::settings_text(one.layout));
+        auto rest = 1.0;
+        for (const auto& part : present) {
+            rows.back().push_back(percent(share(one, part)));
+            rest -= share(one, part);
+        }
+        if (has_rest) rows.back().push_back(percent(std::max(0.0, rest)));
     }
-    output.write(table(rows, 0, 2));
+    return rows;
+}
+
+std::size_t width_of(const std::string& text) {
+    auto widest = std::size_t{0};
+    for (auto left = std::string_view(text); !left.empty();) {
+        const auto line = left.substr(0, left.find('\n'));
+        widest = std::max(widest, line.size());
+        left.remove_prefix(std::min(left.size(), line.size() + 1));
+    }
+    return widest;
+}
+
+/// One line for each layout; where the terminal is narrower, its mesh and settings stand below its numbers,
+/// and the smallest parts become one column.
+void print_table(const plan::Answer& answer, std::size_t count, Output& output) {
+    const auto shown = std::span(answer.found->best).first(std::min(count, answer.found->best.size()));
+    const auto most = [&](const StepPart& part) {
+        auto most = 0.0;
+        for (const auto& one : shown) most = std::max(most, share(one, part));
+        return most;
+    };
+    auto present = std::vector<StepPart>{};
+    for (const auto& part : parts)
+        if (most(part) >= 0.0005) present.push_back(part);
+    const auto width = known_width();
+    auto rows = numbers_of(shown, present, false);
+    auto wide = rows;
+    wide.front().insert(wide.front().end(), {"mesh", "settings"});
+    for (std::size_t i = 0; i < shown.size(); ++i)
+        wide[i + 1].insert(wide[i + 1].end(),
+                           {to_string(plan::mesh(shown[i].layout)), plan::settings_text(shown[i].layout)});
+    auto text = table(wide, 0, 2);
+    if (!width || width_of(text) <= static_cast<std::size_t>(*width)) return output.write(text);
+    for (text = table(rows, 0, 0); width_of(text) > static_cast<std::size_t>(*width) && !present.empty();
+         text = table(rows, 0, 0)) {
+        present.erase(std::ranges::min_element(present, {}, most));
+        rows = numbers_of(shown, present, true);
+    }
+    auto line = std::string_view(text);
+    for (std::size_t i = 0; i <= shown.size(); ++i) {
+        const auto end = line.find('\n') + 1;
+        output.write(line.substr(0, end));
+        line.remove_prefix(end);
+        if (i > 0)
+            output.print("  {}\n", folded(fmt::format("{}  {}", to_string(plan::mesh(shown[i - 1].layout)),
+                                                      plan::settings_text(shown[i - 1].layout)),
+                                          4, static_cast<std::size_t>(std::max(*width, 20) - 2)));
+    }
 }
 
 /// Where the time goes that the next layout takes longer.
@@ -216,7 +266,7 @@ int run(Arguments& arguments, Output& output) {
     question.on = cluster_of(arguments.on);
     if (arguments.batch) question.batch = *arguments.batch;
     if (arguments.sequence) question.sequence = *arguments.sequence;
-    auto progress = Progress(isatty(STDERR_FILENO) != 0);
+    auto progress = Progress::on_terminal();
     question.progress = [&](std::size_t done, std::size_t all) {
         progress.at([&] { return fmt::format("{} of {} meshes", done, all); });
     };
@@ -229,33 +279,54 @@ int run(Arguments& arguments, Output& output) {
     return planned != nullptr && planned->memory.estimate <= answer.capacity ? 0 : 1;
 }
 
+std::vector<std::string> names_of(const auto& known) {
+    auto names = std::vector<std::string>{};
+    for (const auto& one : known) names.emplace_back(one.name);
+    return names;
+}
+
 }  // namespace of_plan
 
 Subcommand plan() {
     const auto arguments = std::make_shared<of_plan::Arguments>();
     auto& question = arguments->question;
     return {.name = "plan",
-            .help = "Find the fastest layouts of a training job that fit, and say why.",
+            .help = "Find the fastest layouts of a training job that fit, and explain them.",
             .options = {{"MODEL",
                          "a name such as llama3.1-8B, a config.json, Megatron's flags, or sizes in one line",
-                         &question.model},
+                         &question.model,
+                         {},
+                         {},
+                         of_plan::names_of(plan::models())},
                         {"--on", "the cluster, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'",
                          &arguments->on, "CLUSTER"},
-                        {"--device", "what its devices are, such as H100-SXM-80GB", &question.device, "NAME"},
+                        {"--device",
+                         "what its devices are, such as H100-SXM-80GB",
+                         &question.device,
+                         "NAME",
+                         {},
+                         of_plan::names_of(plan::devices())},
                         {"--devices-file", "more devices, with the columns of devices.csv",
                          &question.devices_file, "FILE"},
                         {"--devices", "how many of them; else all", &question.devices, "N"},
                         {"--batch", "sequences of a step", &arguments->batch, "B"},
                         {"--seq", "tokens of a sequence; else the model's", &arguments->sequence, "S"},
-                        {"--precision", "bf16, or fp8 for matrix products; else bf16", &question.precision,
-                         "TYPE"},
+                        {"--precision",
+                         "bf16, or fp8 for matrix products; else bf16",
+                         &question.precision,
+                         "TYPE",
+                         {},
+                         {"bf16", "fp8"}},
                         {"--fix", "a setting that is decided, such as tp=8; may be repeated", &question.fix,
                          "NAME=VALUE"},
                         {"--max", "the most that a setting may be, such as pp=16; may be repeated",
                          &question.most, "NAME=VALUE"},
                         {"--as",
-                         "print the best layout as this framework's settings too, of layouts that it can run",
-                         &question.as, "FRAMEWORK"},
+                         "find layouts that this framework can run, and print the best as its settings",
+                         &question.as,
+                         "FRAMEWORK",
+                         {},
+                         of_plan::names_of(known_frameworks())},
                         {"--measured", "measured steps to calibrate by: a line each of seconds and layout",
                          &question.measured, "FILE"},
                         {"--explain", "break down this layout instead, whether or not it fits",
@@ -264,12 +335,12 @@ Subcommand plan() {
                          Option::Range{1, 1000, false}},
                         {"--json", "print JSON, as docs/json.md says", &arguments->json}},
             .run = [arguments](Output& output) { return of_plan::run(*arguments, output); },
-            .footer =
+            .group = Group::plan,
+            .examples = {"rankmesh plan llama3.1-8B --on 'node:8(400GB/s) gpu:8(450GB/s)' --device H100"},
+            .notes =
                 "A LAYOUT is what the table prints: 'pp=4 dp=8 tp=8 vpp=2 mbs=1 zero=1 recompute=full:3 "
-                "first=7 last=6'. Exit status 1: nothing "
-                "fits. docs/plan.md has the model, its errors, and what it cannot know.\n\n"
-                "Example:\n  rankmesh plan llama3.1-8B --on 'node:8(400GB/s,5us) gpu:8(450GB/s,2us)' "
-                "--device H100-SXM-80GB --batch 512"};
+                "first=7 last=6'. docs/plan.md has the model, its errors, and what it cannot know.\n"
+                "Exit status 1: nothing fits."};
 }
 
 }  // namespace rankmesh::cli

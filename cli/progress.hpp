@@ -13,6 +13,8 @@ namespace rankmesh::cli {
 /// overwritten, and is gone in the end.
 class Progress {
 public:
+    /// One that says nothing unless a person watches standard error.
+    static Progress on_terminal() { return Progress(isatty(STDERR_FILENO) != 0); }
     /// Says nothing where `speaks` is false.
     explicit Progress(bool speaks = true) : speaks_(speaks) {}
     ~Progress() {

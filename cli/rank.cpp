@@ -154,16 +154,15 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand rank() {
     const auto arguments = std::make_shared<of_rank::Arguments>();
-    return {.name = "rank",
-            .help = "Say where a rank stands: coordinate, groups, neighbours.",
-            .options = arguments->options(
-                {{"R", "a number, or a coordinate such as pp=1,dp=0,tp=3", &arguments->rank},
-                 {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
-                 as_option(arguments->as)}),
-            .run = [arguments](Output& output) { return of_rank::run(*arguments, output); },
-            .footer =
-                "Examples:\n  rankmesh rank 'pp=4 dp=8 tp=8' 67\n"
-                "  rankmesh rank 'pp=4 dp=8 tp=8' pp=1,dp=0,tp=3"};
+    return {
+        .name = "rank",
+        .help = "Show the coordinate, groups and neighbours of a rank.",
+        .options =
+            arguments->options({{"R", "a number, or a coordinate such as pp=1,dp=0,tp=3", &arguments->rank},
+                                {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
+                                as_option(arguments->as)}),
+        .run = [arguments](Output& output) { return of_rank::run(*arguments, output); },
+        .examples = {"rankmesh rank 'pp=4 dp=8 tp=8' 67", "rankmesh rank 'pp=4 dp=8 tp=8' pp=1,dp=0,tp=3"}};
 }
 
 }  // namespace rankmesh::cli

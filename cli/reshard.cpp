@@ -10,6 +10,7 @@
 #include <rankmesh/core/reshard.hpp>
 #include <rankmesh/report/text.hpp>
 
+#include "bytes.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "subcommand.hpp"
@@ -26,7 +27,7 @@ struct Arguments {
     std::string shape;
     std::string split = "replicated";
     std::string into = "replicated";
-    std::size_t bytes = 2;
+    Bytes bytes = {2};
     std::optional<std::string> on;
     std::string rank;
     bool json = false;
@@ -233,13 +234,13 @@ int run(const Arguments& arguments, Output& output) {
     for (const auto size : shape) elements *= size;
     // Every rank may hold them all.
     if (elements >
-        std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(arguments.bytes) / extent)
+        std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(arguments.bytes.count) / extent)
         throw UsageError(fmt::format(
             "{} ranks with an array of shape {} and {} bytes an element can hold more than 2^63 - 1 "
             "bytes together; give fewer --bytes, or a smaller --shape",
-            extent, arguments.shape, arguments.bytes));
+            extent, arguments.shape, arguments.bytes.count));
     const auto job =
-        Job{from, to, Reshard::steps(from, to, host), static_cast<std::int64_t>(arguments.bytes)};
+        Job{from, to, Reshard::steps(from, to, host), static_cast<std::int64_t>(arguments.bytes.count)};
     if (arguments.json)
         print_json_heading(job, cluster, output);
     else
@@ -263,7 +264,7 @@ Subcommand reshard() {
     const auto arguments = std::make_shared<of_reshard::Arguments>();
     return {
         .name = "reshard",
-        .help = "Say what each rank sends and receives when an array goes over to another split.",
+        .help = "List what each rank sends and receives when an array is split another way.",
         .options = {{"FROM", "the mesh before, such as 'dp=4 tp=2'", &arguments->from},
                     {"TO", "the mesh after, of the same world, such as 'tp=4 @8'", &arguments->to},
                     world_option(arguments->world, "ranks in the world, for a size '*'"),
@@ -272,17 +273,18 @@ Subcommand reshard() {
                     {"--split", "how it is split over FROM: '0=dp,tp 1=cp:megatron sum=pp'; else replicated",
                      &arguments->split, "SPLIT"},
                     {"--into", "the same over TO", &arguments->into, "SPLIT"},
-                    {"--bytes", "of one element; 2 if left out", &arguments->bytes, "N",
+                    {"--bytes", "size of one element; 2 if left out", &arguments->bytes, "SIZE",
                      Option::Range{1, 4096, false}},
                     {"--on", "the machines, such as 'node:32 gpu:8'; the innermost level but one is a host",
                      &arguments->on, "CLUSTER"},
                     {"--rank", "list the messages of this rank: a number, or a coordinate in FROM",
                      &arguments->rank, "R"}},
         .run = [arguments](Output& output) { return of_reshard::run(*arguments, output); },
-        .footer =
-            "Examples:\n  rankmesh reshard 'dp=2 tp=2' 'tp=4' --shape 4096x4096 --split 0=tp --into 1=tp\n"
-            "  rankmesh reshard 'dp=2 tp=2' 'dp=2 tp=2 @4' --shape 100x64 --split 0=tp --on 'node:2 gpu:4' "
-            "--rank 5"};
+        .group = Group::plan,
+        .examples = {
+            "rankmesh reshard 'dp=2 tp=2' 'tp=4' --shape 4096x4096 --split 0=tp --into 1=tp",
+            "rankmesh reshard 'dp=2 tp=2' 'dp=2 tp=2 @4' --shape 100x64 --split 0=tp --on 'node:2 gpu:4' "
+            "--rank 5"}};
 }
 
 }  // namespace rankmesh::cli

@@ -14,6 +14,7 @@
 #include <rankmesh/engine/world.hpp>
 
 #include <rankmesh/engine/launcher.hpp>
+#include "bytes.hpp"
 #include "calibration.hpp"
 #include "file.hpp"
 #include "hosts.hpp"
@@ -32,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 struct Arguments : Common {
     std::string engine;
     std::string device;  // "nccl", or "" for buffers of the host
-    std::size_t bytes = 256 * 1024;
+    Bytes bytes = {256 * 1024};
     double timeout = 60;
     std::optional<std::string> on;         // the machines, or only their levels where they are measured
     std::optional<std::string> calibrate;  // the file for what is measured
@@ -116,8 +117,8 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
     auto member = world.join(plan_for(topology, sets));
     auto all = member["world"].on("world").host();
     // Ranks that were started with other arguments would have buffers of other lengths.
-    auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes),
-                                                   -static_cast<std::int64_t>(arguments.bytes)};
+    auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes.count),
+                                                   -static_cast<std::int64_t>(arguments.bytes.count)};
     all.all_reduce(bytes_range, rankmesh::max);
     // What all ranks refuse alike ends without an exception, which would end the job in the middle.
     const auto refuse = [&](std::string why, int status) {
@@ -163,11 +164,11 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
             });
             auto verified = Verified{.operation = operation_names()[which]};
             try {
-                if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes, devices);
+                if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes.count, devices);
             } catch (const std::bad_alloc&) {
                 throw EngineFailure(
                     fmt::format("buffers of {} bytes for every rank could not be had; give fewer --bytes",
-                                arguments.bytes));
+                                arguments.bytes.count));
             }
             // The slowest rank's time, everyone's errors; ranks outside the mesh have neither.
             all.all_reduce(verified.seconds, rankmesh::max);
@@ -358,29 +359,35 @@ int run(Arguments arguments, Output& output) {
 
 Subcommand run() {
     const auto arguments = std::make_shared<of_run::Arguments>();
-    return {
-        .name = "run",
-        .help = "Bring a mesh up, run every operation on every axis and pair of axes, verify every element.",
-        .options = arguments->options(
-            {{"--engine",
-              "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, "
-              "gloo with RANKMESH_STORE, under torchrun or srun --mpi=pmix, else threads",
-              &arguments->engine, "ENGINE"},
-             {"--device", "nccl, beside the engine, for buffers on GPUs; else RANKMESH_DEVICE, else none",
-              &arguments->device, "ENGINE"},
-             {"--bytes", "of a rank's buffer in timed calls", &arguments->bytes, "N",
-              Option::Range{1, 0x1p40}},
-             {"--timeout", "seconds that any one call may take", &arguments->timeout, "S",
-              Option::Range{0.001, 86400}},
-             {"--on", "the machines, to predict the times; with --calibrate only their levels",
-              &arguments->on, "CLUSTER"},
-             {"--calibrate",
-              "time messages across each level of the machines, else of the hosts, and write the "
-              "cluster to FILE, for --on",
-              &arguments->calibrate, "FILE"}}),
-        .run = [arguments](Output& output) { return of_run::run(*arguments, output); },
-        .footer =
-            "Examples:\n  mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'\n  rankmesh run 'dp=8' --device nccl"};
+    return {.name = "run",
+            .help = "Bring up a mesh, run every operation on every axis, and verify every element.",
+            .options = arguments->options(
+                {{"--engine",
+                  "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, "
+                  "gloo with RANKMESH_STORE, under torchrun or srun --mpi=pmix, else threads",
+                  &arguments->engine,
+                  "ENGINE",
+                  {},
+                  {"threads", "mpi", "gloo"}},
+                 {"--device",
+                  "nccl, beside the engine, for buffers on GPUs; else RANKMESH_DEVICE, else none",
+                  &arguments->device,
+                  "ENGINE",
+                  {},
+                  {"nccl"}},
+                 {"--bytes", "buffer size of a rank in timed calls, such as 1MiB; else 256KiB",
+                  &arguments->bytes, "SIZE", Option::Range{1, 0x1p40, false}},
+                 {"--timeout", "seconds that any one call may take", &arguments->timeout, "S",
+                  Option::Range{0.001, 86400}},
+                 {"--on", "the machines, to predict the times; with --calibrate only their levels",
+                  &arguments->on, "CLUSTER"},
+                 {"--calibrate",
+                  "time messages across each level of the machines, else of the hosts, and write the "
+                  "cluster to FILE, for --on",
+                  &arguments->calibrate, "FILE"}}),
+            .run = [arguments](Output& output) { return of_run::run(*arguments, output); },
+            .group = Group::run,
+            .examples = {"mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'", "rankmesh run 'dp=8' --device nccl"}};
 }
 
 }  // namespace rankmesh::cli

@@ -108,9 +108,14 @@ Subcommand show() {
                  {"--width", "columns; else those of the terminal", &arguments->width, "N",
                   Option::Range{40, 10000, false}},
                  as_option(arguments->as),
-                 {"--color", "auto, always or never", &arguments->color, "WHEN"}}),
+                 {"--color",
+                  "auto, always or never",
+                  &arguments->color,
+                  "WHEN",
+                  {},
+                  {"auto", "always", "never"}}}),
             .run = [arguments](Output& output) { return of_show::run(*arguments, output); },
-            .footer = "Example:\n  rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'"};
+            .examples = {"rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'"}};
 }
 
 }  // namespace rankmesh::cli

@@ -2,6 +2,7 @@
 #include "report/columns.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include <rankmesh/core/error.hpp>
@@ -27,9 +28,13 @@ std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t
 }
 
 std::string bytes_text(std::size_t bytes) {
-    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return detail::cat(bytes >> 20, " MiB");
-    if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return detail::cat(bytes >> 10, " KiB");
-    return detail::cat(bytes, " B");
+    auto unit = 0;
+    while (unit < 4 && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        ++unit;
+    }
+    return detail::cat(bytes,
+                       std::array{" B", " KiB", " MiB", " GiB", " TiB"}[static_cast<std::size_t>(unit)]);
 }
 
 std::string time_text(double seconds) {

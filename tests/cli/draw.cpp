@@ -95,10 +95,10 @@ TEST(DrawSubcommand, ReplacesAFileWholeOrNotAtAll) {
 
     const auto pipe = fs::path(folder.path()) / "pipe.svg";
     ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-    expect_error("draw dp=8 --out " + in_quotes(pipe), 1,
-                 in_quotes(pipe) + " cannot be written: it is no regular file");
+    expect_error("draw dp=8 --out " + in_quotes(pipe), 2,
+                 in_quotes(pipe) + " cannot be written: it is not a regular file");
     EXPECT_TRUE(fs::is_fifo(pipe));
-    expect_error("draw dp=8 --out " + in_quotes(fs::path(folder.path()) / "none" / "mesh.svg"), 1,
+    expect_error("draw dp=8 --out " + in_quotes(fs::path(folder.path()) / "none" / "mesh.svg"), 2,
                  in_quotes(fs::path(folder.path()) / "none" / "mesh.svg") +
                      " cannot be written: No such file or directory");
 }

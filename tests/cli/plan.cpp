@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <regex>
 
 #include "rankmesh.hpp"
 #include "support/processes.hpp"
@@ -134,6 +135,31 @@ TEST(PlanSubcommand, IsCalibratedByMeasuredSteps) {
                    path + " line 1: begins with 'nan'; a line is the seconds of a step, more than 0,");
     std::ofstream(path) << "1.5 tp=3\n";
     EXPECT_EQ(rankmesh(plan_of("--measured " + path)).exit_code, 2);
+}
+
+TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
+    const auto whole = rankmesh(plan_of("")).output;
+    const auto shown = json_of(plan_of("--json"))["best"];
+    for (const auto width : {40, 60, 80, 100, 150, 400}) {
+        const auto text = rankmesh(plan_of(""), "export COLUMNS=" + std::to_string(width) + ";").output;
+        auto begin = text.find("step s");
+        const auto table = text.substr(begin, text.find("\n\n", begin) - begin);
+        for (auto left = table; !left.empty(); left.erase(0, std::min(left.size(), left.find('\n')) + 1))
+            EXPECT_LE(std::min(left.size(), left.find('\n')), static_cast<std::size_t>(width)) << table;
+        auto words = std::string{};  // wherever lines end
+        for (const auto c : table)
+            if (c != '\n' || words.empty() || words.back() != ' ') words += c == '\n' ? ' ' : c;
+        words = std::regex_replace(words, std::regex(" +"), " ");
+        for (const auto& one : shown) {
+            const auto layout = one["layout"].get<std::string>();
+            const auto settings = layout.substr(layout.find("mbs="));
+            EXPECT_NE(words.find(one["mesh"].get<std::string>() + " " + settings), std::string::npos)
+                << table;
+        }
+        if (width == 400) {
+            EXPECT_NE(whole.find(table), std::string::npos);
+        }
+    }
 }
 
 TEST(PlanSubcommand, FailsWhereNothingFits) {

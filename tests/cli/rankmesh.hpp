@@ -2,6 +2,7 @@
 // The real command, driven through a shell in which no launcher announces anything.
 #pragma once
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,18 @@ inline support::Outcome rankmesh(const std::string& words, const std::string& en
 
 inline nlohmann::json json_of(const std::string& words, const std::string& environment = "") {
     return nlohmann::json::parse(rankmesh(words + " 2>/dev/null", environment).output);
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+    auto lines = std::vector<std::string>{};
+    auto stream = std::istringstream(text);
+    for (auto line = std::string{}; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+}
+
+/// What bash is offered for the last of these words, behind `rankmesh`.
+inline std::vector<std::string> completed(const std::string& words) {
+    return lines_of(rankmesh("completion bash -- " + words).output);
 }
 
 inline std::string quoted(const Mesh& mesh) { return "'" + to_string(mesh) + "'"; }

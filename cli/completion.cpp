@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion in a shell, made of the table of subcommands: the script of each shell asks the command itself.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "help.hpp"
+#include "output.hpp"
+#include "subcommand.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_completion {
+
+struct Shell {
+    std::string_view name;
+    std::string_view script;
+    std::string_view load;  ///< a line for the file that the shell reads at its start
+};
+
+// Where nothing of what the command offers fits, shells complete files.
+constexpr auto shells = std::array<Shell, 3>{{
+    {"bash", R"script(# Completion of rankmesh in bash.
+_rankmesh() {
+    local IFS=$'\n'
+    COMPREPLY=($("${COMP_WORDS[0]}" completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _rankmesh rankmesh
+)script",
+     "eval \"$(rankmesh completion bash)\""},
+    {"zsh", R"script(#compdef rankmesh
+# Completion of rankmesh in zsh.
+_rankmesh() {
+    local -a found
+    found=(${(f)"$(${(Q)words[1]} completion zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( $#found )); then
+        _describe rankmesh found
+    else
+        _files
+    fi
+}
+if [[ $funcstack[1] == _rankmesh ]]; then
+    _rankmesh "$@"
+else
+    compdef _rankmesh rankmesh
+fi
+)script",
+     "source <(rankmesh completion zsh)"},
+    {"fish", R"script(# Completion of rankmesh in fish.
+function __rankmesh_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l found ($words[1] completion fish -- $words[2..] "$current" 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\n' $found
+    else
+        __fish_complete_path "$current"
+    end
+end
+complete -c rankmesh -f -a '(__rankmesh_complete)'
+)script",
+     "rankmesh completion fish | source"},
+}};
+
+struct Arguments {
+    std::string shell;
+    std::vector<std::string> words;
+};
+
+/// What may stand at a place, and what it means.
+struct Candidate {
+    std::string word;
+    std::string help = {};
+};
+
+std::vector<Candidate> names_of(const std::vector<Subcommand>& all) {
+    auto names = std::vector<Candidate>{};
+    for (const auto& each : all) names.push_back({each.name, each.help});
+    return names;
+}
+
+std::vector<Candidate> values_of(const Option& option, const std::vector<Subcommand>& all) {
+    if (option.name == "SUBCOMMAND") return names_of(all);
+    auto values = std::vector<Candidate>{};
+    for (const auto& value : option.values) values.push_back({value});
+    return values;
+}
+
+/// What may stand behind `before`, words of a subcommand, where `word` has begun.
+std::vector<Candidate> candidates(const Subcommand& subcommand, const std::vector<Subcommand>& all,
+                                  const std::vector<std::string>& before, const std::string& word) {
+    const auto find = [&](std::string_view name) {
+        return std::ranges::find_if(subcommand.options, [&](const Option& option) {
+            return option.has_dashes() && option.name == name;
+        });
+    };
+    const auto end = subcommand.options.end();
+    auto place = std::size_t{0};  // of the next argument without dashes
+    auto waits = end;             // for its value
+    auto ended = false;           // by --
+    for (const auto& one : before) {
+        if (waits != end) {
+            if (one != "=") waits = end;  // bash separates `--on=` into two words
+        } else if (one == "--") {
+            ended = true;
+        } else if (ended || !one.starts_with('-')) {
+            ++place;
+        } else if (const auto option = find(one); option != end && !option->is_flag()) {
+            waits = option;
+        }
+    }
+    if (waits != end) return values_of(*waits, all);
+    if (const auto equals = word.find('='); !ended && word.starts_with("--") && equals != word.npos) {
+        const auto option = find(std::string_view(word).substr(0, equals));
+        if (option == end) return {};
+        auto values = values_of(*option, all);
+        for (auto& value : values) value.word = word.substr(0, equals + 1) + value.word;
+        return values;
+    }
+    if (!ended && word.starts_with('-')) {
+        auto names = std::vector<Candidate>{};
+        for (const auto& option : subcommand.options)
+            if (option.has_dashes()) names.push_back({option.name, option.help});
+        names.push_back({std::string(help_flag.name), std::string(help_flag.help)});
+        return names;
+    }
+    for (const auto& option : subcommand.options)
+        if (!option.has_dashes() && (option.is_list() || place-- == 0)) return values_of(option, all);
+    return {};
+}
+
+/// What may stand for the last of these words, those behind `rankmesh`.
+std::vector<Candidate> candidates(const std::vector<Subcommand>& all, std::vector<std::string> words) {
+    auto word = words.back();
+    words.pop_back();
+    if (word == "=") word.clear();  // of bash: `--on=` and nothing
+    auto found = std::vector<Candidate>{};
+    if (!words.empty()) {
+        const auto subcommand = std::ranges::find(all, words.front(), &Subcommand::name);
+        if (subcommand != all.end())
+            found = candidates(*subcommand, all, {words.begin() + 1, words.end()}, word);
+    } else if (word.starts_with('-')) {
+        for (const auto& flag : {help_flag, version_flag})
+            found.push_back({std::string(flag.name), std::string(flag.help)});
+    } else {
+        found = names_of(all);
+    }
+    std::erase_if(found, [&](const Candidate& one) { return !one.word.starts_with(word); });
+    return found;
+}
+
+/// A candidate as a shell takes it.
+std::string line_of(const Candidate& one, std::string_view shell) {
+    if (shell == "bash") return one.word;
+    if (shell == "fish") return one.help.empty() ? one.word : one.word + "\t" + one.help;
+    auto word = std::string{};  // zsh reads a colon as the end of the word
+    for (const auto c : one.word) word += c == ':' ? "\\:" : std::string(1, c);
+    return one.help.empty() ? word : word + ":" + one.help;
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto shell = std::ranges::find(shells, arguments.shell, &Shell::name);
+    if (shell == shells.end())
+        throw UsageError(fmt::format("SHELL is bash, zsh or fish, not {}{}",
+                                     detail::in_quotes(arguments.shell),
+                                     did_you_mean(arguments.shell, {"bash", "zsh", "fish"})));
+    if (arguments.words.empty()) {
+        output.write(shell->script);
+        return 0;
+    }
+    for (const auto& one : candidates(subcommands(), arguments.words))
+        output.print("{}\n", line_of(one, shell->name));
+    return 0;
+}
+
+Subcommand described(const std::shared_ptr<Arguments>& arguments) {
+    auto names = std::vector<std::string>{};
+    auto lines = std::vector<std::string>{};
+    for (const auto& shell : shells) {
+        names.emplace_back(shell.name);
+        lines.emplace_back(shell.load);
+    }
+    return {.name = "completion",
+            .help = "Print the script by which a shell completes rankmesh's words.",
+            .options = {{"SHELL", "bash, zsh or fish", &arguments->shell, {}, {}, names},
+                        {"WORDS", "behind --, words to complete the last of; the scripts give them",
+                         &arguments->words}},
+            .run = [arguments](Output& output) { return run(*arguments, output); },
+            .group = Group::command,
+            .examples = lines,
+            .notes =
+                "Put the example of your shell into ~/.bashrc, ~/.zshrc (behind compinit) or "
+                "~/.config/fish/config.fish. An installation by CMake has the scripts where shells look for "
+                "them.",
+            .optional_positional = "WORDS"};
+}
+
+}  // namespace of_completion
+
+Subcommand completion() { return of_completion::described(std::make_shared<of_completion::Arguments>()); }
+
+}  // namespace rankmesh::cli

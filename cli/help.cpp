@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The help and the man pages, made of the table of subcommands.
+#include "help.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "file.hpp"
+#include "output.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_help {
+
+constexpr auto headings = std::array<std::pair<Group, std::string_view>, 4>{{
+    {Group::look, "Look at a mesh"},
+    {Group::plan, "Plan a job"},
+    {Group::run, "Run a job"},
+    {Group::command, "About this command"},
+}};
+
+constexpr auto closing = std::string_view(
+    "A mesh lists its axes outermost first. To see the options of a subcommand, run rankmesh help "
+    "SUBCOMMAND.");
+constexpr auto statuses = std::string_view(
+    "Exit status 0: yes, or done. 1: no, or the system failed. 2: the command line or a file is wrong.");
+
+/// A name and what it means: `--world N`, `ranks in the world`.
+struct Entry {
+    std::string name;
+    std::string help;
+};
+
+std::string name_of(const Option& option) {
+    return option.type.empty() ? option.name : option.name + " " + option.type;
+}
+
+std::string help_of(const Option& option) {
+    if (!option.range || !option.range->shown) return option.help;
+    return fmt::format("{}; {} to {}", option.help, option.range->least, option.range->most);
+}
+
+std::vector<Entry> arguments_of(const Subcommand& subcommand) {
+    auto entries = std::vector<Entry>{};
+    for (const auto& option : subcommand.options)
+        if (!option.has_dashes()) entries.push_back({option.name, option.help});
+    return entries;
+}
+
+std::vector<Entry> options_of(const Subcommand& subcommand) {
+    auto entries = std::vector<Entry>{};
+    for (const auto& option : subcommand.options)
+        if (option.has_dashes()) entries.push_back({name_of(option), help_of(option)});
+    entries.push_back({std::string(help_flag.name), std::string(help_flag.help)});
+    return entries;
+}
+
+std::vector<Entry> options_of_all() {
+    auto entries = std::vector<Entry>{};
+    for (const auto& flag : {version_flag, help_flag})
+        entries.push_back({std::string(flag.name), std::string(flag.help)});
+    return entries;
+}
+
+/// `MESH [B] [OPTIONS]`.
+std::string usage_of(const Subcommand& subcommand) {
+    auto words = std::string{};
+    for (const auto& option : subcommand.options) {
+        if (option.has_dashes()) continue;
+        const auto name = option.name + (option.is_list() ? "..." : "");
+        words += option.name == subcommand.optional_positional ? "[" + name + "] " : name + " ";
+    }
+    return words + "[OPTIONS]";
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+    auto lines = std::vector<std::string>{};
+    while (!text.empty()) {
+        const auto line = text.substr(0, text.find('\n'));
+        lines.emplace_back(line);
+        text.remove_prefix(std::min(text.size(), line.size() + 1));
+    }
+    return lines;
+}
+
+/// A text that begins in column `indent`, and goes on there.
+std::string hung(std::string_view text, std::size_t indent, std::size_t width) {
+    auto out = std::string{};
+    for (const auto& line : lines_of(folded(text, 0, std::max(width, indent + 20) - indent)))
+        out += (out.empty() ? "" : "\n" + std::string(indent, ' ')) + line;
+    return out;
+}
+
+/// Names in one column, and what they mean in another.
+std::string table_of(std::string_view heading, const std::vector<Entry>& entries, std::size_t width) {
+    if (entries.empty()) return {};
+    constexpr auto most = std::size_t{22};  // names, before they get a line of their own
+    auto column = std::size_t{0};
+    for (const auto& entry : entries) column = std::max(column, std::min(most, entry.name.size()));
+    auto text = fmt::format("\n{}:\n", heading);
+    const auto indent = std::string(column + 4, ' ');
+    for (const auto& [name, help] : entries) {
+        text += "  " + name;
+        text += name.size() > column ? "\n" + indent : indent.substr(name.size() + 2);
+        text += hung(help, indent.size(), width) + "\n";
+    }
+    return text;
+}
+
+std::string notes_of(const std::string& notes, std::size_t width) {
+    auto text = std::string{};
+    auto kept = true;
+    for (const auto& line : lines_of(notes)) {
+        if (kept && !line.starts_with(' ')) text += "\n";
+        kept = line.starts_with(' ');
+        text += (kept ? line : folded(line, 0, width)) + "\n";
+    }
+    return text;
+}
+
+std::string examples_of(const std::vector<std::string>& examples) {
+    if (examples.empty()) return {};
+    auto text = std::string(examples.size() == 1 ? "\nExample:\n" : "\nExamples:\n");
+    for (const auto& example : examples) text += "  " + example + "\n";
+    return text;
+}
+
+/// Text that troff prints as it is.
+std::string troff(std::string_view text) {
+    auto out = std::string{};
+    for (const auto c : text) {
+        if ((c == '.' || c == '\'') && (out.empty() || out.back() == '\n')) out += "\\&";
+        if (c == '-')
+            out += "\\-";
+        else if (c == '\\')
+            out += "\\e";
+        else
+            out += c;
+    }
+    return out;
+}
+
+std::string man_head(std::string_view name, std::string_view help) {
+    auto upper = std::string(name);
+    std::ranges::transform(upper, upper.begin(), [](char c) {
+        return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    });
+    return fmt::format(".TH {} 1 \"\" \"rankmesh {}\" \"rankmesh\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
+                       troff(upper), RANKMESH_VERSION, troff(name), troff(help));
+}
+
+std::string man_table(std::string_view heading, const std::vector<Entry>& entries) {
+    if (entries.empty()) return {};
+    auto text = fmt::format(".SH {}\n", heading);
+    for (const auto& [name, help] : entries) text += fmt::format(".TP\n{}\n{}\n", troff(name), troff(help));
+    return text;
+}
+
+std::string man_lines(std::string_view heading, const std::vector<std::string>& lines) {
+    if (lines.empty()) return {};
+    auto text = fmt::format(".SH {}\n", heading);
+    for (const auto& line : lines) text += fmt::format(".PP\n.nf\n{}\n.fi\n", troff(line));
+    return text;
+}
+
+std::string man_notes(const std::string& notes) {
+    if (notes.empty()) return {};
+    auto text = std::string(".SH NOTES\n");
+    auto kept = false;
+    for (const auto& line : lines_of(notes)) {
+        if (line.starts_with(' ') != kept) text += kept ? ".fi\n" : ".nf\n";
+        kept = line.starts_with(' ');
+        text += (kept ? "" : ".PP\n") + troff(line) + "\n";
+    }
+    return kept ? text + ".fi\n" : text;
+}
+
+struct Arguments {
+    std::optional<std::string> subcommand;
+    std::string man;
+};
+
+int run(const Arguments& arguments, Output& output) {
+    const auto all = subcommands();
+    const auto* one = arguments.subcommand ? &find_subcommand(all, *arguments.subcommand) : nullptr;
+    if (arguments.man.empty()) {
+        output.write(one ? help_text(*one, terminal_width()) : help_text(all, terminal_width()));
+        return 0;
+    }
+    const auto folder = std::filesystem::path(arguments.man);
+    if (!one) write_file(folder / "rankmesh.1", man_page(all));
+    for (const auto& each : all)
+        if (!one || one == &each) write_file(folder / ("rankmesh-" + each.name + ".1"), man_page(each));
+    return 0;
+}
+
+}  // namespace of_help
+
+const Subcommand& find_subcommand(const std::vector<Subcommand>& all, std::string_view name) {
+    const auto found = std::ranges::find(all, name, &Subcommand::name);
+    if (found != all.end()) return *found;
+    auto names = std::vector<std::string>{};
+    for (const auto& each : all) names.push_back(each.name);
+    throw UsageError(fmt::format("unknown subcommand {}; one of: {}{}", detail::in_quotes(name),
+                                 joined(names, ", "), did_you_mean(name, {names.begin(), names.end()})));
+}
+
+std::string help_text(const std::vector<Subcommand>& all, int width) {
+    using namespace of_help;
+    const auto columns = static_cast<std::size_t>(width);
+    auto text = fmt::format("Usage: rankmesh SUBCOMMAND ...\n\n{}\n", folded(summary, 0, columns));
+    auto column = std::size_t{0};
+    for (const auto& each : all) column = std::max(column, each.name.size());
+    const auto indent = std::string(column + 4, ' ');
+    for (const auto& [group, heading] : headings) {
+        text += fmt::format("\n{}:\n", heading);
+        for (const auto& each : all) {
+            if (each.group != group) continue;
+            text += fmt::format("  {:<{}}  {}\n", each.name, column, hung(each.help, indent.size(), columns));
+            if (!each.examples.empty()) text += indent + each.examples.front() + "\n";
+        }
+    }
+    return text + table_of("Options", options_of_all(), columns) + "\n" + folded(closing, 0, columns) + "\n";
+}
+
+std::string help_text(const Subcommand& subcommand, int width) {
+    using namespace of_help;
+    const auto columns = static_cast<std::size_t>(width);
+    return fmt::format("Usage: rankmesh {} {}\n\n{}\n", subcommand.name, usage_of(subcommand),
+                       folded(subcommand.help, 0, columns)) +
+           table_of("Arguments", arguments_of(subcommand), columns) +
+           table_of("Options", options_of(subcommand), columns) + notes_of(subcommand.notes, columns) +
+           examples_of(subcommand.examples);
+}
+
+std::string man_page(const std::vector<Subcommand>& all) {
+    using namespace of_help;
+    auto text = man_head("rankmesh", summary) + ".B rankmesh\nSUBCOMMAND ...\n.SH SUBCOMMANDS\n";
+    for (const auto& [group, heading] : headings) {
+        text += fmt::format(".SS {}\n", heading);
+        for (const auto& each : all)
+            if (each.group == group)
+                text += fmt::format(".TP\n.BR rankmesh\\-{} (1)\n{}\n", troff(each.name), troff(each.help));
+    }
+    return text + man_table("OPTIONS", options_of_all()) + man_notes(std::string(closing)) +
+           ".SH EXIT STATUS\n" + troff(statuses) + "\n";
+}
+
+std::string man_page(const Subcommand& subcommand) {
+    using namespace of_help;
+    return man_head("rankmesh-" + subcommand.name, subcommand.help) +
+           fmt::format(".B rankmesh {}\n{}\n", troff(subcommand.name), troff(usage_of(subcommand))) +
+           man_table("ARGUMENTS", arguments_of(subcommand)) + man_table("OPTIONS", options_of(subcommand)) +
+           man_notes(subcommand.notes) + man_lines("EXAMPLES", subcommand.examples) + ".SH EXIT STATUS\n" +
+           troff(statuses) + "\n.SH SEE ALSO\n.BR rankmesh (1)\n";
+}
+
+Subcommand help() {
+    const auto arguments = std::make_shared<of_help::Arguments>();
+    return {.name = "help",
+            .help = "Print the help of a subcommand, or write man pages.",
+            .options = {{"SUBCOMMAND", "the subcommand; without it the list of all", &arguments->subcommand},
+                        {"--man", "write man pages into DIR instead: of this subcommand, else of all",
+                         &arguments->man, "DIR"}},
+            .run = [arguments](Output& output) { return of_help::run(*arguments, output); },
+            .group = Group::command,
+            .examples = {"rankmesh help plan", "rankmesh help --man ~/.local/share/man/man1"},
+            .optional_positional = "SUBCOMMAND"};
+}
+
+}  // namespace rankmesh::cli

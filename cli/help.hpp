@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "subcommand.hpp"
+
+namespace rankmesh::cli {
+
+inline constexpr auto summary =
+    std::string_view("The process topology of a large parallel job: draw it, ask it, run it.");
+
+/// A flag without a subcommand.
+struct Flag {
+    std::string_view name;
+    std::string_view help;
+};
+inline constexpr auto help_flag = Flag{"--help", "print this help; -h is the same"};
+inline constexpr auto version_flag = Flag{"--version", "print the version, and the engines of this build"};
+
+/// What `rankmesh --help` prints, in lines of at most `width` columns but for examples.
+std::string help_text(const std::vector<Subcommand>& all, int width);
+/// What `rankmesh NAME --help` prints.
+std::string help_text(const Subcommand& subcommand, int width);
+
+/// `rankmesh(1)` as troff.
+std::string man_page(const std::vector<Subcommand>& all);
+/// `rankmesh-NAME(1)`.
+std::string man_page(const Subcommand& subcommand);
+
+/// Throws UsageError that names the nearest subcommand.
+const Subcommand& find_subcommand(const std::vector<Subcommand>& all, std::string_view name);
+
+}  // namespace rankmesh::cli
