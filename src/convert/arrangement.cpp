@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 
+#include <rankmesh/core/caller.hpp>
+
 namespace rankmesh::conversion {
 
 using detail::cat;
@@ -57,7 +59,8 @@ Arrangement parse_arrangement(std::string_view text, std::optional<int> world) {
         const auto spec = MeshSpec::parse(one);
         if (spec.has_rest() && !world)
             throw UsageError(
-                cat("mesh ", to_string(spec), " has a size '*'; add --world N, or give the size"));
+                cat("mesh ", to_string(spec), " has a size '*'; add ",
+                    detail::in_python("world=N", "--world N"), ", or give the size"));
         arrangement.meshes.push_back(spec.has_rest() ? spec.resolve(*world) : spec.resolve());
         if (!same_ranks(arrangement.dense(), arrangement.meshes.back()))
             throw UsageError(cat("the meshes ", to_string(arrangement.dense()), " and ",

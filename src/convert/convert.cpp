@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/convert/convert.hpp>
 
+#include <rankmesh/core/caller.hpp>
+
 #include "convert/frameworks.hpp"
 
 namespace rankmesh {
@@ -13,8 +15,8 @@ namespace {
 /// `read` gives the settings of a framework, once both names are known to be right.
 template <class Read>
 Conversion converted(std::string_view from, std::string_view to, std::optional<int> world, const Read& read) {
-    const auto& source = framework_named(from, "--from");
-    const auto& target = framework_named(to, "--to");
+    const auto& source = framework_named(from, detail::in_python("from_", "--from"));
+    const auto& target = framework_named(to, detail::in_python("to", "--to"));
     const auto given = conversion::read_all(source, read(source.name), world);
     auto expressed = conversion::express(target, given);
     auto& comparison = expressed.comparison;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include <rankmesh/core/caller.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/launcher.hpp>
@@ -111,8 +112,8 @@ std::optional<int> world_of(Settings& settings, std::optional<int> world) {
     if (said && *said < 1)
         throw UsageError(cat(settings.shown("world_size"), " is ", *said, "; it is 1 or more"));
     if (said && world && *said != *world)
-        throw UsageError(cat("--world says ", *world, " ranks, ", settings.shown("world_size"), " ", *said,
-                             "; say it once"));
+        throw UsageError(cat(detail::in_python("world", "--world"), " says ", *world, " ranks, ",
+                             settings.shown("world_size"), " ", *said, "; say it once"));
     return said ? said : world;
 }
 
@@ -121,8 +122,9 @@ int needed_world(Settings& settings, std::optional<int> world, std::string_view 
     if (!known)
         if (const auto announced = announced_size()) known = announced->value;
     if (!known)
-        throw UsageError(cat(
-            what, " is what the world leaves over, and nobody says how many ranks there are; add --world N"));
+        throw UsageError(cat(what,
+                             " is what the world leaves over, and nobody says how many ranks there are; add ",
+                             detail::in_python("world=N", "--world N")));
     return *known;
 }
 

@@ -85,9 +85,10 @@ std::string listed(const std::size_t* counts, int size) {
 
 [[noreturn]] void wrong_sum(const Call& call, const CommunicatorState& state, std::string_view which,
                             const std::size_t* counts, std::size_t given) {
+    const auto sum = sum_of(counts, state.size, 1);
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ",
                          given / call.unit, " elements ", which, "; the counts ", listed(counts, state.size),
-                         " ask for their sum"));
+                         " sum to ", sum ? std::to_string(*sum) : std::string("more than memory has")));
 }
 
 [[noreturn]] void wrong_own_count(const Call& call, const CommunicatorState& state, std::size_t own) {

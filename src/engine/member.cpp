@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include <rankmesh/core/caller.hpp>
+
 #include "engine/join/group.hpp"
 #include "engine/join/rest.hpp"
 #include "engine/join/settings.hpp"
@@ -142,12 +144,18 @@ MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std
 /// The declared group entry; throws UsageError that names the declaration to add.
 MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, std::span<const std::string_view> names) {
     if (auto* group_entry = group_entry_of(mesh_entry, names)) return *group_entry;
-    if (names.size() == 1)
-        throw UsageError(cat("axis '", names[0], "' of mesh ", to_string(mesh_entry.mesh.mesh),
-                             " was left out of .axes; add it "
-                             "there, or leave .axes away"));
-    throw UsageError(cat("'", listed(names), "' of mesh ", to_string(mesh_entry.mesh.mesh),
-                         " was not declared; add .over = {{", quoted(names), "}} to the declaration"));
+    const auto& mesh = mesh_entry.mesh.mesh;
+    if (names.empty())
+        throw UsageError(cat("no axis is named; mesh ", to_string(mesh), " has axes to name, as in \"",
+                             mesh.name(AxisId{0}), "\""));
+    if (names.size() == 1) {
+        const auto axes = detail::in_python("axes", ".axes");
+        throw UsageError(cat("axis '", names[0], "' of mesh ", to_string(mesh), " was left out of ", axes,
+                             "; add it there, or leave ", axes, " away"));
+    }
+    throw UsageError(cat("'", listed(names), "' of mesh ", to_string(mesh), " was not declared; add ",
+                         detail::in_python("over=[(", ".over = {{"), quoted(names),
+                         detail::in_python(")]", "}}"), " to the declaration"));
 }
 
 /// A group with these options, whose ranks are still to be found.

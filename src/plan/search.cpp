@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 
+#include <rankmesh/core/caller.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/text.hpp>
@@ -362,17 +363,18 @@ void fix(Options& options, std::string_view text) {
         const auto layout = read_layout(text);
         if (layout.recompute_layers > 0)
             throw UsageError(
-                cat("--fix has ", in_quotes(text),
+                cat(detail::in_python("fix", "--fix"), " has ", in_quotes(text),
                     "; how many layers are computed again is searched for, so fix recompute=full"));
         options.recompute = {layout.recompute};
         return;
     }
-    const auto [range, value] = of_search::setting_of(text, "--fix", {"recompute", "sp"});
+    const auto [range, value] =
+        of_search::setting_of(text, detail::in_python("fix", "--fix"), {"recompute", "sp"});
     options.*range = {value, value};
 }
 
 void limit(Options& options, std::string_view text) {
-    const auto [range, value] = of_search::setting_of(text, "--max", {});
+    const auto [range, value] = of_search::setting_of(text, detail::in_python("max", "--max"), {});
     (options.*range).most = value;
 }
 

@@ -30,13 +30,13 @@ void check(Communicator& on) {
         return text_of<UsageError>([&] { on.all_gather_v(own, all, counts); });
     };
     EXPECT_EQ(gather(1, 4, {1, 2}),
-              "all_gather_v" + where + "4 elements out; the counts {1, 2} ask for their sum");
+              "all_gather_v" + where + "4 elements out; the counts {1, 2} sum to 3");
     EXPECT_EQ(gather(3, 2, {1, 1}),
               detail::cat("all_gather_v", where, "3 elements in; the counts {1, 1} ask group rank ",
                           on.rank(), " for 1"));
     constexpr auto most = std::numeric_limits<std::size_t>::max();
     EXPECT_EQ(gather(1, 0, {most, 1}), detail::cat("all_gather_v", where, "0 elements out; the counts {",
-                                                   most, ", 1} ask for their sum"));
+                                                   most, ", 1} sum to more than memory has"));
 
     const auto exchange = [&](std::size_t in, const Counts& in_counts, std::size_t out,
                               const Counts& out_counts) {
@@ -45,9 +45,9 @@ void check(Communicator& on) {
         return text_of<UsageError>([&] { on.all_to_all_v(given, in_counts, taken, out_counts); });
     };
     EXPECT_EQ(exchange(2, {1, 1}, 5, {1, 1}),
-              "all_to_all_v" + where + "5 elements out; the counts {1, 1} ask for their sum");
+              "all_to_all_v" + where + "5 elements out; the counts {1, 1} sum to 2");
     EXPECT_EQ(exchange(5, {1, 1}, 2, {1, 1}),
-              "all_to_all_v" + where + "5 elements in; the counts {1, 1} ask for their sum");
+              "all_to_all_v" + where + "5 elements in; the counts {1, 1} sum to 2");
     EXPECT_EQ(exchange(2, {1, 1}, 4, {2, 2}),
               detail::cat("all_to_all_v", where, "1 elements from group rank ", on.rank(),
                           " to itself and 2 from itself; both must be equal"));
@@ -125,7 +125,7 @@ TEST(Check, OfManyCountsTheFirstAreTold) {
             auto out = 0.0F;
             EXPECT_EQ(text_of<UsageError>([&] { on.all_gather_v(in, out, counts); }),
                       detail::cat("all_gather_v on 'dp' of mesh dp=", ranks,
-                                  " was given 1 elements out; the counts ", told, " ask for their sum"));
+                                  " was given 1 elements out; the counts ", told, " sum to ", ranks));
             on.barrier();
         });
 }

@@ -606,13 +606,11 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "4"}}),
         "rank 4 (RANK) of a world of 4 (WORLD_SIZE); ranks are 0..3");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}}),
-        "has no store for the rendezvous of 4 processes (WORLD_SIZE); set MASTER_ADDR to the host of rank 0 "
-        "and MASTER_PORT to a port of it, beside which rank 0 serves a store, or RANKMESH_STORE to such a "
-        "store, tcp://HOST:PORT, to a folder that all of them see, such as RANKMESH_STORE=$HOME/.rankmesh, "
-        "or to a Redis server, redis://HOST:PORT, and RANKMESH_JOB to an id of this start; by PMIx they need "
-        "nothing, but ");
+        "has no store in which 4 processes (WORLD_SIZE) meet; set MASTER_ADDR and MASTER_PORT to the host of "
+        "rank 0 and a port of it, or RANKMESH_STORE to a folder that all of them see, to tcp://HOST:PORT or to "
+        "redis://HOST:PORT, and RANKMESH_JOB to an id of this start");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "head"}}),
-        "an id of this start; MASTER_ADDR is set, and MASTER_PORT is not; by PMIx ");
+        "4 processes (WORLD_SIZE) meet: MASTER_ADDR is set, and MASTER_PORT is not; set MASTER_ADDR and ");
     for (const auto* port : {"x", "0", "-1"})
         has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "head"}, {"MASTER_PORT", port}}),
             std::string("MASTER_PORT='") + port + "' is no whole number of 1 or more");

@@ -99,3 +99,48 @@ def test_no_function_lists_signatures() -> None:
         text = str(caught.value)
         assert "incompatible function arguments" not in text
         assert "\n" not in text, text
+
+
+SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: on_two("dp=2 tp=1", "dp", "tp"),
+        ValueError,
+        'was not declared; add over=[("dp", "tp")] to the declaration',
+    ),
+    (lambda: on_two("dp=2"), ValueError, 'no axis is named; mesh dp=2 has axes to name, as in "dp"'),
+    (lambda: on_two("dp=1"), ValueError, "make a size '*', or say partial=True to leave ranks out"),
+    (
+        lambda: run(2, lambda world: world.join("dp=2 tp=1", axes=["tp"]).on("dp")),
+        ValueError,
+        "axis 'dp' of mesh dp=2 tp=1 was left out of axes; add it there, or leave axes away",
+    ),
+    (lambda: run(0, print), ValueError, "run was asked for 0 ranks; a world has 1 or more"),
+    (
+        lambda: run(1, lambda world: world.join("dp=*").on("dp").all_gather_v(np.ones(1), np.ones(2), [1])),
+        ValueError,
+        "was given 2 elements out; the counts {1} sum to 1",
+    ),
+    (lambda: rankmesh.from_mpi4py(None), Exception, ""),
+    (
+        lambda: Placement(Mesh("dp=2 tp=2"), np.arange(4).reshape(2, 2)),
+        ValueError,
+        "the ranks are an array of 2 dimensions; pass x.ravel()",
+    ),
+    (lambda: rankmesh.convert("dp=*", from_="rankmesh", to="megatron"), ValueError, "add world=N, or give the size"),
+    (lambda: rankmesh.convert("dp=2", from_="x", to="megatron"), ValueError, "unknown framework 'x' for from_; one of"),
+    (lambda: rankmesh.plan("x", on="node:1 gpu:8", device=""), ValueError, ""),
+]
+
+
+def on_two(mesh: str, *axes: str) -> Any:
+    return run(2, lambda world: world.join(mesh).on(*axes))
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), SPOKEN)
+def test_errors_speak_python(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    """Also those of the library below, which propose what the caller can write."""
+    with pytest.raises(kind) as caught:
+        call()
+    said = str(caught.value)
+    assert text in said
+    assert not any(word in said for word in ("{{", "}}", "::", " .", " --", "\n", "incompatible"))

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values/convert.hpp"
 
+#include <rankmesh/core/caller.hpp>
+
+
 #include <algorithm>
 #include <limits>
 
@@ -9,6 +12,8 @@ namespace rankmesh::python {
 using detail::cat;
 
 namespace {
+
+[[maybe_unused]] const auto said_to_the_library = detail::caller_is_python = true;
 
 /// The str of Python as UTF-8, where a lone surrogate becomes its escape.
 std::string utf8_of(nb::handle text) {
@@ -58,6 +63,12 @@ std::vector<int> ints_of(nb::handle values, std::string_view what) {
     auto ints = std::vector<int>{};
     if (nb::isinstance<nb::str>(values) || !nb::hasattr(values, "__iter__"))
         throw TypeFault(cat(what, " must be a sequence of ints, not ", described(values)));
+    if (nb::hasattr(values, "ndim")) {
+        const nb::object dimensions = values.attr("ndim");
+        if (PyLong_Check(dimensions.ptr()) && nb::cast<int>(dimensions) != 1)
+            throw UsageError(cat(what, " are an array of ", nb::cast<int>(dimensions),
+                                 " dimensions; pass x.ravel()"));
+    }
     for (auto value : values) ints.push_back(int_from(value, [&] { return cat("a number of ", what); }));
     return ints;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <tuple>
 
+#include <rankmesh/core/caller.hpp>
 #include <rankmesh/core/placement.hpp>
 
 #include "engine/join/settings.hpp"
@@ -33,7 +34,7 @@ Mesh fit(const Declaration& declaration, int world) {
     if (mesh.size() < world && !declaration.partial)
         throw UsageError(cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world,
                              " ranks; ", declaration.mesh.has_rest() ? "" : "make a size '*', or ",
-                             "say .partial = true to leave ranks out"));
+                             "say ", in_python("partial=True", ".partial = true"), " to leave ranks out"));
     return mesh;
 }
 

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 
+#include <rankmesh/core/caller.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 #include "engine/environment.hpp"
@@ -220,8 +221,8 @@ void Runtime::throw_finalised() {
 }
 
 void Runtime::throw_thread() {
-    throw UsageError(
-        "MPI was called from another thread than the world's; make the world with .multithreaded = true");
+    throw UsageError(cat("MPI was called from another thread than the world's; make the world with ",
+                         in_python("multithreaded=True", ".multithreaded = true")));
 }
 
 }  // namespace rankmesh::detail

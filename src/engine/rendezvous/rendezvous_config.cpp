@@ -200,14 +200,12 @@ void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) 
     }
     if (config.store.empty())
         throw UsageError(cat(
-            "the engine 'gloo' has no store for the rendezvous of ", config.size, " processes (",
-            config.size_from,
-            "); set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a port of it, beside which rank 0 "
-            "serves a store, or RANKMESH_STORE to such a store, tcp://HOST:PORT, to a folder that all of "
-            "them see, such as RANKMESH_STORE=$HOME/.rankmesh, or to a Redis server, redis://HOST:PORT, "
-            "and RANKMESH_JOB to an id of this start",
-            environment("MASTER_ADDR").empty() ? "" : "; MASTER_ADDR is set, and MASTER_PORT is not",
-            "; by PMIx they need nothing, but ", how_to_have_pmix()));
+            "the engine 'gloo' has no store in which ", config.size, " processes (", config.size_from,
+            ") meet",
+            environment("MASTER_ADDR").empty() ? "" : ": MASTER_ADDR is set, and MASTER_PORT is not",
+            "; set MASTER_ADDR and MASTER_PORT to the host of rank 0 and a port of it, or RANKMESH_STORE to "
+            "a folder that all of them see, to tcp://HOST:PORT or to redis://HOST:PORT, and RANKMESH_JOB to "
+            "an id of this start"));
     const auto by_tcp = config.store.starts_with("tcp:");
     // Before anything repeats it.
     if (by_tcp)

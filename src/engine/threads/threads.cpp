@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include <rankmesh/core/caller.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
@@ -475,7 +476,7 @@ namespace threads {
 
 void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
     if (size < 1)
-        throw UsageError(detail::cat("threads::run was asked for ", size, " ranks; a world has 1 or more"));
+        throw UsageError(detail::cat(detail::in_python("run", "threads::run"), " was asked for ", size, " ranks; a world has 1 or more"));
     const auto settled = detail::settled(options);  // throws here, not on the ranks' threads
     const auto job = std::make_shared<detail::Job>(size);
     const auto store = std::make_shared<detail::JobStore>();

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <rankmesh/convert/convert.hpp>
+#include <rankmesh/core/caller.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/read.hpp>
@@ -50,36 +51,41 @@ Device device_of(const Question& question, const Cluster& cluster) {
     if (question.device.empty())
         throw UsageError(cat("what the devices of ", to_string(cluster),
                              " are is not said, so neither their memory nor their speed is "
-                             "known; add --device NAME, one of ",
-                             detail::listed(names), ", or --devices-file FILE with the constants of others"));
+                             "known; add ",
+                             detail::in_python("device=NAME", "--device NAME"), ", one of ",
+                             detail::listed(names), ", or ",
+                             detail::in_python("devices_file=FILE", "--devices-file FILE"),
+                             " with the constants of others"));
     for (const auto& one : own)
         if (is_named(one, question.device)) return one;
     return device(question.device);
 }
 
 void set_size(Job& job, const Question& question, std::vector<std::string>& assumed) {
-    const auto ask = [](const char* option, std::int64_t value, const char* what) {
+    const auto devices = detail::in_python("devices", "--devices");
+    const auto ask = [](std::string_view option, std::int64_t value, const char* what) {
         if (value < 1 || value > std::numeric_limits<int>::max())
             throw UsageError(
                 cat(option, " is ", value, "; ", what, " is a whole number from 1 to 2147483647"));
         return value;
     };
     job.devices = static_cast<int>(
-        ask("--devices", question.devices.value_or(question.on->size()), "the number of devices"));
+        ask(devices, question.devices.value_or(question.on->size()), "the number of devices"));
     if (job.devices > question.on->size())
-        throw UsageError(cat("--devices is ", job.devices, ", but ", to_string(*question.on), " has ",
+        throw UsageError(cat(devices, " is ", job.devices, ", but ", to_string(*question.on), " has ",
                              question.on->size()));
     if (!question.devices) assumed.push_back(cat("all ", counted(job.devices, "device"), " of the cluster"));
     if (question.sequence) {
-        job.sequence = ask("--seq", *question.sequence, "the tokens of a sequence");
+        job.sequence = ask(detail::in_python("seq", "--seq"), *question.sequence, "the tokens of a sequence");
     } else if (job.model.sequence > 0) {
         job.sequence = job.model.sequence;
         assumed.push_back(cat("sequences of ", job.sequence, " tokens, which is the model's"));
     } else {
-        throw UsageError("the model does not say how long sequences are; add --seq TOKENS");
+        throw UsageError(cat("the model does not say how long sequences are; add ",
+                             detail::in_python("seq=TOKENS", "--seq TOKENS")));
     }
     if (question.batch) {
-        job.batch = ask("--batch", *question.batch, "the sequences of a step");
+        job.batch = ask(detail::in_python("batch", "--batch"), *question.batch, "the sequences of a step");
         return;
     }
     constexpr auto tokens = std::int64_t{4} << 20;
@@ -116,13 +122,14 @@ Answer answer(const Question& question) {
     auto& job = answer.job;
     job.model = read_model(question.model);
     if (!question.on)
-        throw UsageError(
-            "plan needs the machines; add --on CLUSTER, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'");
+        throw UsageError(cat("plan needs the machines; add ", detail::in_python("on=CLUSTER", "--on CLUSTER"),
+                             ", such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'"));
     answer.on = to_string(*question.on);
     job.machine = machine(*question.on, device_of(question, *question.on));
     set_size(job, question, answer.assumed);
     if (!question.precision.empty() && question.precision != "bf16" && question.precision != "fp8")
-        throw UsageError(cat("--precision is bf16 or fp8, not ", in_quotes(question.precision)));
+        throw UsageError(cat(detail::in_python("precision", "--precision"), " is bf16 or fp8, not ",
+                             in_quotes(question.precision)));
     if (question.precision.empty()) answer.assumed.emplace_back("matrix products in bf16");
     job.precision = question.precision == "fp8" ? Precision::fp8 : Precision::bf16;
     say_links(*question.on, job.machine, answer.assumed);
@@ -131,15 +138,16 @@ Answer answer(const Question& question) {
         if (std::ranges::find(all, question.as, &FrameworkInfo::name) == all.end()) {
             auto names = std::vector<std::string_view>{};
             for (const auto& one : all) names.push_back(one.name);
-            throw UsageError(cat("no framework is named ", in_quotes(question.as), "; --as takes one of ",
+            throw UsageError(cat("no framework is named ", in_quotes(question.as), "; ",
+                                 detail::in_python("as_", "--as"), " takes one of ",
                                  detail::listed({names.begin(), names.end()}),
                                  did_you_mean(question.as, names)));
         }
     }
     job.stack = stack_of(question.as);
     if (question.as.empty())
-        answer.assumed.emplace_back(
-            "no framework: what is typical of all that were measured; --as FRAMEWORK says which");
+        answer.assumed.push_back(cat("no framework: what is typical of all that were measured; ",
+                                     detail::in_python("as_=FRAMEWORK", "--as FRAMEWORK"), " says which"));
     check(job);
     answer.capacity = capacity(job.machine.device);
     if (!question.measured.empty()) {
@@ -158,7 +166,8 @@ Answer answer(const Question& question) {
             options.tp.most = job.machine.node;
             answer.assumed.push_back(
                 cat("tp inside a node of ", job.machine.node,
-                    " devices, since no measured step has it across nodes; --max tp=N looks further"));
+                    " devices, since no measured step has it across nodes; ",
+                    detail::in_python("max={'tp': N}", "--max tp=N"), " looks further"));
         }
         for (const auto& text : question.fix) fix(options, text);
         for (const auto& text : question.most) limit(options, text);

@@ -5,6 +5,7 @@
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/convert/convert.hpp>
+#include <rankmesh/core/caller.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/plan/answer.hpp>
 #include <rankmesh/plan/text.hpp>
@@ -114,7 +115,7 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
     constexpr auto most = 1 << 20;
     if (layout.devices() > most)
         throw UsageError(
-            detail::cat("--as writes settings for at most ", most, " devices, not for ", layout.devices()));
+            detail::cat(detail::in_python("as_", "--as"), " writes settings for at most ", most, " devices, not for ", layout.devices()));
     using namespace of_settings;
     auto said = FrameworkSettings{.framework = std::string(framework)};
     said.mesh = mesh_text(layout, cluster, said.notes);
