@@ -58,9 +58,8 @@ Arrangement parse_arrangement(std::string_view text, std::optional<int> world) {
                     " is a placement; frameworks lay their ranks out by strides, so give a mesh"));
         const auto spec = MeshSpec::parse(one);
         if (spec.has_rest() && !world)
-            throw UsageError(
-                cat("mesh ", to_string(spec), " has a size '*'; add ",
-                    detail::in_python("world=N", "--world N"), ", or give the size"));
+            throw UsageError(cat("mesh ", to_string(spec), " has a size '*'; add ",
+                                 detail::in_python("world=N", "--world N"), ", or give the size"));
         arrangement.meshes.push_back(spec.has_rest() ? spec.resolve(*world) : spec.resolve());
         if (!same_ranks(arrangement.dense(), arrangement.meshes.back()))
             throw UsageError(cat("the meshes ", to_string(arrangement.dense()), " and ",

@@ -32,8 +32,8 @@ std::exception_ptr Failure::error(const Label& label) const {
     auto members = names_lost ? lost : std::vector<int>{};
     if (!members.empty())
         std::erase_if(members, [all = label.ranks.list()](int each) { return !contains(all, each); });
-    append(of_group.why, cat("; ", is_broken ? label.unusable(members)
-                                             : cat(label.text(), " cannot be used any more")));
+    append(of_group.why,
+           cat("; ", is_broken ? label.unusable(members) : cat(label.text(), " cannot be used any more")));
     return of_group.error();
 }
 

@@ -29,8 +29,7 @@ void check(Communicator& on) {
         auto all = std::vector<T>(out);
         return text_of<UsageError>([&] { on.all_gather_v(own, all, counts); });
     };
-    EXPECT_EQ(gather(1, 4, {1, 2}),
-              "all_gather_v" + where + "4 elements out; the counts {1, 2} sum to 3");
+    EXPECT_EQ(gather(1, 4, {1, 2}), "all_gather_v" + where + "4 elements out; the counts {1, 2} sum to 3");
     EXPECT_EQ(gather(3, 2, {1, 1}),
               detail::cat("all_gather_v", where, "3 elements in; the counts {1, 1} ask group rank ",
                           on.rank(), " for 1"));

@@ -202,7 +202,24 @@ TEST(Conformance, TheHaloOfAPeriodicAxisComesFromTheRightSideWhateverItsSize) {
             ring->send_recv(low, before, above, after, down);
             ring->send_recv(high, after, below, before, up);
             expect_halo();
+        }
+    });
+}
+
+TEST(Conformance, StartedMessagesCrossInARingOfTwoByTheirTags) {
+    on_every_rank([](World& world) {
+        auto me = world.join({{"dp", rest}});
+        for (int size = 2; size <= 3; ++size) {
+            auto ring = me.split(world.rank() / size);
+            const auto n = ring->size();
             if (n == 1) continue;
+            const auto before = (ring->rank() + n - 1) % n;
+            const auto after = (ring->rank() + 1) % n;
+            const auto low = words(ring->rank(), 1);
+            const auto high = words(ring->rank(), 2);
+            auto below = std::vector<int>(5);
+            auto above = std::vector<int>(5);
+            enum { down, up };
             auto sends = std::vector<Pending>{};
             auto recvs = std::vector<Pending>{};
             sends.push_back(ring->start_send(low, before, down));
@@ -211,7 +228,8 @@ TEST(Conformance, TheHaloOfAPeriodicAxisComesFromTheRightSideWhateverItsSize) {
             recvs.push_back(ring->start_recv(below, before, up));
             for (auto* all : {&recvs, &sends})
                 for (auto& each : *all) each.wait();
-            expect_halo();
+            EXPECT_EQ(below, words(before, 2)) << "an axis of " << n;
+            EXPECT_EQ(above, words(after, 1)) << "an axis of " << n;
         }
     });
 }

@@ -607,7 +607,8 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
         "rank 4 (RANK) of a world of 4 (WORLD_SIZE); ranks are 0..3");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}}),
         "has no store in which 4 processes (WORLD_SIZE) meet; set MASTER_ADDR and MASTER_PORT to the host of "
-        "rank 0 and a port of it, or RANKMESH_STORE to a folder that all of them see, to tcp://HOST:PORT or to "
+        "rank 0 and a port of it, or RANKMESH_STORE to a folder that all of them see, to tcp://HOST:PORT or "
+        "to "
         "redis://HOST:PORT, and RANKMESH_JOB to an id of this start");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "head"}}),
         "4 processes (WORLD_SIZE) meet: MASTER_ADDR is set, and MASTER_PORT is not; set MASTER_ADDR and ");

@@ -329,14 +329,10 @@ TEST(TcpStore, ASecondJobAtThePortIsToldApartInWords) {
     EXPECT_TRUE(text.starts_with("rank 0 cannot serve the store '" + url.text() + "': port " + url.ports() +
                                  " is taken by the store of another job; "))
         << text;
-    EXPECT_NE(text.find("; name a free port of its host, such as RANKMESH_STORE=tcp://"),
-              text.npos)
-        << text;
+    EXPECT_NE(text.find("; name a free port of its host, such as RANKMESH_STORE=tcp://"), text.npos) << text;
     EXPECT_EQ(text_of([&] { tcp_store(url, "first", 0, 2); }), "") << "another world of this process";
     text = text_of([&] { tcp_store(url, "first", 0, 3); });
-    EXPECT_TRUE(
-        text.starts_with("the job 'first' is served at port " + url.ports() + " already: "))
-        << text;
+    EXPECT_TRUE(text.starts_with("the job 'first' is served at port " + url.ports() + " already: ")) << text;
     text = text_of([&] { tcp_store(url, "second", 1, 2)->put("a", "", soon()); });
     EXPECT_TRUE(text.starts_with("rank 1 of the job 'second' does not find its store: port " + url.ports() +
                                  " is taken by the store of another job of '127.0.0.1'; "))
@@ -380,14 +376,15 @@ TEST(TcpStore, ItListensWhereItsHostIsAndSaysOnStderrWhereOthersReachItWithoutAS
     gethostname(name.data(), name.size() - 1);
     auto unknown = std::vector<std::string>{"0.0.0.0", "rank-0.service.invalid", "192.0.2.1"};
     try {  // Debian gives a host's own name to 127.0.1.1
-        if (host_addresses(name.data(), soon()).front().starts_with("127.")) unknown.emplace_back(name.data());
+        if (host_addresses(name.data(), soon()).front().starts_with("127."))
+            unknown.emplace_back(name.data());
     } catch (const std::exception&) {
     }
     for (const auto& host : unknown) {
         EXPECT_TRUE(reached(host, &said)) << host;
         EXPECT_TRUE(said.starts_with("rankmesh: rank 0 serves a store at port ")) << said;
-        EXPECT_TRUE(said.ends_with(
-            ", without a secret; set RANKMESH_SECRET to the same random text on all ranks\n"))
+        EXPECT_TRUE(
+            said.ends_with(", without a secret; set RANKMESH_SECRET to the same random text on all ranks\n"))
             << said;
         EXPECT_EQ(std::ranges::count(said, '\n'), 1);
         const auto secret = support::Variables{{"RANKMESH_SECRET", "open sesame"}};
@@ -438,8 +435,7 @@ TEST(TcpStore, NeitherTheJobNorTheSecretIsSentAndNoProofServesTwice) {
     auto server = std::thread([&] {
         const auto peer = listener.accept();
         const auto chosen = std::string(nonce_size, 'n');
-        peer.say(Greeting{.server_nonce = chosen, .tag = tag_of("a random id", chosen)}
-                     .bytes());
+        peer.say(Greeting{.server_nonce = chosen, .tag = tag_of("a random id", chosen)}.bytes());
         hello = peer.hear(hello_size);
         auto answer = std::string{};
         add(answer, static_cast<std::uint32_t>(1 + proof_size));
@@ -791,9 +787,9 @@ TEST(TcpStore, ASecondThatCannotBeServedOrReachedIsTheSameErrorOnAll) {
         "no rank serves the second store 'tcp://192.0.2.1:29511': none of ranks 1..2 runs at that host");
     const auto other = free_url();
     const auto taken = tcp_store(other, "another job", 0, 2);
-    expect_all(std::vector(3, TcpUrls{free_url(), other}),
-               " cannot serve the second store '" + other.text() + "': port " + other.ports() +
-                   " is taken by the store of another job; ");
+    expect_all(std::vector(3, TcpUrls{free_url(), other}), " cannot serve the second store '" + other.text() +
+                                                               "': port " + other.ports() +
+                                                               " is taken by the store of another job; ");
     const auto again = free_url();
     const auto second = free_url();
     expect_all(

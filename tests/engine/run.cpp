@@ -139,7 +139,8 @@ TEST(Run, AProcessThatWasStartedAsOneOfSeveralNeverRunsAloneWhateverWasForgotten
                                                                    : "MASTER_PORT is not";
             const auto text = refusal({.threads = 4});
             EXPECT_NE(text.find(missing), std::string::npos) << rank << " " << set << ": " << text;
-            EXPECT_NE(text.find("the engine 'gloo'"), std::string::npos) << rank << " " << set << ": " << text;
+            EXPECT_NE(text.find("the engine 'gloo'"), std::string::npos)
+                << rank << " " << set << ": " << text;
         }
     }
     {

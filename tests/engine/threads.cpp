@@ -344,23 +344,22 @@ TEST(Threads, ARankThatEndsBecauseOfAnotherNamesThatOneToThoseThatWaitForIt) {
             }
         };
         try {
-            threads::run(
-                4,
-                [&](World& world) {
-                    auto me = world.join({{"dp", 2}, {"tp", 2}}, {.timeout = 20s});
-                    if (world.rank() == 3 && *how == 'r') return;
-                    if (world.rank() == 3 && *how == 't') throw std::runtime_error("boom");
-                    if (world.rank() == 3) return absent.stay();
-                    if (world.rank() == 2) me.on("tp").within(100ms).barrier();
-                    if (world.rank() == 0) {
-                        hears([&] { me.on("dp").barrier(); });
-                        hears([&] { world.join({{"dp", rest}}); });
-                    }
-                    if (world.rank() == 1) hears([&] { world.join({{"dp", rest}}); });
-                    while (heard < 3) std::this_thread::sleep_for(1ms);
-                    absent.outlast([] {});
-                },
-                {.timeout = 20s});
+            threads::run(4,
+                         [&](World& world) {
+                             auto me = world.join({{"dp", 2}, {"tp", 2}}, {.timeout = 20s});
+                             if (world.rank() == 3 && *how == 'r') return;
+                             if (world.rank() == 3 && *how == 't') throw std::runtime_error("boom");
+                             if (world.rank() == 3) return absent.stay();
+                             if (world.rank() == 2) me.on("tp").within(100ms).barrier();
+                             if (world.rank() == 0) {
+                                 hears([&] { me.on("dp").barrier(); });
+                                 hears([&] { world.join({{"dp", rest}}); });
+                             }
+                             if (world.rank() == 1) hears([&] { world.join({{"dp", rest}}); });
+                             while (heard < 3) std::this_thread::sleep_for(1ms);
+                             absent.outlast([] {});
+                         },
+                         {.timeout = 20s});
         } catch (const std::exception&) {
         }
         EXPECT_EQ(heard, 3) << how;

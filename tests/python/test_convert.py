@@ -60,8 +60,8 @@ def test_a_text_is_never_the_name_of_a_file(tmp_path: Path) -> None:
         rankmesh.convert(str(file), from_="picotron", to="torch")
 
 
-def test_wrong_settings_are_said_in_the_words_of_the_command() -> None:
-    with pytest.raises(ValueError, match="unknown framework 'picotrn' for --from; one of: rankmesh, torch"):
+def test_wrong_settings_are_said_in_the_words_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="unknown framework 'picotrn' for from_; one of: rankmesh, torch"):
         rankmesh.convert({}, from_="picotrn", to="torch")
     with pytest.raises(TypeError, match="the settings are 3, which is int; they must be a mapping or a str"):
         rankmesh.convert(3, from_="picotron", to="torch")  # type: ignore[arg-type]

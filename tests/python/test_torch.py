@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import rankmesh
 from rankmesh import Declaration, Disagreement, Mesh, Pick, Placement, Timeout, UsageError
-from rankmesh._core import _mesh_in
+from rankmesh._core import mesh_in
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
@@ -55,7 +55,7 @@ MESHES: dict[int, list[Declaration]] = {
 
 def check_groups(rank: int, size: int) -> None:
     for given in MESHES[size]:
-        mesh = _mesh_in(given.mesh, size)
+        mesh = mesh_in(given.mesh, size)
         places = Placement(mesh, given.placed) if given.placed else mesh
         declaration = Declaration(mesh, over=every_set(mesh), placed=given.placed, partial=given.partial)
         with NewGroups() as calls:
@@ -515,7 +515,7 @@ def device_meshes(rank: int, size: int) -> None:
     from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
     for given in (*MESHES[8][:3], MESHES[8][4]):
-        mesh = _mesh_in(given.mesh, size)
+        mesh = mesh_in(given.mesh, size)
         me = init(mesh, name="dense", over=every_set(mesh), placed=given.placed)
         with NewGroups() as calls:
             device_mesh = me.device_mesh("dense", flatten={"all": mesh.axes})

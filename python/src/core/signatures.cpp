@@ -13,8 +13,8 @@ void add_signatures(nb::module_& m) {
     const nb::object property = nb::module_::import_("builtins").attr("property")(signature);
     const nb::object referents = nb::module_::import_("gc").attr("get_referents");
     const nb::object mesh = nb::cast(Mesh::parse("a=1"));
-    for (const nb::object& function :
-         {nb::object(m.attr("check")), nb::object(m.attr("Mesh").attr("group")), nb::object(mesh.attr("group"))}) {
+    for (const nb::object& function : {nb::object(m.attr("check")), nb::object(m.attr("Mesh").attr("group")),
+                                       nb::object(mesh.attr("group"))}) {
         const auto type = function.type();
         const nb::object proxy = type.attr("__dict__");
         for (nb::handle dictionary : referents(proxy))

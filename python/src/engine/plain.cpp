@@ -57,8 +57,9 @@ bool is_plain_tensor(nb::handle object, std::string_view what, bool written) {
     static auto& tensor = *new Imported("torch", "Tensor");
     static auto& parameter = *new Imported("torch.nn.parameter", "Parameter");
     if (masked.holds(object))
-        throw UsageError(cat(what, " is a masked array, whose masked elements would be moved as well; pass "
-                                   "x.filled(value), or x.data and x.mask"));
+        throw UsageError(cat(what,
+                             " is a masked array, whose masked elements would be moved as well; pass "
+                             "x.filled(value), or x.data and x.mask"));
     if (!tensor.holds(object)) return false;
     static const Torch* torch = nullptr;
     if (!torch) torch = new Torch;  // without a guard, which a thread would wait for while it holds the GIL

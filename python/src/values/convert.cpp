@@ -3,7 +3,6 @@
 
 #include <rankmesh/core/caller.hpp>
 
-
 #include <algorithm>
 #include <limits>
 
@@ -66,8 +65,8 @@ std::vector<int> ints_of(nb::handle values, std::string_view what) {
     if (nb::hasattr(values, "ndim")) {
         const nb::object dimensions = values.attr("ndim");
         if (PyLong_Check(dimensions.ptr()) && nb::cast<int>(dimensions) != 1)
-            throw UsageError(cat(what, " are an array of ", nb::cast<int>(dimensions),
-                                 " dimensions; pass x.ravel()"));
+            throw UsageError(
+                cat(what, " are an array of ", nb::cast<int>(dimensions), " dimensions; pass x.ravel()"));
     }
     for (auto value : values) ints.push_back(int_from(value, [&] { return cat("a number of ", what); }));
     return ints;

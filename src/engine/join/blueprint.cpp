@@ -33,8 +33,8 @@ Mesh fit(const Declaration& declaration, int world) {
     }
     if (mesh.size() < world && !declaration.partial)
         throw UsageError(cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world,
-                             " ranks; ", declaration.mesh.has_rest() ? "" : "make a size '*', or ",
-                             "say ", in_python("partial=True", ".partial = true"), " to leave ranks out"));
+                             " ranks; ", declaration.mesh.has_rest() ? "" : "make a size '*', or ", "say ",
+                             in_python("partial=True", ".partial = true"), " to leave ranks out"));
     return mesh;
 }
 

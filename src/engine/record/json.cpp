@@ -29,7 +29,8 @@ public:
         return *this;
     }
     template <class Number>
-    requires std::is_arithmetic_v<Number> Object& add(std::string_view key, Number value) {
+        requires std::is_arithmetic_v<Number>
+    Object& add(std::string_view key, Number value) {
         return add(key, cat(value));
     }
     Object& add(std::string_view key, bool value) { return add(key, std::string(value ? "true" : "false")); }

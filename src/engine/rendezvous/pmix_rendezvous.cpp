@@ -101,8 +101,7 @@ std::vector<std::pair<int, std::string>> PmixRendezvous::hear(const std::string&
         }
         if (!heard.empty()) return heard;
         for (std::size_t i = 0; i < from.size(); ++i)
-            if (const auto& left = found[from.size() + i])
-                throw_told(phase, *left);
+            if (const auto& left = found[from.size() + i]) throw_told(phase, *left);
         const auto now = std::chrono::steady_clock::now();
         if (now >= until) return {};
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
@@ -163,8 +162,7 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
     auto missing = std::vector<int>{};
     for (std::size_t i = 0; i < ranks.size(); ++i) {
         (ranks[i] == rank() || entries[i] ? arrived : missing).push_back(ranks[i]);
-        if (const auto& left = entries[ranks.size() + i]; left && !entries[i])
-            throw_told(phase, *left);
+        if (const auto& left = entries[ranks.size() + i]; left && !entries[i]) throw_told(phase, *left);
     }
     if (!all_came) throw_timeout(phase, timeout_, arrived, missing);
     throw PeerLost(

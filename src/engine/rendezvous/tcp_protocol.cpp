@@ -41,9 +41,7 @@ Greeting Greeting::from(std::string_view bytes) {
     return greeting;
 }
 
-std::string Greeting::bytes() const {
-    return cat(magic, server_nonce, tag);
-}
+std::string Greeting::bytes() const { return cat(magic, server_nonce, tag); }
 
 Hello Hello::from(std::string_view bytes) {
     if (bytes.size() != hello_size) throw Malformed{};

@@ -177,13 +177,11 @@ bool TcpServer::listen() {
         served = false;
         for (auto port = options_.url.first_port; port <= options_.url.last_port && !served; ++port) {
             if (listen_at(port)) break;
-            const auto there =
-                TcpGreeting::of(own_.empty() ? "127.0.0.1" : own_.front(), port, options_.url.host,
-                                Clock::now() + milliseconds(300));
+            const auto there = TcpGreeting::of(own_.empty() ? "127.0.0.1" : own_.front(), port,
+                                               options_.url.host, Clock::now() + milliseconds(300));
             served = there.is_store() && there.serves(options_.job);
             taken += cat(taken.empty() ? "" : "; ", "port ", port, " ", there.text());
-            if (served)
-                taken = cat("the job '", options_.job, "' is served at port ", port, " already");
+            if (served) taken = cat("the job '", options_.job, "' is served at port ", port, " already");
         }
         if (listener_ >= 0) break;
         if (served && options_.second) return false;
@@ -229,9 +227,8 @@ void TcpServer::find_addresses() {
     }
     std::erase_if(found, [](const auto& each) { return !is_own_address(each); });
     std::ranges::stable_partition(found, [](const auto& each) { return each.find(':') == each.npos; });
-    const auto means_loopback =
-        is_loopback(options_.url.host) || options_.url.host == "localhost" ||
-        options_.url.host.ends_with(".localhost");
+    const auto means_loopback = is_loopback(options_.url.host) || options_.url.host == "localhost" ||
+                                options_.url.host.ends_with(".localhost");
     if (!means_loopback) std::erase_if(found, is_loopback);
     is_local_ = means_loopback && !found.empty();
     own_ = std::move(found);
@@ -240,11 +237,11 @@ void TcpServer::find_addresses() {
 /// Says on stderr that others can reach a store without a secret.
 void TcpServer::warn() const {
     if (options_.has_secret || is_local_) return;
-    std::fprintf(stderr,
-                 "rankmesh: rank %d serves a store at port %d of %s, without a secret; set RANKMESH_SECRET to "
-                 "the same random text on all ranks\n",
-                 options_.rank, port_,
-                 own_.empty() ? "all interfaces of its host" : cat("'", address_, "'").c_str());
+    std::fprintf(
+        stderr,
+        "rankmesh: rank %d serves a store at port %d of %s, without a secret; set RANKMESH_SECRET to "
+        "the same random text on all ranks\n",
+        options_.rank, port_, own_.empty() ? "all interfaces of its host" : cat("'", address_, "'").c_str());
 }
 
 /// True if it listens there now; false if the port is taken. At the host's first address that it can be, else

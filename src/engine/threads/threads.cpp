@@ -439,9 +439,9 @@ std::shared_ptr<WorldState> ThreadsWorld::rejoin(const std::shared_ptr<JobStore>
 }
 
 std::shared_ptr<Channel> ThreadsWorld::create(const ChannelRequest& request) {
-    return std::make_shared<ThreadChannel>(
-        job_, pending_, cause, job_->group(rank_, request.key, request.label->ranks.list()),
-        request.group_rank);
+    return std::make_shared<ThreadChannel>(job_, pending_, cause,
+                                           job_->group(rank_, request.key, request.label->ranks.list()),
+                                           request.group_rank);
 }
 
 }  // namespace detail
@@ -476,7 +476,8 @@ namespace threads {
 
 void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
     if (size < 1)
-        throw UsageError(detail::cat(detail::in_python("run", "threads::run"), " was asked for ", size, " ranks; a world has 1 or more"));
+        throw UsageError(detail::cat(detail::in_python("run", "threads::run"), " was asked for ", size,
+                                     " ranks; a world has 1 or more"));
     const auto settled = detail::settled(options);  // throws here, not on the ranks' threads
     const auto job = std::make_shared<detail::Job>(size);
     const auto store = std::make_shared<detail::JobStore>();

@@ -49,13 +49,12 @@ Device device_of(const Question& question, const Cluster& cluster) {
     for (const auto& one : own) names.push_back(one.name);
     for (const auto& one : devices()) names.push_back(one.name);
     if (question.device.empty())
-        throw UsageError(cat("what the devices of ", to_string(cluster),
-                             " are is not said, so neither their memory nor their speed is "
-                             "known; add ",
-                             detail::in_python("device=NAME", "--device NAME"), ", one of ",
-                             detail::listed(names), ", or ",
-                             detail::in_python("devices_file=FILE", "--devices-file FILE"),
-                             " with the constants of others"));
+        throw UsageError(cat(
+            "what the devices of ", to_string(cluster),
+            " are is not said, so neither their memory nor their speed is "
+            "known; add ",
+            detail::in_python("device=NAME", "--device NAME"), ", one of ", detail::listed(names), ", or ",
+            detail::in_python("devices_file=FILE", "--devices-file FILE"), " with the constants of others"));
     for (const auto& one : own)
         if (is_named(one, question.device)) return one;
     return device(question.device);
@@ -164,10 +163,9 @@ Answer answer(const Question& question) {
         if (std::ranges::none_of(question.fix, says_tp) && std::ranges::none_of(question.most, says_tp) &&
             job.devices > job.machine.node) {
             options.tp.most = job.machine.node;
-            answer.assumed.push_back(
-                cat("tp inside a node of ", job.machine.node,
-                    " devices, since no measured step has it across nodes; ",
-                    detail::in_python("max={'tp': N}", "--max tp=N"), " looks further"));
+            answer.assumed.push_back(cat("tp inside a node of ", job.machine.node,
+                                         " devices, since no measured step has it across nodes; ",
+                                         detail::in_python("max={'tp': N}", "--max tp=N"), " looks further"));
         }
         for (const auto& text : question.fix) fix(options, text);
         for (const auto& text : question.most) limit(options, text);

@@ -114,8 +114,8 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
     // Converting compares the ranks one by one.
     constexpr auto most = 1 << 20;
     if (layout.devices() > most)
-        throw UsageError(
-            detail::cat(detail::in_python("as_", "--as"), " writes settings for at most ", most, " devices, not for ", layout.devices()));
+        throw UsageError(detail::cat(detail::in_python("as_", "--as"), " writes settings for at most ", most,
+                                     " devices, not for ", layout.devices()));
     using namespace of_settings;
     auto said = FrameworkSettings{.framework = std::string(framework)};
     said.mesh = mesh_text(layout, cluster, said.notes);
