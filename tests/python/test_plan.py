@@ -44,7 +44,7 @@ def test_a_plan_is_what_the_command_prints(words: list[str], more: dict[str, Any
 def test_what_is_wrong_is_a_usage_error() -> None:
     with pytest.raises(rankmesh.UsageError, match="no model is named"):
         rankmesh.plan("llama9", on=ON, device="H100-SXM-80GB")
-    with pytest.raises(rankmesh.UsageError, match="^batch is -1"):
+    with pytest.raises(rankmesh.UsageError, match=r"^batch is -1"):
         rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", batch=-1)
     with pytest.raises(rankmesh.UsageTypeError, match="fix is 'tp=8'"):
         rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", fix="tp=8")  # type: ignore[arg-type]
