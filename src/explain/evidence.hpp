@@ -101,7 +101,7 @@ public:
 
     /// True where a rank's device runs calls of several communicators in order, as NCCL's.
     static bool is_device(const RecordedEntry& entry);
-    /// True of a call of which a record has no entry, but a status that it is not over.
+    /// True if a record has no entry of the call, and a status says that the call is not over.
     static bool is_unrecorded(const RecordedEntry& entry);
     /// True if a rank wrote its record because something was wrong there.
     static bool says_wrong(const FlightRecord& record) {

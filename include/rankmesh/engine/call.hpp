@@ -80,7 +80,7 @@ std::string elements_text(std::size_t count, DType dtype, std::size_t unit);
 
 /// ` with tag 3`; "" for 0.
 std::string tag_text(int tag);
-/// `, a list of layout 1f00ba7`, which tells lists of equal sums apart; "" where there is no list.
+/// `, a list of layout 1f00ba7`: lists of equal sums have different layouts. "" if the call has no list.
 std::string list_text(std::uint32_t list);
 
 }  // namespace rankmesh::detail

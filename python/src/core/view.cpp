@@ -158,7 +158,7 @@ void bind_difference(nb::module_& m) {
             "The number of those at another coordinate.")
         .def_prop_ro(
             "first", [](const Difference& self) { return self.found.first; },
-            "The lowest ranks of which anything differs.")
+            "The lowest ranks that differ in anything.")
         .def_prop_ro(
             "levels",
             [](const Difference& self) {

@@ -9,7 +9,7 @@
 
 namespace rankmesh::python {
 
-/// Axes with their sizes, of which one may be the rest of something.
+/// Axes with their sizes; one size may be `*`.
 struct NamedSizes {
     std::vector<std::string> names;
     std::vector<Extent> sizes;

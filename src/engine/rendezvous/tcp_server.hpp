@@ -48,7 +48,7 @@ public:
 
     /// Listens at the first of the URL's ports that is free; throws UsageError where there is none, or where
     /// another process serves the same job at one; null where that is a second store. Worlds of one job share
-    /// the server of their process. Where other hosts can reach it and there is no secret, stderr says so.
+    /// the server of their process. If other hosts can reach it and no secret is set, it prints one line on stderr.
     static std::shared_ptr<TcpServer> start(const Options& options, const Limits& limits);
     static std::shared_ptr<TcpServer> start(const Options& options) { return start(options, Limits{}); }
     ~TcpServer();
