@@ -141,13 +141,20 @@ TEST(FakeNcclNonblocking, TheChildIsWrittenAfterAFailureToo) {
             EXPECT_NCCL(ncclCommAbort(parent));
         }
     });
-    EXPECT_DEATH(as_free_threads(1,
-                                 [](Rank&, ncclComm_t parent) {
-                                     auto place = reinterpret_cast<ncclComm_t>(16);
-                                     ncclCommSplit(parent, 0, 0, &place, nullptr);
-                                     place = reinterpret_cast<ncclComm_t>(16);
-                                     settled(parent);
-                                 }),
+    const auto use_the_place = [] {
+        auto used = std::latch(1);  // the job cannot end before the other rank has called it
+        as_free_threads(2, [&](Rank& rank, ncclComm_t parent) {
+            auto place = ncclComm_t{};
+            if (rank.rank == 1) used.wait();
+            ncclCommSplit(parent, 0, 0, &place, nullptr);
+            if (rank.rank == 0) {
+                place = reinterpret_cast<ncclComm_t>(16);
+                used.count_down();
+            }
+            settled(parent);
+        });
+    };
+    EXPECT_DEATH(use_the_place(),
                  "the place of the new communicator was used for something else before the job ended");
 }
 
