@@ -99,7 +99,7 @@ double contrast(const std::string& one, const std::string& other) {
         }
         return sum;
     };
-    const auto [low, high] = std::minmax(luminance(one), luminance(other));
+    const auto [low, high] = std::minmax({luminance(one), luminance(other)});  // by value
     return (high + 0.05) / (low + 0.05);
 }
 
