@@ -309,11 +309,8 @@ std::string library_of(std::string_view engine) {
 }
 
 std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
-    auto engines = std::vector<std::string>{};
-    for (const auto& [name, library] : built_engines())
-        engines.push_back(library.empty() ? name : fmt::format("{} ({})", name, library));
     auto rows =
-        std::vector<Fact>{{"rankmesh", fmt::format("{}; {}", RANKMESH_VERSION, joined(engines, ", "))},
+        std::vector<Fact>{{"rankmesh", fmt::format("{}; {}", RANKMESH_VERSION, engines_text())},
                           {"host", host_text()},
                           {"limits", fmt::format("{} open files, {} bytes of locked memory",
                                                  limit_text(RLIMIT_NOFILE), limit_text(RLIMIT_MEMLOCK))}};

@@ -5,7 +5,6 @@
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
-#include <rankmesh/engine/built.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -68,10 +67,7 @@ void add(CLI::App& app, const Option& option) {
 }
 
 std::string version_text() {
-    auto engines = std::vector<std::string>{};
-    for (const auto& [name, library] : built_engines())
-        engines.push_back(library.empty() ? name : fmt::format("{} ({})", name, library));
-    return fmt::format("rankmesh {}\nengines: {}", RANKMESH_VERSION, joined(engines, ", "));
+    return fmt::format("rankmesh {}\nengines: {}", RANKMESH_VERSION, engines_text());
 }
 
 /// True for an option; not for `--`, after which no options follow.

@@ -13,6 +13,7 @@
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/engine/built.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
 namespace rankmesh::cli {
@@ -36,6 +37,13 @@ void Output::flush() {
         }
     }
     buffer_.clear();
+}
+
+std::string engines_text() {
+    auto engines = std::vector<std::string>{};
+    for (const auto& [name, library] : built_engines())
+        engines.push_back(library.empty() ? name : fmt::format("{} ({})", name, library));
+    return joined(engines, ", ");
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {

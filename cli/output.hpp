@@ -34,6 +34,9 @@ private:
     std::string buffer_;
 };
 
+/// The engines and stores of this build: `gloo (Gloo 0.5.0)`.
+std::string engines_text();
+
 /// The words with a separator between them.
 std::string joined(const std::vector<std::string>& words, std::string_view separator);
 

@@ -24,8 +24,7 @@ concept IntLike = std::convertible_to<N, int> && !std::floating_point<N>;
 
 }  // namespace detail
 
-/// A rank, a root or a distance, given as a number of any integer type; throws UsageError for one that is no
-/// int.
+/// A rank, root or distance of any integer type. Throws UsageError if the value does not fit an int.
 class Int {
 public:
     template <detail::IntLike N>

@@ -87,7 +87,7 @@ def check_sharp() -> None:
     import torch
     import torch.distributed as dist
 
-    if not torch.cuda.is_available() or "nccl" not in dist.get_backend():
+    if not torch.cuda.is_available() or "nccl" not in dist.get_backend_config():
         raise NotBuilt(
             f"use_sharp requires GPUs and the backend nccl, and torch.distributed runs on {dist.get_backend()}; "
             "leave it out"
