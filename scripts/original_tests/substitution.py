@@ -23,7 +23,7 @@ class _First(importlib.abc.MetaPathFinder):
         if fullname != self.package:
             return None
         sys.meta_path.remove(self)
-        sys.meta_path[:0] = [_Stubs(self.stubs), _Bare(self.bare)]
+        sys.meta_path[:0] = [Stubs(self.stubs), _Bare(self.bare)]
         if self.torch:
             import cuda_on_host
 
@@ -48,7 +48,7 @@ class _Bare(importlib.abc.MetaPathFinder):
         return spec
 
 
-class _Unused:
+class Unused:
     """What a stub has under any name: a decorator, a function, a base class, a namespace; of no use."""
 
     def __call__(self, *args, **options):
@@ -62,12 +62,17 @@ class _Unused:
     def __mro_entries__(self, bases):
         return ()
 
+    def __or__(self, other):  # in an annotation
+        return self
 
-class _Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Packages that have every name."""
+    __ror__ = __getitem__ = __or__
 
-    def __init__(self, names):
-        self.names = tuple(names)
+
+class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Packages that have every name, which is `what`, or unused."""
+
+    def __init__(self, names, what=None):
+        self.names, self.what = tuple(names), Unused() if what is None else what
 
     def find_spec(self, fullname, path, target=None):
         if any(fullname == name or fullname.startswith(name + ".") for name in self.names):
@@ -78,4 +83,4 @@ class _Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def exec_module(self, module):
-        module.__getattr__ = _Unused().__getattr__
+        module.__getattr__ = self.what.__getattr__
