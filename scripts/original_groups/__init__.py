@@ -20,7 +20,7 @@ import importlib
 
 from .sources import Source
 
-FRAMEWORKS = ("vllm",)
+FRAMEWORKS = ("torchtitan", "vllm")
 
 
 def load(name, place=None):

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's own DeviceMesh for any rank: groups are made on torch's fake backend, which needs no other process."""
+
+import contextlib
+import os
+from unittest import mock
+
+import torch.distributed as dist
+from torch.distributed import device_mesh
+from torch.distributed import distributed_c10d as c10d
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from .answers import Raised, ask
+
+
+@contextlib.contextmanager
+def fake_world(rank, world):
+    """Within it this process is `rank` of `world`; it yields {description: its groups in the order of their making}."""
+    made = {}
+    new_group = c10d.new_group
+
+    def record(ranks=None, timeout=None, backend=None, pg_options=None, *arguments, group_desc=None, **options):
+        members = list(range(world)) if ranks is None else [int(each) for each in ranks]
+        made.setdefault(group_desc or "", []).append(members)
+        options.pop("device_id", None)
+        return new_group(ranks, None, "fake", None, *arguments, group_desc=group_desc, **options)
+
+    places = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, {name: str(value) for name, value in places.items()}))
+        for module in (dist, c10d, device_mesh):
+            stack.enter_context(mock.patch.object(module, "new_group", record))
+        dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
+        stack.callback(dist.destroy_process_group)
+        yield made
+
+
+def ask_mesh(call, *arguments, **options):
+    """What is described of the mesh that the call answers; the texts of errors are not compared."""
+    found = ask(call, *arguments, **options)
+    return Raised("") if isinstance(found, Raised) else described(found)
+
+
+def described(mesh):
+    """What a mesh answers, torch's or ours: names, shape, ranks, coordinate, and the group along each name."""
+    if mesh is None:
+        return None
+    names = mesh.mesh_dim_names or ()
+    ranks = mesh.mesh
+    return {
+        "names": list(names),
+        "shape": list(mesh.shape),
+        "ranks": ranks.flatten().tolist() if hasattr(ranks, "flatten") else list(ranks),
+        "coordinate": ask(lambda: list(mesh.get_coordinate())),
+        "groups": {str(name): ask(lambda name=name: members(mesh.get_group(name))) for name in names},
+        "local_ranks": {str(name): ask(mesh.get_local_rank, name) for name in names},
+    }
+
+
+def members(group):
+    """The ranks of a process group, or of our group."""
+    return dist.get_process_group_ranks(group) if isinstance(group, dist.ProcessGroup) else list(group)
