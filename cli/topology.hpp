@@ -12,12 +12,12 @@
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/report/text.hpp>
 
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 #include "subcommand.hpp"
 
 namespace rankmesh::cli {
 
-using conversion::Json;
+using formats::Json;
 
 /// The value of MESH on the command line: a mesh, or with `@[3,1,2,0]` a placement.
 using Topology = std::variant<Mesh, Placement>;

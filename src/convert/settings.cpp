@@ -4,44 +4,30 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
-#include <filesystem>
 #include <map>
 #include <sstream>
-#include <system_error>
 
 #include <rankmesh/core/mesh.hpp>
 
-#include "convert/settings_file.hpp"
 #include "convert/settings_text.hpp"
+#include "formats/file.hpp"
+#include "formats/text.hpp"
+#include "formats/toml.hpp"
 
 namespace rankmesh::conversion {
 
 using detail::cat;
 using detail::excerpt;
 using detail::in_quotes;
+using formats::trimmed;
 
 namespace {
-
-/// The settings files that are known by their names, whether or not they are there.
-bool has_file_name(const std::string& word) {
-    return word.find('/') != std::string::npos ||
-           std::ranges::any_of(std::array{".json", ".toml", ".yaml", ".yml", ".txt"},
-                               [&](const char* end) { return word.ends_with(end); });
-}
 
 std::vector<std::string> split(const std::string& text) {
     auto stream = std::istringstream(text);
     auto words = std::vector<std::string>{};
     for (auto word = std::string{}; stream >> word;) words.push_back(word);
     return words;
-}
-
-/// True for what can only be meant as a file, whether or not it is there.
-bool is_path(const std::string& word) {
-    auto unknown = std::error_code{};  // a name that is too long for a file is none
-    return word.find_first_of("={[ \n") == std::string::npos &&
-           (has_file_name(word) || std::filesystem::is_regular_file(word, unknown));
 }
 
 std::string together(const std::vector<std::string>& words) {
@@ -130,23 +116,13 @@ Json nested(const Json& flat, Limits& limits) {
     return all;
 }
 
-std::string kind_of(const Json& value) {
-    if (value.is_string()) return in_quotes(value.text());
-    // JSON cannot write this value, TOML can.
-    if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
-    return excerpt(value.dump());
-}
-
 /// Throws UsageError for more bytes than the limit, and for text that is not UTF-8.
 void check_text(std::string_view text, std::string_view source) {
-    if (text.size() > most_bytes) Limits(source).refuse(cat("have more than ", most_bytes, " bytes"));
-    for (std::size_t at = 0; at < text.size();) {
-        const auto size = detail::character_size(text.substr(at));
-        if (size == 0 || text[at] == '\0')
-            throw UsageError(cat(source, " are not text in UTF-8: byte ", at + 1, " is ",
-                                 detail::escaped(text.substr(at, 1))));
-        at += size;
-    }
+    if (text.size() > formats::most_bytes)
+        Limits(source).refuse(cat("have more than ", formats::most_bytes, " bytes"));
+    if (const auto at = formats::find_no_text(text))
+        throw UsageError(cat(source, " are not text in UTF-8: byte ", *at + 1, " is ",
+                             detail::escaped(text.substr(*at, 1))));
 }
 
 }  // namespace
@@ -154,8 +130,10 @@ void check_text(std::string_view text, std::string_view source) {
 Settings Settings::read(std::string_view framework, const std::vector<std::string>& words) {
     auto settings = Settings(framework, Json::object(), {});
     settings.source_ = "the settings";
-    const auto is_file = !words.empty() && (words[0] == "-" || is_path(words[0])) &&
-                         (words.size() == 1 || framework != "rankmesh");
+    const auto is_file =
+        !words.empty() && (words.size() == 1 || framework != "rankmesh") &&
+        (words[0] == "-" ||
+         formats::is_file_name(words[0], "={[ \n", {".json", ".toml", ".yaml", ".yml", ".txt"}));
     const auto is_json = words.size() > 1 && words[0].starts_with('{') && words[0].ends_with('}');
     const auto own = is_file || is_json ? std::size_t{1} : words.size();
     if (words.size() == 1 && !words[0].empty() && !is_file && framework != "rankmesh" &&
@@ -165,9 +143,10 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
                              "=VALUE"));
     if (is_file) {
         settings.whole_ = true;
-        settings.source_ = words[0] == "-" ? "the settings on standard input"
-                                           : cat("the settings in ", excerpt(words[0], 400));
-        settings.parse(content_of(words[0], settings.source_), words[0].ends_with(".toml"));
+        const auto name = excerpt(words[0], 400);
+        settings.source_ = words[0] == "-" ? "the settings on standard input" : cat("the settings in ", name);
+        settings.parse(formats::content_of(words[0], cat("the settings file '", name, "'")),
+                       words[0].ends_with(".toml"));
     } else {
         settings.parse(together({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(own)}), false);
     }
@@ -197,7 +176,7 @@ void Settings::parse(std::string text, bool toml) {
     check_text(text, source_);
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     if (toml) {
-        values_ = parse_toml(text, source_);
+        values_ = formats::parse_toml(text, source_);
         return;
     }
     const auto said = without_notes(text);
@@ -210,14 +189,14 @@ void Settings::parse(std::string text, bool toml) {
     auto limits = Limits(source_);
     limits.enter();
     if (inner.front() == '{') {
-        values_ = parse_json(said, source_);
+        values_ = formats::parse_json(said, source_);
     } else if (inner.front() == '-') {
         flags_ = true;
         values_ = nested(parse_flags(split(said), limits), limits);
     } else if (framework_ == "rankmesh") {
         return;
     } else if (looks_like_toml(inner)) {
-        values_ = parse_toml(text, source_);
+        values_ = formats::parse_toml(text, source_);
     } else {
         auto call = parse_assignments(inner, limits);
         call_ = call.name;
@@ -246,7 +225,7 @@ const Json* Settings::find(std::string_view name) {
 void Settings::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
     if (flags_ && value == true)
         throw UsageError(cat(shown(name), " has no value; write ", shown(name), " VALUE, which is ", wanted));
-    throw UsageError(cat(shown(name), " is ", kind_of(value), "; it is ", wanted));
+    throw UsageError(cat(shown(name), " is ", formats::excerpt(value), "; it is ", wanted));
 }
 
 bool Settings::has(std::string_view name) { return find(name) != nullptr; }

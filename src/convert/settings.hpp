@@ -9,9 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 
 namespace rankmesh::conversion {
+
+using formats::Json;
 
 /// Settings by name: read from flags, `key=value` words, JSON or TOML, or from a file that holds one of them.
 ///

@@ -9,11 +9,14 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "formats/text.hpp"
+
 namespace rankmesh::conversion {
 
 using detail::cat;
 using detail::excerpt;
 using detail::in_quotes;
+using formats::trimmed;
 
 namespace {
 
@@ -139,12 +142,6 @@ private:
 };
 
 }  // namespace
-
-std::string_view trimmed(std::string_view text) {
-    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-    return text;
-}
 
 std::string plain_name(std::string_view name) {
     while (name.starts_with('-')) name.remove_prefix(1);

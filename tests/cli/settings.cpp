@@ -318,8 +318,7 @@ const auto keyed = std::vector<std::pair<std::string, std::function<std::string(
 };
 
 const auto to_mesh = std::string("--from picotron --to rankmesh ");
-constexpr auto most_is_read =
-    ", which is the most that is read; give those alone that say where ranks stand\n";
+constexpr auto most_is_read = ", the most that is read; leave out what is not needed\n";
 
 TEST_F(Files, AreReadUpToALimitOfLevelsAndKeys) {
     const auto expect = [&](const std::string& name, const std::string& content, const std::string& more) {

@@ -8,6 +8,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "cluster/names.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh::cluster_files {
 
@@ -44,10 +45,7 @@ std::vector<Line> lines_of(std::string_view text, bool continued) {
         auto line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
         ++number;
-        line = line.substr(0, line.find('#'));
-        while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r'))
-            line.remove_suffix(1);
-        while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+        line = formats::trimmed(line.substr(0, line.find('#')));
         const auto more = continued && line.ends_with('\\');
         if (more) line.remove_suffix(1);
         if (goes_on)

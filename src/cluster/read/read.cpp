@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <system_error>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 
 #include "cluster/read/formats.hpp"
-#include "convert/settings_file.hpp"
+#include "formats/file.hpp"
 
 namespace rankmesh::cluster_files {
 
@@ -161,18 +159,13 @@ Cluster read(const std::string& content, const std::string& source, std::string_
 
 Cluster read_file(const std::string& path, std::string_view format, std::string_view inside) {
     const auto source = path == "-" ? std::string("standard input") : detail::excerpt(path, 400);
-    return read(conversion::content_of(path, cat("the file ", in_quotes(source)), most_bytes), source, format,
+    return read(formats::content_of(path, cat("the file ", in_quotes(source)), most_bytes), source, format,
                 inside);
 }
 
 bool is_file(const std::string& text) {
     if (text.starts_with('@') || text == "-") return true;
-    if (text.empty() || text.find_first_of(":[( \t\n") != std::string::npos) return false;
-    auto unknown = std::error_code{};  // a name that is too long for a file is none
-    return text.find('/') != std::string::npos ||
-           std::ranges::any_of(std::array{".toml", ".xml", ".conf", ".txt"},
-                               [&](const char* end) { return text.ends_with(end); }) ||
-           std::filesystem::exists(text, unknown);
+    return formats::is_file_name(text, ":[( \t\n", {".toml", ".xml", ".conf", ".txt"});
 }
 
 Cluster read_argument(const std::string& text, std::string_view format) {

@@ -6,14 +6,13 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "convert/json.hpp"
-#include "convert/settings_text.hpp"
+#include "formats/toml.hpp"
 
 namespace rankmesh::cluster_files {
 
-using conversion::Json;
 using detail::cat;
 using detail::in_quotes;
+using formats::Json;
 
 namespace of_toml {
 
@@ -52,8 +51,7 @@ struct Table {
         if (!json.contains("count")) return std::nullopt;
         const auto& value = json["count"];
         if (!value.is_number_integer() || value < 1 || value > std::numeric_limits<int>::max())
-            fail(cat("has the count ", detail::excerpt(value.dump()),
-                     "; counts are whole numbers of 1 or more"));
+            fail(cat("has the count ", formats::excerpt(value), "; counts are whole numbers of 1 or more"));
         return value.get<int>();
     }
 };
@@ -106,7 +104,7 @@ void read_units(const Table& table, Cluster::Level& level) {
 
 Levels read_toml(const Text& text) {
     using namespace of_toml;
-    const auto json = conversion::parse_toml(std::string(text.content), cat("the levels in ", text.source));
+    const auto json = formats::parse_toml(text.content, cat("the levels in ", text.source));
     const auto top = Table{text, json, 0, "the file"};
     top.check_keys({"level"});
     if (!json.contains("level") || !json["level"].is_array() || json["level"].size() == 0)

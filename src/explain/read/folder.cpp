@@ -2,14 +2,13 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/read.hpp>
 
 #include "explain/read/file_name.hpp"
+#include "formats/file.hpp"
 
 namespace rankmesh {
 
@@ -50,9 +49,7 @@ std::string content_of(const std::filesystem::path& path) {
     const auto size = std::filesystem::file_size(path, error);
     if (!error && size > most_bytes)
         refuse(detail::cat("has ", size, " bytes; at most ", most_bytes, " are read"));
-    auto stream = std::ifstream(path, std::ios::binary);
-    if (!stream) refuse("cannot be opened");
-    return {std::istreambuf_iterator<char>(stream), {}};
+    return formats::content_of(path, detail::excerpt(path.filename().string()), error ? most_bytes : size);
 }
 
 }  // namespace of_folder

@@ -16,7 +16,7 @@
 
 namespace rankmesh::detail::explaining {
 
-using conversion::Json;
+using formats::Json;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 
 namespace rankmesh::detail::explaining {
 
@@ -11,6 +11,6 @@ namespace rankmesh::detail::explaining {
 ///
 /// Nothing is imported or executed: throws UsageError at an instruction that would do so, and where the
 /// pickle is cut off, not well formed, or expands to far more than it has bytes.
-conversion::Json read_pickle(std::string_view bytes);
+formats::Json read_pickle(std::string_view bytes);
 
 }  // namespace rankmesh::detail::explaining

@@ -9,14 +9,14 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/read.hpp>
 
-#include "convert/json.hpp"
 #include "explain/read/file_name.hpp"
 #include "explain/read/pickle.hpp"
+#include "formats/json.hpp"
 
 namespace rankmesh {
 
-using conversion::Json;
 using detail::cat;
+using formats::Json;
 
 namespace of_record {
 
@@ -60,8 +60,6 @@ Json parsed(std::string_view bytes) {
     } catch (const Json::SyntaxError& error) {
         if (error.byte > bytes.size()) throw UsageError(cat("is cut off after ", bytes.size(), " bytes"));
         throw UsageError(cat("is no JSON from byte ", error.byte, " on"));
-    } catch (const std::exception& error) {
-        throw UsageError(cat("is no JSON: ", error.what()));
     }
 }
 

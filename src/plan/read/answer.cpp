@@ -11,7 +11,7 @@
 #include <rankmesh/plan/read.hpp>
 #include <rankmesh/plan/text.hpp>
 
-#include "convert/settings_file.hpp"
+#include "formats/file.hpp"
 #include "plan/read/abilities.hpp"
 
 namespace rankmesh::plan {
@@ -22,13 +22,11 @@ using detail::cat;
 using detail::counted;
 using detail::in_quotes;
 
-constexpr auto most_bytes = std::size_t{1} << 20;
-
 std::string file(const std::string& path) {
     const auto name = detail::excerpt(path, 400);
-    auto text = conversion::content_of(path, name, most_bytes);
-    if (text.size() > most_bytes)
-        throw UsageError(cat(name, " has more than ", most_bytes, " bytes, the most that is read"));
+    auto text = formats::content_of(path, name);
+    if (text.size() > formats::most_bytes)
+        throw UsageError(cat(name, " has more than ", formats::most_bytes, " bytes, the most that is read"));
     return text;
 }
 

@@ -7,13 +7,13 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 
 namespace rankmesh::plan {
 
 namespace of_answer_json {
 
-using conversion::Json;
+using formats::Json;
 
 Json json_of(const Planned& planned, std::int64_t capacity) {
     const auto& [layout, step, memory] = planned;

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/read/fields.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace rankmesh::plan::of_read {
-
-namespace {
-
-std::string kind_of(const Json& value) {
-    if (value.is_string()) return in_quotes(value.text());
-    if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
-    return detail::excerpt(value.dump());
-}
-
-}  // namespace
 
 const Json* Fields::find(std::initializer_list<std::string_view> names) const {
     for (const auto name : names)
@@ -23,7 +12,7 @@ const Json* Fields::find(std::initializer_list<std::string_view> names) const {
 }
 
 void Fields::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
-    fail(cat(name, " is ", kind_of(value), "; it is ", wanted));
+    fail(cat(name, " is ", formats::excerpt(value), "; it is ", wanted));
 }
 
 namespace {

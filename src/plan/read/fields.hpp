@@ -13,13 +13,13 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/model.hpp>
 
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 
 namespace rankmesh::plan::of_read {
 
-using conversion::Json;
 using detail::cat;
 using detail::in_quotes;
+using formats::Json;
 
 /// The fields of one text, which are asked for by name; errors begin with the source and name the field.
 class Fields {

@@ -2,11 +2,9 @@
 #include <rankmesh/plan/read.hpp>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
-#include "convert/settings_file.hpp"
-#include "convert/settings_text.hpp"
+#include "formats/file.hpp"
+#include "formats/text.hpp"
 #include "plan/read/fields.hpp"
 
 namespace rankmesh::plan {
@@ -17,11 +15,8 @@ namespace of_read_model {
 
 /// True for what can only be meant as a file, whether or not it is there.
 bool is_file(const std::string& text) {
-    if (text == "-") return true;
-    if (text.find_first_of("={\n") != std::string::npos || text.starts_with("--")) return false;
-    auto unknown = std::error_code{};  // a name that is too long for a file is none
-    return text.find('/') != std::string::npos || text.ends_with(".json") || text.ends_with(".sh") ||
-           text.ends_with(".txt") || std::filesystem::is_regular_file(text, unknown);
+    return text == "-" ||
+           (!text.starts_with("--") && formats::is_file_name(text, "={\n", {".json", ".sh", ".txt"}));
 }
 
 std::string lower(std::string_view text) {
@@ -50,22 +45,17 @@ Model named(const std::string& name) {
 
 Model read_model_text(const std::string& text, const std::string& source) {
     using namespace of_read;
-    if (text.size() > conversion::most_bytes)
+    if (text.size() > formats::most_bytes)
         throw UsageError(
-            cat(source, ": has more than ", conversion::most_bytes, " bytes, the most that is read"));
-    for (std::size_t at = 0; at < text.size();) {
-        const auto size = detail::character_size(std::string_view(text).substr(at));
-        if (size == 0 || text[at] == '\0')
-            throw UsageError(cat(source, ": is no text in UTF-8: byte ", at + 1, " is ",
-                                 detail::escaped(std::string_view(text).substr(at, 1))));
-        at += size;
-    }
+            cat(source, ": has more than ", formats::most_bytes, " bytes, the most that is read"));
+    if (const auto at = formats::find_no_text(text))
+        throw UsageError(cat(source, ": is no text in UTF-8: byte ", *at + 1, " is ",
+                             detail::escaped(std::string_view(text).substr(*at, 1))));
     auto said = std::string_view(text);
     if (said.starts_with("\xEF\xBB\xBF")) said.remove_prefix(3);
-    said = conversion::trimmed(said);
+    said = formats::trimmed(said);
     if (said.empty()) throw UsageError(cat(source, ": is empty"));
-    auto model = said.front() == '{'
-                     ? of_config(Fields(source, conversion::parse_json(std::string(said), source)))
+    auto model = said.front() == '{' ? of_config(Fields(source, formats::parse_json(said, source)))
                  : said.find("--num-layers") != std::string_view::npos || said.starts_with("--")
                      ? of_flags(std::string(said), source)
                      : of_line(said, source);
@@ -81,7 +71,7 @@ Model read_model(const std::string& text) {
     using namespace of_read::of_read_model;
     if (is_file(text)) {
         const auto source = text == "-" ? std::string("standard input") : detail::excerpt(text, 400);
-        return read_model_text(conversion::content_of(text, source, conversion::most_bytes), source);
+        return read_model_text(formats::content_of(text, source), source);
     }
     if (text.find_first_of("={") == std::string::npos && !text.starts_with("--")) return named(text);
     return read_model_text(text, "MODEL");

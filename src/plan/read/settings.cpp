@@ -10,15 +10,15 @@
 #include <rankmesh/plan/answer.hpp>
 #include <rankmesh/plan/text.hpp>
 
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 #include "plan/read/abilities.hpp"
 
 namespace rankmesh::plan {
 
 namespace of_settings {
 
-using conversion::Json;
 using detail::cat;
+using formats::Json;
 
 bool has_all_bandwidths(const Cluster& cluster) {
     return std::ranges::all_of(cluster.levels(),

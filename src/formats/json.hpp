@@ -15,7 +15,9 @@
 #include <variant>
 #include <vector>
 
-namespace rankmesh::conversion {
+namespace rankmesh::formats {
+
+class Limits;
 
 /// A JSON value, whose objects keep the order in which their keys were set.
 ///
@@ -30,10 +32,13 @@ public:
     using Value =
         std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object>;
 
-    /// The text is no JSON from byte number `byte` on, counted from 1.
+    /// The text is no JSON from byte number `byte` on, counted from 1; `number` is one that no double holds,
+    /// if that is why.
     struct SyntaxError : std::runtime_error {
-        explicit SyntaxError(std::size_t byte) : std::runtime_error("no JSON"), byte(byte) {}
+        SyntaxError(std::size_t byte, std::string number)
+            : std::runtime_error("no JSON"), byte(byte), number(std::move(number)) {}
         std::size_t byte;
+        std::string number;
     };
 
     Json(std::nullptr_t = nullptr);
@@ -61,8 +66,9 @@ public:
 
     static Json array(std::initializer_list<Json> list = {});
     static Json object();
-    /// Reads JSON, in which comments may stand; throws SyntaxError.
-    static Json parse(std::string_view text);
+    /// Reads JSON, in which comments may stand; throws SyntaxError. Of a key that an object has twice the
+    /// last value stays; with limits it is a UsageError, as is more than they allow.
+    static Json parse(std::string_view text, Limits* limits = nullptr);
     /// The text: on one line, or with `indent` blanks a level. Throws where a text in it is no UTF-8.
     std::string dump(int indent = -1) const;
 
@@ -135,4 +141,11 @@ As Json::get() const {
     }
 }
 
-}  // namespace rankmesh::conversion
+/// An object in JSON; throws UsageError that begins with `source`, with the place of a syntax error, for a
+/// key that an object has twice, and for more than Limits allow.
+Json parse_json(std::string_view text, std::string_view source);
+
+/// A value as an error repeats it.
+std::string excerpt(const Json& value);
+
+}  // namespace rankmesh::formats

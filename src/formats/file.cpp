@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/settings_file.hpp"
+#include "formats/file.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
-#include "convert/settings_limits.hpp"
-
-namespace rankmesh::conversion {
+namespace rankmesh::formats {
 
 namespace {
 
@@ -62,11 +63,15 @@ std::string content_of(const std::string& path, const std::string& name, std::si
     return text;
 }
 
-std::string content_of(const std::string& path, const std::string& source) {
-    auto text =
-        content_of(path, detail::cat("the settings file '", detail::excerpt(path, 400), "'"), most_bytes);
-    if (text.size() > most_bytes) Limits(source).refuse(detail::cat("have more than ", most_bytes, " bytes"));
-    return text;
+bool is_file_name(const std::string& text, std::string_view never,
+                  std::initializer_list<std::string_view> endings) {
+    if (text.find_first_of(never) != std::string::npos) return false;
+    if (text.find('/') != std::string::npos ||
+        std::ranges::any_of(endings, [&](auto end) { return text.ends_with(end); }))
+        return true;
+    auto unknown = std::error_code{};  // a name that is too long for a file is none
+    const auto found = std::filesystem::status(text, unknown);
+    return std::filesystem::exists(found) && !std::filesystem::is_directory(found);
 }
 
-}  // namespace rankmesh::conversion
+}  // namespace rankmesh::formats

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
-namespace rankmesh::conversion {
+#include <rankmesh/core/error.hpp>
+
+#include "formats/limits.hpp"
+
+namespace rankmesh::formats {
 
 namespace {
 
@@ -30,32 +35,65 @@ Library to_library(const Json& json) {
         json.value());
 }
 
-Json from_library(const Library& json) {
-    switch (json.type()) {
-        case Library::value_t::boolean:
-            return json.get<bool>();
-        case Library::value_t::number_integer:
-            return json.get<std::int64_t>();
-        case Library::value_t::number_unsigned:
-            return json.get<std::uint64_t>();
-        case Library::value_t::number_float:
-            return json.get<double>();
-        case Library::value_t::string:
-            return json.get_ref<const std::string&>();
-        case Library::value_t::array: {
-            auto list = Json::array();
-            for (const auto& element : json) list.push_back(from_library(element));
-            return list;
+/// Builds a value of what the library reads.
+class Builder final : public nlohmann::json_sax<Library> {
+public:
+    explicit Builder(Limits* limits) : limits_(limits) {}
+    Json value;
+
+    bool null() override { return add(nullptr); }
+    bool boolean(bool truth) override { return add(truth); }
+    bool number_integer(Library::number_integer_t number) override { return add(number); }
+    bool number_unsigned(Library::number_unsigned_t number) override { return add(number); }
+    bool number_float(Library::number_float_t number, const std::string&) override { return add(number); }
+    bool string(std::string& text) override { return add(std::move(text)); }
+    bool binary(Library::binary_t&) override { return false; }  // not in JSON
+    bool start_object(std::size_t) override { return begin(Json::object()); }
+    bool start_array(std::size_t) override { return begin(Json::array()); }
+    bool end_object() override { return end(); }
+    bool end_array() override { return end(); }
+    bool key(std::string& name) override {
+        if (limits_) {
+            limits_->key();
+            if (open_.back().contains(name))
+                throw UsageError(detail::cat(limits_->source(), " say ", detail::excerpt(name),
+                                             " twice in one table; say it once"));
         }
-        case Library::value_t::object: {
-            auto object = Json::object();
-            for (const auto& [key, element] : json.items()) object.add(key, from_library(element));
-            return object;
-        }
-        default:
-            return nullptr;
+        keys_.push_back(std::move(name));
+        return true;
     }
-}
+    bool parse_error(std::size_t at, const std::string& word, const Library::exception& error) override {
+        throw Json::SyntaxError(at, dynamic_cast<const Library::out_of_range*>(&error) ? word : "");
+    }
+
+private:
+    bool add(Json read) {
+        if (open_.empty()) {
+            value = std::move(read);
+        } else if (open_.back().is_array()) {
+            open_.back().push_back(std::move(read));
+        } else {
+            open_.back()[keys_.back()] = std::move(read);
+            keys_.pop_back();
+        }
+        return true;
+    }
+    bool begin(Json empty) {
+        if (limits_) limits_->enter();
+        open_.push_back(std::move(empty));
+        return true;
+    }
+    bool end() {
+        if (limits_) limits_->leave();
+        auto ended = std::move(open_.back());
+        open_.pop_back();
+        return add(std::move(ended));
+    }
+
+    Limits* limits_;
+    std::vector<Json> open_;         // arrays and objects, each in the one before
+    std::vector<std::string> keys_;  // whose values are not yet read
+};
 
 const Json::Object empty_object;
 
@@ -91,12 +129,10 @@ Json::~Json() = default;
 Json Json::array(std::initializer_list<Json> list) { return Json(Array(list)); }
 Json Json::object() { return Json(Value(Object{})); }
 
-Json Json::parse(std::string_view text) {
-    try {
-        return from_library(Library::parse(text, nullptr, true, true));
-    } catch (const Library::parse_error& error) {
-        throw SyntaxError(error.byte);
-    }
+Json Json::parse(std::string_view text, Limits* limits) {
+    auto builder = Builder(limits);
+    Library::sax_parse(text, &builder, Library::input_format_t::json, true, true);
+    return std::move(builder.value);
 }
 
 std::string Json::dump(int indent) const { return to_library(*this).dump(indent); }
@@ -154,4 +190,27 @@ std::partial_ordering Json::operator<=>(std::int64_t number) const {
     return std::partial_ordering::unordered;
 }
 
-}  // namespace rankmesh::conversion
+Json parse_json(std::string_view text, std::string_view source) {
+    auto limits = Limits(source);
+    try {
+        auto value = Json::parse(text, &limits);
+        if (value.is_object()) return value;
+    } catch (const Json::SyntaxError& error) {
+        if (error.number.empty())
+            throw UsageError(
+                detail::cat(source, " are no JSON: something is wrong at character ", error.byte));
+        throw UsageError(detail::cat(source, " hold the number ", detail::excerpt(error.number),
+                                     ", which ends at character ", error.byte,
+                                     "; numbers are below 1.8e308"));
+    }
+    throw UsageError(detail::cat(source, " hold JSON that is no object: {\"key\": value}"));
+}
+
+std::string excerpt(const Json& value) {
+    if (value.is_string()) return detail::in_quotes(value.text());
+    // JSON cannot write this value, TOML can.
+    if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
+    return detail::excerpt(value.dump());
+}
+
+}  // namespace rankmesh::formats

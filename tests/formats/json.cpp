@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our own JSON values beside those of nlohmann-json, on the same texts and of the same parts.
-#include "convert/json.hpp"
+#include "formats/json.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace rankmesh::conversion {
+namespace rankmesh::formats {
 namespace {
 
 using Library = nlohmann::ordered_json;
@@ -117,4 +117,4 @@ TEST(Json, ComparesWholeNumbersAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace rankmesh::conversion
+}  // namespace rankmesh::formats

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // toml++ assumes what some texts break. Here that is an error, or, in its tables of characters, no character
 // of the kind that is asked for.
-namespace rankmesh::conversion {
+namespace rankmesh::formats {
 struct BrokenAssumption {};
 [[noreturn]] inline void break_assumption() { throw BrokenAssumption{}; }
-}  // namespace rankmesh::conversion
-#define TOML_ASSERT(holds) ((holds) ? void() : ::rankmesh::conversion::break_assumption())
+}  // namespace rankmesh::formats
+#define TOML_ASSERT(holds) ((holds) ? void() : ::rankmesh::formats::break_assumption())
 #include <toml++/impl/forward_declarations.h>
 #undef TOML_ASSERT_ASSUME
 #define TOML_ASSERT_ASSUME(holds) TOML_ASSERT(holds)
@@ -21,9 +21,11 @@ struct BrokenAssumption {};
 
 #include <rankmesh/core/error.hpp>
 
-#include "convert/settings_text.hpp"
+#include "formats/limits.hpp"
+#include "formats/text.hpp"
+#include "formats/toml.hpp"
 
-namespace rankmesh::conversion {
+namespace rankmesh::formats {
 
 using detail::cat;
 using detail::in_quotes;
@@ -98,7 +100,7 @@ Json json_of(const toml::node& node, Limits& limits) {
 
 }  // namespace
 
-Json parse_toml(const std::string& text, std::string_view source) {
+Json parse_toml(std::string_view text, std::string_view source) {
     auto limits = Limits(source);
     check_nesting(text, limits);
     try {
@@ -108,7 +110,7 @@ Json parse_toml(const std::string& text, std::string_view source) {
         throw UsageError(cat(source, " are no TOML: something is wrong in a key or a value"));
     } catch (const toml::parse_error& error) {
         const auto number = error.source().begin.line;
-        auto line = std::string_view(text);
+        auto line = text;
         for (auto before = number; before > 1; --before)
             line.remove_prefix(std::min(line.find('\n'), line.size() - 1) + 1);
         const auto is_twice = error.description().find("redefine") != std::string_view::npos;
@@ -118,4 +120,4 @@ Json parse_toml(const std::string& text, std::string_view source) {
     }
 }
 
-}  // namespace rankmesh::conversion
+}  // namespace rankmesh::formats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a framework's settings is read. More is an error before it costs time or memory.
+// How much of a text is read. More is an error before it costs time or memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-namespace rankmesh::conversion {
+namespace rankmesh::formats {
 
 inline constexpr std::size_t most_bytes = std::size_t{1} << 20;  ///< of one text
 inline constexpr int most_levels = 100;                          ///< of tables and lists inside one another
@@ -18,6 +18,8 @@ inline constexpr int most_keys = 10'000;                         ///< of all tab
 class Limits {
 public:
     explicit Limits(std::string_view source) : source_(source) {}
+
+    const std::string& source() const { return source_; }
 
     void key() {
         if (++keys_ > most_keys) refuse(detail::cat("have more than ", most_keys, " keys"));
@@ -30,9 +32,7 @@ public:
     /// Throws UsageError that says what there is too much of.
     [[noreturn]] void refuse(std::string_view what) const {
         throw UsageError(
-            detail::cat(source_, " ", what,
-                        ", which is the most that is read; give those alone that say where ranks "
-                        "stand"));
+            detail::cat(source_, " ", what, ", the most that is read; leave out what is not needed"));
     }
 
 private:
@@ -41,4 +41,4 @@ private:
     int levels_ = 0;
 };
 
-}  // namespace rankmesh::conversion
+}  // namespace rankmesh::formats

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/text.hpp"
+
+#include <algorithm>
+
+#include <rankmesh/core/quote.hpp>
+
+namespace rankmesh::formats {
+
+std::string_view trimmed(std::string_view text) {
+    constexpr auto blanks = " \t\n\r";
+    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+    return text.substr(0, text.find_last_not_of(blanks) + 1);  // npos + 1 is 0
+}
+
+std::optional<std::size_t> find_no_text(std::string_view text) {
+    for (std::size_t at = 0; at < text.size();) {
+        const auto size = detail::character_size(text.substr(at));
+        if (size == 0 || text[at] == '\0') return at;
+        at += size;
+    }
+    return std::nullopt;
+}
+
+}  // namespace rankmesh::formats
