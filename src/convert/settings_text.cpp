@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -24,9 +23,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 
 /// A bare value: a number, one of Python's or JSON's words, else a text.
 Json bare(std::string_view word) {
-    auto number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error == std::errc{} && end == word.data() + word.size()) return number;
+    if (const auto number = formats::number_in(word)) return *number;
     if (word == "True" || word == "true") return true;
     if (word == "False" || word == "false") return false;
     if (word == "None" || word == "null") return nullptr;

@@ -2,7 +2,6 @@
 #include "cluster/read/formats.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include <rankmesh/core/error.hpp>
@@ -58,12 +57,11 @@ std::vector<Line> lines_of(std::string_view text, bool continued) {
 }
 
 int number_of(const Text& text, int line, std::string_view digits, std::string_view of, int least) {
-    auto number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error != std::errc{} || end != digits.data() + digits.size() || number < least)
+    const auto number = formats::number_in(digits);
+    if (!number || *number < least)
         text.fail(line,
                   cat(of, " is ", in_quotes(digits), ", which is no whole number of ", least, " or more"));
-    return number;
+    return *number;
 }
 
 void Once::add(const std::string& name, int line) {

@@ -12,6 +12,7 @@
 #include "explain/read/file_name.hpp"
 #include "explain/read/pickle.hpp"
 #include "formats/json.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh {
 
@@ -76,12 +77,8 @@ const Json* find(const Json& object, std::string_view key) {
 
 std::int64_t whole(const Json& value, std::string_view key) {
     if (const auto* number = std::get_if<std::int64_t>(&value.value())) return *number;
-    if (value.is_string()) {  // PyTorch's JSON writes numbers of some objects so
-        const auto& text = value.text();
-        auto number = std::int64_t{0};
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        if (error == std::errc{} && end == text.data() + text.size()) return number;
-    }
+    if (value.is_string())  // PyTorch's JSON writes numbers of some objects so
+        if (const auto number = formats::number_in<std::int64_t>(value.text())) return *number;
     wrong(key, "whole number");
 }
 std::optional<std::int64_t> find_whole(const Json& object, std::string_view key) {
@@ -194,11 +191,9 @@ void read_name(const std::string& name, RecordedOperation& call) {
     if (call.operation.empty()) call.operation = rest.substr(0, blank);
     if (blank == std::string::npos || call.argument) return;
     for (const auto* arrow : {"->", "<-"})
-        if (const auto at = rest.find(arrow, blank); at != std::string::npos) {
-            auto peer = std::int64_t{0};
-            const auto [end, error] = std::from_chars(rest.data() + at + 2, rest.data() + rest.size(), peer);
-            if (error == std::errc{} && end == rest.data() + rest.size()) call.argument = peer;
-        }
+        if (const auto at = rest.find(arrow, blank); at != std::string::npos)
+            if (const auto peer = formats::number_in<std::int64_t>(std::string_view(rest).substr(at + 2)))
+                call.argument = peer;
 }
 
 /// True of PyTorch's group of all ranks.

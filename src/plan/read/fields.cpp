@@ -5,19 +5,9 @@
 
 namespace rankmesh::plan::of_read {
 
-const Json* Fields::find(std::initializer_list<std::string_view> names) const {
-    for (const auto name : names)
-        if (values_.contains(name) && !values_[name].is_null()) return &values_[name];
-    return nullptr;
-}
-
-void Fields::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
-    fail(cat(name, " is ", formats::excerpt(value), "; it is ", wanted));
-}
-
 namespace {
 
-/// The one of these names that the values have.
+/// The first of these names that the values have, and not as null.
 std::string_view name_in(const Json& values, std::initializer_list<std::string_view> names) {
     for (const auto name : names)
         if (values.contains(name) && !values[name].is_null()) return name;
@@ -25,6 +15,15 @@ std::string_view name_in(const Json& values, std::initializer_list<std::string_v
 }
 
 }  // namespace
+
+const Json* Fields::find(std::initializer_list<std::string_view> names) const {
+    const auto name = name_in(values_, names);
+    return name.empty() ? nullptr : &values_[name];
+}
+
+void Fields::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
+    fail(cat(name, " is ", formats::excerpt(value), "; it is ", wanted));
+}
 
 std::optional<int> Fields::number(std::initializer_list<std::string_view> names, int least) const {
     const auto* value = find(names);

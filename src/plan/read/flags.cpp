@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 
+#include "formats/text.hpp"
 #include "plan/read/fields.hpp"
 
 namespace rankmesh::plan::of_read {
@@ -52,9 +53,7 @@ bool is_variable(std::string_view name) {
 }
 
 Json value_of(std::string_view word) {
-    auto number = std::int64_t{0};
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error == std::errc{} && end == word.data() + word.size()) return number;
+    if (const auto number = formats::number_in<std::int64_t>(word)) return *number;
     return std::string(word);
 }
 

@@ -2,11 +2,11 @@
 // A line of sizes, which is what a model prints as.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 
 #include <rankmesh/plan/read.hpp>
 
+#include "formats/text.hpp"
 #include "plan/read/fields.hpp"
 
 namespace rankmesh::plan {
@@ -52,12 +52,11 @@ std::string_view plain(std::string_view name) {
 }
 
 int value_of(std::string_view source, std::string_view name, std::string_view text, int least) {
-    auto value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least)
+    const auto value = formats::number_in(text);
+    if (!value || *value < least)
         throw UsageError(cat(source, ": ", name, " is ", in_quotes(text), "; it is a whole number from ",
                              least, " to 2147483647"));
-    return value;
+    return *value;
 }
 
 }  // namespace of_line_text
