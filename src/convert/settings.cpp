@@ -2,7 +2,6 @@
 #include "convert/settings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 #include <sstream>
