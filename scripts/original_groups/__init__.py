@@ -20,7 +20,7 @@ import importlib
 
 from .sources import Source
 
-FRAMEWORKS = ("torchtitan", "vllm")
+FRAMEWORKS = ("sglang", "torchtitan", "vllm")
 
 
 def load(name, place=None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random sizes."""
+"""Sizes for random settings."""
 
 import math
 
@@ -13,3 +13,8 @@ def factors(random, count, most=64):
         if math.prod(sizes) > most:
             sizes[place] = 1
     return sizes
+
+
+def divisors(number):
+    """All of them."""
+    return [each for each in range(1, number + 1) if number % each == 0]

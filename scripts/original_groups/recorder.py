@@ -54,6 +54,7 @@ class Recorder:
         if len(set(members)) != len(members):
             raise ValueError("a group has a rank twice")
         group = Group(members, self.rank, {"desc": group_desc, "backend": backend})
+        group.asked = members if ranks is None else list(map(int, ranks))
         self.made.append(group)
         return group if self.rank in members else dist.GroupMember.NON_GROUP_MEMBER
 

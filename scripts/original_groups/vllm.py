@@ -9,6 +9,7 @@ no engrams) and engram_data_parallel_size, which vLLM derives from its hosts.
 from types import SimpleNamespace
 
 from .answers import Answers, ask, refusal
+from .coordinators import answers_of
 from .draws import factors
 from .ours import by_rows
 
@@ -25,8 +26,6 @@ ACCESSORS = (
     "get_engram_dp_size", "get_tensor_model_parallel_world_size", "get_tensor_model_parallel_rank",
     "get_pipeline_model_parallel_rank", "get_dcp_world_size_and_rank",
 )
-OF_GROUP = ("rank_in_group", "world_size", "first_rank", "last_rank", "is_first_rank", "is_last_rank", "next_rank",
-            "prev_rank")  # fmt: skip
 ARGUMENTS = ("tensor", "pipeline", "prefill_context", "decode_context")
 
 source = _state = _config = None
@@ -80,10 +79,7 @@ def original(settings, rank, world):
             return refusal(error)
         made = {kind: getattr(_state, name) for kind, name in KINDS.items()}
         made = {kind: group for kind, group in made.items() if group is not None}
-        answers = {name: ask(getattr(_state, name)) for name in ACCESSORS}
-        coordinators = {name: group for name, group in answers.items() if isinstance(group, _state.GroupCoordinator)}
-        answers |= {name: list(group.ranks) for name, group in coordinators.items()}
-        answers |= {f"{name}.{of}": getattr(group, of) for name, group in coordinators.items() for of in OF_GROUP}
+        answers = answers_of(_state, {name: ask(getattr(_state, name)) for name in ACCESSORS})
     return Answers(
         partitions={kind: [list(ranks) for ranks in group.group_ranks] for kind, group in made.items()},
         groups={kind: list(group.ranks) for kind, group in made.items()},
