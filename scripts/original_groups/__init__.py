@@ -17,10 +17,13 @@ Each module here is one framework. To ask an original, as the rows of ours are w
 """
 
 import importlib
+from pathlib import Path
 
 from .sources import Source
 
-FRAMEWORKS = ("sglang", "torchtitan", "vllm")
+HERE = Path(__file__).parent
+FRAMEWORKS = sorted(file.stem for file in HERE.glob("*.py") if "
+DISTRIBUTION" in file.read_text())
 
 
 def load(name, place=None):

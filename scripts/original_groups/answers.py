@@ -6,9 +6,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Raised:
-    """An accessor raises."""
+    """An accessor raises.
+
+    One text equals another that goes on, and any other where one is not a sentence, as that of a KeyError is not.
+    """
 
     text: str
+
+    def __eq__(self, other):
+        if not isinstance(other, Raised):
+            return False
+        shorter, longer = sorted((self.text, other.text), key=len)
+        return longer.startswith(shorter) or " " not in shorter
+
+    __hash__ = None
 
 
 @dataclass

@@ -80,7 +80,9 @@ def original(settings, rank, world):
     with source.on(rank, world) as recorder:
         try:
             # What SGLang does when it publishes the configuration.
-            of_config = {name: sizes[name] for name in ("tp_size", "attn_cp_size", "attn_dp_size", "moe_ep_size", "moe_dp_size")}
+            of_config = {
+                name: sizes[name] for name in ("tp_size", "attn_cp_size", "attn_dp_size", "moe_ep_size", "moe_dp_size")
+            }
             dcp = sizes["attn_dcp_size"]
             derived = _context.derive_parallel_widths(**of_config, dcp_size=dcp, dcp_enabled=dcp > 1)
             shared = settings.get("shared_experts_tp_size")
@@ -96,7 +98,9 @@ def original(settings, rank, world):
     for kind, group in made.items():
         called = group.unique_name.partition(":")[0]  # tp of a kind that is the tensor-parallel group
         partitions[kind] = [each.asked for each in recorder.made if each.options["desc"] == f"{called}:device"]
-    return Answers(partitions=partitions, groups={kind: list(group.ranks) for kind, group in made.items()}, answers=answers)
+    return Answers(
+        partitions=partitions, groups={kind: list(group.ranks) for kind, group in made.items()}, answers=answers
+    )
 
 
 ours = by_rows("sglang")

@@ -17,14 +17,35 @@ DISTRIBUTION = PACKAGE = "vllm"
 RUNS = ("vllm.distributed.parallel_state",)
 
 KINDS = {
-    "world": "_WORLD", "inner_dp_world": "_INNER_DP_WORLD", "tp": "_TP", "etp": "_ETP", "edp": "_ENGRAM_DP",
-    "dcp": "_DCP", "pcp": "_PCP", "pp": "_PP", "dp": "_DP", "ep": "_EP", "eplb": "_EPLB",
+    "world": "_WORLD",
+    "inner_dp_world": "_INNER_DP_WORLD",
+    "tp": "_TP",
+    "etp": "_ETP",
+    "edp": "_ENGRAM_DP",
+    "dcp": "_DCP",
+    "pcp": "_PCP",
+    "pp": "_PP",
+    "dp": "_DP",
+    "ep": "_EP",
+    "eplb": "_EPLB",
 }
 ACCESSORS = (
-    "get_world_group", "get_inner_dp_world_group", "get_tp_group", "get_etp_group", "get_engram_dp_group",
-    "get_dcp_group", "get_pcp_group", "get_pp_group", "get_dp_group", "get_ep_group", "get_eplb_group",
-    "get_engram_dp_size", "get_tensor_model_parallel_world_size", "get_tensor_model_parallel_rank",
-    "get_pipeline_model_parallel_rank", "get_dcp_world_size_and_rank",
+    "get_world_group",
+    "get_inner_dp_world_group",
+    "get_tp_group",
+    "get_etp_group",
+    "get_engram_dp_group",
+    "get_dcp_group",
+    "get_pcp_group",
+    "get_pp_group",
+    "get_dp_group",
+    "get_ep_group",
+    "get_eplb_group",
+    "get_engram_dp_size",
+    "get_tensor_model_parallel_world_size",
+    "get_tensor_model_parallel_rank",
+    "get_pipeline_model_parallel_rank",
+    "get_dcp_world_size_and_rank",
 )
 ARGUMENTS = ("tensor", "pipeline", "prefill_context", "decode_context")
 
@@ -37,8 +58,9 @@ def start(of):
     no = lambda *args: False  # noqa: E731
     source.given = {
         "vllm.config": {"get_current_vllm_config": lambda: _config, "get_current_vllm_config_or_none": lambda: _config},
-        "vllm.distributed.device_communicators.shm_broadcast": {"MessageQueue": SimpleNamespace(
-            create_from_process_group=lambda *args, **options: None)},
+        "vllm.distributed.device_communicators.shm_broadcast": {
+            "MessageQueue": SimpleNamespace(create_from_process_group=lambda *args, **options: None)
+        },
         "vllm.utils.torch_utils": {"supports_custom_op": no},
     }
     _state = source.load("vllm.distributed.parallel_state")
