@@ -22,8 +22,7 @@ from pathlib import Path
 from .sources import Source
 
 HERE = Path(__file__).parent
-FRAMEWORKS = sorted(file.stem for file in HERE.glob("*.py") if "
-DISTRIBUTION" in file.read_text())
+FRAMEWORKS = sorted(file.stem for file in HERE.glob("*.py") if "\nDISTRIBUTION" in file.read_text())
 
 
 def load(name, place=None):
