@@ -60,3 +60,12 @@ def described(mesh):
 def members(group):
     """The ranks of a process group, or of our group."""
     return dist.get_process_group_ranks(group) if isinstance(group, dist.ProcessGroup) else list(group)
+
+
+def partitions_of(made, world):
+    """The groups of several ranks, sorted; those of all ranks are left out.
+
+    Versions of torch's DeviceMesh make groups in other orders, and take the world's own group for all ranks.
+    """
+    kept = {name: sorted(ranks for ranks in groups if 1 < len(ranks) < world) for name, groups in made.items()}
+    return {name: groups for name, groups in kept.items() if groups}

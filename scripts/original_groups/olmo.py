@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OLMo-core's olmo_core.distributed.parallel.
+
+The settings are `dp`, DataParallelConfig's arguments, `pp`, PipelineParallelConfig's arguments, the degrees `tp`, `cp`
+and `ep`, the degree `experts` of build_expert_parallel_mesh, and `nodes`, which NUM_NODES says. What is None or absent
+is not configured. A partition is a description that torch's DeviceMesh gives its groups, such as mesh_tp.
+"""
+
+import enum
+import os
+from unittest import mock
+
+import torch
+import torch.distributed.pipelining  # what it imports is looked for before stubs stand in for packages
+import torch.distributed.tensor
+
+from .answers import Answers, ask, refusal
+from .draws import factors
+from .meshes import ask_mesh, described, fake_world, members, partitions_of
+
+DISTRIBUTION, PACKAGE = "ai2-olmo-core", "olmo_core"
+RUNS = ("olmo_core.distributed.parallel.*", "olmo_core.distributed.utils", "olmo_core.exceptions")
+PARTS = (
+    "get_dp_mesh", "get_dp_model_mesh", "get_dp_shard_mesh", "get_dp_replicate_mesh", "get_ep_mesh", "get_tp_mesh",
+    "get_cp_mesh", "get_pp_mesh", "get_pp_stage_mesh",
+)  # fmt: skip
+SCHEDULES = ("1F1B", "Interleaved1F1B", "GPipe", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble",
+             "Custom1F1B", "CustomInterleaved1F1B", "Custom1F1BV")  # fmt: skip
+
+source = _module = None
+
+
+def start(of):
+    global source, _module
+    source = of
+    source.given = {
+        "olmo_core.config": {"StrEnum": enum.StrEnum},
+        "olmo_core.utils": {"get_default_device": lambda: torch.device("cpu")},
+    }
+    _module = source.load("olmo_core.distributed.parallel")
+
+
+def _configurations(module, settings):
+    """The settings as the configurations of the original's module, or of ours."""
+    given = {}
+    if settings.get("dp") is not None:
+        name = module.DataParallelType(settings["dp"]["name"])
+        given["dp"] = module.DataParallelConfig(**settings["dp"] | {"name": name})
+    if settings.get("pp") is not None:
+        pipeline = dict(settings["pp"])
+        for key, kind in (("schedule", module.PipelineScheduleType), ("style", module.PipelineSplitStyle)):
+            if pipeline.get(key) is not None:
+                pipeline[key] = kind(pipeline[key])
+        given["pp"] = module.PipelineParallelConfig(**pipeline)
+    for name, kind in (("tp", "TensorParallel"), ("cp", "ContextParallel"), ("ep", "ExpertParallel")):
+        if settings.get(name) is not None:
+            given[name] = getattr(module, f"{kind}Config")(degree=settings[name])
+    return given
+
+
+def _ask(module, mesh, experts, pipeline):
+    """What both answer, since they have the same functions."""
+    answers = {"build_world_mesh()": described(mesh), "get_device_mesh_info()": module.get_device_mesh_info(mesh)}
+    answers |= {f"{name}()": ask_mesh(getattr(module, name), mesh) for name in PARTS}
+    answers["get_dp_process_group()"] = members(module.get_dp_process_group(mesh))
+    if experts is not None:
+        answers["build_expert_parallel_mesh()"] = described(experts)
+        answers |= {f"{name}(experts)": ask_mesh(getattr(module, name), experts) for name in PARTS[:5]}
+    if pipeline is not None:
+        answers |= {
+            "infer_style()": _text(pipeline.infer_style),
+            "final_stage_rank()": _text(pipeline.final_stage_rank),
+            "rank_completion_order()": _text(lambda: list(pipeline.rank_completion_order())),
+        }
+        for rank in range(pipeline.degree):
+            for stages in (pipeline.degree, 2 * pipeline.degree, 3 * pipeline.degree, 5):
+                answers[f"stage_ids_this_rank({rank}, {stages})"] = _text(pipeline.stage_ids_this_rank, rank, stages)
+    return answers
+
+
+def _text(call, *arguments):
+    """The answer as text, without the text of an error."""
+    found = ask(call, *arguments)
+    return "raises" if hasattr(found, "text") else str(found)
+
+
+def _nodes(settings):
+    nodes = settings.get("nodes")
+    return mock.patch.dict(os.environ, {"NUM_NODES": str(nodes)} if nodes else {})
+
+
+def original(settings, rank, world):
+    """What OLMo-core answers."""
+    with fake_world(rank, world) as made, _nodes(settings), mock.patch.object(_module, "_WORLD_MESH", None):
+        try:
+            given = _configurations(_module, settings)
+            mesh = _module.build_world_mesh(**given)
+            partitions = partitions_of(made, world)
+            experts = settings.get("experts")
+            if experts is not None:
+                experts = _module.build_expert_parallel_mesh(_module.ExpertParallelConfig(degree=experts))
+        except Exception as error:
+            return refusal(error)
+        return Answers(partitions=partitions, answers=_ask(_module, mesh, experts, given.get("pp")))
+
+
+def ours(settings, rank, world):
+    """What rankmesh.olmo answers."""
+    from rankmesh import olmo
+
+    place = {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
+    with mock.patch.dict(os.environ, place), _nodes(settings):
+        try:
+            given = _configurations(olmo, settings)
+            mesh = olmo.WorldMesh(rank=rank, world_size=world).build_world_mesh(**given)
+            partitions = partitions_of(dict(mesh.new_groups()), world)
+            experts = settings.get("experts")
+            if experts is not None:
+                degree = olmo.ExpertParallelConfig(degree=experts)
+                experts = olmo.build_expert_parallel_mesh(degree, rank=rank, world_size=world)
+        except Exception as error:
+            return refusal(error)
+        return Answers(partitions=partitions, answers=_ask(olmo, mesh, experts, given.get("pp")))
+
+
+def settings(random):
+    """A world and settings for it."""
+    replicas, shards, tp, cp, pp = factors(random, 5)
+    world = replicas * shards * tp * cp * pp
+    given = {}
+    name = random.choice(("fsdp", "hsdp", "hsdp", "ddp"))
+    given["dp"] = {"name": name}
+    if name == "hsdp" or random.random() < 0.1:
+        if random.random() < 0.7:
+            given["dp"]["num_replicas"] = random.choice((replicas, replicas, random.randint(1, 4)))
+        if random.random() < 0.7:
+            given["dp"]["shard_degree"] = random.choice((shards, shards, random.randint(1, 4)))
+    if random.random() < 0.5:
+        given["tp"] = tp
+    elif random.random() < 0.7:
+        given["ep"] = random.choice((shards, random.randint(-1, 8)))
+    if random.random() < 0.5:
+        given["cp"] = cp
+    if random.random() < 0.5:
+        given["pp"] = {"degree": pp, "schedule": random.choice(SCHEDULES)}
+        if random.random() < 0.5:
+            given["pp"]["style"] = random.choice(("loop", "v"))
+    if random.random() < 0.3:
+        given["experts"] = random.choice((1, 2, 4, -1, random.randint(1, 8)))
+    if random.random() < 0.3:
+        given["nodes"] = random.choice((1, 2, replicas))
+    if random.random() < 0.05:
+        given["dp"] = None
+    if random.random() < 0.05:
+        given[random.choice(("tp", "cp"))] = random.choice((0, -1, 3))
+    if random.random() < 0.1:
+        world = random.randint(1, 64)
+    return world, given
