@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """AReaL's allocation texts, its ParallelHelper (fsdp) and its ArchonParallelDims (archon).
 
-The settings are `alloc_mode`, a text such as sglang:d4t2+fsdp:d8, or an `engine`, fsdp or archon, with ParallelStrategy's
-arguments. The world is that of the engine; of a text it is that of its one part for training. A group is a name of the
-engine's mesh, or of what it flattens, and a partition is a description that torch's DeviceMesh gives its groups, such as
-mesh_dp_sp. Accessors that begin with alloc_mode are of the text, all others of the engine.
+The settings are `alloc_mode`, a text such as sglang:d4t2+fsdp:d8, or an `engine`, fsdp or archon, with the arguments of
+ParallelStrategy. The world is that of the engine; of a text it is that of its one part for training. A group is a name
+of the engine's mesh, or of what it flattens. A partition is a description that torch's DeviceMesh gives its groups,
+such as mesh_dp_sp. Accessors that begin with alloc_mode are of the text, all others of the engine.
 """
 
 import enum
 import functools
 import importlib
 from types import SimpleNamespace
-
-import torch.distributed.fsdp
-import torch.distributed.tensor.parallel  # what it imports is looked for before stubs stand in for packages
 
 from .answers import Answers, Raised, ask, refusal
 from .draws import factors
@@ -56,7 +53,8 @@ def start(of):
         "areal.infra.platforms": {"current_platform": SimpleNamespace(device_type="cpu")},
         "areal.api.cli_args": {"SchedulingStrategyType": _Scheduling, "SchedulingStrategy": SimpleNamespace},
     }
-    importlib.import_module("lark")  # it tries to import packages that need not be there, and would find stubs
+    for name in ("lark", "torch.distributed.fsdp", "torch.distributed.tensor.parallel"):
+        importlib.import_module(name)  # what they import is looked for before stubs stand in for packages
     _texts, _fsdp, _archon = map(source.load, RUNS)
 
 

@@ -59,7 +59,8 @@ def described(mesh):
 
 def members(group):
     """The ranks of a process group, or of our group."""
-    return dist.get_process_group_ranks(group) if isinstance(group, dist.ProcessGroup) else list(group)
+    found = dist.get_process_group_ranks(group) if isinstance(group, dist.ProcessGroup) else group
+    return [int(each) for each in found]
 
 
 def partitions_of(made, world):
