@@ -36,7 +36,7 @@ def ask(call, *arguments, **options):
     try:
         return call(*arguments, **options)
     except Exception as error:
-        return Raised(str(error))
+        return Raised(str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error))
 
 
 def refusal(error):
