@@ -133,10 +133,15 @@ def test_equal_answers_are_no_difference(script: Any, checkout: Path, capsys: An
 def test_a_difference_is_shown_with_what_repeats_it(script: Any, checkout: Path, capsys: Any, fake: bool) -> None:
     comparison = compare(script, Invented(checkout, fake, stride=False))
     assert comparison.close() == 1
-    shown = capsys.readouterr().out
-    assert "rank 0 of --again '(4, {'size': 2})'" in shown
-    assert "groups of tp: [[0, 2], [1, 3]] in the original, [[0, 1], [2, 3]] in ours" in shown
-    assert "group of tp: [0, 2] in the original, [0, 1] in ours" in shown
+    times, refused = comparison.different, comparison.refused
+    assert capsys.readouterr().out.splitlines() == [
+        "rank 0 of --again '(6, {'size': 2})'",  # the first of each name
+        "  groups of tp: [[0, 3], [1, 4], [2, 5]] in the original, [[0, 1], [2, 3], [4, 5]] in ours",
+        "  group of tp: [0, 3] in the original, [0, 1] in ours",
+        f"{times} times different: groups of tp",
+        f"{times} times different: group of tp",
+        f"40 settings, {refused} refused by both, {times} differences",
+    ]
 
 
 def test_refusals_of_one_side_are_differences(script: Any) -> None:
