@@ -60,20 +60,19 @@ void one_dies(Rank& rank) {
     _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-/// The others make a communicator without the rank that died, of one whose operations have been ended.
-void the_others_go_on(Rank& rank, bool revoked) {
+/// The others make a communicator without the rank that died, of one that they have revoked.
+void the_others_go_on(Rank& rank) {
     auto fewer = ncclComm_t{};
     auto lost = 1;
     const auto shrink = [&](int flags) {
         return ncclCommShrink(rank.world, &lost, 1, &fewer, nullptr, flags);
     };
     const auto freed = [&] {
-        EXPECT_EQ(shrink(NCCL_SHRINK_DEFAULT), ncclRemoteError);
-        if (revoked) {
-            EXPECT_NCCL(ncclCommRevoke(rank.world, NCCL_REVOKE_DEFAULT));
-            EXPECT_EQ(state(rank.world), ncclSuccess);
-        }
-        EXPECT_NCCL(shrink(revoked ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT));
+        for (const auto flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT})
+            EXPECT_EQ(shrink(flags), ncclRemoteError);
+        EXPECT_NCCL(ncclCommRevoke(rank.world, NCCL_REVOKE_DEFAULT));
+        EXPECT_EQ(state(rank.world), ncclSuccess);
+        EXPECT_NCCL(shrink(NCCL_SHRINK_DEFAULT));
     };
     lose_rank_1(
         rank, [] { _exit(3); }, freed);
@@ -83,6 +82,22 @@ void the_others_go_on(Rank& rank, bool revoked) {
     EXPECT_EQ(all.values(), (std::vector{0, 2}));
     EXPECT_NCCL(ncclCommDestroy(fewer));
     EXPECT_NCCL(ncclCommAbort(rank.world));
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+/// What was never used has no connections, so nobody sees there that a rank died, and it can be shrunk.
+void one_dies_unseen(Rank& rank) {
+    auto idle = ncclComm_t{};
+    EXPECT_NCCL(ncclCommSplit(rank.world, 0, rank.rank, &idle, nullptr));
+    const auto aborted = [&] { EXPECT_NCCL(ncclCommAbort(rank.world)); };
+    lose_rank_1(
+        rank, [] { _exit(3); }, aborted);
+    EXPECT_EQ(state(idle), ncclSuccess);
+    auto fewer = ncclComm_t{};
+    auto lost = 1;
+    EXPECT_NCCL(ncclCommShrink(idle, &lost, 1, &fewer, nullptr, NCCL_SHRINK_ABORT));
+    EXPECT_NCCL(ncclCommDestroy(fewer));
+    EXPECT_NCCL(ncclCommAbort(idle));
     _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
@@ -103,13 +118,12 @@ void one_stops(Rank& rank) {
 }
 
 const auto named = {Named("one stops", one_stops), Named("one dies", one_dies),
-                    Named("shrink with abort", [](Rank& rank) { the_others_go_on(rank, false); }),
-                    Named("shrink after revoke", [](Rank& rank) { the_others_go_on(rank, true); })};
+                    Named("unused", one_dies_unseen), Named("shrink after revoke", the_others_go_on)};
 
 }  // namespace
 
 TEST(FakeNcclFailures, AreSeenByTheOthersWhenARankDies) {
-    for (const auto* program : {"one dies", "shrink with abort", "shrink after revoke"}) {
+    for (const auto* program : {"one dies", "unused", "shrink after revoke"}) {
         const auto outcome = as_processes(3, program);
         EXPECT_EQ(outcome.exit_codes, (std::vector{0, 3, 0})) << program << "\n"
                                                               << outcome.outputs[0] << outcome.outputs[2];

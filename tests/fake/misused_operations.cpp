@@ -168,3 +168,18 @@ TEST(FakeNcclViolations, TwoCommunicatorsAreUsedInTwoOrders) {
         "orders on two communicators can deadlock");
     unsetenv("FAKE_ORDER");
 }
+
+TEST(FakeNcclViolations, MemoryWaitsForKernelsOfPeersInTheProcess) {
+    const auto late = [](Rank& rank) {
+        if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        const auto one = Array<float>(1, 1);
+        EXPECT_NCCL(sum(one, rank.world, rank.stream));
+        rank.synchronize();
+    };
+    as_threads(2, late);
+    setenv("FAKE_PEERS", "1", 1);
+    EXPECT_DEATH(
+        on_impatient_threads(2, late),
+        "fake cuda: violation: cudaMalloc on device 1 waits in vain for a kernel of its peer, device 0");
+    unsetenv("FAKE_PEERS");
+}

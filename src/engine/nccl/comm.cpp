@@ -67,6 +67,7 @@ std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size
     auto made = std::unique_ptr<NcclComm>(new NcclComm(nccl, std::move(settings), std::move(reaper)));
     auto config = made->config();
     config.splitShare = share ? 1 : 0;
+    if (share) made->one_is_stopped_ = std::make_shared<std::atomic<bool>>(false);
     made->settle(ids.size() == 1 ? nccl.init(&made->comm_, size, ids.front(), rank, &config)
                                  : nccl.init_scalable(&made->comm_, size, rank, static_cast<int>(ids.size()),
                                                       ids.data(), &config),
@@ -85,6 +86,7 @@ std::unique_ptr<NcclComm> NcclComm::adopt(ncclComm_t comm) {
 std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings settings, const Phase& phase,
                                           std::shared_ptr<NcclReaper> reaper) {
     auto child = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings), std::move(reaper)));
+    child->one_is_stopped_ = one_is_stopped_;
     auto config = child->config();
     const auto result =
         call([&](ncclComm_t comm) { return nccl_.split(comm, colour, key, &child->comm_, &config); });
@@ -94,7 +96,9 @@ std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings se
 
 bool NcclComm::can_shrink() const {
     const auto held = lock();
-    return nccl_.shrink && comm_ && own_ && complete_ && !stopped_;
+    if (!nccl_.shrink || !comm_ || !own_ || !complete_ || stopped_) return false;
+    auto state = ncclInProgress;
+    return nccl_.async_error(comm_, &state) == ncclSuccess && state == ncclSuccess;
 }
 
 std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSettings settings,
@@ -147,6 +151,7 @@ std::optional<std::size_t> NcclComm::memory() const {
 
 NcclComm::~NcclComm() {
     if (!comm_ || !own_) return;
+    if (one_is_stopped_) *one_is_stopped_ = true;
     if (reaper_)
         reaper_->abort({.comm = comm_, .settings = settings_});
     else
@@ -156,7 +161,7 @@ NcclComm::~NcclComm() {
 bool NcclComm::end() noexcept {
     {
         const auto held = lock();
-        if (!comm_ || !own_ || stopped_) return true;
+        if (!comm_ || !own_ || stopped_ || (one_is_stopped_ && *one_is_stopped_)) return true;
         auto state = ncclSuccess;
         if (nccl_.async_error(comm_, &state) != ncclSuccess) return true;
         if (state == ncclInProgress) return false;
@@ -215,6 +220,7 @@ std::exception_ptr NcclComm::failure(ncclResult_t result, const std::string& wha
 /// `child`, if any, is one that a job of this one will write to.
 void NcclComm::stop(std::unique_ptr<NcclComm> child) noexcept {
     const auto held = lock();
+    if (one_is_stopped_) *one_is_stopped_ = true;
     if (!own_) {  // its owner may still use it, and its job may still write the child
         if (!stopped_ && child && !child->comm_) static_cast<void>(child.release());
         stopped_ = true;

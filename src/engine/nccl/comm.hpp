@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <memory>
@@ -44,7 +45,8 @@ public:
     std::unique_ptr<NcclComm> split(int colour, int key, DeviceSettings settings, const Phase& phase,
                                     std::shared_ptr<NcclReaper> reaper);
 
-    /// True if `shrink` may be called: it is the engine's own, whole, and this NCCL can do it.
+    /// True if `shrink` may be called: it is the engine's own, whole, has no error, which NCCL_SHRINK_ABORT
+    /// does not clear, and this NCCL can do it.
     bool can_shrink() const;
     /// A communicator of its ranks except those of `without`, in their order; called by all that remain. Work
     /// in flight on this one is aborted, and the new one shares no resources with it.
@@ -111,6 +113,9 @@ private:
     bool suspended_ = false;
     bool complete_ = false;  // all its ranks have created it
     bool finalized_ = false;
+    /// Of a communicator and all that are split from it and share its resources: one was stopped, and an
+    /// abort of one stops them all, so none can be finalised. Null: it shares nothing.
+    std::shared_ptr<std::atomic<bool>> one_is_stopped_;
 
     mutable std::mutex mutex_;
     bool stopped_ = false;

@@ -189,6 +189,7 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
     if (!address) return said(cudaErrorInvalidValue);
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;
+    wait_for_peers(__func__);
     *address = allocate(current_device(), bytes, false);
     return *address ? cudaSuccess : said(cudaErrorMemoryAllocation);
 }
@@ -200,13 +201,19 @@ cudaError_t cudaFree(void* address) {
     const auto place = find(address, 1);
     if (!place.of) return said(cudaErrorInvalidValue);
     synchronize(place.of->device);
+    wait_for_peers(__func__);
     return release(address, false) ? cudaSuccess : said(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMallocAsync(void** address, std::size_t bytes, cudaStream_t stream) {
     FAKE_CUDA_READY();
     if (!stream_of(stream)) return said(cudaErrorInvalidResourceHandle);
-    return cudaMalloc(address, bytes);
+    demand_no_capture(__func__);
+    if (!address) return said(cudaErrorInvalidValue);
+    *address = nullptr;
+    if (bytes == 0) return cudaSuccess;
+    *address = allocate(current_device(), bytes, false);
+    return *address ? cudaSuccess : said(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {

@@ -186,6 +186,51 @@ void synchronize(int device) {
 }
 
 namespace {
+
+struct Kernels {
+    static Kernels& get() {
+        static auto& kernels = *new Kernels();
+        return kernels;
+    }
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t count = 0;
+    std::map<std::uint64_t, int> running = {};  // and their devices
+};
+
+}  // namespace
+
+Kernel::Kernel(int device) {
+    auto& kernels = Kernels::get();
+    const auto lock = std::lock_guard(kernels.mutex);
+    number_ = kernels.count++;
+    kernels.running[number_] = device;
+}
+
+Kernel::~Kernel() {
+    auto& kernels = Kernels::get();
+    const auto lock = std::lock_guard(kernels.mutex);
+    kernels.running.erase(number_);
+    kernels.changed.notify_all();
+}
+
+void wait_for_peers(const char* call) {
+    if (setting("FAKE_PEERS", 0) == 0) return;
+    const auto own = current_device();
+    // Half of it, before the kernel that waits for this rank loses its own.
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(setting("FAKE_PATIENCE", 60000) / 2);
+    auto& kernels = Kernels::get();
+    auto lock = std::unique_lock(kernels.mutex);
+    const auto before = kernels.running;
+    for (const auto& [number, device] : before)
+        if (device != own &&
+            !kernels.changed.wait_until(lock, until, [&] { return !kernels.running.contains(number); }))
+            violation(call, " on device ", own, " waits in vain for a kernel of its peer, device ", device,
+                      "; allocate and free with a barrier of the host before the next call");
+}
+
+namespace {
 thread_local auto capture_mode = cudaStreamCaptureModeGlobal;
 }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,21 @@ int device_of(const Stream& stream);
 std::shared_ptr<Mark> enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> task);
 /// Blocks until all streams of a device are done.
 void synchronize(int device);
+
+/// A kernel that runs on a device as long as this lives.
+class Kernel {
+public:
+    explicit Kernel(int device);
+    ~Kernel();
+    Kernel(const Kernel&) = delete;
+    Kernel& operator=(const Kernel&) = delete;
+
+private:
+    std::uint64_t number_;
+};
+/// Where FAKE_PEERS says that devices reach each other's memory: waits for the kernels that run on the
+/// others.
+void wait_for_peers(const char* call);
 
 /// A call that the real library prohibits during a capture, which it invalidates, is a violation.
 void demand_no_capture(const char* call);

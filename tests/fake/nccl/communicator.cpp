@@ -92,7 +92,7 @@ ncclResult_t Communicator::state() const {
         const auto lock = std::lock_guard(mutex_);
         if (result_ != ncclSuccess) return result_;
     }
-    return connection && !revoked && !finalized && failed_rank() >= 0 ? ncclRemoteError : ncclSuccess;
+    return connection && used && !revoked && !finalized && failed_rank() >= 0 ? ncclRemoteError : ncclSuccess;
 }
 
 void Communicator::set_state(ncclResult_t result, const std::string& why) {

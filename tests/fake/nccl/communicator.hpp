@@ -67,6 +67,7 @@ public:
     std::atomic<bool> revoked = false;
     std::atomic<bool> finalized = false;
     std::atomic<bool> suspended = false;
+    std::atomic<bool> used = false;  // by an operation, and so connected
 
     /// What ncclCommGetAsyncError tells: ncclInProgress, how that ended, or that a peer is gone.
     ncclResult_t state() const;

@@ -214,10 +214,7 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
     constexpr auto call = "ncclCommShrink";
     return answer([&] {
         demand(flags == NCCL_SHRINK_DEFAULT || flags == NCCL_SHRINK_ABORT, call, "there is no such flag");
-        fail_where_planted(call);
-        auto parent = of(handle, call);
-        demand_nothing_in_progress(*parent, call);
-        if (flags == NCCL_SHRINK_DEFAULT) ready(handle, call);
+        auto parent = ready(handle, call);  // with NCCL_SHRINK_ABORT, too
         demand(out && excluded && count > 0, call, "an argument is missing");
         *out = nullptr;
         const auto without = std::set<int>(excluded, excluded + count);
@@ -247,7 +244,7 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
                 parent->revoked = true;
                 parent->wait_for_work();
             }
-            parent->exchange(made->ranks, made->id, 0, words, {});
+            parent->exchange(made->ranks, made->id, made->exchanges++, words, {});
         });
     });
 }

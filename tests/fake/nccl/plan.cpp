@@ -114,6 +114,7 @@ void scramble(const std::vector<Operation>& operations) {
 }
 
 void run(const std::vector<Operation>& operations) {
+    const auto kernel = fake_cuda::Kernel(operations.front().communicator->device);
     try {
         if (operations.front().communicator->is_stopped()) throw Stopped{};
         for (const auto& each : operations) tell(each);
@@ -154,6 +155,7 @@ void launch(std::vector<Operation> operations) {
         run(operations);
     });
     for (std::size_t i = 1; i < streams.size(); ++i) enqueue(streams[i], [done] { done->wait(); });
+    communicator.used = true;
     communicator.set_tail(done);
 }
 
