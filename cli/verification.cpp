@@ -268,6 +268,9 @@ template <class T>
 std::int64_t check(Communicator& on, const Facts& facts, Which which, const nccl::World* devices) {
     auto trial = Trial<T>(on, facts, which, 5, devices);
     trial.prepare();
+    // Memory is allocated before any rank of the group calls: with peers in one process that waits for
+    // kernels.
+    if (devices) on.host().barrier();
     trial.run();
     const auto wrong = trial.wrong();
     trial.prepare();

@@ -133,6 +133,15 @@ TEST(RunSubcommand, VerifiesEveryOperationOnDevices) {
     EXPECT_TRUE(outcome.output.starts_with("dp=2 tp=2 on threads with nccl: 4 threads\n")) << outcome.output;
 }
 
+// There, cudaMalloc and cudaFree wait for the kernels of the other ranks.
+TEST(RunSubcommand, VerifiesOnDevicesThatReachEachOthersMemoryInOneProcess) {
+    if (!nccl::is_built()) GTEST_SKIP() << "built without NCCL";
+    const auto devices = with_devices(4) + "export FAKE_PEERS=1 FAKE_PATIENCE=20000;";
+    for (const auto* text : {"dp=4", "dp=2 tp=2"})
+        expect_all_ok_with_devices(
+            json_of("run --json --bytes 100 '" + std::string(text) + "' --device nccl", devices), "threads");
+}
+
 TEST(RunSubcommand, TheOperationsOnDevicesAreThoseOfNccl) {
     if (!nccl::is_built()) GTEST_SKIP() << "built without NCCL";
     for (const auto* call :
