@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call on the NCCL engine costs its thread beside the bare call of NCCL on the same communicator and
 // stream, alternating in one run, and the bare call beside itself. `bench_engine_nccl N`: N ranks as threads,
-// at least two, with a device each. It compiles without a GPU and runs on real ones. On libraries that do
-// nothing, LD_LIBRARY_PATH=build/release/bench/engine/idle, what it shows is the engine's own.
+// at least two, with a device each. It runs on real GPUs, and without one on the fake libraries, which start
+// a thread for a call as NCCL does: FAKE_LAG=0 LD_LIBRARY_PATH=build/release/tests/fake.
 #include <dlfcn.h>
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+#include <thread>
 
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/interop/nccl.hpp>
@@ -19,6 +20,7 @@
 namespace {
 
 using rankmesh::bench::median;
+using rankmesh::bench::rounds_of;
 using rankmesh::bench::time_of;
 
 /// A function of a library that the engine has loaded already.
@@ -46,7 +48,7 @@ void run(rankmesh::World& host) {
     create(&stream);
     auto on = world.join({{"dp", rankmesh::rest}}).on("dp").on(rankmesh::nccl::stream(stream));
     const auto comm = rankmesh::nccl::native(on);
-    for (auto count : {std::size_t{2}, std::size_t{1} << 10, std::size_t{1} << 18}) {
+    for (auto count : {std::size_t{2}, std::size_t{1} << 10}) {
         void* data = nullptr;
         malloc(&data, count * sizeof(float));
         const auto memory = rankmesh::Memory(static_cast<float*>(data), count);
@@ -57,6 +59,7 @@ void run(rankmesh::World& host) {
                 return all_reduce(data, data, count, ncclFloat32, ncclSum, comm, stream);
             }();
             while (result == ncclInProgress) {
+                std::this_thread::yield();
                 const auto held = rankmesh::nccl::lock(on);
                 async_error(comm, &result);
             }
@@ -66,7 +69,7 @@ void run(rankmesh::World& host) {
         auto times = std::array<std::vector<double>, 3>{};
         auto differences = std::vector<double>{};
         constexpr auto calls = 50;  // fewer than a stream takes before it makes its caller wait
-        for (int round = 0; round < 300; ++round) {
+        for (int round = 0; round < rounds_of(300); ++round) {
             auto now = std::array<double, 3>{};
             for (int i = 0; i < 3; ++i) {
                 const auto which = static_cast<std::size_t>((i + round) % 3);
