@@ -194,6 +194,30 @@ def megatron_on_nccl(rank: int, size: int, config: str) -> None:
     assert not ps.model_parallel_is_initialized()
 
 
+@pytest.mark.parametrize(
+    ("gpus", "backends", "refused"),
+    [
+        (True, "cpu:gloo,cuda:nccl", False),  # of init_process_group without a backend, whose get_backend is undefined
+        (True, "nccl", False),
+        (True, "cpu:gloo,cuda:gloo", True),
+        (False, "cpu:gloo,cuda:nccl", True),
+    ],
+)
+def test_sharp_is_for_each_devices_backend_to_allow(
+    monkeypatch: pytest.MonkeyPatch, gpus: bool, backends: str, refused: bool
+) -> None:
+    from rankmesh.megatron import _nccl
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus)
+    monkeypatch.setattr(dist, "get_backend_config", lambda: backends)
+    monkeypatch.setattr(dist, "get_backend", lambda: "undefined")
+    if not refused:
+        _nccl.check_sharp()
+        return
+    with pytest.raises(rankmesh.NotBuilt, match=r"use_sharp requires GPUs .* nccl, .*; leave it out"):
+        _nccl.check_sharp()
+
+
 def test_megatrons_options_for_nccl_reach_torchs_groups(tmp_path: Path) -> None:
     (tmp_path / "stores").mkdir()
     config = tmp_path / "nccl.yaml"
