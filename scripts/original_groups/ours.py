@@ -3,21 +3,31 @@
 
 import importlib
 
-from .answers import Answers, refusal
+from .answers import Answers, ask, refusal
+from .coordinators import answers_of
 
 
 def by_rows(name):
-    """The answers of rankmesh.frameworks."""
+    """The answers of rankmesh.frameworks and of the framework's module in rankmesh."""
 
     def ours(settings, rank, world):
+        from rankmesh import Error, Group
+
         frameworks = importlib.import_module("rankmesh.frameworks")
+        rows = importlib.import_module("rankmesh._rows")
+        current = rows.Current(name)
         try:
             state = frameworks.state(name, rank=rank, world_size=world, **settings)
-        except Exception as error:
+            current.initialize(settings, rank, world)
+        except Error as error:
             return refusal(error)
-        groups = state.groups()
+        groups = state.groups
+        answers = {accessor: ask(current.ask, accessor) for accessor in current.accessors}
+        answers = {name: list(each) if isinstance(each, Group) else each for name, each in answers.items()}
         return Answers(
-            partitions={kind: state.partition(kind) for kind in groups}, groups=groups, answers=state.answers()
+            partitions={kind: state.partition(kind) for kind in groups},
+            groups=groups,
+            answers=answers_of(rows, answers),
         )
 
     return ours
