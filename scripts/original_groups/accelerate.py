@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 from .answers import Answers, ask, refusal
 from .draws import factors
-from .meshes import fake_world
-from .named_meshes import groups_of, partitions_of
+from .meshes import along, fake_world, members, partition_of
 from .ours import by_rows
 
 DISTRIBUTION = PACKAGE = "accelerate"
@@ -45,12 +44,12 @@ def original(settings, rank, world):
         try:
             config = _module.ParallelismConfig(**settings)
             config._validate_accelerator(job)
-            mesh = config.build_device_mesh("cpu")
+            meshes = along(config.build_device_mesh("cpu"), FLATTENED)
         except Exception as error:
             return refusal(error)
         return Answers(
-            partitions=partitions_of(mesh, FLATTENED),
-            groups=groups_of(mesh, FLATTENED),
+            partitions={name: partition_of(mesh) for name, mesh in meshes.items()},
+            groups={name: members(mesh.get_group()) for name, mesh in meshes.items()},
             answers={name: ask(getattr, config, name) for name in PROPERTIES},
         )
 

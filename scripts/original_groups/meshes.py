@@ -70,3 +70,17 @@ def partitions_of(made, world):
     """
     kept = {name: sorted(ranks for ranks in groups if 1 < len(ranks) < world) for name, groups in made.items()}
     return {name: groups for name, groups in kept.items() if groups}
+
+
+def along(mesh, flattened=()):
+    """The mesh along each of its names, and each that it has been flattened into; nothing where there is no mesh."""
+    if mesh is None:
+        return {}
+    has = [*mesh.mesh_dim_names, *(name for name in flattened if name in mesh._flatten_mapping)]
+    return {name: mesh[name] for name in has}
+
+
+def partition_of(mesh):
+    """All groups of a mesh of one axis, as torch lists them."""
+    every = mesh._layout.remap_to_tensor(mesh._rank_map)
+    return every.reshape(-1, every.shape[-1]).tolist()

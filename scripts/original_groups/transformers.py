@@ -7,8 +7,7 @@ enable_expert_parallel. The kinds are the names of its meshes of dense and of ex
 
 from .answers import Answers, ask, refusal
 from .draws import divisors, factors
-from .meshes import fake_world
-from .named_meshes import groups_of, partitions_of
+from .meshes import along, fake_world, members, partition_of
 from .ours import by_rows
 
 DISTRIBUTION = PACKAGE = "transformers"
@@ -37,13 +36,11 @@ def original(settings, rank, world):
             _, meshes = _utils.initialize_distributed_mesh(config)
         except Exception as error:
             return refusal(error)
-        both = [] if meshes is None else [meshes._dense_mesh, meshes._expert_mesh]
-        partitions, groups = {}, {}
-        for mesh in both:
-            partitions |= partitions_of(mesh)
-            groups |= groups_of(mesh)
+        both = {} if meshes is None else along(meshes._dense_mesh) | along(meshes._expert_mesh)
         return Answers(
-            partitions=partitions, groups=groups, answers={name: ask(getattr, config, name) for name in SIZES}
+            partitions={name: partition_of(mesh) for name, mesh in both.items()},
+            groups={name: members(mesh.get_group()) for name, mesh in both.items()},
+            answers={name: ask(getattr, config, name) for name in SIZES},
         )
 
 
