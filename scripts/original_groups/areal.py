@@ -117,7 +117,9 @@ def original(settings, rank, world):
         parts = {name: ask(part, name) for name in MESHES}
         parts = {name: each for name, each in parts.items() if each is not None and not isinstance(each, Raised)}
         answers |= {f"get_mesh({name})": described(each) for name, each in parts.items()}
-        groups = {name: members(each.get_group()) for name, each in parts.items() if each.ndim == 1}
+        outside = mesh.get_coordinate() is None
+        parts = {name: each for name, each in parts.items() if each.ndim == 1}
+        groups = {name: None if outside else members(each.get_group()) for name, each in parts.items()}
         return Answers(partitions=partitions_of(made, world), groups=groups, answers=answers)
 
 
