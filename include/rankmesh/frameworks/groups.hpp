@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The groups that a framework makes of its settings, under its names, without starting a process.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <rankmesh/core/export.hpp>
+#include <rankmesh/core/mesh.hpp>
+#include <rankmesh/dialect/group_list.hpp>
+#include <rankmesh/engine/plan.hpp>
+
+namespace rankmesh::frameworks {
+
+using dialect::GroupPart;
+
+/// A setting's value or an accessor's answer; nothing is the framework's None.
+using Value = std::variant<std::monostate, bool, int, std::string, std::vector<int>>;
+
+/// Settings or options by name.
+using Values = std::vector<std::pair<std::string, Value>>;
+
+/// Every group of a world by kind, each kind in the order in which the original makes its groups.
+///
+///     const auto groups = frameworks::Groups("vllm", {{"tensor_model_parallel_size", 2}}, 8);
+///     groups.group("tp", 1)[0] == 2
+class RANKMESH_EXPORT Groups {
+public:
+    /// Throws UsageError for an unknown framework or setting, and dialect::Error where the framework refuses
+    /// the settings.
+    Groups(std::string_view framework, const Values& settings, int world_size);
+
+    int world_size() const;
+    /// The framework's own axes, outermost first.
+    const Mesh& mesh() const;
+    /// The kinds that these settings give, in the order in which the framework first makes one.
+    std::vector<std::string> kinds() const;
+    bool has(std::string_view kind) const;
+    /// The number of groups of a kind. This and the next two throw dialect::Error for one that there is not.
+    int count(std::string_view kind) const;
+    /// Group `number` of a kind, its members in the framework's order.
+    GroupPart group(std::string_view kind, int number) const;
+    /// The group of `rank`; nothing where it is in none.
+    std::optional<GroupPart> of(std::string_view kind, int rank) const;
+    /// True for a kind whose groups have channels of their own, though another kind may have equal ranks.
+    bool is_apart(std::string_view kind) const;
+    /// The plan to join for these groups: kind `tp` is `member["tp"].on("group")`.
+    Plan plan() const;
+
+private:
+    friend class State;
+    friend struct Access;
+    struct Made;
+    std::shared_ptr<const Made> made_;
+};
+
+/// What the framework's accessors answer on one rank.
+///
+///     const auto state = frameworks::State({"vllm", {{"tensor_model_parallel_size", 2}}, 8}, 3);
+///     state.ask("get_tensor_model_parallel_rank") == frameworks::Value(1)
+class RANKMESH_EXPORT State {
+public:
+    /// Throws dialect::Error for a rank outside the world.
+    State(Groups groups, int rank);
+
+    const Groups& groups() const { return groups_; }
+    int rank() const { return rank_; }
+    /// Throws UsageError for an unknown accessor or option, and dialect::Error where the original raises.
+    Value ask(std::string_view accessor, const Values& options = {}) const;
+    /// What an accessor of a group gives; nothing where it gives none. Throws as `ask` does.
+    std::optional<GroupPart> group(std::string_view accessor, const Values& options = {}) const;
+    /// The kind that an accessor asks about. Throws UsageError for an unknown accessor or option.
+    std::string kind(std::string_view accessor, const Values& options = {}) const;
+    /// The names of the accessors, in the framework's order.
+    std::vector<std::string> accessors() const;
+
+private:
+    Groups groups_;
+    int rank_;
+};
+
+/// The frameworks that are described by rows, by name.
+RANKMESH_EXPORT std::vector<std::string> names();
+
+}  // namespace rankmesh::frameworks

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <rankmesh/core/name.hpp>
+
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+using detail::cat;
+
+namespace {
+
+/// What a value of that type is, for an error.
+std::string_view wanted(Type type) {
+    constexpr std::string_view texts[] = {"a whole number", "a whole number or nothing", "true or false",
+                                          "a word", "a list of whole numbers"};
+    return texts[static_cast<std::size_t>(type)];
+}
+
+bool is_of(const Value& value, const Setting& setting) {
+    switch (setting.type) {
+        case Type::number:
+            return std::holds_alternative<int>(value);
+        case Type::maybe_number:
+            return std::holds_alternative<int>(value) || std::holds_alternative<std::monostate>(value);
+        case Type::flag:
+            return std::holds_alternative<bool>(value);
+        case Type::word:
+            return std::holds_alternative<std::string>(value);
+        case Type::numbers:
+            return std::holds_alternative<std::vector<int>>(value) ||
+                   std::holds_alternative<std::monostate>(value);
+    }
+    return false;
+}
+
+}  // namespace
+
+Given::Given(std::string_view what, const std::vector<Setting>& known, const Values& values, int world_size)
+    : world_size_(world_size) {
+    for (const auto& setting : known) values_.emplace_back(setting.name, setting.otherwise);
+    for (const auto& [name, value] : values) {
+        const auto found = std::ranges::find(known, name, &Setting::name);
+        if (found == known.end()) {
+            auto names = std::vector<std::string_view>{};
+            for (const auto& setting : known) names.push_back(setting.name);
+            auto list = std::string{};
+            for (const auto one : names) list += cat(list.empty() ? "" : ", ", one);
+            const auto near = did_you_mean(name, names);
+            throw UsageError(cat(what, " has no ", detail::in_quotes(name),
+                                 near.empty() ? cat("; there ", names.size() == 1 ? "is " : "are ",
+                                                    list.empty() ? "none" : list)
+                                              : near));
+        }
+        if (!is_of(value, *found))
+            throw UsageError(
+                cat(name, " of ", what, " is ", wanted(found->type), ", not another kind of value"));
+        values_[static_cast<std::size_t>(found - known.begin())].second = value;
+    }
+}
+
+const Value& Given::value(std::string_view name) const {
+    const auto found =
+        std::ranges::find(values_, name, [](const auto& each) { return std::string_view(each.first); });
+    if (found == values_.end())
+        throw UsageError(cat("a row names ", detail::in_quotes(name), ", which no setting has"));
+    return found->second;
+}
+
+int Given::number(std::string_view name) const {
+    const auto* number = std::get_if<int>(&value(name));
+    return number ? *number : 0;
+}
+bool Given::flag(std::string_view name) const { return std::get<bool>(value(name)); }
+bool Given::is_none(std::string_view name) const {
+    return std::holds_alternative<std::monostate>(value(name));
+}
+const std::vector<int>& Given::numbers(std::string_view name) const {
+    return std::get<std::vector<int>>(value(name));
+}
+const std::string& Given::word(std::string_view name) const { return std::get<std::string>(value(name)); }
+bool Given::has(std::string_view name) const {
+    return std::ranges::any_of(values_, [&](const auto& each) { return each.first == name; });
+}
+
+void Given::derive(std::string_view name, Value value) { values_.emplace_back(name, std::move(value)); }
+
+}  // namespace rankmesh::frameworks

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/frameworks/groups.hpp>
+
+#include <algorithm>
+
+#include <rankmesh/core/layout_parts.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+using detail::cat;
+
+/// One kind, with its numbers.
+struct Kind {
+    std::string name;
+    std::string missing;
+    std::string same;  // the kind whose group it is
+    bool apart = false;
+    Mesh listed;  // the ranks in the framework's order
+    Group whole;
+    int size;                   // ranks of a group, before some are picked
+    std::optional<Layout> run;  // those of a group from its first, where strides say it
+    std::vector<int> at;
+
+    int count() const { return whole.size() / size; }
+
+    GroupPart group(int number) const {
+        if (!run) return {whole, number * size, 1, size};
+        auto group = Group(whole[number * size], *run);
+        if (!at.empty()) group = group.pick(at);
+        return {group, 0, 1, group.size()};
+    }
+
+    std::optional<GroupPart> of(int rank) const {
+        const auto position = whole.group_rank(rank);
+        if (!position) return std::nullopt;
+        const auto own = group(*position / size);
+        return own.contains(rank) ? std::optional(own) : std::nullopt;
+    }
+
+    Declaration declaration() const {
+        auto declared = Declaration{.name = name};
+        const auto parts = {Axis{"groups", count()}, Axis{"group", size}};
+        auto names = std::vector<std::string_view>{};
+        for (int a = 0; a < listed.axis_count(); ++a) names.push_back(listed.name(AxisId{a}));
+        try {
+            declared.mesh = listed.flatten(names, "whole").split("whole", parts);
+        } catch (const UsageError&) {  // a group does not end between the digits of the axes
+            declared.mesh = Mesh(parts);
+            declared.placed.assign(whole.begin(), whole.end());
+        }
+        declared.axes = std::vector<std::string>{};
+        if (at.empty())
+            declared.axes->emplace_back("group");
+        else
+            declared.picks.push_back({"group", at, "picked"});
+        return declared;
+    }
+};
+
+namespace {
+
+/// The words of a row, by spaces.
+std::vector<std::string> words_of(std::string_view text) {
+    auto words = std::vector<std::string>{};
+    for (std::size_t begin = 0; begin < text.size();) {
+        const auto end = std::min(text.find(' ', begin), text.size());
+        if (end > begin) words.emplace_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return words;
+}
+
+/// The size of an axis; nothing where it takes the rest of the world.
+std::optional<int> size_of(const Framework& framework, const Given& given, std::string_view axis) {
+    const auto setting = std::ranges::find(framework.settings, axis, &Setting::axis);
+    if (setting != framework.settings.end()) return given.number(setting->name);
+    return given.has(axis) ? std::optional(given.number(axis)) : std::nullopt;
+}
+
+Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row) {
+    auto axes = std::vector<Axis>{};
+    auto product = std::int64_t{1};
+    const auto names = words_of(row.axes);
+    auto said = std::string{};
+    auto rest_at = std::optional<std::size_t>{};
+    for (const auto& name : names) {
+        const auto size = size_of(framework, given, name);
+        if (!size) rest_at = axes.size();
+        axes.push_back({name, size.value_or(1)});
+        product *= size.value_or(1);
+        if (size) said += cat(said.empty() ? "" : " x ", name, " ", *size);
+    }
+    const auto world = given.world_size();
+    if (rest_at ? world % product != 0 : world != product)
+        throw Error(Fault::sizes, cat("a world of ", world, " ranks is not ", rest_at ? "divided by " : "",
+                                      said, ", which is ", product));
+    if (rest_at) axes[*rest_at].size = static_cast<int>(world / product);
+    return Mesh(std::span<const Axis>(axes));
+}
+
+void check_sizes(const Framework& framework, const Given& given) {
+    for (const auto& setting : framework.settings)
+        if (!setting.axis.empty() && !given.is_none(setting.name) && given.number(setting.name) < 1)
+            throw dialect::Refusal(
+                Fault::sizes, "sizes-below-one",
+                cat(setting.name, " is ", given.number(setting.name), "; every size is 1 or more"));
+}
+
+/// The mesh, the order of its axes and where a group begins, of `experts: pp | ep` or `dp tp / size`.
+Kind kind_of(const KindRow& row, const Given& given,
+             const std::vector<std::pair<std::string, Mesh>>& meshes) {
+    auto text = std::string_view(row.groups);
+    const auto* mesh = &meshes.front().second;
+    if (const auto colon = text.find(':'); colon != std::string_view::npos) {
+        for (const auto& [name, one] : meshes)
+            if (name == text.substr(0, colon)) mesh = &one;
+        text.remove_prefix(colon + 1);
+    }
+    const auto cut = text.find_first_of("|/");
+    auto order = words_of(text.substr(0, cut));
+    auto size = 1;
+    if (text[cut] == '|') {
+        for (auto& name : words_of(text.substr(cut + 1))) {
+            size *= mesh->size(std::string_view(name));
+            order.push_back(std::move(name));
+        }
+    } else {
+        size = given.number(words_of(text.substr(cut + 1)).at(0));
+    }
+    auto listed = mesh->permuted(std::vector<std::string_view>(order.begin(), order.end()));
+    const auto whole = listed.ranks();
+    if (size < 1 || whole.size() % size != 0)
+        throw Error(Fault::sizes,
+                    cat("the ", whole.size(), " ranks are not divided by groups '", row.name, "' of ", size));
+    auto kind = Kind{.name = row.name,
+                     .missing = row.missing,
+                     .same = {},
+                     .apart = row.apart,
+                     .listed = listed,
+                     .whole = whole,
+                     .size = size,
+                     .run = {},
+                     .at = {}};
+    auto digits = Layout{};
+    for (int a = 0; a < listed.axis_count(); ++a)
+        for (int d = 0; d < listed.layout(AxisId{a}).digit_count(); ++d)
+            digits.push_back(listed.layout(AxisId{a}).digit(d));
+    auto parts = detail::LayoutParts(digits);
+    if (parts.next(whole.size() / size)) kind.run = parts.next(size);
+    if (row.at) kind.at = row.at(given);
+    return kind;
+}
+
+}  // namespace
+
+struct Groups::Made {
+    const Framework* framework;
+    Given given;
+    std::vector<std::pair<std::string, Mesh>> meshes;
+    std::vector<Kind> kinds;
+
+    const Kind* find(std::string_view name) const {
+        const auto found = std::ranges::find(kinds, name, &Kind::name);
+        return found == kinds.end() ? nullptr : &*found;
+    }
+    const Kind& at(std::string_view name) const {
+        if (const auto* kind = find(name)) return *kind;
+        const auto row = std::ranges::find(framework->kinds, name, &KindRow::name);
+        if (row == framework->kinds.end()) {
+            auto known = std::vector<std::string_view>{};
+            for (const auto& each : framework->kinds) known.push_back(each.name);
+            throw Error(Fault::unknown, cat(framework->name, " has no groups ", detail::in_quotes(name),
+                                            did_you_mean(name, known)));
+        }
+        throw Error(Fault::not_initialised,
+                    row->missing.empty() ? cat("these settings give no groups ", detail::in_quotes(name))
+                                         : row->missing);
+    }
+};
+
+Groups::Groups(std::string_view name, const Values& settings, int world_size) {
+    const auto& framework = framework_named(name);
+    if (world_size < 1) throw Error(Fault::sizes, cat("a world of ", world_size, " ranks; it has 1 or more"));
+    auto made = std::make_shared<Made>(
+        Made{&framework, Given(framework.name, framework.settings, settings, world_size), {}, {}});
+    check_sizes(framework, made->given);
+    if (framework.check) framework.check(made->given);
+    for (const auto& row : framework.meshes)
+        made->meshes.emplace_back(row.name, mesh_of(framework, made->given, row));
+    for (const auto& row : framework.kinds) {
+        if (row.when && !row.when(made->given)) continue;
+        auto same = row.same ? std::string(row.same(made->given)) : std::string();
+        if (const auto* other = same.empty() ? nullptr : made->find(same)) {
+            made->kinds.push_back(*other);
+            made->kinds.back().name = row.name;
+            made->kinds.back().same = same;
+        } else {
+            made->kinds.push_back(kind_of(row, made->given, made->meshes));
+        }
+    }
+    made_ = std::move(made);
+}
+
+int Groups::world_size() const { return made_->given.world_size(); }
+const Mesh& Groups::mesh() const { return made_->meshes.front().second; }
+std::vector<std::string> Groups::kinds() const {
+    auto names = std::vector<std::string>{};
+    for (const auto& kind : made_->kinds) names.push_back(kind.name);
+    return names;
+}
+bool Groups::has(std::string_view kind) const { return made_->find(kind) != nullptr; }
+int Groups::count(std::string_view kind) const { return made_->at(kind).count(); }
+GroupPart Groups::group(std::string_view kind, int number) const {
+    const auto& made = made_->at(kind);
+    if (number < 0 || number >= made.count())
+        throw Error(Fault::out_of_range,
+                    cat("group ", number, " of ", made.count(), " groups ", detail::in_quotes(kind),
+                        "; they are numbered 0..", made.count() - 1));
+    return made.group(number);
+}
+std::optional<GroupPart> Groups::of(std::string_view kind, int rank) const {
+    return made_->at(kind).of(rank);
+}
+bool Groups::is_apart(std::string_view kind) const { return made_->at(kind).apart; }
+
+Plan Groups::plan() const {
+    auto plan = Plan{};
+    for (const auto& kind : made_->kinds) plan.push_back(kind.declaration());
+    return plan;
+}
+
+const Framework& Access::framework(const Groups& groups) { return *groups.made_->framework; }
+const Given& Access::given(const Groups& groups) { return groups.made_->given; }
+const std::string& Access::missing(const Groups& groups, std::string_view kind) {
+    return groups.made_->at(kind).missing;
+}
+
+const Framework& framework_named(std::string_view name) {
+    auto known = std::vector<std::string_view>{};
+    for (const auto& framework : all()) {
+        if (framework.name == name) return framework;
+        known.push_back(framework.name);
+    }
+    auto list = std::string{};
+    for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
+    throw UsageError(
+        cat("unknown framework ", detail::in_quotes(name), "; one of: ", list, did_you_mean(name, known)));
+}
+
+std::vector<std::string> names() {
+    auto names = std::vector<std::string>{};
+    for (const auto& framework : all()) names.push_back(framework.name);
+    return names;
+}
+
+}  // namespace rankmesh::frameworks

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a framework is described: rows that can be held against its own source.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/groups.hpp>
+
+namespace rankmesh::frameworks {
+
+using dialect::Error;
+using dialect::Fault;
+
+/// What a setting or an option may be.
+enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers };
+
+/// A setting of a framework, or an option of an accessor.
+struct Setting {
+    std::string name;
+    Value otherwise = 1;    ///< its default
+    std::string axis = {};  ///< the axis whose size it is
+    std::string flag = {};  ///< its name on the framework's command line, where that is another
+    Type type = Type::number;
+    bool apart = false;    ///< not an argument of the original's function, which has it from elsewhere
+    std::string doc = {};  ///< one sentence
+};
+
+/// The settings as they were given, with the defaults of the others and what follows from them.
+class Given {
+public:
+    /// Throws UsageError that names `what` for a value that is not among the known, or of another type.
+    Given(std::string_view what, const std::vector<Setting>& known, const Values& values, int world_size);
+
+    int world_size() const { return world_size_; }
+    /// A number; 0 for None.
+    int number(std::string_view name) const;
+    bool flag(std::string_view name) const;
+    bool is_none(std::string_view name) const;
+    const std::vector<int>& numbers(std::string_view name) const;
+    const std::string& word(std::string_view name) const;
+    const Value& value(std::string_view name) const;
+    bool has(std::string_view name) const;
+    /// Sets what follows from the settings, for rows that name it.
+    void derive(std::string_view name, Value value);
+
+private:
+    Values values_;
+    int world_size_;
+};
+
+/// A mesh of a framework: axes outermost first. The size of an axis is the setting whose axis it is, or what
+/// was derived under its name; of at most one axis neither is known, and it takes the rest of the world.
+struct MeshRow {
+    std::string name;
+    std::string axes;
+};
+
+/// A kind of groups.
+///
+/// `groups` says how the ranks are listed and cut: all axes of the mesh in the order in which the framework
+/// lists them, outermost first, then where a group begins: `pp dp | tp` has a group for each pp and dp, of
+/// its tp ranks; `dp tp pcp / dcp_size` has groups of dcp_size consecutive ranks of that list. `experts: pp |
+/// ep` is of the mesh `experts`.
+struct KindRow {
+    std::string name;
+    std::string groups;
+    std::string missing = {};                          ///< what the original says where there is none
+    bool (*when)(const Given&) = nullptr;              ///< null: always
+    std::string_view (*same)(const Given&) = nullptr;  ///< the kind whose group it is, empty for its own
+    std::vector<int> (*at)(const Given&) = nullptr;    ///< only the members at these positions
+    bool apart = false;                                ///< with a channel of its own
+};
+
+enum class Quantity : std::uint8_t {
+    group,
+    ranks,
+    rank,
+    size,
+    first,
+    last,
+    next,
+    prev,
+    is_first,
+    is_last,
+    member
+};
+
+/// A function or attribute of the framework that answers about one kind of groups.
+struct AccessorRow {
+    std::string name;
+    std::string kind;
+    Quantity quantity;
+    std::string doc = {};  ///< one sentence
+    std::vector<Setting> options = {};
+    /// The kind that the options mean, where they choose.
+    std::string (*choose)(const Given&, const Given& options) = nullptr;
+    /// What is answered where there is no such group; unset: the original raises.
+    std::optional<Value> without = {};
+    /// What no row can say.
+    Value (*code)(const State&, const Given& given, const Given& options) = nullptr;
+};
+
+/// The rows of a framework.
+struct Framework {
+    std::string name;
+    std::string version;      ///< of the original that the rows were compared with
+    std::string original;     ///< its module
+    std::string title;        ///< one sentence
+    std::string settings_of;  ///< whose settings these are, for the help of convert
+    std::string example;      ///< settings that it reads
+    std::vector<Setting> settings;
+    std::vector<MeshRow> meshes;
+    std::vector<KindRow> kinds;
+    std::vector<AccessorRow> accessors;
+    /// Throws Error for settings that the framework refuses; what follows from them is derived here.
+    void (*check)(Given&) = nullptr;
+    /// The role of an axis that has another name elsewhere: `pcp` is `cp`.
+    std::map<std::string, std::string> roles = {};
+    /// Why axes and settings of others cannot be written, by their names.
+    std::map<std::string, std::string> why = {};
+    /// The experts' mesh in roles, of settings that have one; `mesh` is the framework's.
+    std::optional<Mesh> (*experts)(const Given&, const Mesh& mesh) = nullptr;
+    /// The settings for another's experts, a mesh in roles.
+    Values (*write_experts)(const Mesh& experts) = nullptr;
+    /// The Python type of what the original raises, by fault; the empty fault is all others.
+    std::map<std::string, std::string> raises = {};
+    /// The Python function that makes the groups, and the class of a group; empty: torch's own.
+    std::string initialize = {};
+    std::string handle = {};
+    std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not
+};
+
+/// All of them, by name: one for each folder here.
+const std::vector<Framework>& all();
+/// The framework of that name; throws UsageError that names the nearest.
+const Framework& framework_named(std::string_view name);
+
+/// What only the rooms beside this one ask of groups.
+struct Access {
+    static const Framework& framework(const Groups& groups);
+    static const Given& given(const Groups& groups);
+    /// What the original says where a rank has no group of that kind.
+    static const std::string& missing(const Groups& groups, std::string_view kind);
+};
+
+}  // namespace rankmesh::frameworks

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// vLLM's parallel_state: ExternalDP x DP x PP x PCP x TP, tp fastest.
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_vllm {
+
+void check(Given& given) {
+    const auto dcp = given.number("decode_context_model_parallel_size");
+    if (dcp < 0)
+        throw Error(Fault::sizes,
+                    detail::cat("decode_context_model_parallel_size is ", dcp, "; it is 1 or more, or None"));
+    given.derive("dcp_size", dcp == 0 ? 1 : dcp);
+}
+
+bool has_experts(const Given& given) { return given.flag("is_moe"); }
+bool balances_experts(const Given& given) { return given.flag("is_moe") && given.flag("enable_eplb"); }
+bool is_over_nodes(const Given& given) { return given.number("nnodes_within_dp") > 1; }
+bool shares_engrams(const Given& given) {
+    const auto size = given.number("engram_data_parallel_size");
+    return size > 1 && size <= given.number("data_parallel_size");
+}
+
+std::string_view whole_world(const Given& given) {
+    return given.number("data_parallel_size") == 1 ? "world" : "";
+}
+std::string_view tensor_parallel(const Given& given) {
+    const auto other = given.number("engram_tensor_parallel_size");
+    return other == 0 || other == given.number("tensor_model_parallel_size") ? "tp" : "";
+}
+std::string_view data_parallel(const Given& given) {
+    return given.number("engram_data_parallel_size") == given.number("data_parallel_size") ? "dp" : "";
+}
+
+constexpr auto no_dcp = "decode context model parallel group is not initialized";
+constexpr auto no_ep =
+    "expert parallel group is not initialized. EP group is only created for MoE models with num_experts > 0. "
+    "This "
+    "function should only be called for MoE models.";
+constexpr auto no_eplb =
+    "EPLB group is not initialized. EPLB group is only created for MoE models when EPLB is enabled. Ensure "
+    "parallel_config.enable_eplb is True.";
+
+/// With `enable_expert_parallel` each rank of a stage has whole experts.
+std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
+    if (!given.flag("is_moe") || !given.flag("enable_expert_parallel")) return std::nullopt;
+    return mesh.flatten({"dp", "pcp", "tp"}, "ep").flatten({"external_dp"}, "edp");
+}
+Values write_experts(const Mesh&) { return {{"enable_expert_parallel", true}}; }
+
+}  // namespace of_vllm
+
+Framework vllm() {
+    using namespace of_vllm;
+    using enum Quantity;
+    return {
+        .name = "vllm",
+        .version = "0.33.0",
+        .original = "vllm.distributed.parallel_state",
+        .title =
+            "vLLM's groups of tensor, pipeline, data, prefill and decode context parallel ranks and of "
+            "experts.",
+        .settings_of = "the flags of vllm serve, or the arguments of initialize_model_parallel",
+        .example = "-- --tensor-parallel-size 4 --data-parallel-size 2",
+        .settings = {{"tensor_model_parallel_size", 1, "tp", "tensor_parallel_size"},
+                     {"pipeline_model_parallel_size", 1, "pp", "pipeline_parallel_size"},
+                     {"prefill_context_model_parallel_size", 1, "pcp", "prefill_context_parallel_size"},
+                     {.name = "decode_context_model_parallel_size",
+                      .flag = "decode_context_parallel_size",
+                      .type = Type::maybe_number,
+                      .doc = "pcp and then tp ranks that share the keys of one sequence while it is decoded"},
+                     {.name = "data_parallel_size", .axis = "dp", .apart = true},
+                     {.name = "is_moe",
+                      .otherwise = true,
+                      .type = Type::flag,
+                      .apart = true,
+                      .doc = "the model has experts"},
+                     {.name = "enable_expert_parallel",
+                      .otherwise = false,
+                      .type = Type::flag,
+                      .apart = true,
+                      .doc = "experts are whole, not cut over tp; the groups are the same"},
+                     {.name = "enable_eplb", .otherwise = false, .type = Type::flag, .apart = true},
+                     {.name = "engram_tensor_parallel_size",
+                      .otherwise = {},
+                      .type = Type::maybe_number,
+                      .apart = true,
+                      .doc = "ranks that share one table of engrams; None: as tensor parallelism"},
+                     {.name = "engram_data_parallel_size",
+                      .apart = true,
+                      .doc = "replicas that share one table of engrams, which vLLM derives from the hosts"},
+                     {.name = "nnodes_within_dp", .apart = true, .doc = "hosts of one data-parallel rank"}},
+        .meshes = {{"ranks", "external_dp dp pp pcp tp"}},
+        .kinds = {{"world", "| external_dp dp pp pcp tp", "world group is not initialized"},
+                  {.name = "inner_dp_world",
+                   .groups = "external_dp dp | pp pcp tp",
+                   .missing = "inner dp world group is not initialized",
+                   .when = is_over_nodes,
+                   .same = whole_world},
+                  {"tp", "external_dp dp pp pcp | tp", "tensor model parallel group is not initialized"},
+                  {.name = "etp",
+                   .groups = "external_dp pp pcp dp tp / engram_tensor_parallel_size",
+                   .missing = "Engram tensor-parallel group is not initialized",
+                   .same = tensor_parallel},
+                  {"dcp", "external_dp dp pp pcp tp / dcp_size", no_dcp,
+                   [](const Given& g) { return g.number("dcp_size") == 1; }},
+                  {"dcp", "external_dp dp pp tp pcp / dcp_size", no_dcp,
+                   [](const Given& g) { return g.number("dcp_size") > 1; }},
+                  {"pcp", "external_dp dp pp tp | pcp", "prefill context parallel group is not initialized"},
+                  {"pp", "external_dp dp tp pcp | pp", "pipeline model parallel group is not initialized"},
+                  {"dp", "external_dp tp pp pcp | dp", "data parallel group is not initialized"},
+                  {.name = "edp",
+                   .groups = "external_dp pp pcp tp dp / engram_data_parallel_size",
+                   .when = shares_engrams,
+                   .same = data_parallel},
+                  {"ep", "external_dp pp | dp pcp tp", no_ep, has_experts},
+                  {.name = "eplb",
+                   .groups = "external_dp pp | dp pcp tp",
+                   .missing = no_eplb,
+                   .when = balances_experts,
+                   .apart = true}},
+        .accessors =
+            {{"get_world_group", "world", group, "All ranks."},
+             {"get_inner_dp_world_group", "inner_dp_world", group, "The ranks of one data-parallel rank."},
+             {"get_tp_group", "tp", group, "The ranks that share each layer."},
+             {"get_etp_group", "etp", group, "The ranks that share one table of engrams."},
+             {.name = "get_engram_dp_group",
+              .kind = "edp",
+              .quantity = group,
+              .doc = "The replicas that share one table of engrams; None where each has its own.",
+              .without = Value()},
+             {.name = "get_engram_dp_size",
+              .kind = "edp",
+              .quantity = size,
+              .doc = "How many replicas share one table of engrams.",
+              .without = 1},
+             {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
+             {"get_pcp_group", "pcp", group, "The ranks that share a prompt."},
+             {"get_pp_group", "pp", group, "The stages of this rank's pipeline."},
+             {"get_dp_group", "dp", group, "The ranks with other requests."},
+             {"get_ep_group", "ep", group, "The ranks that share a stage's experts."},
+             {"get_eplb_group", "eplb", group,
+              "The same ranks, for moving experts beside the model's own calls."},
+             {"get_tensor_model_parallel_world_size", "tp", size, "The size of the tensor-parallel group."},
+             {"get_tensor_model_parallel_rank", "tp", rank,
+              "Where this rank is in its tensor-parallel group."},
+             {"get_pipeline_model_parallel_rank", "pp", rank, "This rank's stage."}},
+        .check = check,
+        .roles = {{"external_dp", "dp_replicate"}, {"pcp", "cp"}},
+        .why = {{"dp_shard", "vLLM does not shard optimizer state"},
+                {"virtual pipeline stages", "vLLM's pipeline has one stage a rank"}},
+        .experts = experts,
+        .write_experts = write_experts,
+        .raises = {{"", "AssertionError"}, {"sizes", "RuntimeError"}},
+        .initialize = "initialize_model_parallel",
+        .handle = "GroupCoordinator",
+        .host = "cpu_group"};
+}
+
+}  // namespace rankmesh::frameworks

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds for the groups of every framework that is described by rows.
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/groups.hpp>
+
+#include "frameworks/rows.hpp"
+
+using namespace rankmesh;
+using frameworks::GroupPart;
+using frameworks::Groups;
+using frameworks::State;
+using frameworks::Value;
+
+namespace {
+
+std::vector<int> list(const auto& ranks) { return {ranks.begin(), ranks.end()}; }
+
+/// Settings of a framework that give every axis a size of 1 to 3, by a number.
+frameworks::Values settings_of(const frameworks::Framework& framework, int number) {
+    auto values = frameworks::Values{};
+    for (const auto& setting : framework.settings)
+        if (!setting.axis.empty()) {
+            values.emplace_back(setting.name, number % 3 + 1);
+            number /= 3;
+        }
+    return values;
+}
+
+/// Calls `visit` with the groups of many settings of every framework.
+template <class Visit>
+void for_each_groups(int most, Visit&& visit) {
+    for (const auto& framework : frameworks::all())
+        for (int number = 0; number < 243; number += 7)
+            for (const int world : {1, 2, 4, 6, 8, 12, 16, 24, 36}) {
+                if (world > most) continue;
+                auto groups = std::optional<Groups>{};
+                try {
+                    groups.emplace(framework.name, settings_of(framework, number), world);
+                } catch (const dialect::Error&) {
+                    continue;
+                }
+                SCOPED_TRACE(framework.name + " " + to_string(groups->mesh()));
+                visit(*groups);
+            }
+}
+
+}  // namespace
+
+TEST(Frameworks, EveryKindHasEachRankInAtMostOneGroup_WhichIsTheOneThatItIsToldOf) {
+    auto seen = 0;
+    for_each_groups(36, [&](const Groups& groups) {
+        ++seen;
+        for (const auto& kind : groups.kinds()) {
+            auto owner = std::map<int, std::vector<int>>{};
+            for (int i = 0; i < groups.count(kind); ++i)
+                for (auto rank : groups.group(kind, i))
+                    EXPECT_TRUE(owner.emplace(rank, list(groups.group(kind, i))).second) << kind;
+            for (int rank = 0; rank < groups.world_size(); ++rank) {
+                const auto own = groups.of(kind, rank);
+                ASSERT_EQ(own.has_value(), owner.contains(rank)) << kind;
+                if (own) {
+                    EXPECT_EQ(list(*own), owner[rank]) << kind;
+                }
+            }
+        }
+    });
+    EXPECT_GT(seen, 20);
+}
+
+TEST(Frameworks, AnswersAreThoseOfTheirGroup) {
+    using enum frameworks::Quantity;
+    for_each_groups(16, [](const Groups& groups) {
+        for (int rank = 0; rank < groups.world_size(); ++rank) {
+            const auto state = State(groups, rank);
+            for (const auto& row : frameworks::Access::framework(groups).accessors) {
+                if (row.code || row.choose || !groups.has(row.kind)) continue;
+                const auto own = groups.of(row.kind, rank);
+                if (!own) continue;
+                const auto answer = state.ask(row.name);
+                const auto place = *own->group_rank(rank);
+                if (row.quantity == group) {
+                    EXPECT_EQ(answer, Value(list(*own)));
+                }
+                if (row.quantity == frameworks::Quantity::rank) {
+                    EXPECT_EQ(answer, Value(place));
+                }
+                if (row.quantity == size) {
+                    EXPECT_EQ(answer, Value(own->size()));
+                }
+                if (row.quantity == next) {
+                    EXPECT_EQ(answer, Value((*own)[(place + 1) % own->size()]));
+                }
+                if (row.quantity == is_last) {
+                    EXPECT_EQ(answer, Value(own->back() == rank));
+                }
+            }
+        }
+    });
+}
+
+TEST(Frameworks, EveryGroupIsLive) {
+    auto seen = std::set<std::string>{};
+    for_each_groups(8, [&](const Groups& groups) {
+        const auto& framework = frameworks::Access::framework(groups);
+        if (groups.world_size() < 8) return;
+        seen.insert(framework.name);
+        threads::run(groups.world_size(), [&](World& world) {
+            const auto me = world.join(groups.plan());
+            for (const auto& kind : groups.kinds()) {
+                const auto own = groups.of(kind, me.rank());
+                if (!own) continue;
+                auto live = me[kind].on("group");
+                auto sum = 1;
+                live.all_reduce(sum);
+                EXPECT_EQ(sum, own->size()) << kind;
+                EXPECT_EQ(list(live.world_ranks()), list(*own)) << kind;
+            }
+        });
+    });
+    EXPECT_EQ(seen.size(), frameworks::all().size());
+}
+
+TEST(Frameworks, WrongNamesAreToldWithTheNearest) {
+    const auto text = [](auto&& call) {
+        try {
+            call();
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string("nothing was thrown");
+    };
+    EXPECT_EQ(text([] { Groups("vlm", {}, 8); }).substr(0, 23), "unknown framework 'vlm'");
+    EXPECT_EQ(text([] {
+                  Groups("vllm", {{"tensor_model_parallel_sise", 2}}, 8);
+              }),
+              "vllm has no 'tensor_model_parallel_sise'; did you mean 'tensor_model_parallel_size'?");
+    EXPECT_EQ(text([] {
+                  Groups("vllm", {{"tensor_model_parallel_size", true}}, 8);
+              }),
+              "tensor_model_parallel_size of vllm is a whole number, not another kind of value");
+    EXPECT_EQ(text([] {
+                  Groups("vllm", {{"tensor_model_parallel_size", 3}}, 8);
+              }),
+              "a world of 8 ranks is not divided by dp 1 x pp 1 x pcp 1 x tp 3, which is 3");
+    EXPECT_EQ(text([] { static_cast<void>(State(Groups("vllm", {}, 8), 8)); }),
+              "rank 8 of a world of 8; ranks are 0..7");
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// vLLM's own groups, as its source lists them.
+#include <gtest/gtest.h>
+
+#include <rankmesh/frameworks/groups.hpp>
+
+using namespace rankmesh;
+
+namespace {
+
+std::vector<std::vector<int>> lists(const frameworks::Groups& groups, const char* kind) {
+    auto all = std::vector<std::vector<int>>{};
+    for (int i = 0; i < groups.count(kind); ++i) {
+        const auto group = groups.group(kind, i);
+        all.emplace_back(group.begin(), group.end());
+    }
+    return all;
+}
+
+using Lists = std::vector<std::vector<int>>;
+
+}  // namespace
+
+TEST(Vllm, DecodeContextGoesOverPrefillContextFirst) {
+    const auto groups = frameworks::Groups("vllm",
+                                           {{"tensor_model_parallel_size", 4},
+                                            {"prefill_context_model_parallel_size", 2},
+                                            {"decode_context_model_parallel_size", 4}},
+                                           8);
+    EXPECT_EQ(lists(groups, "dcp"), (Lists{{0, 4, 1, 5}, {2, 6, 3, 7}}));
+    EXPECT_EQ(lists(groups, "pcp"), (Lists{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+    EXPECT_EQ(lists(groups, "ep"), (Lists{{0, 1, 2, 3, 4, 5, 6, 7}}));
+}
+
+TEST(Vllm, TensorRanksStandNextToEachOtherAndStagesFurtherApart) {
+    const auto groups = frameworks::Groups(
+        "vllm", {{"tensor_model_parallel_size", 2}, {"pipeline_model_parallel_size", 2}, {"is_moe", false}},
+        8);
+    EXPECT_EQ(lists(groups, "tp"), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+    EXPECT_EQ(lists(groups, "pp"), (Lists{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+    EXPECT_FALSE(groups.has("ep"));
+}
