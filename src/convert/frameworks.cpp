@@ -9,18 +9,25 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
+#include "convert/rows.hpp"
+#include "frameworks/rows.hpp"
+
 namespace rankmesh::conversion {
 
 using detail::cat;
 
-// A new framework is a file of its own that defines its function, and a word in each list here.
+// Those that are not described by rows: each is a file of its own, which defines its function.
 Framework rankmesh_text(), torch(), megatron(), megatron2022(), deepspeed(), areal(), picotron(), olmo(),
     llamafactory(), torchtitan(), tensorrt_llm(), tensorrt_llm_old();
 
 const std::vector<Framework>& frameworks() {
-    static const auto all = std::vector<Framework>{
-        rankmesh_text(), torch(), megatron(),     megatron2022(), deepspeed(),    areal(),
-        picotron(),      olmo(),  llamafactory(), torchtitan(),   tensorrt_llm(), tensorrt_llm_old()};
+    static const auto all = [] {
+        auto every = std::vector<Framework>{
+            rankmesh_text(), torch(), megatron(),     megatron2022(), deepspeed(),    areal(),
+            picotron(),      olmo(),  llamafactory(), torchtitan(),   tensorrt_llm(), tensorrt_llm_old()};
+        for (const auto& rows : frameworks::all()) every.push_back(of_rows(rows));
+        return every;
+    }();
     return all;
 }
 
@@ -29,7 +36,7 @@ std::string unknown_framework(std::string_view option, std::string_view name,
     auto list = std::string{};
     for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
     return cat("unknown framework ", detail::in_quotes(name), " for ", option, "; one of: ", list,
-               name == "vllm" ? "; vLLM uses the names of 'megatron2022'" : did_you_mean(name, known));
+               did_you_mean(name, known));
 }
 
 const Framework& framework_named(std::string_view name, std::string_view option) {

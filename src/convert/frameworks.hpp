@@ -29,20 +29,20 @@ struct Framework {
     std::string_view of;       ///< whose settings these are, for the help
     std::string_view example;  ///< settings that it reads
     /// Reads settings; `world` is what the caller says of the number of ranks, if anything.
-    Arrangement (*read)(Settings& settings, std::optional<int> world);
+    std::function<Arrangement(Settings& settings, std::optional<int> world)> read;
     /// Writes the dense axes of an arrangement in roles, and of the rest what the framework has settings for;
     /// throws UsageError in its own words where sizes do not fit it.
-    Document (*write)(const Arrangement& arrangement);
+    std::function<Document(const Arrangement& arrangement)> write;
     /// The mesh in the framework's words, of what is asked for, in roles, and what was written of it; null
     /// where nothing is known but its settings.
-    Words (*words)(const Arrangement& roles, const Document& document) = nullptr;
+    std::function<Words(const Arrangement& roles, const Document& document)> words = {};
     /// The dense axes that it knows; empty: any.
     std::vector<std::string_view> roles = {};
     /// The reason why other axes and settings cannot be written, by their names; else it "has no setting for
     /// it".
     std::map<std::string_view, std::string_view> why = {};
     /// Writes what the framework's function is called with, where that can say more than its settings.
-    Document (*write_call)(const Arrangement& arrangement) = nullptr;
+    std::function<Document(const Arrangement& arrangement)> write_call = {};
     bool own_names = false;  ///< axes keep the names that they have, whatever they are for
 };
 

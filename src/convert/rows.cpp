@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings and words of every framework that is described by rows.
+#include "convert/rows.hpp"
+
+#include <algorithm>
+
+#include "convert/words.hpp"
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+using frameworks::Groups;
+using frameworks::Quantity;
+using frameworks::Type;
+using frameworks::Value;
+
+namespace {
+
+/// The value of a setting under one of its names.
+std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row, const std::string& name) {
+    const auto as_value = [](auto&& found) { return found ? std::optional(Value(*found)) : std::nullopt; };
+    switch (row.type) {
+        case Type::number:
+        case Type::maybe_number:
+            return as_value(settings.number(name));
+        case Type::flag:
+            return as_value(settings.flag(name));
+        case Type::word:
+            return as_value(settings.word(name));
+        case Type::numbers:
+            return as_value(settings.numbers(name));
+    }
+    return std::nullopt;
+}
+
+Groups groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
+    auto values = frameworks::Values{};
+    auto product = std::int64_t{1};
+    for (const auto& row : rows.settings) {
+        auto value = value_of(settings, row, row.name);
+        if (auto other = row.flag.empty() ? std::nullopt : value_of(settings, row, row.flag)) {
+            if (value && *value != *other)
+                throw UsageError(
+                    cat(settings.shown(row.name), " and ", settings.shown(row.flag), " differ; say it once"));
+            value = std::move(other);
+        }
+        if (!value) continue;
+        if (const auto* size = std::get_if<int>(&*value); size && !row.axis.empty())
+            product *= std::max(*size, 1);
+        values.emplace_back(row.name, std::move(*value));
+    }
+    if (product > Mesh::max_size)
+        throw UsageError(cat("the sizes make more than ", Mesh::max_size, " ranks"));
+    return Groups(rows.name, values, world_of(settings, world).value_or(static_cast<int>(product)));
+}
+
+std::string role(const frameworks::Framework& rows, std::string_view axis) {
+    const auto found = rows.roles.find(std::string(axis));
+    return found == rows.roles.end() ? std::string(axis) : found->second;
+}
+
+Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
+    const auto groups = groups_of(rows, settings, world);
+    auto axes = std::vector<std::pair<std::string, int>>{};
+    const auto& mesh = groups.mesh();
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        const auto name = role(rows, mesh.name(AxisId{a}));
+        // What the framework does not name is not there.
+        if (name == mesh.name(AxisId{a}) || mesh.size(AxisId{a}) > 1)
+            axes.emplace_back(name, mesh.size(AxisId{a}));
+    }
+    auto arrangement = Arrangement{{plain_mesh(axes)}};
+    if (rows.experts)
+        if (const auto experts = rows.experts(frameworks::Access::given(groups), mesh))
+            arrangement.meshes.push_back(*experts);
+    return arrangement;
+}
+
+std::string text_of(const Json& value) {
+    if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+    return value.dump();
+}
+
+/// The settings as flags where the framework has a command line, else as a call.
+Document document_of(const frameworks::Framework& rows, const frameworks::Values& values) {
+    auto document = Document{Json::object(), {}};
+    const auto flags = std::ranges::any_of(rows.settings, [](const auto& row) { return !row.flag.empty(); });
+    for (const auto& [name, value] : values) {
+        const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
+        if (value == row->otherwise) continue;
+        const auto& said = row->flag.empty() ? name : row->flag;
+        auto json = Json();
+        if (const auto* number = std::get_if<int>(&value)) json = *number;
+        if (const auto* flag = std::get_if<bool>(&value)) json = *flag;
+        if (const auto* word = std::get_if<std::string>(&value)) json = *word;
+        document.values[said] = json;
+        if (flags) {
+            auto dashed = said;
+            std::ranges::replace(dashed, '_', '-');
+            document.text += cat(document.text.empty() ? "--" : " --", dashed,
+                                 json.is_boolean() ? "" : cat(" ", json.dump()));
+        } else {
+            document.text += cat(document.text.empty() ? "" : ", ", said, "=", text_of(json));
+        }
+    }
+    if (document.text.empty()) {  // say at least one
+        const auto& first = rows.settings.front();
+        document.values[first.flag.empty() ? first.name : first.flag] = std::get<int>(first.otherwise);
+    }
+    if (!flags) document.text = cat(rows.initialize, "(", document.text, ")");
+    return document;
+}
+
+Document write(const frameworks::Framework& rows, const Arrangement& arrangement) {
+    const auto& dense = arrangement.dense();
+    auto values = frameworks::Values{};
+    const auto has_replicas =
+        std::ranges::any_of(rows.roles, [](const auto& each) { return each.second == "dp_replicate"; });
+    for (const auto& row : rows.settings) {
+        if (row.axis.empty()) continue;
+        const auto name = role(rows, row.axis);
+        const auto size = name != "dp"
+                              ? size_of(dense, name)
+                              : data_size(dense) / (has_replicas ? size_of(dense, "dp_replicate") : 1);
+        values.emplace_back(row.name, size);
+    }
+    if (rows.write_experts)
+        if (const auto* experts = arrangement.experts())
+            for (auto& value : rows.write_experts(*experts)) values.push_back(std::move(value));
+    return document_of(rows, values);
+}
+
+Json json_of(const Value& value) {
+    return std::visit(
+        [](const auto& each) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(each)>, std::monostate>)
+                return Json();
+            else
+                return Json(each);
+        },
+        value);
+}
+
+Words words(const frameworks::Framework& rows, const Arrangement& roles, const Document& document) {
+    auto settings = Settings(rows.name, document.values, document.text);
+    const auto groups = groups_of(rows, settings, roles.dense().size());
+    auto in_words =
+        Words{.dialect = {}, .mesh = groups.mesh(), .kinds = {}, .answers = [groups, &rows](int rank) {
+                  const auto state = frameworks::State(groups, rank);
+                  auto answers = Answers{};
+                  for (const auto& row : rows.accessors)
+                      if (row.quantity != Quantity::group && row.quantity != Quantity::ranks)
+                          answers.add(row.name, [&] { return json_of(state.ask(row.name)); });
+                  return answers.all();
+              }};
+    for (const auto& kind : groups.kinds())
+        in_words.kinds.push_back({.name = kind,
+                                  .count = groups.count(kind),
+                                  .group = [groups, kind](int i) { return list_of(groups.group(kind, i)); },
+                                  .of =
+                                      [groups, kind](int rank) {
+                                          const auto own = groups.of(kind, rank);
+                                          return own ? list_of(*own) : std::vector<int>{};
+                                      }});
+    return in_words;
+}
+
+}  // namespace
+
+Framework of_rows(const frameworks::Framework& rows) {
+    auto framework = Framework{
+        .name = rows.name,
+        .of = rows.settings_of,
+        .example = rows.example,
+        .read = [&rows](Settings& settings, std::optional<int> world) { return read(rows, settings, world); },
+        .write = [&rows](const Arrangement& arrangement) { return write(rows, arrangement); },
+        .words = [&rows](const Arrangement& roles,
+                         const Document& document) { return words(rows, roles, document); }};
+    for (const auto& row : rows.settings)
+        if (!row.axis.empty())
+            framework.roles.push_back(rows.roles.contains(row.axis) ? rows.roles.at(row.axis) : row.axis);
+    for (const auto& [axis, name] : rows.roles)
+        if (std::ranges::find(framework.roles, name) == framework.roles.end())
+            framework.roles.push_back(name);
+    for (const auto& [name, why] : rows.why) framework.why.emplace(name, why);
+    return framework;
+}
+
+}  // namespace rankmesh::conversion
