@@ -21,6 +21,7 @@ void bind_megatron2022(nb::module_& m);
 void bind_olmo(nb::module_& m);
 void bind_picotron(nb::module_& m);
 void bind_plan(nb::module_& m);
+void bind_rows(nb::module_& m);
 void bind_topology(nb::module_& m);
 void bind_torchtitan(nb::module_& m);
 

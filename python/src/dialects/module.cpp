@@ -41,4 +41,5 @@ NB_MODULE(_dialects, m) {
     bind_areal(m);
     bind_megatron(m);
     bind_megatron2022(m);
+    bind_rows(m);
 }

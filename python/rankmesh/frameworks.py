@@ -1,0 +1,64 @@
+"""The frameworks that are described by rows: their groups and answers for any rank, without a process.
+
+>>> state("vllm", rank=3, world_size=8, tensor_model_parallel_size=2).groups["tp"]
+[2, 3]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankmesh._core import Mesh
+from rankmesh._dialects import rows as _rows
+
+
+def names() -> list[str]:
+    """The names of these frameworks."""
+    return _rows.names()
+
+
+class State:
+    """What a framework's accessors answer on one rank; `state` makes it."""
+
+    def __init__(self, framework: str, rank: int, world_size: int, settings: dict[str, Any]) -> None:
+        self._state = _rows.State(_rows.Groups(framework, settings, world_size), rank)
+        self._accessors = _rows.rows(framework)["accessors"]
+
+    @property
+    def mesh(self) -> Mesh:
+        """The framework's own axes, outermost first."""
+        return self._state.groups.mesh
+
+    @property
+    def groups(self) -> dict[str, list[int] | None]:
+        """This rank's group of each kind, in the framework's order; None where it is in none."""
+        return {kind: self._own(kind) for kind in self._state.groups.kinds()}
+
+    def _own(self, kind: str) -> list[int] | None:
+        group = self._state.groups.of(kind, self._state.rank)
+        return None if group is None else list(group)
+
+    def partition(self, kind: str) -> list[list[int]]:
+        """All groups of a kind, in the order in which the framework makes them."""
+        return self._state.groups.partition(kind)
+
+    def ask(self, accessor: str, **options: Any) -> Any:
+        """The answer of an accessor; raises UsageError where the original raises."""
+        return self._state.ask(accessor, options)
+
+    def answers(self) -> dict[str, Any]:
+        """The answers of all accessors by name, without options; those that the original refuses are left out."""
+        from rankmesh._errors import UsageError
+
+        found = {}
+        for accessor in self._accessors:
+            try:
+                found[accessor["name"]] = self.ask(accessor["name"])
+            except UsageError:
+                continue
+        return found
+
+
+def state(framework: str, *, rank: int, world_size: int, **settings: Any) -> State:
+    """The state of a rank of a world by the framework's settings; raises UsageError where the framework refuses them."""
+    return State(framework, rank, world_size, settings)

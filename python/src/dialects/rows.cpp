@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frameworks that are described by rows.
+#include <nanobind/stl/variant.h>
+
+#include <rankmesh/frameworks/groups.hpp>
+
+#include "dialects.hpp"
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::python {
+
+namespace {
+
+using frameworks::Groups;
+using frameworks::State;
+using frameworks::Value;
+using frameworks::Values;
+
+constexpr std::string_view quantities[] = {"group", "ranks", "rank",     "size",    "first", "last",
+                                           "next",  "prev",  "is_first", "is_last", "member"};
+constexpr std::string_view types[] = {"int", "int | None", "bool", "str", "list[int] | None"};
+
+nb::object object_of(const Value& value) {
+    return std::visit(
+        [](const auto& each) -> nb::object {
+            if constexpr (std::is_same_v<std::decay_t<decltype(each)>, std::monostate>)
+                return nb::none();
+            else
+                return nb::cast(each);
+        },
+        value);
+}
+
+Value value_of(nb::handle value, const std::string& name) {
+    if (value.is_none()) return {};
+    if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
+    if (nb::isinstance<nb::str>(value)) return text_of(value, name);
+    if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) return ints_of(value, name);
+    return int_of(value, name.c_str());
+}
+
+Values values_of(const nb::dict& given) {
+    auto values = Values{};
+    for (const auto& [key, value] : given) {
+        auto name = text_of(key, "the name of a setting");
+        auto converted = value_of(value, name);
+        values.emplace_back(std::move(name), std::move(converted));
+    }
+    return values;
+}
+
+std::vector<int> ranks_of(const frameworks::GroupPart& part) { return {part.begin(), part.end()}; }
+
+Ranks handle_of(const frameworks::GroupPart& part) {
+    const auto closed = part.group();
+    return closed ? Ranks(*closed) : Ranks(ranks_of(part));
+}
+
+std::optional<Ranks> handle_of(const std::optional<frameworks::GroupPart>& part) {
+    return part ? std::optional(handle_of(*part)) : std::nullopt;
+}
+
+nb::list settings_of(const std::vector<frameworks::Setting>& settings) {
+    auto list = nb::list();
+    for (const auto& row : settings) {
+        auto entry = nb::dict();
+        entry["name"] = row.name;
+        entry["default"] = object_of(row.otherwise);
+        entry["type"] = types[static_cast<std::size_t>(row.type)];
+        entry["apart"] = row.apart;
+        entry["axis"] = row.axis;
+        entry["flag"] = row.flag;
+        entry["doc"] = row.doc;
+        list.append(entry);
+    }
+    return list;
+}
+
+/// The rows of a framework, for what is made of them in Python.
+nb::dict rows_of(nb::handle name) {
+    const auto& framework = frameworks::framework_named(text_of(name, "the name of a framework"));
+    auto rows = nb::dict();
+    rows["name"] = framework.name;
+    rows["version"] = framework.version;
+    rows["original"] = framework.original;
+    rows["title"] = framework.title;
+    rows["initialize"] = framework.initialize;
+    rows["handle"] = framework.handle;
+    rows["host"] = framework.host;
+    rows["settings"] = settings_of(framework.settings);
+    auto raises = nb::dict();
+    for (const auto& [fault, type] : framework.raises) raises[nb::cast(fault)] = type;
+    rows["raises"] = raises;
+    auto meshes = nb::list();
+    for (const auto& row : framework.meshes) meshes.append(nb::make_tuple(row.name, row.axes));
+    rows["meshes"] = meshes;
+    auto kinds = nb::list();
+    for (const auto& row : framework.kinds) kinds.append(nb::make_tuple(row.name, row.groups, row.missing));
+    rows["kinds"] = kinds;
+    auto accessors = nb::list();
+    for (const auto& row : framework.accessors) {
+        auto entry = nb::dict();
+        entry["name"] = row.name;
+        entry["kind"] = row.kind;
+        entry["quantity"] = quantities[static_cast<std::size_t>(row.quantity)];
+        entry["doc"] = row.doc;
+        entry["options"] = settings_of(row.options);
+        entry["without"] = row.without ? nb::object(nb::make_tuple(object_of(*row.without))) : nb::none();
+        accessors.append(entry);
+    }
+    rows["accessors"] = accessors;
+    return rows;
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& parent) {
+    auto m = parent.def_submodule("rows", "The frameworks that are described by rows.");
+    m.def("names", &frameworks::names, "The frameworks by name.");
+    m.def("rows", &rows_of, nb::arg("name").none(), nb::sig("def rows(name: str) -> dict[str, typing.Any]"),
+          "The rows of a framework.");
+    nb::class_<Groups>(m, "Groups", "Every group of a world by kind.")
+        .def(
+            "__init__",
+            [](Groups* self, nb::handle framework, const nb::dict& settings, nb::handle world_size) {
+                new (self) Groups(text_of(framework, "the name of a framework"), values_of(settings),
+                                  int_of(world_size, "world_size"));
+            },
+            nb::arg("framework").none(), nb::arg("settings"), nb::arg("world_size").none())
+        .def_prop_ro("world_size", &Groups::world_size)
+        .def_prop_ro("mesh", &Groups::mesh, "The framework's own axes, outermost first.")
+        .def("kinds", &Groups::kinds, "The kinds that these settings give.")
+        .def(
+            "is_apart",
+            [](const Groups& self, nb::handle kind) { return self.is_apart(text_of(kind, "a kind")); },
+            nb::arg("kind").none(), "True where groups of equal ranks do not share a channel.")
+        .def(
+            "partition",
+            [](const Groups& self, nb::handle name) {
+                const auto kind = text_of(name, "a kind");
+                auto all = std::vector<std::vector<int>>{};
+                for (int i = 0; i < self.count(kind); ++i) all.push_back(ranks_of(self.group(kind, i)));
+                return all;
+            },
+            nb::arg("kind").none(), "The groups of a kind, in the order in which the framework makes them.")
+        .def(
+            "of",
+            [](const Groups& self, nb::handle kind, nb::handle rank) {
+                return handle_of(self.of(text_of(kind, "a kind"), int_of(rank, "rank")));
+            },
+            nb::arg("kind").none(), nb::arg("rank").none(), "The group of a rank; None where it is in none.");
+    nb::class_<State>(m, "State", "What the framework's accessors answer on one rank.")
+        .def(
+            "__init__",
+            [](State* self, const Groups& groups, nb::handle rank) {
+                new (self) State(groups, int_of(rank, "rank"));
+            },
+            nb::arg("groups"), nb::arg("rank").none())
+        .def_prop_ro("rank", &State::rank)
+        .def_prop_ro("groups", &State::groups)
+        .def(
+            "ask",
+            [](const State& self, nb::handle accessor, const nb::dict& options) {
+                return object_of(self.ask(text_of(accessor, "an accessor"), values_of(options)));
+            },
+            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
+            nb::sig("def ask(self, accessor: str, options: dict[str, typing.Any] = {}) -> typing.Any"),
+            "The answer of an accessor.")
+        .def(
+            "group",
+            [](const State& self, nb::handle accessor, const nb::dict& options) {
+                return handle_of(self.group(text_of(accessor, "an accessor"), values_of(options)));
+            },
+            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
+            nb::sig("def group(self, accessor: str, options: dict[str, typing.Any] = {}) -> "
+                    "rankmesh._core.Group | None"),
+            "The group that an accessor gives.")
+        .def(
+            "kind",
+            [](const State& self, nb::handle accessor, const nb::dict& options) {
+                return self.kind(text_of(accessor, "an accessor"), values_of(options));
+            },
+            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
+            nb::sig("def kind(self, accessor: str, options: dict[str, typing.Any] = {}) -> str"),
+            "The kind that an accessor is about.");
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,116 @@
+"""Writes the Python module of each framework that is described by rows: modules.py FOLDER NAME..."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from rankmesh._dialects.rows import rows
+
+TYPES = {"rank": "int", "size": "int", "first": "int", "last": "int", "next": "int", "prev": "int", "ranks": "list[int]"}
+
+HEAD = '''"""{title}
+
+The names are those of {original} {version}. Where torch.distributed is initialised, the groups are torch's, which
+`{initialize}` makes; with `rank=67, world_size=65536` no process is needed, and they are the ranks of that rank's
+groups. This file is written when the package is built.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankmesh._rows import Current
+{imports}
+current = Current("{name}")
+"""What the functions of this module ask."""
+
+
+def {initialize}(
+{parameters}
+    rank: int | None = None,
+    world_size: int | None = None,
+) -> None:
+    """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed.{notes}
+    """
+    current.initialize({{{given}}}, rank, world_size)
+
+
+def model_parallel_is_initialized() -> bool:
+    """True if the groups are made."""
+    return current.is_initialized()
+
+
+def destroy_model_parallel() -> None:
+    """Forgets the groups; torch's are ended."""
+    current.destroy()
+
+
+def for_rank(rank: int, world_size: int, **settings: Any) -> Current:
+    """The groups of any rank, by the arguments of `{initialize}`: `for_rank(...).ask("{example}")`."""
+    other = Current("{name}")
+    other.initialize(settings, rank, world_size)
+    return other
+'''
+
+ACCESSOR = '''
+
+def {name}({parameters}) -> {type}:
+    """{doc}"""
+    return current.ask("{name}"{given})
+'''
+
+
+def parameter(setting: dict[str, Any]) -> str:
+    return f"{setting['name']}: {setting['type']} = {setting['default']!r}"
+
+
+def notes(settings: list[dict[str, Any]]) -> str:
+    """What the settings mean that have a sentence."""
+    lines = [fill(f"`{each['name']}`: {each['doc']}.", 116) for each in settings if each["doc"]]
+    return "".join("\n\n    " + line.replace("\n", "\n    ") for line in lines)
+
+
+def type_of(accessor: dict[str, Any], handle: str) -> str:
+    kind = TYPES.get(accessor["quantity"], "bool")
+    if accessor["quantity"] == "group":
+        kind = handle
+    return f"{kind} | None" if accessor["without"] == (None,) else kind
+
+
+def module(name: str) -> str:
+    """The text of a framework's module."""
+    told = rows(name)
+    settings, handle = told["settings"], told["handle"] or "Any"
+    own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
+    apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
+    text = HEAD.format(
+        name=name,
+        title=told["title"],
+        original=told["original"],
+        version=told["version"],
+        initialize=told["initialize"],
+        imports=f"from rankmesh._rows import {handle} as {handle}\n" if told["handle"] else "",
+        parameters="\n".join([*own, "    *,", *apart]),
+        notes=notes(settings),
+        given=", ".join(f'"{each["name"]}": {each["name"]}' for each in settings),
+        example=told["accessors"][0]["name"],
+    )
+    for each in told["accessors"]:
+        options = each["options"]
+        text += ACCESSOR.format(
+            name=each["name"],
+            parameters=", ".join(parameter(option) for option in options),
+            type=type_of(each, handle),
+            doc=each["doc"],
+            given="".join(f", {option['name']}={option['name']}" for option in options),
+        )
+    return text
+
+
+if __name__ == "__main__":
+    folder, *names = sys.argv[1:]
+    for name in names:
+        (Path(folder) / f"{name}.py").write_text(module(name))
