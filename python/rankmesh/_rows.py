@@ -97,7 +97,7 @@ class Current:
 
     def __init__(self, framework: str) -> None:
         self._rows = _native.rows(framework)
-        self._accessors = {each["name"]: each for each in self._rows["accessors"]}
+        self.accessors = {each["name"]: each for each in self._rows["accessors"]}
         self._missing = {kind: missing for kind, _, missing in self._rows["kinds"]}
         self._state: _native.State | None = None
         self._live: NamedGroups | None = None
@@ -160,9 +160,9 @@ class Current:
 
     def ask(self, accessor: str, **options: Any) -> Any:
         """The answer of an accessor: a number, or a group as the framework has it."""
-        if accessor not in self._accessors:
+        if accessor not in self.accessors:
             raise UsageError(f"{self._rows['name']} has no {accessor}")
-        row = self._accessors[accessor]
+        row = self.accessors[accessor]
         if (state := self._state) is None:
             if row["without"] is not None:
                 return row["without"][0]

@@ -9,13 +9,13 @@ from typing import Any
 
 from rankmesh._dialects.rows import rows
 
-TYPES = {"rank": "int", "size": "int", "first": "int", "last": "int", "next": "int", "prev": "int", "ranks": "list[int]"}
+TYPES = {"ranks": "list[int]", "is_first": "bool", "is_last": "bool", "member": "bool"}
 
 HEAD = '''"""{title}
 
-The names are those of {original} {version}. Where torch.distributed is initialised, the groups are torch's, which
-`{initialize}` makes; with `rank=67, world_size=65536` no process is needed, and they are the ranks of that rank's
-groups. This file is written when the package is built.
+The names are those of {original} {version}. Where torch.distributed is initialised,
+`{initialize}` makes torch's groups; with `rank=67, world_size=65536` no process is needed, and a group is
+its ranks. This file is written when the package is built.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def {initialize}(
 ) -> None:
     """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed.{notes}
     """
-    current.initialize({{{given}}}, rank, world_size)
+    settings = locals()
+    current.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
 
 
 def model_parallel_is_initialized() -> bool:
@@ -59,7 +60,8 @@ ACCESSOR = '''
 
 def {name}({parameters}) -> {type}:
     """{doc}"""
-    return current.ask("{name}"{given})
+    answer: {type} = current.ask("{name}"{given})
+    return answer
 '''
 
 
@@ -74,7 +76,7 @@ def notes(settings: list[dict[str, Any]]) -> str:
 
 
 def type_of(accessor: dict[str, Any], handle: str) -> str:
-    kind = TYPES.get(accessor["quantity"], "bool")
+    kind = TYPES.get(accessor["quantity"], "int")
     if accessor["quantity"] == "group":
         kind = handle
     return f"{kind} | None" if accessor["without"] == (None,) else kind
@@ -95,7 +97,6 @@ def module(name: str) -> str:
         imports=f"from rankmesh._rows import {handle} as {handle}\n" if told["handle"] else "",
         parameters="\n".join([*own, "    *,", *apart]),
         notes=notes(settings),
-        given=", ".join(f'"{each["name"]}": {each["name"]}' for each in settings),
         example=told["accessors"][0]["name"],
     )
     for each in told["accessors"]:

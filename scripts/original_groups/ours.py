@@ -8,16 +8,16 @@ from .coordinators import answers_of
 
 
 def by_rows(name):
-    """The answers of rankmesh.frameworks and of the framework's module in rankmesh."""
+    """The answers of rankmesh.framework and of the framework's module in rankmesh."""
 
     def ours(settings, rank, world):
         from rankmesh import Error, Group
 
-        frameworks = importlib.import_module("rankmesh.frameworks")
+        framework = importlib.import_module("rankmesh.framework")
         rows = importlib.import_module("rankmesh._rows")
         current = rows.Current(name)
         try:
-            state = frameworks.state(name, rank=rank, world_size=world, **settings)
+            state = framework.state(name, rank=rank, world_size=world, **settings)
             current.initialize(settings, rank, world)
         except Error as error:
             return refusal(error)

@@ -9,6 +9,7 @@
 #include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/dialect/picotron/process_group_manager.hpp>
 #include <rankmesh/dialect/torchtitan/rank_info.hpp>
+#include <rankmesh/frameworks/groups.hpp>
 
 #include "rankmesh.hpp"
 
@@ -218,15 +219,14 @@ TEST(As, SaysNoWithTheReason) {
               "dp=2 tp=2 cannot be said in llamafactory: tp=2: LlamaFactory shards and replicates a model; "
               "it does not "
               "split it over ranks");
+    auto every =
+        std::string("megatron, megatron2022, deepspeed, areal, picotron, olmo, llamafactory, torchtitan");
+    for (const auto& name : frameworks::names()) every += ", " + name;
     expect_no("show 'dp=2 tp=2' --as megtron", 2,
-              "unknown framework 'megtron' for --as; one of: megatron, megatron2022, deepspeed, areal, "
-              "picotron, olmo, llamafactory, torchtitan; did you mean 'megatron'?");
-    expect_no("show 'dp=2 tp=2' --as vllm", 2,
-              "unknown framework 'vllm' for --as; one of: megatron, megatron2022, deepspeed, areal, "
-              "picotron, olmo, llamafactory, torchtitan; vLLM uses the names of 'megatron2022'");
-    expect_no("show 'dp=2 tp=2' --as tensorrt-llm", 2,
-              "--as has no group names of 'tensorrt-llm', which is for rankmesh convert only; one of: "
-              "megatron, megatron2022, deepspeed, areal, picotron, olmo, llamafactory, torchtitan");
+              "unknown framework 'megtron' for --as; one of: " + every + "; did you mean 'megatron'?");
+    expect_no(
+        "show 'dp=2 tp=2' --as tensorrt-llm", 2,
+        "--as has no group names of 'tensorrt-llm', which is for rankmesh convert only; one of: " + every);
     expect_no(
         "show 'dp=4 tp=2; edp=2 ep=2 etp=2' --as torchtitan", 1,
         "torchtitan's ParallelDims has no expert_tensor_parallel_degree any more, and etp is 2; give experts "

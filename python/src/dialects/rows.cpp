@@ -126,7 +126,9 @@ void bind_rows(nb::module_& parent) {
                 new (self) Groups(text_of(framework, "the name of a framework"), values_of(settings),
                                   int_of(world_size, "world_size"));
             },
-            nb::arg("framework").none(), nb::arg("settings"), nb::arg("world_size").none())
+            nb::arg("framework").none(), nb::arg("settings"), nb::arg("world_size").none(),
+            nb::sig("def __init__(self, framework: str, settings: dict[str, typing.Any], world_size: int) -> "
+                    "None"))
         .def_prop_ro("world_size", &Groups::world_size)
         .def_prop_ro("mesh", &Groups::mesh, "The framework's own axes, outermost first.")
         .def("kinds", &Groups::kinds, "The kinds that these settings give.")

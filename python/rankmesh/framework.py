@@ -60,5 +60,5 @@ class State:
 
 
 def state(framework: str, *, rank: int, world_size: int, **settings: Any) -> State:
-    """The state of a rank of a world by the framework's settings; raises UsageError where the framework refuses them."""
+    """The state of a rank of a world by the framework's settings; raises UsageError where it refuses them."""
     return State(framework, rank, world_size, settings)

@@ -1,0 +1,105 @@
+"""The frameworks that are described by rows: their modules, the answers for any rank, and groups of torch."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rankmesh import UsageError, framework
+from rankmesh._dialects import rows
+
+NAMES = framework.names()
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(f"rankmesh.{name}")
+
+
+def sizes(name: str, world: int) -> dict[str, int]:
+    """Settings that the world divides: its first three axes have two ranks each."""
+    told = [each["name"] for each in rows.rows(name)["settings"] if each["axis"]]
+    given = dict.fromkeys(told[: world.bit_length() - 1], 2)
+    return given
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_has_the_settings_and_accessors_of_its_rows(name: str) -> None:
+    told = rows.rows(name)
+    parameters = inspect.signature(getattr(module(name), told["initialize"])).parameters
+    assert {each["name"]: each["default"] for each in told["settings"]} == {
+        key: value.default for key, value in parameters.items() if key not in ("rank", "world_size")
+    }
+    for each in told["accessors"]:
+        assert inspect.getdoc(getattr(module(name), each["name"])) == each["doc"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_answers_what_its_rows_say(name: str) -> None:
+    for rank in range(8):
+        state = framework.state(name, rank=rank, world_size=8, **sizes(name, 8))
+        current = module(name).for_rank(rank, 8, **sizes(name, 8))
+        for accessor, answer in state.answers().items():
+            found = current.ask(accessor)
+            assert (
+                list(found.ranks if hasattr(found, "ranks") else found) == answer
+                if isinstance(answer, list)
+                else found == answer
+            )
+        for kind, own in state.groups.items():
+            assert own is None or own in state.partition(kind)
+
+
+def live(rank: int, size: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    for name in NAMES:
+        told = rows.rows(name)
+        getattr(module(name), told["initialize"])(**sizes(name, size))
+        state = framework.state(name, rank=rank, world_size=size, **sizes(name, size))
+        for each in told["accessors"]:
+            if each["quantity"] != "group" or each["name"] not in state.answers():
+                continue
+            group = getattr(module(name), each["name"])()
+            ranks = state.ask(each["name"])
+            if ranks is None:
+                assert group is None
+                continue
+            group = getattr(group, "device_group", group)
+            assert dist.get_process_group_ranks(group) == ranks
+            total = torch.tensor([float(rank)])
+            dist.all_reduce(total, group=group)
+            assert total.item() == sum(ranks)
+        module(name).current.destroy()
+        assert not module(name).current.is_initialized()
+
+
+def test_a_module_makes_groups_of_torch(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from torch_ranks import ranks
+
+    ranks(4, live, tmp_path)
+
+
+def test_wrong_names_are_told() -> None:
+    with pytest.raises(UsageError, match="did you mean 'tensor_model_parallel_size'"):
+        framework.state("vllm", rank=0, world_size=8, tensor_model_parallel_siz=2)
+    with pytest.raises(UsageError, match="vllm has no 'get_tb_group'; did you mean 'get_tp_group'"):
+        framework.state("vllm", rank=0, world_size=8).ask("get_tb_group")
+
+
+def test_vllm_raises_what_the_original_raises() -> None:
+    vllm = module("vllm")
+    with pytest.raises(AssertionError, match="tensor model parallel group is not initialized"):
+        vllm.get_tp_group()
+    with pytest.raises(RuntimeError, match="a world of 8 ranks is not divided by dp 1 x pp 1 x pcp 1 x tp 3"):
+        vllm.initialize_model_parallel(3, rank=0, world_size=8)
+    with pytest.raises(AssertionError, match="EP group is only created for MoE models"):
+        vllm.for_rank(0, 8, is_moe=False).ask("get_ep_group")
+    group = vllm.for_rank(3, 8, tensor_model_parallel_size=4).ask("get_tp_group")
+    assert (group.rank_in_group, group.next_rank, group.is_last_rank) == (3, 0, True)
+    with pytest.raises(UsageError, match="a group without a process has ranks only"):
+        _ = group.device_group
