@@ -2,9 +2,9 @@
 """AReaL's allocation texts, its ParallelHelper (fsdp) and its ArchonParallelDims (archon).
 
 The settings are `alloc_mode`, a text such as sglang:d4t2+fsdp:d8, or an `engine`, fsdp or archon, with the arguments of
-ParallelStrategy. The world is that of the engine; of a text it is that of its one part for training. A group is a name
-of the engine's mesh, or of what it flattens. A partition is a description that torch's DeviceMesh gives its groups,
-such as mesh_dp_sp. Accessors that begin with alloc_mode are of the text, all others of the engine.
+ParallelStrategy. The world is that of the engine; of a text it is that of its one part for training. The kinds are the
+names of the engine's mesh, with those that it is flattened into. Accessors that begin with alloc_mode are of the text,
+all others of the engine.
 """
 
 import enum
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from .answers import Answers, Raised, ask, refusal
 from .draws import factors
-from .meshes import described, fake_world, members, partitions_of
+from .meshes import described, fake_world, group_of, partition_of
 from .ours import by_rows
 
 DISTRIBUTION = PACKAGE = "areal"
@@ -97,7 +97,7 @@ def _of_engine(engine, strategy, world):
 
 def original(settings, rank, world):
     """What AReaL answers."""
-    with fake_world(rank, world) as made:
+    with fake_world(rank, world):
         try:
             if "alloc_mode" in settings:
                 mode = _texts._AllocationMode.from_str(settings["alloc_mode"])
@@ -117,10 +117,12 @@ def original(settings, rank, world):
         parts = {name: ask(part, name) for name in MESHES}
         parts = {name: each for name, each in parts.items() if each is not None and not isinstance(each, Raised)}
         answers |= {f"get_mesh({name})": described(each) for name, each in parts.items()}
-        outside = mesh.get_coordinate() is None
         parts = {name: each for name, each in parts.items() if each.ndim == 1}
-        groups = {name: None if outside else members(each.get_group()) for name, each in parts.items()}
-        return Answers(partitions=partitions_of(made, world), groups=groups, answers=answers)
+        return Answers(
+            partitions={name: partition_of(each) for name, each in parts.items()},
+            groups={name: group_of(each) for name, each in parts.items()},
+            answers=answers,
+        )
 
 
 ours = by_rows("areal")

@@ -80,7 +80,12 @@ def along(mesh, flattened=()):
     return {name: mesh[name] for name in has}
 
 
-def partition_of(mesh):
-    """All groups of a mesh of one axis, as torch lists them."""
-    every = mesh._layout.remap_to_tensor(mesh._rank_map)
+def partition_of(mesh, axis=0):
+    """All groups along an axis of a mesh, as torch lists them."""
+    every = device_mesh._MeshLayout([mesh._layout[axis]]).remap_to_tensor(mesh._rank_map)
     return every.reshape(-1, every.shape[-1]).tolist()
+
+
+def group_of(mesh, axis=0):
+    """This rank's group along an axis of a mesh; None where the rank is outside of it."""
+    return None if mesh.get_coordinate() is None else members(mesh.get_group(axis))

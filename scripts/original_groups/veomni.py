@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """VeOmni's veomni.distributed.parallel_state.
 
-The settings are init_parallel_state's arguments. A partition is a description that torch's DeviceMesh gives its groups,
-such as mesh_ulysses. A group is a name of the device mesh, of what is flattened of it, or of an extra mesh: ep, ep_fsdp
-and ep_replicate. The accessors are ParallelState's properties. A mesh is what meshes.described says of it.
+The settings are init_parallel_state's arguments. The kinds are the names of its device mesh, with those that it is
+flattened into, and of its extra meshes: ep, ep_fsdp and ep_replicate, where ep is one of extra_parallel_names. The
+accessors are ParallelState's properties, and a mesh is what meshes.described says of it.
 """
 
 import functools
 
 from .answers import Answers, Raised, ask, refusal
 from .draws import factors
-from .meshes import described, fake_world, members, partitions_of
+from .meshes import along, described, fake_world, group_of, members, partition_of
 from .ours import by_rows
 
 DISTRIBUTION = PACKAGE = "veomni"
@@ -55,25 +55,25 @@ def _ask(call, form=None):
     return found if form is None or found is None else form(found)
 
 
-def _groups(state):
-    """This rank's group along each name of each mesh."""
-    names = [*state.device_mesh.mesh_dim_names, *FLATTENED]
-    found = {name: _ask(lambda: state.device_mesh[name].get_group(), members) for name in names}  # noqa: B023
+def _kinds(state):
+    """The mesh and the axis of each kind."""
+    kinds = {name: (mesh, 0) for name, mesh in along(state.device_mesh, FLATTENED).items()}
     for mesh in filter(None, state.extra_parallel_fsdp_device_mesh.values()):
-        outside = mesh.get_coordinate() is None
-        found |= {name: None if outside else members(mesh.get_group(name)) for name in mesh.mesh_dim_names}
-    return {name: group for name, group in found.items() if not isinstance(group, Raised)}
+        kinds |= {name: (mesh, axis) for axis, name in enumerate(mesh.mesh_dim_names)}
+    return kinds
 
 
 def original(settings, rank, world):
     """What VeOmni answers."""
-    with fake_world(rank, world) as made:
+    with fake_world(rank, world):
         try:
             _module.clear_parallel_state()
             state = _module.init_parallel_state(**settings)
         except Exception as error:
             return refusal(error)
-        partitions, groups = partitions_of(made, world), _groups(state)
+        kinds = _kinds(state)
+        partitions = {kind: partition_of(*place) for kind, place in kinds.items()}
+        groups = {kind: group_of(*place) for kind, place in kinds.items()}
         answers = {name: _ask(functools.partial(getattr, state, name)) for name in VALUES}
         answers |= {name: _ask(functools.partial(getattr, state, name), members) for name in GROUPS}
         answers |= {name: _ask(functools.partial(getattr, state, name), described) for name in MESHES}

@@ -4,17 +4,16 @@
 The settings are FSDPEngineConfig's `fsdp_size` and `ulysses_sequence_parallel_size`, and `rollout`, the sizes of
 RolloutConfig: tensor_model_parallel_size, data_parallel_size and pipeline_model_parallel_size; None: there is none.
 The meshes are `device_mesh` (ddp, fsdp), `ulysses_device_mesh` (dp, sp) and `rollout_device_mesh` (dp, infer_tp,
-infer_pp). A group is one along a name of a mesh, as device_mesh.fsdp, and a partition the same.
+infer_pp). The kinds are the names of these with their axes, as device_mesh.fsdp.
 """
 
-import contextlib
 import importlib
 from types import SimpleNamespace
 from unittest import mock
 
 from .answers import Answers, Raised, ask, refusal
 from .draws import factors
-from .meshes import described, fake_world, members, partitions_of
+from .meshes import described, fake_world, group_of, members, partition_of
 from .ours import by_rows
 
 DISTRIBUTION = PACKAGE = "verl"
@@ -65,38 +64,29 @@ def original(settings, rank, world):
         fsdp_size=settings.get("fsdp_size", -1),
         ulysses_sequence_parallel_size=settings.get("ulysses_sequence_parallel_size", 1),
     )
-    meshes, partitions = {}, {}
-    with fake_world(rank, world) as made:
+    with fake_world(rank, world):
         try:
             engine._init_device_mesh()
             meshes = {name: getattr(engine, name) for name in MESHES[:2]}
-            partitions = partitions_of({f"device_mesh.{name}": of for name, of in _named(made, "ddp", "fsdp")}, world)
-            partitions |= partitions_of(
-                {f"ulysses_device_mesh.{name}": of for name, of in _named(made, "dp", "sp")}, world
-            )
-            made.clear()
             if settings.get("rollout") is not None:
                 meshes["rollout_device_mesh"] = _rollout_mesh(settings["rollout"], world)
-                names = _named(made, "dp", "infer_tp", "infer_pp")
-                partitions |= partitions_of({f"rollout_device_mesh.{name}": of for name, of in names}, world)
         except Exception as error:
             return refusal(error)
         answers = {f"{name}()": ask(getattr(engine, name)) for name in OF_ENGINE}
         group = ask(engine.get_data_parallel_group)
         answers["get_data_parallel_group()"] = group if isinstance(group, Raised) else members(group)
         answers |= {name: described(mesh) for name, mesh in meshes.items()}
-        groups = {}
-        for name, mesh in meshes.items():
-            for along in () if mesh is None else mesh.mesh_dim_names:
-                outside = mesh.get_coordinate() is None
-                groups[f"{name}.{along}"] = None if outside else members(mesh.get_group(along))
-    return Answers(partitions=partitions, groups=groups, answers=answers)
-
-
-def _named(made, *names):
-    for name in names:
-        with contextlib.suppress(KeyError):
-            yield name, made[f"mesh_{name}"]
+        kinds = {
+            f"{name}.{along}": (mesh, axis)
+            for name, mesh in meshes.items()
+            if mesh is not None
+            for axis, along in enumerate(mesh.mesh_dim_names)
+        }
+        return Answers(
+            partitions={kind: partition_of(*place) for kind, place in kinds.items()},
+            groups={kind: group_of(*place) for kind, place in kinds.items()},
+            answers=answers,
+        )
 
 
 ours = by_rows("verl")
