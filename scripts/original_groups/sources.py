@@ -96,22 +96,24 @@ class Source(importlib.abc.MetaPathFinder):
             if not found:
                 raise SystemExit(f"{place} has no folder {self.package}")
             return found[0]
-        wanted = f"{self.package}/"
         if zipfile.is_zipfile(place):
             with zipfile.ZipFile(place) as archive:
-                archive.extractall(
-                    folder, [name for name in archive.namelist() if name.startswith(wanted) and name.endswith(".py")]
-                )
+                archive.extractall(folder, filter(self._is_wanted, archive.namelist()))
             return folder
         with tarfile.open(place) as archive:
             members = []
             for member in archive:
                 _, _, member.name = member.name.partition("/")
                 member.name = member.name.removeprefix("src/")
-                if member.name.startswith(wanted) and member.name.endswith(".py") and member.isfile():
+                if self._is_wanted(member.name):
                     members.append(member)
             archive.extractall(folder, members, filter="data")
         return folder
+
+    def _is_wanted(self, path):
+        """True for the file of a module that runs."""
+        module = path.removesuffix(".py").removesuffix("/__init__")
+        return path.endswith(".py") and self._is_run(module.replace("/", "."))
 
     def _is_run(self, fullname):
         return any(
