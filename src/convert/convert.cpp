@@ -44,7 +44,8 @@ Conversion converted(std::string_view from, std::string_view to, std::optional<i
 
 std::vector<FrameworkInfo> known_frameworks() {
     auto all = std::vector<FrameworkInfo>{};
-    for (const auto& one : conversion::frameworks()) all.push_back({one.name, one.of, one.example});
+    for (const auto& one : conversion::frameworks())
+        all.push_back({one.name, one.of, one.example, one.version});
     return all;
 }
 

@@ -43,6 +43,7 @@ struct Framework {
     std::map<std::string_view, std::string_view> why = {};
     /// Writes what the framework's function is called with, where that can say more than its settings.
     std::function<Document(const Arrangement& arrangement)> write_call = {};
+    std::string_view version = {};  ///< of the original that was compared
     bool own_names = false;  ///< axes keep the names that they have, whatever they are for
 };
 

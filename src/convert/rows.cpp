@@ -183,6 +183,7 @@ Framework of_rows(const frameworks::Framework& rows) {
     for (const auto& [axis, name] : rows.roles)
         if (std::ranges::find(framework.roles, name) == framework.roles.end())
             framework.roles.push_back(name);
+    framework.version = rows.version;
     for (const auto& [name, why] : rows.why) framework.why.emplace(name, why);
     return framework;
 }

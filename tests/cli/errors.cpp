@@ -35,7 +35,7 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     EXPECT_EQ(subcommand.exit_code, 2);
     EXPECT_TRUE(
         subcommand.output.starts_with("rankmesh: unknown subcommand 'shwo'; one of: show, draw, diff, rank, "
-                                      "groups, check, place, convert, env"));
+                                      "groups, check, place, convert, frameworks, env"));
     EXPECT_TRUE(subcommand.output.ends_with("; did you mean 'show'?\n")) << subcommand.output;
 }
 
@@ -50,10 +50,11 @@ TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse("groups 'dp=8 tp=2' ' dp,  tp '",
                   "AXES ' dp,  tp ' has a blank; separate axes by commas: dp,tp");
     expect_misuse("groups 'dp=8 tp=2' ' '", "AXES ' ' has a blank; separate axes by commas");
-    expect_misuse("",
-                  "missing subcommand; one of: show, draw, diff, rank, groups, check, place, convert, env, "
-                  "run, doctor, explain, "
-                  "reshard, cluster, plan, help, completion; see rankmesh --help");
+    expect_misuse(
+        "",
+        "missing subcommand; one of: show, draw, diff, rank, groups, check, place, convert, frameworks, env, "
+        "run, doctor, explain, "
+        "reshard, cluster, plan, help, completion; see rankmesh --help");
     expect_misuse("show dp=8 --width", "--width: 1 required N missing");
     expect_misuse("show dp=8 --width 39", "--width: Value 39 not in range 40 to 10000");
     expect_misuse("groups dp=4 dp,", "AXES has an empty name; list axes such as dp,tp");

@@ -15,6 +15,7 @@ struct FrameworkInfo {
     std::string_view name;
     std::string_view settings;  ///< whose settings these are
     std::string_view example;   ///< what a shell would take for them
+    std::string_view version;   ///< of the original that was compared; empty where there is none
 };
 
 /// All of them, in the order of `rankmesh convert --help`.

@@ -76,7 +76,8 @@ Framework deepspeed() {
                     {"edp", experts},
                     {"etp", experts},
                     {"dp_replicate", replicas},
-                    {"dp_shard", replicas}}};
+                    {"dp_shard", replicas}},
+            .version = "August 2026"};
 }
 
 }  // namespace rankmesh::conversion

@@ -107,7 +107,8 @@ Framework llamafactory() {
         .write = of_llamafactory::write,
         .words = of_llamafactory::words,
         .roles = {"dp", "cp"},
-        .why = {{"pp", model}, {"tp", model}, {"ep", experts}, {"edp", experts}, {"etp", experts}}};
+        .why = {{"pp", model}, {"tp", model}, {"ep", experts}, {"edp", experts}, {"etp", experts}},
+        .version = "August 2026"};
 }
 
 }  // namespace rankmesh::conversion

@@ -281,7 +281,8 @@ Framework megatron() {
                 {"dp_shard", "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
                 {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
                 {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}},
-        .write_call = of_megatron::write_call};
+        .write_call = of_megatron::write_call,
+        .version = "August 2026"};
 }
 
 }  // namespace rankmesh::conversion

@@ -110,7 +110,8 @@ Framework megatron2022() {
                     {"etp", experts},
                     {"dp_replicate", replicas},
                     {"dp_shard", replicas},
-                    {virtual_stages, "Megatron of 2022 interleaves pipelines of three ranks or more"}}};
+                    {virtual_stages, "Megatron of 2022 interleaves pipelines of three ranks or more"}},
+            .version = "October 2022"};
 }
 
 }  // namespace rankmesh::conversion

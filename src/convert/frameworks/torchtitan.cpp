@@ -174,7 +174,8 @@ Framework torchtitan() {
         .why = {{"ep", experts},
                 {"edp", experts},
                 {"etp", experts},
-                {virtual_stages, "torchtitan's stages follow from pipeline_parallel_layers_per_stage"}}};
+                {virtual_stages, "torchtitan's stages follow from pipeline_parallel_layers_per_stage"}},
+        .version = "August 2026"};
 }
 
 }  // namespace rankmesh::conversion

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+
+#include <rankmesh/convert/convert.hpp>
+#include <rankmesh/core/name.hpp>
+
+#include "output.hpp"
+#include "subcommand.hpp"
+
+namespace rankmesh::cli {
+
+namespace of_frameworks {
+
+struct Arguments {
+    bool json = false;
+};
+
+int run(const Arguments& arguments, Output& output) {
+    const auto all = known_frameworks();
+    if (arguments.json) {
+        auto list = Json::array();
+        for (const auto& one : all)
+            list.push_back({{"name", one.name},
+                            {"version", one.version},
+                            {"settings", one.settings},
+                            {"example", one.example}});
+        output.print("{}\n", list.dump());
+        return 0;
+    }
+    auto name = std::size_t{0};
+    auto version = std::size_t{0};
+    for (const auto& one : all) {
+        name = std::max(name, one.name.size());
+        version = std::max(version, one.version.size());
+    }
+    for (const auto& one : all)
+        output.print("{:<{}}  {:<{}}  {}\n", one.name, name, one.version.empty() ? "-" : one.version, version,
+                     one.settings);
+    return 0;
+}
+
+}  // namespace of_frameworks
+
+Subcommand frameworks() {
+    const auto arguments = std::make_shared<of_frameworks::Arguments>();
+    return {.name = "frameworks",
+            .help = "List the frameworks whose settings and groups are known, with their versions.",
+            .options = {{"--json", "print JSON, as docs/json.md says", &arguments->json}},
+            .run = [arguments](Output& output) { return of_frameworks::run(*arguments, output); },
+            .group = Group::plan,
+            .examples = {"rankmesh frameworks"},
+            .notes = "The version is that of the original with which groups and settings were compared."};
+}
+
+}  // namespace rankmesh::cli
