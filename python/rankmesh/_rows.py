@@ -165,10 +165,12 @@ class Current:
         row = self.accessors[accessor]
         if (state := self._state) is None:
             if row["without"] is not None:
-                return row["without"][0]
+                answer = row["without"][0]
+                return tuple(answer) if row["quantity"] == "size_and_rank" else answer
             raise self._error(self._missing.get(row["kind"]) or "the groups are not initialized", "not initialised")
         if row["quantity"] != "group":
-            return self._raising(lambda: state.ask(accessor, options))
+            answer = self._raising(lambda: state.ask(accessor, options))
+            return tuple(answer) if row["quantity"] == "size_and_rank" else answer
         ranks = self._raising(lambda: state.group(accessor, options))
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
 

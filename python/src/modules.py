@@ -9,7 +9,7 @@ from typing import Any
 
 from rankmesh._dialects.rows import rows
 
-TYPES = {"ranks": "list[int]", "is_first": "bool", "is_last": "bool", "member": "bool"}
+TYPES = {"ranks": "list[int]", "is_first": "bool", "is_last": "bool", "member": "bool", "size_and_rank": "tuple[int, int]"}
 
 HEAD = '''"""{title}
 

@@ -52,7 +52,13 @@ Groups groups_of(const frameworks::Framework& rows, Settings& settings, std::opt
     }
     if (product > Mesh::max_size)
         throw UsageError(cat("the sizes make more than ", Mesh::max_size, " ranks"));
-    return Groups(rows.name, values, world_of(settings, world).value_or(static_cast<int>(product)));
+    const auto ranks = world_of(settings, world).value_or(static_cast<int>(product));
+    if (rows.check_flags) {
+        auto given = frameworks::Given(rows.name, rows.settings, values, ranks);
+        if (rows.check) rows.check(given);
+        rows.check_flags(given);
+    }
+    return Groups(rows.name, values, ranks);
 }
 
 std::string role(const frameworks::Framework& rows, std::string_view axis) {

@@ -88,14 +88,15 @@ enum class Quantity : std::uint8_t {
     prev,
     is_first,
     is_last,
-    member
+    member,
+    size_and_rank
 };
 
 /// A function or attribute of the framework that answers about one kind of groups.
 struct AccessorRow {
     std::string name;
-    std::string kind;
-    Quantity quantity;
+    std::string kind = {};  ///< empty where the options choose
+    Quantity quantity = Quantity::group;
     std::string doc = {};  ///< one sentence
     std::vector<Setting> options = {};
     /// The kind that the options mean, where they choose.
@@ -120,6 +121,8 @@ struct Framework {
     std::vector<AccessorRow> accessors;
     /// Throws Error for settings that the framework refuses; what follows from them is derived here.
     void (*check)(Given&) = nullptr;
+    /// Throws Error for what its command line refuses besides.
+    void (*check_flags)(const Given&) = nullptr;
     /// The role of an axis that has another name elsewhere: `pcp` is `cp`.
     std::map<std::string, std::string> roles = {};
     /// Why axes and settings of others cannot be written, by their names.

@@ -68,6 +68,8 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
             return own == size - 1;
         case Quantity::member:
             return true;
+        case Quantity::size_and_rank:
+            return std::vector{size, own};
     }
     return {};
 }

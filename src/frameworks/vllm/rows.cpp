@@ -14,6 +14,30 @@ void check(Given& given) {
     given.derive("dcp_size", dcp == 0 ? 1 : dcp);
 }
 
+/// What the configuration of a server refuses, which the function that makes the groups takes.
+void check_flags(const Given& given) {
+    const auto tp = given.number("tensor_model_parallel_size");
+    const auto pcp = given.number("prefill_context_model_parallel_size");
+    const auto dcp = given.number("dcp_size");
+    if (pcp == 1 && tp % dcp != 0)
+        throw Error(Fault::sizes, detail::cat("decode_context_parallel_size ", dcp,
+                                              " does not divide tensor_parallel_size ", tp));
+    if (pcp > 1 && dcp != 1 && dcp != pcp && dcp != pcp * tp)
+        throw Error(
+            Fault::sizes,
+            detail::cat("decode_context_parallel_size is ", dcp, "; with prefill_context_parallel_size ", pcp,
+                        " and tensor_parallel_size ", tp, " it is 1, ", pcp, " or ", pcp * tp));
+    if (!given.flag("enable_eplb")) return;
+    if (!given.flag("enable_expert_parallel"))
+        throw Error(Fault::missing,
+                    "enable_eplb balances whole experts; give enable_expert_parallel as well");
+    if (tp * pcp * given.number("data_parallel_size") == 1)
+        throw Error(Fault::sizes,
+                    "enable_eplb needs 2 ranks or more of tensor, prefill context and data parallelism");
+}
+
+std::string if_enabled(const Given&, const Given& options) { return options.flag("enabled") ? "dcp" : ""; }
+
 bool has_experts(const Given& given) { return given.flag("is_moe"); }
 bool balances_experts(const Given& given) { return given.flag("is_moe") && given.flag("enable_eplb"); }
 bool is_over_nodes(const Given& given) { return given.number("nnodes_within_dp") > 1; }
@@ -136,6 +160,12 @@ Framework vllm() {
               .doc = "How many replicas share one table of engrams.",
               .without = 1},
              {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
+             {.name = "get_dcp_world_size_and_rank",
+              .quantity = size_and_rank,
+              .doc = "How many share a sequence's keys while it is decoded, and this rank among them.",
+              .options = {{.name = "enabled", .otherwise = true, .type = Type::flag}},
+              .choose = if_enabled,
+              .without = std::vector{1, 0}},
              {"get_pcp_group", "pcp", group, "The ranks that share a prompt."},
              {"get_pp_group", "pp", group, "The stages of this rank's pipeline."},
              {"get_dp_group", "dp", group, "The ranks with other requests."},
@@ -147,6 +177,7 @@ Framework vllm() {
               "Where this rank is in its tensor-parallel group."},
              {"get_pipeline_model_parallel_rank", "pp", rank, "This rank's stage."}},
         .check = check,
+        .check_flags = check_flags,
         .roles = {{"external_dp", "dp_replicate"}, {"pcp", "cp"}},
         .why = {{"dp_shard", "vLLM does not shard optimizer state"},
                 {"virtual pipeline stages", "vLLM's pipeline has one stage a rank"}},
