@@ -34,6 +34,15 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
     return std::nullopt;
 }
 
+/// True for the size of an axis that another setting counts, too: tp_size that is dp x cp x tp counts that of
+/// cp.
+bool is_counted(const frameworks::Framework& rows, const frameworks::Setting& setting) {
+    return std::ranges::any_of(rows.settings, [&](const auto& other) {
+        const auto axes = frameworks::words_of(other.axis);
+        return other.name != setting.name && std::ranges::find(axes, setting.axis) != axes.end();
+    });
+}
+
 Groups groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
     auto values = frameworks::Values{};
     auto product = std::int64_t{1};
@@ -46,7 +55,7 @@ Groups groups_of(const frameworks::Framework& rows, Settings& settings, std::opt
             value = std::move(other);
         }
         if (!value) continue;
-        if (const auto* size = std::get_if<int>(&*value); size && !row.axis.empty())
+        if (const auto* size = std::get_if<int>(&*value); size && !row.axis.empty() && !is_counted(rows, row))
             product *= std::max(*size, 1);
         values.emplace_back(row.name, std::move(*value));
     }
@@ -125,10 +134,12 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
         std::ranges::any_of(rows.roles, [](const auto& each) { return each.second == "dp_replicate"; });
     for (const auto& row : rows.settings) {
         if (row.axis.empty()) continue;
-        const auto name = role(rows, row.axis);
-        const auto size = name != "dp"
-                              ? size_of(dense, name)
-                              : data_size(dense) / (has_replicas ? size_of(dense, "dp_replicate") : 1);
+        auto size = 1;
+        for (const auto axis : frameworks::words_of(row.axis)) {
+            const auto name = role(rows, axis);
+            size *= name != "dp" ? size_of(dense, name)
+                                 : data_size(dense) / (has_replicas ? size_of(dense, "dp_replicate") : 1);
+        }
         values.emplace_back(row.name, size);
     }
     if (rows.write_experts)
@@ -184,8 +195,12 @@ Framework of_rows(const frameworks::Framework& rows) {
         .words = [&rows](const Arrangement& roles,
                          const Document& document) { return words(rows, roles, document); }};
     for (const auto& row : rows.settings)
-        if (!row.axis.empty())
-            framework.roles.push_back(rows.roles.contains(row.axis) ? rows.roles.at(row.axis) : row.axis);
+        for (const auto axis : frameworks::words_of(row.axis)) {
+            const auto other = rows.roles.find(std::string(axis));
+            const auto name = other == rows.roles.end() ? axis : std::string_view(other->second);
+            if (std::ranges::find(framework.roles, name) == framework.roles.end())
+                framework.roles.push_back(name);
+        }
     for (const auto& [axis, name] : rows.roles)
         if (std::ranges::find(framework.roles, name) == framework.roles.end())
             framework.roles.push_back(name);

@@ -62,17 +62,6 @@ struct Kind {
 
 namespace {
 
-/// The words of a row, by spaces.
-std::vector<std::string> words_of(std::string_view text) {
-    auto words = std::vector<std::string>{};
-    for (std::size_t begin = 0; begin < text.size();) {
-        const auto end = std::min(text.find(' ', begin), text.size());
-        if (end > begin) words.emplace_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return words;
-}
-
 /// The size of an axis; nothing where it takes the rest of the world.
 std::optional<int> size_of(const Framework& framework, const Given& given, std::string_view axis) {
     const auto setting = std::ranges::find(framework.settings, axis, &Setting::axis);
@@ -123,14 +112,14 @@ Kind kind_of(const KindRow& row, const Given& given,
     auto order = words_of(text.substr(0, cut));
     auto size = 1;
     if (text[cut] == '|') {
-        for (auto& name : words_of(text.substr(cut + 1))) {
-            size *= mesh->size(std::string_view(name));
-            order.push_back(std::move(name));
+        for (const auto name : words_of(text.substr(cut + 1))) {
+            size *= mesh->size(name);
+            order.push_back(name);
         }
     } else {
         size = given.number(words_of(text.substr(cut + 1)).at(0));
     }
-    auto listed = mesh->permuted(std::vector<std::string_view>(order.begin(), order.end()));
+    auto listed = mesh->permuted(order);
     const auto whole = listed.ranks();
     if (size < 1 || whole.size() % size != 0)
         throw Error(Fault::sizes,
@@ -236,6 +225,16 @@ const Framework& Access::framework(const Groups& groups) { return *groups.made_-
 const Given& Access::given(const Groups& groups) { return groups.made_->given; }
 const std::string& Access::missing(const Groups& groups, std::string_view kind) {
     return groups.made_->at(kind).missing;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+    auto words = std::vector<std::string_view>{};
+    for (std::size_t begin = 0; begin < text.size();) {
+        const auto end = std::min(text.find(' ', begin), text.size());
+        if (end > begin) words.emplace_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return words;
 }
 
 const Framework& framework_named(std::string_view name) {

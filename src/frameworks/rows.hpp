@@ -24,12 +24,15 @@ enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers };
 struct Setting {
     std::string name;
     Value otherwise = 1;    ///< its default
-    std::string axis = {};  ///< the axis whose size it is
+    std::string axis = {};  ///< the axis whose size it is, or the axes, by spaces, of which it is the product
     std::string flag = {};  ///< its name on the framework's command line, where that is another
     Type type = Type::number;
     bool apart = false;    ///< not an argument of the original's function, which has it from elsewhere
     std::string doc = {};  ///< one sentence
 };
+
+/// The words of a row, by spaces.
+std::vector<std::string_view> words_of(std::string_view text);
 
 /// The settings as they were given, with the defaults of the others and what follows from them.
 class Given {

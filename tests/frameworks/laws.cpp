@@ -24,11 +24,17 @@ std::vector<int> list(const auto& ranks) { return {ranks.begin(), ranks.end()}; 
 /// Settings of a framework that give every axis a size of 1 to 3, by a number.
 frameworks::Values settings_of(const frameworks::Framework& framework, int number) {
     auto values = frameworks::Values{};
-    for (const auto& setting : framework.settings)
-        if (!setting.axis.empty()) {
-            values.emplace_back(setting.name, number % 3 + 1);
-            number /= 3;
+    auto sizes = std::map<std::string_view, int>{};
+    for (const auto& setting : framework.settings) {
+        if (setting.axis.empty()) continue;
+        auto product = 1;
+        for (const auto axis : frameworks::words_of(setting.axis)) {
+            const auto [found, fresh] = sizes.emplace(axis, number % 3 + 1);
+            if (fresh) number /= 3;
+            product *= found->second;
         }
+        values.emplace_back(setting.name, product);
+    }
     return values;
 }
 

@@ -20,9 +20,10 @@ def module(name: str) -> Any:
 
 def sizes(name: str, world: int) -> dict[str, int]:
     """Settings that the world divides: its first three axes have two ranks each."""
-    told = [each["name"] for each in rows.rows(name)["settings"] if each["axis"]]
-    given = dict.fromkeys(told[: world.bit_length() - 1], 2)
-    return given
+    told = {each["name"]: each["axis"].split() for each in rows.rows(name)["settings"] if each["axis"]}
+    axes = list(dict.fromkeys(axis for each in told.values() for axis in each))[: world.bit_length() - 1]
+    sizes = {key: 2 ** len(set(axes) & set(each)) for key, each in told.items()}
+    return {key: size for key, size in sizes.items() if size > 1}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// SGLang's parallel_state: PP x attention DP x attention CP x attention TP, tp fastest; the experts cut the
+// ranks of a stage in another way.
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_sglang {
+
+/// The part of tp_size that two of its factors leave.
+int rest_of_tp(const Given& given, std::string_view first, std::string_view second) {
+    for (const auto name : {first, second})
+        if (given.number(name) < 1)
+            throw dialect::Refusal(
+                Fault::sizes, "sizes-below-one",
+                detail::cat(name, " is ", given.number(name), "; every size is 1 or more"));
+    const auto tp = given.number("tp_size");
+    const auto product = std::int64_t{given.number(first)} * given.number(second);
+    if (tp % product != 0)
+        throw Error(Fault::sizes, detail::cat("tp_size is ", tp, ", which is not divided by ", first, " ",
+                                              given.number(first), " x ", second, " ", given.number(second)));
+    return static_cast<int>(tp / product);
+}
+
+void check(Given& given) {
+    given.derive("tp", rest_of_tp(given, "attn_dp_size", "attn_cp_size"));
+    given.derive("moe_tp", rest_of_tp(given, "ep_size", "moe_dp_size"));
+    given.derive("moe_ep", given.number("ep_size"));
+    given.derive("moe_dp", given.number("moe_dp_size"));
+    const auto dcp = given.number("dcp_size");
+    if (dcp < 1 || given.number("tp_size") % dcp != 0)
+        throw Error(Fault::sizes, detail::cat("dcp_size is ", dcp, "; it must divide tp_size, which is ",
+                                              given.number("tp_size")));
+}
+
+/// `tp` where a size of its is that of all ranks of a stage.
+template <const char* size>
+std::string_view whole_stage(const Given& given) {
+    return given.number(size) == given.number("tp_size") ? "tp" : "";
+}
+constexpr char cp[] = "attn_cp_size";
+constexpr char attn_tp[] = "tp";
+constexpr char ep[] = "ep_size";
+constexpr char moe_tp[] = "moe_tp";
+
+std::string_view shared_experts(const Given& given) {
+    return given.number("shared_experts_tp_size") == given.number("tp") ? "attn_tp" : "";
+}
+/// Context-parallel ranks that have the same experts share their tokens.
+std::string_view expert_replicas(const Given& given) {
+    if (given.number("attn_cp_size") > given.number("moe_dp_size")) return "attn_cp";
+    return given.number("moe_dp_size") == given.number("tp_size") ? "tp" : "";
+}
+
+std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
+    if (given.number("ep_size") == 1 && given.number("moe_dp_size") == 1) return std::nullopt;
+    return Mesh{{"pp", mesh.size("pp")},
+                {"edp", given.number("moe_dp")},
+                {"ep", given.number("moe_ep")},
+                {"etp", given.number("moe_tp")}};
+}
+Values write_experts(const Mesh& experts) {
+    const auto size = [&](std::string_view axis) { return experts.find(axis) ? experts.size(axis) : 1; };
+    return {{"ep_size", size("ep")}, {"moe_dp_size", size("edp")}};
+}
+
+}  // namespace of_sglang
+
+Framework sglang() {
+    using namespace of_sglang;
+    using enum Quantity;
+    return {
+        .name = "sglang",
+        .version = "0.5.23",
+        .original = "sglang.srt.distributed.parallel_state",
+        .title = "SGLang's groups of tensor and pipeline parallel ranks, of attention and of experts.",
+        .settings_of = "the flags of sglang.launch_server",
+        .example = "-- --tp-size 8 --attn-dp-size 2 --ep-size 8",
+        .settings = {{.name = "tp_size",
+                      .axis = "dp cp tp",
+                      .flag = "tensor_parallel_size",
+                      .apart = true,
+                      .doc = "all ranks of a pipeline stage"},
+                     {"pp_size", 1, "pp", "pipeline_parallel_size", Type::number, true},
+                     {.name = "attn_dp_size",
+                      .axis = "dp",
+                      .flag = "attention_data_parallel_size",
+                      .apart = true,
+                      .doc = "parts of tp_size whose attention has other requests"},
+                     {.name = "attn_cp_size",
+                      .axis = "cp",
+                      .flag = "attention_context_parallel_size",
+                      .apart = true,
+                      .doc = "parts of tp_size that share a prompt"},
+                     {.name = "ep_size",
+                      .flag = "expert_parallel_size",
+                      .apart = true,
+                      .doc = "parts of tp_size with other experts"},
+                     {.name = "moe_dp_size",
+                      .flag = "moe_data_parallel_size",
+                      .apart = true,
+                      .doc = "parts of tp_size that repeat the experts"},
+                     {.name = "dcp_size",
+                      .flag = "decode_context_parallel_size",
+                      .apart = true,
+                      .doc = "tp ranks that share the keys of one sequence while it is decoded"},
+                     {.name = "shared_experts_tp_size",
+                      .otherwise = {},
+                      .type = Type::maybe_number,
+                      .apart = true,
+                      .doc = "ranks that share each expert of all tokens; None or 1: each has them whole"},
+                     {.name = "duplicate_tp_group",
+                      .otherwise = false,
+                      .type = Type::flag,
+                      .doc = "prefill has tensor-parallel groups of its own"}},
+        .meshes = {{"ranks", "pp dp cp tp"}, {"experts", "pp moe_dp moe_ep moe_tp"}},
+        .kinds = {{"world", "| pp dp cp tp"},
+                  {"tp", "pp | dp cp tp"},
+                  {.name = "pdmux_prefill_tp",
+                   .groups = "pp | dp cp tp",
+                   .missing = "tensor model parallel group for PD-Multiplexing Prefill is not initialized",
+                   .when = [](const Given& g) { return g.flag("duplicate_tp_group"); },
+                   .apart = true},
+                  {.name = "dcp",
+                   .groups = "pp dp cp tp / dcp_size",
+                   .missing = "parallel name 'dcp_group' has not been written in this process",
+                   .when = [](const Given& g) { return g.number("dcp_size") > 1; }},
+                  {.name = "attn_cp", .groups = "pp dp tp | cp", .same = whole_stage<cp>},
+                  {.name = "attn_tp", .groups = "pp dp cp | tp", .same = whole_stage<attn_tp>},
+                  {.name = "shared_experts_tp",
+                   .groups = "pp dp cp tp / shared_experts_tp_size",
+                   .missing = "parallel name 'shared_experts_tp_group' has not been written in this process",
+                   .when = [](const Given& g) { return g.number("shared_experts_tp_size") > 1; },
+                   .same = shared_experts},
+                  {.name = "moe_dp", .groups = "experts: pp moe_ep moe_tp | moe_dp", .same = expert_replicas},
+                  {.name = "moe_ep", .groups = "experts: pp moe_dp moe_tp | moe_ep", .same = whole_stage<ep>},
+                  {.name = "moe_tp",
+                   .groups = "experts: pp moe_dp moe_ep | moe_tp",
+                   .same = whole_stage<moe_tp>},
+                  {"pp", "dp cp tp | pp"},
+                  {"self_pp", "pp dp cp tp |", "self pipeline group is not initialized"}},
+        .accessors =
+            {{"get_tp_group", "tp", group, "The ranks of this rank's stage."},
+             {"get_tensor_model_parallel_group", "tp", group, "The ranks of this rank's stage."},
+             {"get_world_group", "world", group, "All ranks."},
+             {"get_attn_tp_group", "attn_tp", group, "The ranks that share each layer's attention."},
+             {"get_attn_cp_group", "attn_cp", group, "The ranks that share a prompt."},
+             {"get_shared_experts_tp_group", "shared_experts_tp", group,
+              "The ranks that share each expert of all tokens."},
+             {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
+             {.name = "get_dcp_group_no_assert",
+              .kind = "dcp",
+              .quantity = group,
+              .doc = "The ranks that share a sequence's keys while it is decoded; None where dcp_size is 1.",
+              .without = Value()},
+             {"get_moe_dp_group", "moe_dp", group,
+              "The ranks with the same experts; the context-parallel group where that is larger."},
+             {"get_moe_ep_group", "moe_ep", group, "The ranks with other experts."},
+             {"get_moe_tp_group", "moe_tp", group, "The ranks that share each expert."},
+             {"get_pp_group", "pp", group, "The stages of this rank's pipeline."},
+             {"get_pipeline_model_parallel_group", "pp", group, "The stages of this rank's pipeline."},
+             {"get_self_pp_group", "self_pp", group, "This rank alone, as the pipeline of a draft model."},
+             {"get_world_size", "world", size, "The number of all ranks."},
+             {"get_world_rank", "world", rank, "This rank among all."},
+             {"get_dcp_world_size", "dcp", size, "The size of the decode context parallel group."},
+             {"get_dcp_rank", "dcp", rank, "Where this rank is in its decode context parallel group."},
+             {"get_tensor_model_parallel_world_size", "tp", size, "The size of the tensor-parallel group."},
+             {"get_tensor_model_parallel_rank", "tp", rank,
+              "Where this rank is in its tensor-parallel group."},
+             {"get_attn_tensor_model_parallel_world_size", "attn_tp", size,
+              "The size of the attention's tensor-parallel group."},
+             {"get_attn_tensor_model_parallel_rank", "attn_tp", rank,
+              "Where this rank is in its attention's tensor-parallel group."},
+             {"get_attn_context_model_parallel_world_size", "attn_cp", size,
+              "The size of the attention's context-parallel group."},
+             {"get_attn_context_model_parallel_rank", "attn_cp", rank,
+              "Where this rank is in its attention's context-parallel group."},
+             {"get_pipeline_model_parallel_world_size", "pp", size, "The number of stages."},
+             {"get_pipeline_model_parallel_rank", "pp", rank, "This rank's stage."},
+             {"get_moe_data_parallel_world_size", "moe_dp", size,
+              "The size of the experts' data-parallel group."},
+             {"get_moe_data_parallel_rank", "moe_dp", rank,
+              "Where this rank is in its experts' data-parallel group."},
+             {"get_moe_expert_parallel_world_size", "moe_ep", size, "The size of the expert-parallel group."},
+             {"get_moe_expert_parallel_rank", "moe_ep", rank,
+              "Where this rank is in its expert-parallel group."},
+             {"get_moe_tensor_parallel_world_size", "moe_tp", size,
+              "The size of the experts' tensor-parallel group."},
+             {"get_moe_tensor_parallel_rank", "moe_tp", rank,
+              "Where this rank is in its experts' tensor-parallel group."}},
+        .check = check,
+        .why = {{"dp_replicate", "SGLang's replicas (--dp-size) are jobs of their own"},
+                {"dp_shard", "SGLang does not shard optimizer state"},
+                {"virtual pipeline stages", "SGLang's pipeline has one stage a rank"}},
+        .experts = experts,
+        .write_experts = write_experts,
+        .raises = {{"", "RuntimeError"}, {"exists", "AssertionError"}},
+        .initialize = "initialize_model_parallel",
+        .handle = "GroupCoordinator",
+        .host = "cpu_group"};
+}
+
+}  // namespace rankmesh::frameworks

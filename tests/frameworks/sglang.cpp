@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SGLang's own groups, as its source lists them.
+#include <gtest/gtest.h>
+
+#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/groups.hpp>
+
+using namespace rankmesh;
+
+namespace {
+
+using Lists = std::vector<std::vector<int>>;
+
+Lists lists(const frameworks::Groups& groups, const char* kind) {
+    auto all = Lists{};
+    for (int i = 0; i < groups.count(kind); ++i) {
+        const auto group = groups.group(kind, i);
+        all.emplace_back(group.begin(), group.end());
+    }
+    return all;
+}
+
+}  // namespace
+
+TEST(Sglang, AttentionAndExpertsCutTheRanksOfAStageInTheirOwnWays) {
+    const auto groups = frameworks::Groups(
+        "sglang", {{"tp_size", 8}, {"attn_cp_size", 2}, {"moe_dp_size", 2}, {"ep_size", 4}}, 8);
+    EXPECT_EQ(lists(groups, "tp"), (Lists{{0, 1, 2, 3, 4, 5, 6, 7}}));
+    EXPECT_EQ(lists(groups, "attn_cp"), (Lists{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+    EXPECT_EQ(lists(groups, "attn_tp"), (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+    EXPECT_EQ(lists(groups, "moe_ep"), (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+    EXPECT_EQ(lists(groups, "moe_dp"), (Lists{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+}
+
+TEST(Sglang, StagesStandFurthestApart) {
+    const auto groups = frameworks::Groups("sglang", {{"tp_size", 2}, {"pp_size", 4}}, 8);
+    EXPECT_EQ(lists(groups, "tp"), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+    EXPECT_EQ(lists(groups, "pp"), (Lists{{0, 2, 4, 6}, {1, 3, 5, 7}}));
+}
+
+TEST(Sglang, ContextParallelRanksWithoutReplicasOfExpertsShareTokensAsThose) {
+    const auto groups =
+        frameworks::Groups("sglang", {{"tp_size", 8}, {"attn_cp_size", 4}, {"moe_dp_size", 2}}, 8);
+    EXPECT_EQ(lists(groups, "moe_dp"), lists(groups, "attn_cp"));
+    EXPECT_EQ(lists(groups, "moe_dp"), (Lists{{0, 2, 4, 6}, {1, 3, 5, 7}}));
+}
+
+TEST(Sglang, PartsThatDoNotDivideAreToldWithTheWhole) {
+    try {
+        frameworks::Groups("sglang", {{"tp_size", 8}, {"attn_dp_size", 3}}, 8);
+        FAIL() << "nothing was thrown";
+    } catch (const dialect::Error& error) {
+        EXPECT_STREQ(error.what(), "tp_size is 8, which is not divided by attn_dp_size 3 x attn_cp_size 1");
+    }
+}
