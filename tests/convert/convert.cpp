@@ -290,6 +290,13 @@ TEST(Convert, SaysWhichSizesOfExpertsDoNotFitAsTheFrameworkDoes) {
     }
 }
 
+TEST(Convert, ReadsAndWritesASizeThatCountsThatOfOtherSettings) {
+    const auto read = rankmesh::convert("sglang", "megatron", {"--tp-size", "8", "--attn-dp-size", "2"});
+    EXPECT_EQ(read.text, "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 1");
+    EXPECT_EQ(rankmesh::convert("rankmesh", "sglang", {"pp=2 dp=2 tp=4"}).text,
+              "--tensor-parallel-size 8 --pipeline-parallel-size 2 --attention-data-parallel-size 2");
+}
+
 TEST(Convert, NamesTheNearestFramework) {
     for (const auto& [from, to, option] :
          {std::tuple("picotrn", "torch", "--from"), std::tuple("torch", "picotrn", "--to")})
