@@ -27,8 +27,7 @@ using Values = std::vector<std::pair<std::string, Value>>;
 
 /// Every group of a world by kind, each kind in the order in which the original makes its groups.
 ///
-///     const auto groups = frameworks::Groups("vllm", {{"tensor_model_parallel_size", 2}}, 8);
-///     groups.group("tp", 1)[0] == 2
+///     frameworks::Groups("vllm", {{"tensor_model_parallel_size", 2}}, 8).group("tp", 1)[0] == 2
 class RANKMESH_EXPORT Groups {
 public:
     /// Throws UsageError for an unknown framework or setting, and dialect::Error where the framework refuses
@@ -62,7 +61,7 @@ private:
 /// What the framework's accessors answer on one rank.
 ///
 ///     const auto state = frameworks::State({"vllm", {{"tensor_model_parallel_size", 2}}, 8}, 3);
-///     state.ask("get_tensor_model_parallel_rank") == frameworks::Value(1)
+///     EXPECT_EQ(state.ask("get_tensor_model_parallel_rank"), frameworks::Value(1));
 class RANKMESH_EXPORT State {
 public:
     /// Throws dialect::Error for a rank outside the world.
