@@ -6,7 +6,8 @@
 #include <rankmesh/frameworks/groups.hpp>
 
 void program(rankmesh::World& world) {
-    const auto groups = rankmesh::frameworks::Groups("vllm", {{"tensor_model_parallel_size", 2}}, world.size());
+    const auto sizes = rankmesh::frameworks::Values{{"tensor_model_parallel_size", 2}};
+    const auto groups = rankmesh::frameworks::Groups("vllm", sizes, world.size());
     const auto me = world.join(groups.plan());
     for (const auto& kind : groups.kinds()) {
         auto first = me.rank();
