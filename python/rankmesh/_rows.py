@@ -168,6 +168,8 @@ class Current:
                 answer = row["without"][0]
                 return tuple(answer) if row["quantity"] == "size_and_rank" else answer
             raise self._error(self._missing.get(row["kind"]) or "the groups are not initialized", "not initialised")
+        if row["quantity"] == "matrix":
+            return state.groups.mesh.numpy()
         if row["quantity"] != "group":
             answer = self._raising(lambda: state.ask(accessor, options))
             return tuple(answer) if row["quantity"] == "size_and_rank" else answer

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, indent
 from typing import Any
 
 from rankmesh._dialects.rows import rows
 
-TYPES = {"ranks": "list[int]", "is_first": "bool", "is_last": "bool", "member": "bool", "size_and_rank": "tuple[int, int]"}
+TYPES = {
+    "ranks": "list[int]",
+    "is_first": "bool",
+    "is_last": "bool",
+    "member": "bool",
+    "size_and_rank": "tuple[int, int]",
+    "matrix": "Any",
+}
 
 HEAD = '''"""{title}
 
@@ -23,7 +30,9 @@ from __future__ import annotations
 from typing import Any
 
 from rankmesh._rows import Current
-{imports}
+{imports}'''
+
+FUNCTIONS = '''
 current = Current("{name}")
 """What the functions of this module ask."""
 
@@ -56,17 +65,40 @@ def for_rank(rank: int, world_size: int, **settings: Any) -> Current:
     return other
 '''
 
-ACCESSOR = '''
+CLASS = '''
 
+class {initialize}(Current):
+    """The groups of rank `rank` of `world_size`, else of this process's in torch.distributed.{notes}
+    """
+
+    def __init__(
+        self,
+{parameters}
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        settings = locals()
+        del settings["self"]
+        Current.__init__(self, "{name}")
+        self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
+'''
+
+ACCESSOR = '''\
 def {name}({parameters}) -> {type}:
     """{doc}"""
-    answer: {type} = current.ask("{name}"{given})
+    answer: {type} = {asked}.ask("{name}"{given})
     return answer
 '''
 
 
+def is_required(setting: dict[str, Any]) -> bool:
+    """True for a number without a default."""
+    return setting["default"] is None and setting["type"] == "int"
+
+
 def parameter(setting: dict[str, Any]) -> str:
-    return f"{setting['name']}: {setting['type']} = {setting['default']!r}"
+    text = f"{setting['name']}: {setting['type']}"
+    return text if is_required(setting) else f"{text} = {setting['default']!r}"
 
 
 def notes(settings: list[dict[str, Any]]) -> str:
@@ -82,33 +114,42 @@ def type_of(accessor: dict[str, Any], handle: str) -> str:
     return f"{kind} | None" if accessor["without"] == (None,) else kind
 
 
+def accessor(each: dict[str, Any], handle: str, is_member: bool) -> str:
+    """A function; of a class a property where it has no options, else a method."""
+    options = [parameter(option) for option in each["options"]]
+    text = ACCESSOR.format(
+        name=each["name"],
+        parameters=", ".join(["self"] * is_member + options),
+        type=type_of(each, handle),
+        doc=each["doc"],
+        asked="self" if is_member else "current",
+        given="".join(f", {option['name']}={option['name']}" for option in each["options"]),
+    )
+    if not is_member:
+        return "\n\n" + text
+    return "\n" + indent(text if options else "@property\n" + text, "    ")
+
+
 def module(name: str) -> str:
-    """The text of a framework's module."""
+    """The text of a framework's module; what makes the groups is a class where its name is capitalised."""
     told = rows(name)
     settings, handle = told["settings"], told["handle"] or "Any"
+    is_class = told["initialize"][0].isupper()
     own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
     apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
-    text = HEAD.format(
+    parameters = "\n".join([*own, "    *,", *apart])
+    text = (HEAD + (CLASS if is_class else FUNCTIONS)).format(
         name=name,
         title=told["title"],
         original=told["original"],
         version=told["version"],
         initialize=told["initialize"],
         imports=f"from rankmesh._rows import {handle} as {handle}\n" if told["handle"] else "",
-        parameters="\n".join([*own, "    *,", *apart]),
+        parameters=indent(parameters, "    ") if is_class else parameters,
         notes=notes(settings),
         example=told["accessors"][0]["name"],
     )
-    for each in told["accessors"]:
-        options = each["options"]
-        text += ACCESSOR.format(
-            name=each["name"],
-            parameters=", ".join(parameter(option) for option in options),
-            type=type_of(each, handle),
-            doc=each["doc"],
-            given="".join(f", {option['name']}={option['name']}" for option in options),
-        )
-    return text
+    return text + "".join(accessor(each, handle, is_class) for each in told["accessors"])
 
 
 if __name__ == "__main__":

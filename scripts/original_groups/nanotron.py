@@ -44,8 +44,6 @@ def original(settings, rank, world):
             return refusal(error)
         groups = {kind: members(getattr(context, f"{kind}_pg")) for kind in ("world", *KINDS)}
         answers = {f"{kind}_pg": group for kind, group in groups.items()}
-        answers |= {f"{kind}_pg.rank()": group.index(rank) for kind, group in groups.items()}
-        answers |= {f"{kind}_pg.size()": len(group) for kind, group in groups.items()}
         answers |= {f"get_3d_ranks({each})": ask(lambda: list(context.get_3d_ranks(each))) for each in range(world)}  # noqa: B023
         answers["world_rank_matrix"] = context.world_rank_matrix.tolist()
         answers["world_ranks_to_pg"] = [[int(each) for each in ranks] for ranks in context.world_ranks_to_pg]
@@ -61,7 +59,20 @@ def original(settings, rank, world):
     )
 
 
-ours = by_rows("nanotron")
+answers_of_rows = by_rows("nanotron")
+
+
+def ours(settings, rank, world):
+    """What rankmesh.nanotron answers."""
+    from rankmesh.framework import state
+
+    found = answers_of_rows(settings, rank, world)
+    if not found.refused:
+        asked = state("nanotron", rank=rank, world_size=world, **settings).ask
+        found.answers |= {
+            f"get_3d_ranks({each})": ask(asked, "get_3d_ranks", world_rank=each) for each in range(world)
+        }
+    return found
 
 
 def settings(random):

@@ -7,11 +7,18 @@ from .answers import Answers, ask, refusal
 from .coordinators import answers_of
 
 
+def listed(answer):
+    """A group or an array as lists; any other answer as it is."""
+    from rankmesh import Group
+
+    return list(answer) if isinstance(answer, Group) else answer.tolist() if hasattr(answer, "tolist") else answer
+
+
 def by_rows(name):
     """The answers of rankmesh.framework and of the framework's module in rankmesh."""
 
     def ours(settings, rank, world):
-        from rankmesh import Error, Group
+        from rankmesh import Error
 
         framework = importlib.import_module("rankmesh.framework")
         rows = importlib.import_module("rankmesh._rows")
@@ -23,7 +30,7 @@ def by_rows(name):
             return refusal(error)
         groups = state.groups
         answers = {accessor: ask(current.ask, accessor) for accessor in current.accessors}
-        answers = {name: list(each) if isinstance(each, Group) else each for name, each in answers.items()}
+        answers = {name: listed(each) for name, each in answers.items()}
         return Answers(
             partitions={kind: state.partition(kind) for kind in groups},
             groups=groups,

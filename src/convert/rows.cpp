@@ -144,7 +144,10 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
     }
     if (rows.write_experts)
         if (const auto* experts = arrangement.experts())
-            for (auto& value : rows.write_experts(*experts)) values.push_back(std::move(value));
+            for (auto& value : rows.write_experts(*experts)) {
+                std::erase_if(values, [&](const auto& said) { return said.first == value.first; });
+                values.push_back(std::move(value));
+            }
     return document_of(rows, values);
 }
 
@@ -167,7 +170,8 @@ Words words(const frameworks::Framework& rows, const Arrangement& roles, const D
                   const auto state = frameworks::State(groups, rank);
                   auto answers = Answers{};
                   for (const auto& row : rows.accessors)
-                      if (row.quantity != Quantity::group && row.quantity != Quantity::ranks)
+                      if (row.quantity != Quantity::group && row.quantity != Quantity::ranks &&
+                          row.quantity != Quantity::matrix)
                           answers.add(row.name, [&] { return json_of(state.ask(row.name)); });
                   return answers.all();
               }};

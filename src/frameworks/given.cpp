@@ -58,6 +58,9 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
                 cat(name, " of ", what, " is ", wanted(found->type), ", not another kind of value"));
         values_[static_cast<std::size_t>(found - known.begin())].second = value;
     }
+    for (const auto& setting : known)
+        if (!is_of(value(setting.name), setting))
+            throw UsageError(cat(what, " needs ", setting.name, ", which has no default"));
 }
 
 const Value& Given::value(std::string_view name) const {

@@ -23,7 +23,7 @@ enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers };
 /// A setting of a framework, or an option of an accessor.
 struct Setting {
     std::string name;
-    Value otherwise = 1;    ///< its default
+    Value otherwise = 1;    ///< its default; a number without one must be given
     std::string axis = {};  ///< the axis whose size it is, or the axes, by spaces, of which it is the product
     std::string flag = {};  ///< its name on the framework's command line, where that is another
     Type type = Type::number;
@@ -92,7 +92,8 @@ enum class Quantity : std::uint8_t {
     is_first,
     is_last,
     member,
-    size_and_rank
+    size_and_rank,
+    matrix  ///< all ranks in the shape of the framework's first mesh
 };
 
 /// A function or attribute of the framework that answers about one kind of groups.

@@ -49,6 +49,7 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
     switch (quantity) {
         case Quantity::group:
         case Quantity::ranks:
+        case Quantity::matrix:
             return std::vector<int>(group.begin(), group.end());
         case Quantity::rank:
             return own;

@@ -18,12 +18,20 @@ def module(name: str) -> Any:
     return importlib.import_module(f"rankmesh.{name}")
 
 
+def owner(name: str) -> Any:
+    """What has the accessors: the class that makes the groups, else the module."""
+    make = getattr(module(name), rows.rows(name)["initialize"])
+    return make if inspect.isclass(make) else module(name)
+
+
 def sizes(name: str, world: int) -> dict[str, int]:
     """Settings that the world divides: its first three axes have two ranks each."""
-    told = {each["name"]: each["axis"].split() for each in rows.rows(name)["settings"] if each["axis"]}
+    settings = {each["name"]: each for each in rows.rows(name)["settings"] if each["axis"]}
+    told = {key: each["axis"].split() for key, each in settings.items()}
     axes = list(dict.fromkeys(axis for each in told.values() for axis in each))[: world.bit_length() - 1]
     sizes = {key: 2 ** len(set(axes) & set(each)) for key, each in told.items()}
-    return {key: size for key, size in sizes.items() if size > 1}
+    needed = {key for key, each in settings.items() if each["default"] is None and each["type"] == "int"}
+    return {key: size for key, size in sizes.items() if size > 1 or key in needed}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,19 +39,23 @@ def test_a_module_has_the_settings_and_accessors_of_its_rows(name: str) -> None:
     told = rows.rows(name)
     parameters = inspect.signature(getattr(module(name), told["initialize"])).parameters
     assert {each["name"]: each["default"] for each in told["settings"]} == {
-        key: value.default for key, value in parameters.items() if key not in ("rank", "world_size")
+        key: None if value.default is value.empty else value.default
+        for key, value in parameters.items()
+        if key not in ("rank", "world_size")
     }
     for each in told["accessors"]:
-        assert inspect.getdoc(getattr(module(name), each["name"])) == each["doc"]
+        assert inspect.getdoc(getattr(owner(name), each["name"])) == each["doc"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_answers_what_its_rows_say(name: str) -> None:
     for rank in range(8):
         state = framework.state(name, rank=rank, world_size=8, **sizes(name, 8))
-        current = module(name).for_rank(rank, 8, **sizes(name, 8))
+        make = owner(name) if inspect.isclass(owner(name)) else module(name).for_rank
+        current = make(rank=rank, world_size=8, **sizes(name, 8))
         for accessor, answer in state.answers().items():
             found = current.ask(accessor)
+            found = found.flatten() if hasattr(found, "flatten") else found
             assert (
                 list(found.ranks if hasattr(found, "ranks") else found) == answer
                 if isinstance(answer, list)
@@ -59,12 +71,13 @@ def live(rank: int, size: int) -> None:
 
     for name in NAMES:
         told = rows.rows(name)
-        getattr(module(name), told["initialize"])(**sizes(name, size))
+        made = getattr(module(name), told["initialize"])(**sizes(name, size))
+        current = made or module(name).current
         state = framework.state(name, rank=rank, world_size=size, **sizes(name, size))
         for each in told["accessors"]:
             if each["quantity"] != "group" or each["name"] not in state.answers():
                 continue
-            group = getattr(module(name), each["name"])()
+            group = getattr(made, each["name"]) if made else getattr(module(name), each["name"])()
             ranks = state.ask(each["name"])
             if ranks is None:
                 assert group is None
@@ -74,8 +87,8 @@ def live(rank: int, size: int) -> None:
             total = torch.tensor([float(rank)])
             dist.all_reduce(total, group=group)
             assert total.item() == sum(ranks)
-        module(name).current.destroy()
-        assert not module(name).current.is_initialized()
+        current.destroy()
+        assert not current.is_initialized()
 
 
 def test_a_module_makes_groups_of_torch(tmp_path: Path) -> None:
@@ -104,3 +117,17 @@ def test_vllm_raises_what_the_original_raises() -> None:
     assert (group.rank_in_group, group.next_rank, group.is_last_rank) == (3, 0, True)
     with pytest.raises(UsageError, match="a group without a process has ranks only"):
         _ = group.device_group
+
+
+def test_a_class_answers_for_its_rank() -> None:
+    make = module("nanotron").ParallelContext
+    context = make(2, 2, 2, rank=5, world_size=8)
+    assert (list(context.tp_pg), list(context.pp_pg), context.data_parallel_size) == ([4, 5], [1, 5], 2)
+    assert (context.get_3d_ranks(), context.get_3d_ranks(world_rank=6)) == ([1, 0, 1], [1, 1, 0])
+    assert context.world_rank_matrix.tolist() == [[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]]
+    with pytest.raises(AssertionError, match="a world of 8 ranks is not divided by data_parallel_size 3"):
+        make(1, 1, 3, rank=0, world_size=8)
+    with pytest.raises(ValueError, match="a world of 8 ranks is not expert 1 x pp 2 x dp 1 x tp 2, which is 4"):
+        make(2, 2, 1, rank=0, world_size=8)
+    with pytest.raises(UsageError, match="nanotron needs pipeline_parallel_size, which has no default"):
+        framework.state("nanotron", rank=0, world_size=8, tensor_parallel_size=2, data_parallel_size=4)

@@ -16,9 +16,9 @@ using frameworks::State;
 using frameworks::Value;
 using frameworks::Values;
 
-constexpr std::string_view quantities[] = {"group",    "ranks",   "rank",   "size",
-                                           "first",    "last",    "next",   "prev",
-                                           "is_first", "is_last", "member", "size_and_rank"};
+constexpr std::string_view quantities[] = {"group",  "ranks",         "rank",  "size",     "first",
+                                           "last",   "next",          "prev",  "is_first", "is_last",
+                                           "member", "size_and_rank", "matrix"};
 constexpr std::string_view types[] = {"int", "int | None", "bool", "str", "list[int] | None"};
 
 nb::object object_of(const Value& value) {
