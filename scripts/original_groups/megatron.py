@@ -2,7 +2,8 @@
 """Megatron Core's megatron.core.parallel_state.
 
 The settings are the arguments of initialize_model_parallel; the kinds are the `group_desc` of its groups. Ours is of a
-later version than PyPI's 0.16.1: what only that one has is not compared, and a folder with `--from` may have it.
+later version than PyPI's 0.16.1 and has what either has. The release has no weight re-materialisation (gtp_remat_size,
+the kinds with GTP, get_all_ranks with its place), which a folder with `--from` may have and is compared then.
 """
 
 import inspect

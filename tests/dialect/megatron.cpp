@@ -72,7 +72,8 @@ const auto many = std::vector<Job>{
       .num_distributed_optimizer_instances = 3,
       .order = "pp-cp-dp-tp-ep"},
      12},
-    {{.num_distributed_optimizer_instances = 3, .create_gloo_process_groups = false}, 6}};
+    {{.num_distributed_optimizer_instances = 3, .create_gloo_process_groups = false}, 6},
+    {{.tensor_model_parallel_size = 2, .context_parallel_size = 2, .create_all_gather_group = true}, 8}};
 
 /// Every getter of a group by its name: `use(name, get)`, where `get()` is the group.
 template <class Groups>
@@ -88,6 +89,11 @@ void for_every_getter(const Groups& mpu, const Sizes& sizes, const auto& use) {
             const auto which = DataParallel{.with_context_parallel = cp, .with_gtp_remat = gtp};
             use("data", [&] { return mpu.get_data_parallel_group(which); });
         }
+    if (sizes.create_all_gather_group)
+        use("data to gather", [&] {
+            return mpu.get_data_parallel_group(
+                {.with_context_parallel = true, .independent_all_gather = true});
+        });
     const auto partial = DataParallel{.with_context_parallel = true, .partial_data_parallel = true};
     use("partial data", [&] { return mpu.get_data_parallel_group(partial); });
     for (auto of_instance : {false, true})
@@ -188,6 +194,27 @@ TEST(Megatron, AnOrderThatDoesNotSayWhereAnAxisIsIsAnError) {
     EXPECT_EQ(RankGenerator({.dp = 2, .order = "tp-dp-tp"}).world_size(), 2) << "a size of 1 may stand twice";
     EXPECT_EQ(laws::text_of<dialect::Error>([] { RankGenerator({.dp = 2}).get_ranks("dp-zz"); }),
               "'zz' is not in the order tp-cp-ep-dp-pp-gtp_remat");
+}
+
+TEST(Megatron, TheGroupToGatherInHasTheRanksOfDataAndContextAndAChannelOfItsOwn) {
+    const auto plain = Sizes{.context_parallel_size = 2};
+    auto sizes = plain;
+    sizes.create_all_gather_group = true;
+    const auto groups = ProcessGroups(sizes, 4);
+    EXPECT_EQ(lists(groups.groups("DATA_PARALLEL_GROUP_WITH_CP_AG")),
+              lists(groups.groups("DATA_PARALLEL_GROUP_WITH_CP")));
+    EXPECT_FALSE(ProcessGroups(plain, 4).contains("DATA_PARALLEL_GROUP_WITH_CP_AG"));
+    EXPECT_TRUE(State(sizes, 0, 4).has_separate_all_gather_group());
+    EXPECT_FALSE(State(plain, 0, 4).has_separate_all_gather_group());
+    const auto channels = [](const Sizes& of) {
+        auto count = 0;
+        threads::run(4, [&](World& world) {
+            const auto me = world.join(plan(of, 4));
+            if (me.rank() == 0) count = me.channel_count();
+        });
+        return count;
+    };
+    EXPECT_EQ(channels(sizes), channels(plain) + 1);
 }
 
 TEST(Megatron, EveryKindOfGroupCoversTheWorldAndTellsEveryRankItsOwn) {
@@ -381,6 +408,11 @@ TEST(Megatron, NothingChangesWhereInitialisationFails) {
     EXPECT_EQ(laws::text_of<dialect::Error>(
                   [] { State(0, 8).get_data_parallel_group({.with_context_parallel = true}); }),
               "data parallel group with CP (with GTP_remat) is not initialized");
+    EXPECT_EQ(laws::text_of<dialect::Error>([] {
+                  State({}, 0, 8).get_data_parallel_group(
+                      {.with_context_parallel = true, .independent_all_gather = true});
+              }),
+              "data parallel group with context parallel AG is not initialized");
     EXPECT_EQ(laws::text_of<dialect::Error>(
                   [] { State(0, 8).get_data_parallel_group({.partial_data_parallel = true}); }),
               "Partial DP for Optimizer needs to include CP");

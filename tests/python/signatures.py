@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 # What the package adds, always by keyword: which rank is asked about, without a process.
-ADDED = ("rank", "world_size", "state")
+ADDED = ("rank", "world_size", "state", "create_all_gather_group", "independent_all_gather")
 
 
 def signature(function: Callable[..., Any], *extensions: str) -> str:

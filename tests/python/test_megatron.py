@@ -84,6 +84,7 @@ def test_every_function_of_the_module_asks_the_current_state() -> None:
         assert getattr(parallel_state, name).__self__ is parallel_state.current, name
 
 
+@pytest.mark.filterwarnings("ignore:get_data_modulo_expert_parallel_group is deprecated")
 @pytest.mark.parametrize(("world", "sizes"), SIZES, ids=str)
 def test_groups_ranks_and_sizes_agree_on_every_rank(world: int, sizes: dict[str, Any]) -> None:
     """A rank is in its own group, which all of its members have, and is counted in it."""
@@ -199,6 +200,28 @@ def test_groups_for_gathering_are_those_of_data_parallelism() -> None:
     assert dense == state.get_data_parallel_group(with_context_parallel=True)
     assert expert == state.get_expert_data_parallel_group()
     assert state.create_all_gather_groups()[1] is None
+
+
+def test_a_second_group_to_gather_in_is_made_where_it_is_asked_for() -> None:
+    state = for_rank(3, 16, tensor_model_parallel_size=2, context_parallel_size=2, create_all_gather_group=True)
+    of_all = state.get_data_parallel_group(with_context_parallel=True)
+    assert state.get_data_parallel_group(with_context_parallel=True, independent_all_gather=True) == of_all
+    assert state.get_data_parallel_group(independent_all_gather=True) == state.get_data_parallel_group()
+    assert ProcessGroupCollection.use_mpu_process_groups(state=state).dp_cp_ag == of_all
+    assert state.has_separate_all_gather_group()
+    plain = for_rank(3, 16)
+    assert not plain.has_separate_all_gather_group()
+    with pytest.raises(AssertionError, match="data parallel group with context parallel AG is not initialized"):
+        plain.get_data_parallel_group(with_context_parallel=True, independent_all_gather=True)
+
+
+def test_names_of_earlier_versions_are_deprecated() -> None:
+    state = for_rank(3, 16, expert_model_parallel_size=2)
+    with pytest.warns(DeprecationWarning, match="use is_initialized instead") as told:
+        assert not state.is_unitialized()
+    assert told[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="use get_expert_data_parallel_group instead"):
+        assert state.get_data_modulo_expert_parallel_group() == state.get_expert_data_parallel_group()
 
 
 def wrong_calls() -> list[tuple[Any, type[Exception], str]]:

@@ -108,6 +108,11 @@ def megatron(rank: int, size: int) -> None:
         assert again is not ps.get_data_parallel_group(with_context_parallel=True)
         ps.destroy_model_parallel()
         assert not ps.model_parallel_is_initialized()
+    ps.initialize_model_parallel(create_all_gather_group=True)
+    to_gather = ps.get_data_parallel_group(with_context_parallel=True, independent_all_gather=True)
+    check(to_gather, rankmesh.Group(range(size)))
+    assert to_gather is not ps.get_data_parallel_group(with_context_parallel=True)
+    ps.destroy_model_parallel()
     with pytest.raises(rankmesh.Disagreement) as caught:
         ps.initialize_model_parallel(tensor_model_parallel_size=4 if rank == 3 else 2)
     assert str(caught.value).splitlines()[1:] == [

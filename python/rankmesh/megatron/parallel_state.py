@@ -123,7 +123,7 @@ class ParallelState:
             said += f", with options for NCCL: {configs}"
         made, rank = self._native.process_groups, self._world[0] if self._world else 0
         wanted = [
-            Named(desc, group, "gloo" if "_GLOO" in desc else None)
+            Named(desc, group, "gloo" if "_GLOO" in desc else None, apart=desc.endswith("_AG"))
             for desc in made.descriptions()
             if (group := made.group(desc, rank)) is not None
         ]
@@ -190,6 +190,7 @@ class ParallelState:
         rank_offset: int = 0,
         local_world_size: int | None = None,
         *,
+        create_all_gather_group: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
@@ -219,6 +220,7 @@ class ParallelState:
                 create_gloo_process_groups=bool(create_gloo_process_groups),
                 rank_offset=rank_offset,
                 local_world_size=local_world_size,
+                create_all_gather_group=bool(create_all_gather_group),
             )
             stages: list[list[int] | None] = [None, None]
             if get_embedding_ranks or get_position_embedding_ranks:
@@ -243,9 +245,18 @@ class ParallelState:
         """True if this rank has a data-parallel group."""
         return self._native.is_initialized()
 
+    def is_unitialized(self) -> bool:
+        """The opposite of is_initialized, which the original no longer has."""
+        _deprecated("is_unitialized is deprecated, use is_initialized instead")
+        return not self.is_initialized()
+
     def model_parallel_is_initialized(self) -> bool:
         """True if this rank has tensor-, pipeline- and data-parallel groups."""
         return self._native.model_parallel_is_initialized()
+
+    def has_separate_all_gather_group(self) -> bool:
+        """True if `create_all_gather_group` made this rank a group to gather in."""
+        return self._native.has_separate_all_gather_group()
 
     # --- groups
 
@@ -262,10 +273,18 @@ class ParallelState:
         return self._get(check_initialized, self._native.get_pipeline_model_parallel_group)
 
     def get_data_parallel_group(
-        self, with_context_parallel: bool = False, with_gtp_remat: bool = True, partial_data_parallel: bool = False
+        self,
+        with_context_parallel: bool = False,
+        with_gtp_remat: bool = True,
+        partial_data_parallel: bool = False,
+        *,
+        independent_all_gather: bool = False,
     ) -> Handle:
-        """Those who hold other samples: also along cp, along gtp_remat, or of one optimizer instance only."""
-        which = with_context_parallel, with_gtp_remat, partial_data_parallel
+        """Those who hold other samples: also along cp, along gtp_remat, or of one optimizer instance only.
+
+        With context parallelism `independent_all_gather` is the second group of `create_all_gather_group`.
+        """
+        which = with_context_parallel, with_gtp_remat, partial_data_parallel, independent_all_gather
         return self._get(True, self._native.get_data_parallel_group, *which)
 
     def get_data_parallel_group_gloo(
@@ -369,6 +388,13 @@ class ParallelState:
     def get_expert_data_parallel_group_gloo(self, partial_expert_data_parallel: bool = False) -> Handle:
         """The same on the host."""
         return self._get(True, self._native.get_expert_data_parallel_group_gloo, partial_expert_data_parallel)
+
+    def get_data_modulo_expert_parallel_group(self, partial_expert_data_parallel: bool = False) -> Handle:
+        """The same as get_expert_data_parallel_group, which the original no longer has."""
+        _deprecated(
+            "get_data_modulo_expert_parallel_group is deprecated, please use get_expert_data_parallel_group instead."
+        )
+        return self.get_expert_data_parallel_group(partial_expert_data_parallel=partial_expert_data_parallel)
 
     def get_intra_distributed_optimizer_instance_group(self, check_initialized: bool = True) -> Handle:
         """All ranks of one optimizer instance."""
@@ -589,11 +615,9 @@ class ParallelState:
 
     def set_virtual_pipeline_model_parallel_rank(self, rank: int | None) -> None:
         """The current virtual stage; deprecated in the original, which passes `vp_stage` instead."""
-        warnings.warn(
+        _deprecated(
             "set_virtual_pipeline_model_parallel_rank in global scope is deprecated. "
-            "Pass vp_stage explicitly to is_pipeline_first_stage, is_pipeline_last_stage, etc.",
-            DeprecationWarning,
-            stacklevel=3,
+            "Pass vp_stage explicitly to is_pipeline_first_stage, is_pipeline_last_stage, etc."
         )
         self._native.set_virtual_pipeline_model_parallel_rank(rank)
 
@@ -648,6 +672,10 @@ class ParallelState:
     def get_pipeline_model_parallel_prev_rank(self) -> int:
         """The rank in the stage before, the last before the first."""
         return self._native.get_pipeline_model_parallel_prev_rank()
+
+
+def _deprecated(text: str) -> None:
+    warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
 def _check_sharp(use_sharp: bool, group: str | None, instances: int) -> None:
@@ -730,6 +758,9 @@ get_expert_data_parallel_group_gloo = current.get_expert_data_parallel_group_glo
 get_intra_distributed_optimizer_instance_group = current.get_intra_distributed_optimizer_instance_group
 get_inter_distributed_optimizer_instance_group = current.get_inter_distributed_optimizer_instance_group
 create_all_gather_groups = current.create_all_gather_groups
+has_separate_all_gather_group = current.has_separate_all_gather_group
+is_unitialized = current.is_unitialized
+get_data_modulo_expert_parallel_group = current.get_data_modulo_expert_parallel_group
 get_tensor_model_parallel_world_size = current.get_tensor_model_parallel_world_size
 get_tensor_model_parallel_rank = current.get_tensor_model_parallel_rank
 get_pipeline_model_parallel_world_size = current.get_pipeline_model_parallel_world_size

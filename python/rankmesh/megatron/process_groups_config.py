@@ -58,6 +58,8 @@ def _size(group: Handle) -> int:
 
 def _of_parallel_state(name: str, state: parallel_state.ParallelState) -> Handle:
     """The group of this name; those that only create_all_gather_groups makes are None."""
+    if name == "dp_cp_ag" and state.has_separate_all_gather_group():
+        return state.get_data_parallel_group(with_context_parallel=True, independent_all_gather=True)
     getter, arguments = _GETTERS.get(name, ("", {}))
     return getattr(state, getter)(**arguments) if getter else None
 

@@ -37,8 +37,8 @@ auto setter(void (ParallelRanks::*set)(std::optional<int>), const char* what) {
     return [set, what](DescribedState& self, nb::handle value) { (self.*set)(optional_int(value, what)); };
 }
 
-constexpr auto data = [](bool with_cp, bool with_gtp_remat, bool partial) {
-    return DataParallel{with_cp, partial, with_gtp_remat};
+constexpr auto data = [](bool with_cp, bool with_gtp_remat, bool partial, bool all_gather = false) {
+    return DataParallel{with_cp, partial, with_gtp_remat, all_gather};
 };
 constexpr auto expert_data = [](bool with_gtp_remat, bool partial) {
     return ExpertDataParallel{partial, with_gtp_remat};
@@ -175,7 +175,7 @@ void bind_process_groups(nb::module_& m) {
             [](Sizes* self, nb::handle tp, nb::handle pp, nb::handle vpp, nb::handle cp, nb::handle hcp,
                bool hybrid, nb::handle ep, nb::handle gtp, nb::handle egtp, nb::handle instances,
                nb::handle etp, nb::handle order, nb::handle embedding, nb::handle position_embedding,
-               bool gloo, nb::handle rank_offset, nb::handle local_world_size) {
+               bool gloo, nb::handle rank_offset, nb::handle local_world_size, bool all_gather) {
                 new (self) Sizes();
                 self->tensor_model_parallel_size = int_of(tp, "tensor_model_parallel_size");
                 self->pipeline_model_parallel_size = int_of(pp, "pipeline_model_parallel_size");
@@ -200,6 +200,7 @@ void bind_process_groups(nb::module_& m) {
                 self->create_gloo_process_groups = gloo;
                 self->rank_offset = int_of(rank_offset, "rank_offset");
                 self->local_world_size = optional_int(local_world_size, "local_world_size");
+                self->create_all_gather_group = all_gather;
             },
             nb::arg("tensor_model_parallel_size"), nb::arg("pipeline_model_parallel_size"),
             nb::arg("virtual_pipeline_model_parallel_size").none(), nb::arg("context_parallel_size"),
@@ -208,8 +209,8 @@ void bind_process_groups(nb::module_& m) {
             nb::arg("expert_gtp_remat_size"), nb::arg("num_distributed_optimizer_instances"),
             nb::arg("expert_tensor_parallel_size").none(), nb::arg("order"),
             nb::arg("embedding_stages").none(), nb::arg("position_embedding_stages").none(),
-            nb::arg("create_gloo_process_groups"), nb::arg("rank_offset"),
-            nb::arg("local_world_size").none());
+            nb::arg("create_gloo_process_groups"), nb::arg("rank_offset"), nb::arg("local_world_size").none(),
+            nb::arg("create_all_gather_group"));
     nb::class_<ProcessGroups>(
         m, "ProcessGroups",
         "All process groups of a world, by the group_desc under which the original creates them.")
@@ -252,6 +253,7 @@ void bind_state(nb::module_& m) {
         .def_prop_ro("process_groups", &State::process_groups, nb::rv_policy::copy)
         .def("is_initialized", &State::is_initialized)
         .def("model_parallel_is_initialized", &State::model_parallel_is_initialized)
+        .def("has_separate_all_gather_group", &State::has_separate_all_gather_group)
         .def("get_all_ranks", &State::get_all_ranks);
 
     state.def("get_model_parallel_group", &State::get_model_parallel_group)
@@ -259,10 +261,11 @@ void bind_state(nb::module_& m) {
         .def("get_pipeline_model_parallel_group", &State::get_pipeline_model_parallel_group)
         .def(
             "get_data_parallel_group",
-            [](const State& self, bool with_cp, bool with_gtp_remat, bool partial) {
-                return self.get_data_parallel_group(data(with_cp, with_gtp_remat, partial));
+            [](const State& self, bool with_cp, bool with_gtp_remat, bool partial, bool all_gather) {
+                return self.get_data_parallel_group(data(with_cp, with_gtp_remat, partial, all_gather));
             },
-            nb::arg("with_context_parallel"), nb::arg("with_gtp_remat"), nb::arg("partial_data_parallel"))
+            nb::arg("with_context_parallel"), nb::arg("with_gtp_remat"), nb::arg("partial_data_parallel"),
+            nb::arg("independent_all_gather"))
         .def(
             "get_data_parallel_group_gloo",
             [](const State& self, bool with_cp, bool partial) {

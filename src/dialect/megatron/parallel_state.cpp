@@ -49,12 +49,16 @@ const Ranks::Named Ranks::gtp_weight_remat = {"GTP_WEIGHT_REMAT_GROUP",
                                               "generalized tensor parallel group is not initialized"};
 const Ranks::Named Ranks::expert_gtp_weight_remat = {
     "EXPERT_GTP_WEIGHT_REMAT_GROUP", "expert generalized tensor parallel group is not initialized"};
+const Ranks::Named Ranks::all_gather = {"DATA_PARALLEL_GROUP_WITH_CP_AG",
+                                        "data parallel group with context parallel AG is not initialized"};
 
 // --- which group an option means
 
 Ranks::Named Ranks::data_parallel(const DataParallel& which) const {
     if (which.partial_data_parallel && !which.with_context_parallel)
         throw Error(Fault::missing, "Partial DP for Optimizer needs to include CP");
+    if (which.independent_all_gather && which.with_context_parallel && !which.partial_data_parallel)
+        return all_gather;
     const auto partial = which.partial_data_parallel && groups_ &&
                          groups_->contains("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP");
     const auto gtp = which.with_gtp_remat && has_gtp();

@@ -168,7 +168,10 @@ void ProcessGroups::add_kinds() {
     };
 
     add({"GTP_WEIGHT_REMAT_GROUP", "gtp_remat"});
-    add_both({"DATA_PARALLEL_GROUP_WITH_CP", "dp-cp"}, "DATA_PARALLEL_GROUP_WITH_CP_GLOO");
+    add({"DATA_PARALLEL_GROUP_WITH_CP", "dp-cp"});
+    if (sizes_.create_all_gather_group)
+        add({.desc = "DATA_PARALLEL_GROUP_WITH_CP_AG", .token = "dp-cp", .names = {"all_gather"}});
+    if (gloo) add({"DATA_PARALLEL_GROUP_WITH_CP_GLOO", "dp-cp"});
     if (instances > 1)
         add_both({.desc = "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP",
                   .token = "dp-cp",
@@ -343,6 +346,7 @@ Plan ProcessGroups::plan() const {
          .over = {{"intra", "tp", "ep", "gtp_remat", "pp"}},
          .axes = {{"inter", "intra"}},
          .partial = partial_}};
+    if (sizes_.create_all_gather_group) plan.front().over.push_back(Axes("dp", "cp").separate("all_gather"));
     const auto with_cp = decoder_.arguments().dp * decoder_.arguments().cp;
     if (const auto inter = sizes_.num_distributed_optimizer_instances; inter > 1)
         plan.push_back(cut("partial", "dp-cp", {{"inter", inter}, {"intra", with_cp / inter}}, {"intra"}));

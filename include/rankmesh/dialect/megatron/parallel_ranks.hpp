@@ -17,6 +17,7 @@ struct DataParallel {
     bool with_context_parallel = false;
     bool partial_data_parallel = false;  ///< that of one optimizer instance
     bool with_gtp_remat = true;
+    bool independent_all_gather = false;  ///< that of `create_all_gather_group`, with context parallelism
 };
 
 /// Which of the experts' data-parallel groups is meant.
@@ -44,6 +45,8 @@ public:
     bool is_unitialized() const { return !is_initialized(); }
     /// True if this rank has tensor-, pipeline- and data-parallel groups.
     bool model_parallel_is_initialized() const;
+    /// True if `create_all_gather_group` made this rank a group to gather in.
+    bool has_separate_all_gather_group() const { return find(all_gather.desc).has_value(); }
 
     /// This rank's group rank, and the group's size.
     int get_tensor_model_parallel_rank() const;
@@ -132,7 +135,7 @@ protected:
     static const Named model_parallel, tensor_parallel, pipeline_parallel, context_parallel,
         tensor_and_context, embedding, position_embedding, expert_model, expert_tensor, expert_tensor_model,
         expert_tensor_model_pipeline, expert_tensor_model_pipeline_with_egtp, intra_instance, inter_instance,
-        gtp_weight_remat, expert_gtp_weight_remat;
+        gtp_weight_remat, expert_gtp_weight_remat, all_gather;
     Named data_parallel(const DataParallel& which) const;
     Named data_parallel_gloo(const DataParallel& which) const;
     Named expert_data_parallel(const ExpertDataParallel& which) const;

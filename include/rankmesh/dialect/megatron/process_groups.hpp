@@ -33,6 +33,7 @@ struct Sizes {
     bool create_gloo_process_groups = true;
     int rank_offset = 0;
     std::optional<int> local_world_size = {};  ///< the ranks from rank_offset on; the whole world if unset
+    bool create_all_gather_group = false;      ///< the data and context ranks once more, to gather beside
 };
 
 /// All process groups of a world, by the `group_desc` under which the original creates them.
