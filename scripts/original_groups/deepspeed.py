@@ -101,6 +101,20 @@ def _answers(module, names):
     return answers
 
 
+def _spec(module, given, world):
+    """The folding of these arguments, by the functions of a module."""
+    stages, tensor, experts = given.get("pp_size") or 1, given["mp_size"], given["expert_parallel_size_"]
+    spec = module.build_folding_spec(world_size=world, pp_size=stages, tp_size=tensor, ep_size=experts)
+    module.validate_folding_global(spec)
+    return spec
+
+
+def _sequence_answers(state):
+    """What parallel_state_sp answers."""
+    calls = [name for name in vars(_sequence) if name.startswith("get_")]
+    return {f"parallel_state_sp.{name}()": _said(ask(getattr(state, name))) for name in calls}
+
+
 def _said(answer):
     """A group of either as its ranks."""
     if isinstance(answer, dist.ProcessGroup):
@@ -115,20 +129,10 @@ def original(settings, rank, world):
         vars(module).update({name: dict(value) if isinstance(value, dict) else value for name, value in fresh.items()})
     _groups.mpu, _groups.mesh_device, _groups.expert_tensor_parallel_world_size = None, None, 1
 
-    def folding(given):
-        sizes = {
-            "pp_size": given.get("pp_size") or 1,
-            "tp_size": given["mp_size"],
-            "ep_size": given["expert_parallel_size_"],
-        }
-        spec = _folding.build_folding_spec(world_size=world, **sizes)
-        _folding.validate_folding_global(spec)
-        return spec
-
     with fake_world(rank, world) as made:
         try:
             _groups._clone_world_group()  # which functions make where they want the world's size
-            names = _make(_groups, settings, world, folding)
+            names = _make(_groups, settings, world, lambda given: _spec(_folding, given, world))
             experts = made[""][1:]
             local, sequence = None, settings.get("initialize_sequence_parallel")
             if given := settings.get("_get_local_all_to_all_group"):
@@ -140,8 +144,7 @@ def original(settings, rank, world):
             return refusal(error)
         answers, groups = _answers(_groups, names), {}
         if sequence:
-            calls = [name for name in vars(_sequence) if name.startswith("get_")]
-            answers |= {f"parallel_state_sp.{name}()": _said(ask(getattr(_sequence, name))) for name in calls}
+            answers |= _sequence_answers(_sequence)
         if local is not None:
             own = {name: each for name, each in local.items() if isinstance(each, dist.ProcessGroup)}
             groups = {name: _said(each) for name, each in own.items()}
@@ -152,23 +155,28 @@ def original(settings, rank, world):
 def ours(settings, rank, world):
     """What rankmesh.deepspeed answers."""
     from rankmesh import Error
+    from rankmesh.deepspeed import auto_ep_folding
     from rankmesh.deepspeed.groups import Groups
+    from rankmesh.deepspeed.parallel_state_sp import SequenceState
 
-    groups = Groups(rank=rank, world_size=world)
+    groups, state, sequence = Groups(rank=rank, world_size=world), SequenceState(rank=rank, world_size=world), None
     try:
-        names = _make(groups, settings, world, lambda given: None)
+        names = _make(groups, settings, world, lambda given: _spec(auto_ep_folding, given, world))
         local = {}
         if given := settings.get("_get_local_all_to_all_group"):
             local = groups._get_local_all_to_all_group(device_per_node=given["devices"])
+        if sequence := settings.get("initialize_sequence_parallel"):
+            state.initialize_sequence_parallel(**sequence)
     except Error as error:
         return refusal(error)
+    answers = _answers(groups, names) | (_sequence_answers(state) if sequence else {})
     partitions = {}
     if len(names) == 1 and len(settings) == 1:
         partitions = {names[0]: groups.new_groups(names[0])}
     return Answers(
         partitions=partitions,
         groups={name: list(each) for name, each in local.items() if rank in each},
-        answers=_answers(groups, names),
+        answers=answers,
     )
 
 

@@ -361,13 +361,37 @@ TEST(DeepSpeed, GroupsPyKeepsWhatIsSetUntilNothingIs) {
     EXPECT_EQ(info._get_max_expert_size_name(), "ep_size_None");
 }
 
+TEST(DeepSpeed, TheTensorRanksOfExpertsAreThoseOfTheLastMpu) {
+    const auto of = [](std::vector<ExpertGroups> expert) {
+        return GroupsRankInfo({.world_size = 8, .expert = std::move(expert)}, 0)
+            ._get_expert_model_parallel_world_size();
+    };
+    const auto plain = _create_expert_and_data_parallel(8, 4, 2);
+    const auto with_mpu = _create_expert_data_and_model_parallel(8, 2, 2);
+    EXPECT_EQ(of({}), 1);
+    EXPECT_EQ(of({plain}), 1);
+    EXPECT_EQ(of({with_mpu, plain}), 2);
+    EXPECT_EQ(of({plain, with_mpu, _create_expert_data_and_model_parallel(8, 1, 4)}), 4);
+}
+
 TEST(DeepSpeed, GroupsPySaysWhatIsWrong) {
     const auto info = GroupsRankInfo({.world_size = 8}, 0);
     EXPECT_EQ(laws::text_of<dialect::Error>([&] { info._get_expert_parallel_rank("ep_size_4"); }),
               "expert parallel group is not initialized");
     EXPECT_EQ(laws::text_of<dialect::Error>([&] { info._get_expert_data_parallel_rank("ep_size_4"); }),
               "expert data parallel group is not initialized");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { _init_tp_mesh_device(8, 3); }), "8 is not divisible by 3");
+    EXPECT_EQ(laws::text_of<Refusal>([] { _init_tp_mesh_device(8, 3); }),
+              "a tensor_model_parallel_size of 3 leaves ranks of a world of 8 out; the size must divide the "
+              "world's");
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { _init_tp_mesh_device(8, 9); }), "8 is not divisible by 9");
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { _create_model_parallel(8, 3); }), "8 is not divisible by 3");
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { initialize_sequence_parallel(8, 9); }),
+              "world_size (8) is less than sequence_parallel_size 9");
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { initialize_sequence_parallel(8, 1); }),
+              "sequence_parallel_size must be greater than 1, got 1");
+    EXPECT_EQ(laws::text_of<dialect::Error>([] { initialize_sequence_parallel(8, 3); }),
+              "world_size (8) is not divisible by sequence_parallel_size 3)");
+    EXPECT_EQ(initialize_sequence_parallel(8, 4), sequence_parallel_mesh(8, 4));
     EXPECT_EQ(laws::text_of<dialect::Error>([] { _init_tp_mesh_device(8, 0); }),
               "8 was to be divided by a size of 0; every size is 1 or more");
     EXPECT_EQ(laws::text_of<Refusal>([] { _init_tp_mesh_device(8, -2); }),

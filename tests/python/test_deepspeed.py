@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import rankmesh
-from rankmesh.deepspeed import groups
+from rankmesh.deepspeed import auto_ep_folding, groups, parallel_state_sp
 from rankmesh.deepspeed.topology import (
     PipeDataParallelTopology,
     PipelineParallelGrid,
@@ -200,7 +200,7 @@ def test_what_was_not_made_is_the_originals_error() -> None:
             lambda: place._create_expert_and_data_parallel(2, mp_size=2, use_data_before_expert_parallel_=True),
         ),
         (AssertionError, "4 is not divisible by 3", lambda: place._create_zero_param_parallel_group(3)),
-        (AssertionError, "4 is not divisible by 3", lambda: place._init_tp_mesh_device(3)),
+        (AssertionError, "leaves ranks of a world of 4 out", lambda: place._init_tp_mesh_device(3)),
         (ValueError, "device_per_node", place._get_local_all_to_all_group),
     ):
         with pytest.raises(kind, match=re.escape(text)) as caught:
@@ -209,6 +209,10 @@ def test_what_was_not_made_is_the_originals_error() -> None:
     assert place._get_max_expert_size() is None
     assert place._get_max_expert_size_name() == "ep_size_None"
     assert place._zero_param_parallel_is_initialized() is False
+    assert place._get_zero_param_intra_parallel_group() is None
+    assert place._get_zero_param_intra_parallel_group_ranks() == [0, 1, 2, 3]  # None is torch's group of all ranks
+    assert place._get_zero_param_intra_parallel_group_world_size() == 4
+    assert groups.Groups(rank=3, world_size=4)._get_zero_param_intra_parallel_rank_in_mygroup() == 3
     place.set_tensor_model_parallel_world_size(4)
     place.set_tensor_model_parallel_rank(3)
     assert (place.get_model_parallel_world_size(), place.get_model_parallel_rank()) == (4, 3)
@@ -229,3 +233,103 @@ def test_the_module_keeps_the_groups_of_this_process(monkeypatch: pytest.MonkeyP
         groups.current.destroy()
     assert groups.mpu is None
     assert groups._get_max_expert_size() is None
+
+
+def test_groups_of_experts_that_are_there_stay_with_another_mpu() -> None:
+    place = groups.Groups(rank=0, world_size=8)
+    place._create_expert_and_data_parallel(8)
+
+    def grid(pipe: int, model: int) -> PipelineParallelGrid:
+        topology = PipeModelDataParallelTopology(num_pp=pipe, num_mp=model, num_dp=8 // pipe // model)
+        return PipelineParallelGrid(topology, rank=0, world_size=8)
+
+    place._create_expert_data_and_model_parallel(8, grid(2, 2))  # which alone would be refused
+    assert place._get_expert_parallel_group_ranks("ep_size_8") == list(range(8))
+    assert place._get_expert_model_parallel_world_size() == 2
+    place._create_expert_and_data_parallel(2)
+    assert place._get_expert_model_parallel_world_size() == 2
+    with pytest.raises(AssertionError, match="2 is not divisible by 4"):
+        place._create_expert_data_and_model_parallel(4, grid(2, 2))
+
+
+def test_experts_fold_over_tensor_lanes() -> None:
+    spec = auto_ep_folding.build_folding_spec(world_size=8, pp_size=1, tp_size=2, ep_size=4)
+    auto_ep_folding.validate_folding_global(spec)
+    tables = auto_ep_folding.expected_folding_group_tables(spec)
+    assert tables.tp_groups == ((0, 1), (2, 3), (4, 5), (6, 7))
+    assert tables.dense_dp_groups == ((0, 2, 4, 6), (1, 3, 5, 7))
+    assert tables.ep_groups == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert tables.edp_groups == ((0, 4), (1, 5), (2, 6), (3, 7))
+    for rank in range(8):
+        own = auto_ep_folding.local_folding_ranks(rank, spec)
+        place = groups.Groups(rank=rank, world_size=8)
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec)
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec)  # there already
+        assert tuple(place._get_expert_parallel_group("ep_size_4")) == own["ep"]
+        assert tuple(place._get_expert_data_parallel_group("ep_size_4")) == own["edp"]
+        assert all(rank in group for group in own.values())
+
+
+def test_what_does_not_fold_is_refused() -> None:
+    sizes = {"world_size": 8, "pp_size": 1, "tp_size": 2, "ep_size": 4}
+
+    def build(**others: int) -> auto_ep_folding.ParallelFoldingSpec:
+        return auto_ep_folding.build_folding_spec(**(sizes | others))
+
+    for others, text in (
+        ({"tp_size": 0}, "tensor_parallel.autotp_size must be a positive integer, got 0"),
+        ({"pp_size": 3}, "pp_size=3 must divide world_size=8"),
+        ({"tp_size": 3}, "tensor_parallel.autotp_size=3 must divide the stage size, which is 8"),
+        ({"ep_size": 4, "etp_size": 4}, "(4 * 4) must divide the stage size, which is 8"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(text)):
+            build(**others)
+    grid = PipelineParallelGrid(PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=2), rank=0, world_size=8)
+    for spec, options, text in (
+        (build(pp_size=2), {}, "supports pp_size=1 only, got pp_size=2"),
+        (build(), {"sp_size": 2}, "mutually exclusive"),
+        (build(etp_size=2), {}, "expert_tensor_parallel_size=2 is not supported yet"),
+        (build(ep_size=1), {}, "requires expert_parallel.autoep_size > 1"),
+        (build(), {"deepcompile_enabled": True}, "compile.deepcompile"),
+        (build(), {"use_data_before_expert_parallel": True}, "use_data_before_expert_parallel_"),
+        (build(), {"zero_offload_param": True}, "ZeRO offload"),
+        (build(), {"tp_preset": "a", "ep_preset": "b"}, "must match"),
+        (build(), {"mpu": grid}, "the mpu's pipeline parallel world size 2 conflicts with pp_size=1"),
+        (build(tp_size=4), {"mpu": grid}, "the mpu's tensor parallel world size 2 conflicts"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(text)):
+            auto_ep_folding.validate_folding_global(spec, **options)
+        auto_ep_folding.validate_folding_global(spec, autoep_enabled=False, **options)
+    place = groups.Groups(rank=2, world_size=8)
+    with pytest.raises(rankmesh.UsageError, match=r"\(8, 1, 4, 4\), where the call has \(8, 1, 2, 4\)"):
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=build(tp_size=4))
+    place._create_expert_and_data_parallel(4, mp_size=2)
+    with pytest.raises(RuntimeError, match=re.escape("group (0, 2, 4, 6) does not match folding spec")):
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=build())
+
+
+def test_sequences_of_alst_are_shared_by_neighbours() -> None:
+    for rank in range(8):
+        state = parallel_state_sp.SequenceState(rank=rank, world_size=8)
+        for ask in (state.get_sequence_parallel_group, state.get_sequence_data_parallel_rank):
+            with pytest.raises(AssertionError, match=r"sequence (data )?parallel group is not initialized"):
+                ask()
+        state.initialize_sequence_parallel(4)
+        first = rank // 4 * 4
+        assert list(state.get_sequence_parallel_group()) == list(range(first, first + 4))
+        assert list(state.get_sequence_data_parallel_group()) == list(range(8))
+        assert (state.get_sequence_parallel_rank(), state.get_sequence_parallel_world_size()) == (rank % 4, 4)
+        assert (state.get_sequence_data_parallel_rank(), state.get_sequence_data_parallel_world_size()) == (rank, 8)
+        assert state.get_model_parallel_group() == state.get_sequence_parallel_group()
+        place = groups.Groups(rank=rank, world_size=8)
+        place.mpu = state
+        assert place._get_sequence_parallel_group() == state.get_sequence_parallel_group()
+        assert place._get_sequence_data_parallel_world_size() == 8
+        assert place._get_data_parallel_group() is None
+        with pytest.raises(AssertionError, match="already initialized"):
+            state.initialize_sequence_parallel(2)
+        for size, kind in ((16, RuntimeError), (1, ValueError), (3, RuntimeError)):
+            with pytest.raises(kind, match="sequence_parallel_size"):
+                state.initialize_sequence_parallel(size)
+        state.destroy()
+        state.initialize_sequence_parallel(2)

@@ -12,7 +12,11 @@ import rankmesh
 
 NAMES = {
     "areal": {"realhf.base.topology": "topology"},
-    "deepspeed": {"deepspeed.runtime.pipe.topology": "topology", "deepspeed.utils.groups": "groups"},
+    "deepspeed": {
+        "deepspeed.runtime.pipe.topology": "topology",
+        "deepspeed.runtime.sequence_parallel.parallel_state_sp": "parallel_state_sp",
+        "deepspeed.utils.groups": "groups",
+    },
     "llamafactory": {"llamafactory.v1.accelerator.interface": ""},
     "megatron": {
         "megatron.core.parallel_state": "parallel_state",
@@ -117,4 +121,4 @@ def test_install_says_what_it_replaces() -> None:
     import rankmesh.deepspeed
 
     assert rankmesh.deepspeed.install.__module__ == "rankmesh.deepspeed"
-    assert "deepspeed.runtime.pipe.topology, deepspeed.utils.groups find" in (rankmesh.deepspeed.install.__doc__ or "")
+    assert "parallel_state_sp, deepspeed.utils.groups find" in (rankmesh.deepspeed.install.__doc__ or "")

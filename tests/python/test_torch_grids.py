@@ -20,6 +20,7 @@ from rankmesh.areal import (  # noqa: E402
     new_or_get_group,
 )
 from rankmesh.deepspeed import PipelineParallelGrid, PipeModelDataParallelTopology, groups  # noqa: E402
+from rankmesh.deepspeed.parallel_state_sp import SequenceState  # noqa: E402
 from torch_ranks import NewGroups, fake_world, ranks  # noqa: E402
 
 GRIDS = {
@@ -178,6 +179,20 @@ def test_groups_of_deepspeed_are_torchs_of_their_ranks(size: int, expert: int, t
             for each, group in of_node.items():
                 mine = rank in pure[each]
                 assert plain(group) == list(pure[each]) if mine else group is dist.GroupMember.NON_GROUP_MEMBER
+
+
+def test_sequence_parallel_groups_of_deepspeed_are_torchs() -> None:
+    for rank in range(8):
+        pure = SequenceState(rank=rank, world_size=8)
+        pure.initialize_sequence_parallel(4)
+        with fake_world(rank, 8):
+            live = SequenceState()
+            live.initialize_sequence_parallel(4)
+            for kind in ("sequence", "sequence_data"):
+                group = getattr(live, f"get_{kind}_parallel_group")()
+                assert plain(group) == plain(getattr(pure, f"get_{kind}_parallel_group")())
+                assert group.rank() == getattr(live, f"get_{kind}_parallel_rank")()
+                assert group.size() == getattr(live, f"get_{kind}_parallel_world_size")()
 
 
 def test_unsorted_ranks_of_experts_stand_as_torch_sorts_them() -> None:

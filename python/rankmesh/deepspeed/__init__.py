@@ -1,7 +1,7 @@
 """DeepSpeed's names: its topologies, grid and groups, over torch's groups or for any rank without a process."""
 
 from rankmesh._install import installer
-from rankmesh.deepspeed import groups, topology
+from rankmesh.deepspeed import auto_ep_folding, groups, parallel_state_sp, topology
 from rankmesh.deepspeed._mpu import mpu
 from rankmesh.deepspeed.topology import (
     PipeDataParallelTopology,
@@ -15,10 +15,19 @@ __all__ = [
     "PipeModelDataParallelTopology",
     "PipelineParallelGrid",
     "ProcessTopology",
+    "auto_ep_folding",
     "groups",
     "install",
     "mpu",
+    "parallel_state_sp",
     "topology",
 ]
 
-install = installer(__name__, {"deepspeed.runtime.pipe": ["topology"], "deepspeed.utils": ["groups"]})
+install = installer(
+    __name__,
+    {
+        "deepspeed.runtime.pipe": ["topology"],
+        "deepspeed.runtime.sequence_parallel": ["parallel_state_sp"],
+        "deepspeed.utils": ["groups"],
+    },
+)

@@ -14,21 +14,13 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn
 
 from rankmesh import Group, Mesh
 from rankmesh._dialects import deepspeed
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
-from rankmesh._world import of_torch, world_of
-
-if TYPE_CHECKING:
-    from rankmesh.torch._named import NamedGroups
-
-Handle: TypeAlias = Any
-"""A group of this rank: torch's, or a rankmesh.Group without a process."""
-
-T = TypeVar("T")
+from rankmesh.deepspeed._connected import Connected, Handle, place_in, size_of
 
 
 class DeprecatedException(Exception):
@@ -39,7 +31,7 @@ def _not_made(what: str) -> NoReturn:
     raise original(AssertionError, f"{what} is not initialized", "not initialised")
 
 
-class Groups:
+class Groups(Connected):
     """What groups.py keeps for one rank, under its names.
 
     Without `rank` and `world_size` they are those of torch.distributed, asked for when the first group is made, and
@@ -49,17 +41,12 @@ class Groups:
 
     mpu: Any
     mesh_device: Any
-
-    def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
-        self._given = rank, world_size
-        self._live: dict[str, NamedGroups] = {}
-        self.destroy()
+    expert_tensor_parallel_world_size: int
+    """The tensor ranks of which each has expert groups of its own, in those made last with an mpu."""
 
     def destroy(self) -> None:
         """Forgets every group, as in a process that starts; torch's are ended."""
-        for live in set(self._live.values()):
-            live.destroy()
-        self._live.clear()
+        super().destroy()
         self._all_to_all: tuple[int, dict[str, Handle]] | None = None
         self.mpu = self.mesh_device = None
         self._tensor: Mesh | None = None
@@ -67,33 +54,10 @@ class Groups:
         self._zero: Mesh | None = None
         self._world: Mesh | None = None
         self._experts: dict[str, deepspeed.ExpertGroups] = {}
+        self.expert_tensor_parallel_world_size = 1
         self._set_size: int | None = None
         self._set_rank: int | None = None
         self._asked: deepspeed.Groups | None = None
-
-    def _rank(self) -> tuple[int, int]:
-        return world_of("deepspeed.groups", *self._given)
-
-    def _is_live(self) -> bool:
-        return self._given == (None, None) and of_torch() is not None
-
-    def _connect(self, said: str, make: Callable[[], T], groups: Callable[[T], dict[str, Group]]) -> T:
-        """What `make` gives; in torch.distributed once all ranks have said the same and have made these groups."""
-        if not self._is_live():
-            return make()
-        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
-
-        said = f"deepspeed: {said}"
-        with errors_reach_peers(said):
-            made = make()
-            wanted = groups(made)
-        live = NamedGroups(said, [Named(*each) for each in wanted.items()])
-        self._live.update(dict.fromkeys(wanted, live))
-        return made
-
-    def _handle(self, name: str, group: Group) -> Handle:
-        """What a getter gives for the group of this name."""
-        return self._live[name][name] if name in self._live else group
 
     @property
     def _made(self) -> deepspeed.Groups:
@@ -217,25 +181,46 @@ class Groups:
         use_data_before_expert_parallel_: bool = False,
         folding_spec: object = None,
     ) -> None:
-        """Makes the expert and expert-data groups of one expert size, unless they are there."""
+        """Makes the expert and expert-data groups of one expert size, unless they are there.
+
+        With a `folding_spec` of AutoEP and AutoTP they are of consecutive ranks, whatever the tensor lanes are.
+        """
         if pp_size is None:
             pp_size = _of_mpu(self.mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
         _, world_size = self._rank()
         data_first = bool(use_data_before_expert_parallel_)
+        folded = folding_spec is not None and (mp_size or 1) > 1
 
         def make() -> deepspeed.ExpertGroups:
-            if folding_spec is not None:
-                raise UsageError("folding_spec is a table of another module of DeepSpeed's; leave it out")
-            return deepspeed.expert_and_data_parallel(
-                world_size, expert_parallel_size_, mp_size, pp_size, mp_mode, data_first
+            mode = "sp" if folded else mp_mode
+            made = deepspeed.expert_and_data_parallel(
+                world_size, expert_parallel_size_, mp_size, pp_size, mode, data_first
             )
+            if folded:
+                _check_spec(folding_spec, (world_size, pp_size, mp_size, expert_parallel_size_))
+                self._check_folded(made, folding_spec)
+            return made
 
         self._keep(
             f"_create_expert_and_data_parallel({expert_parallel_size_=}, {mp_size=}, {pp_size=}, {mp_mode=}, "
-            f"use_data_before_expert_parallel_={data_first})",
+            f"use_data_before_expert_parallel_={data_first}{f', {folding_spec=}' if folded else ''})",
             expert_parallel_size_,
             make,
         )
+
+    def _check_folded(self, made: deepspeed.ExpertGroups, spec: object) -> None:
+        """Raises RuntimeError where this rank's groups are there and are not those of a folding."""
+        if made.group_name not in self._experts:
+            return
+        folded = deepspeed.Groups(*self._rank(), 1, 1, 1, [made])
+        for kind, getter in (("expert", "get_expert_parallel"), ("expert-data", "get_expert_data_parallel")):
+            there, wanted = (
+                tuple(getattr(of, f"{getter}_group_ranks")(made.group_name)) for of in (self._made, folded)
+            )
+            if there != wanted:
+                raise original(
+                    RuntimeError, f"Cached {kind}-parallel group {there} does not match folding spec {spec}.", "exists"
+                )
 
     @raises(AssertionError)
     def _create_expert_data_and_model_parallel(
@@ -251,12 +236,19 @@ class Groups:
         )
         pipeline = _of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
         data_first = bool(use_data_before_expert_parallel_)
-        self._keep(
-            f"_create_expert_data_and_model_parallel({expert_parallel_size_=}, of an mpu with {tensor=}, {pipeline=}, "
-            f"use_data_before_expert_parallel_={data_first})",
-            expert_parallel_size_,
-            lambda: deepspeed.expert_parallel_ranks(world_size, tensor, expert_parallel_size_, pipeline, data_first),
-        )
+        if f"ep_size_{expert_parallel_size_}" in self._experts:  # of groups that are there the original checks less
+            deepspeed.expert_parallel_ranks(world_size, tensor, 1, 1, False)
+            deepspeed.expert_parallel_ranks(self._get_data_parallel_world_size(), 1, expert_parallel_size_, 1, False)
+        else:
+            self._keep(
+                f"_create_expert_data_and_model_parallel({expert_parallel_size_=}, of an mpu with {tensor=}, "
+                f"{pipeline=}, use_data_before_expert_parallel_={data_first})",
+                expert_parallel_size_,
+                lambda: deepspeed.expert_parallel_ranks(
+                    world_size, tensor, expert_parallel_size_, pipeline, data_first
+                ),
+            )
+        self.expert_tensor_parallel_world_size = tensor
 
     def _keep(self, said: str, expert_size: int, make: Callable[[], deepspeed.ExpertGroups]) -> None:
         if f"ep_size_{expert_size}" in self._experts:
@@ -270,7 +262,7 @@ class Groups:
         """This rank's groups of one expert size."""
         asked = deepspeed.Groups(*self._rank(), 1, 1, 1, [made])
         return {
-            f"{made.group_name} {kind}": Group(sorted(ranks))  # as torch sorts them
+            f"{made.group_name} {kind}": _as_torch_sorts(ranks)
             for kind, ranks in (
                 ("expert", asked.get_expert_parallel_group_ranks(made.group_name)),
                 ("expert data", asked.get_expert_data_parallel_group_ranks(made.group_name)),
@@ -301,7 +293,8 @@ class Groups:
     def _get_expert_parallel_group(self, group_name: str) -> Handle:
         """The ranks that hold the experts of one model together."""
         self._check_experts(group_name, "expert")
-        return self._handle(f"{group_name} expert", self._made.get_expert_parallel_group_ranks(group_name))
+        ranks = self._made.get_expert_parallel_group_ranks(group_name)
+        return self._handle(f"{group_name} expert", _as_torch_sorts(ranks))
 
     def _get_expert_parallel_group_ranks(self, group_name: str) -> list[int]:
         """The list of these ranks."""
@@ -315,7 +308,8 @@ class Groups:
     def _get_expert_data_parallel_group(self, group_name: str) -> Handle:
         """The ranks that hold the same experts."""
         self._check_experts(group_name, "expert data")
-        return self._handle(f"{group_name} expert data", self._made.get_expert_data_parallel_group_ranks(group_name))
+        ranks = self._made.get_expert_data_parallel_group_ranks(group_name)
+        return self._handle(f"{group_name} expert data", _as_torch_sorts(ranks))
 
     def _get_expert_data_parallel_group_ranks(self, group_name: str) -> list[int]:
         """The list of these ranks."""
@@ -356,13 +350,8 @@ class Groups:
         self._check_experts(group_name, "expert data")
         return self._made.get_expert_broadcast_src_rank(group_name)
 
-    @property
-    def expert_tensor_parallel_world_size(self) -> int:
-        """The tensor ranks of which each has expert groups of its own."""
-        return self._made.get_expert_model_parallel_world_size() if self._experts else 1
-
     def _get_expert_model_parallel_world_size(self) -> int:
-        """The same number."""
+        """The tensor ranks of which each has expert groups of its own, in those made last with an mpu."""
         return self.expert_tensor_parallel_world_size
 
     # --- data and sequence parallelism
@@ -390,9 +379,7 @@ class Groups:
     def _place(self, group: Handle | None) -> int:
         """This rank's place in a group, in all ranks without one."""
         rank, _ = self._rank()
-        if group is None:
-            return rank
-        return group.index(rank) if isinstance(group, Group) else int(group.rank())
+        return rank if group is None else place_in(group, rank)
 
     def _clone_world_group(self) -> Handle:
         """All ranks."""
@@ -431,7 +418,7 @@ class Groups:
     def _get_data_parallel_world_size(self) -> int | Any:
         """The number of ranks that read different data."""
         if (group := self._along("data_parallel")) is not None:
-            return _size(group)
+            return size_of(group)
         if self.mpu is not None:
             if hasattr(self.mpu, "initialize_sequence_parallel"):
                 return None
@@ -451,7 +438,7 @@ class Groups:
     def _get_sequence_parallel_world_size(self) -> int | Any:
         """The number of ranks that share a sequence."""
         if (group := self._along("sequence_parallel")) is not None:
-            return _size(group)
+            return size_of(group)
         if hasattr(self.mpu, "get_sequence_parallel_world_size"):
             return self.mpu.get_sequence_parallel_world_size()
         return 1
@@ -514,24 +501,24 @@ class Groups:
         """False before any group is made, then None: the original never says True."""
         return False if self._zero is None and self._tensor is None else None
 
-    def _zero_mesh(self) -> Mesh:
+    def _zero_ranks(self) -> Group:
+        """The ranks of that group, all ranks before it is made, as torch takes None."""
+        rank, world_size = self._rank()
         if self._zero is None:
-            _not_made("ZeRO parameter partitioning group")
-        return self._zero
+            return deepspeed.zero_mesh(world_size, world_size).ranks
+        return self._zero.group(rank, "zero_param_intra")
 
     def _get_zero_param_intra_parallel_rank_in_mygroup(self) -> int:
         """This rank's place among them."""
-        self._zero_mesh()
-        return self._made.get_zero_param_intra_parallel_rank_in_mygroup()
+        return self._zero_ranks().index(self._rank()[0])
 
     def _get_zero_param_intra_parallel_group_world_size(self) -> int:
         """The number of these ranks."""
-        self._zero_mesh()
-        return self._made.get_zero_param_intra_parallel_group_world_size()
+        return len(self._zero_ranks())
 
     def _get_zero_param_intra_parallel_group_ranks(self) -> list[int]:
         """The list of these ranks."""
-        return self._zero_mesh().group(self._rank()[0], "zero_param_intra")[:]
+        return self._zero_ranks()[:]
 
     @raises(AssertionError)
     def _get_local_all_to_all_group(self, *, device_per_node: int | None = None) -> dict[str, Handle]:
@@ -562,15 +549,25 @@ class Groups:
         return {name: self._live[name][name] if rank in group else outside for name, group in groups.items()}
 
 
-def _size(group: Handle) -> int:
-    return len(group) if isinstance(group, Group) else int(group.size())
-
-
 def _devices() -> int:
     """How many devices this host has, 0 without any."""
     import torch
 
     return torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+
+
+def _as_torch_sorts(ranks: Group) -> Group:
+    return Group(sorted(ranks))
+
+
+def _check_spec(spec: Any, sizes: tuple[int | None, ...]) -> None:
+    """Raises UsageError for a folding of other sizes than those of the call."""
+    said = (spec.world_size, spec.pp_size, spec.tp_size, spec.ep_size)
+    if said != sizes:
+        raise UsageError(
+            f"the folding_spec has world_size, pp_size, tp_size and ep_size {said}, where the call has {sizes}; "
+            "build the spec with build_folding_spec of the sizes of the call"
+        )
 
 
 def _of_mpu(mpu: Any, *names: str) -> int:

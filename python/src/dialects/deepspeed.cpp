@@ -180,21 +180,23 @@ void bind_groups_of_rank(nb::module_& m) {
         .def("get_expert_data_parallel_rank", &Groups::_get_expert_data_parallel_rank, nb::arg("group_name"))
         .def("get_expert_parallel_src_rank", &Groups::_get_expert_parallel_src_rank, nb::arg("group_name"))
         .def("get_expert_broadcast_src_rank", &Groups::_get_expert_broadcast_src_rank, nb::arg("group_name"))
-        .def("get_expert_model_parallel_world_size", &Groups::_get_expert_model_parallel_world_size)
         .def("get_broadcast_src_rank", &Groups::_get_broadcast_src_rank)
         .def("get_sequence_data_parallel_world_size", &Groups::_get_data_parallel_world_size)
         .def("get_sequence_data_parallel_rank", &Groups::_get_data_parallel_rank)
         .def("get_sequence_parallel_world_size", &Groups::_get_sequence_parallel_world_size)
-        .def("get_sequence_parallel_rank", &Groups::_get_sequence_parallel_rank)
-        .def("get_zero_param_intra_parallel_group_world_size",
-             &Groups::_get_zero_param_intra_parallel_group_world_size)
-        .def("get_zero_param_intra_parallel_rank_in_mygroup",
-             &Groups::_get_zero_param_intra_parallel_rank_in_mygroup);
+        .def("get_sequence_parallel_rank", &Groups::_get_sequence_parallel_rank);
     m.def(
         "sequence_mesh",
         [](nb::handle world, nb::handle size) {
             return sequence_parallel_mesh(int_of(world, "world_size"),
                                           int_of(size, "sequence_parallel_size"));
+        },
+        nb::arg("world_size").none(), nb::arg("sequence_parallel_size").none());
+    m.def(
+        "initialize_sequence_parallel",
+        [](nb::handle world, nb::handle size) {
+            return initialize_sequence_parallel(int_of(world, "world_size"),
+                                                int_of(size, "sequence_parallel_size"));
         },
         nb::arg("world_size").none(), nb::arg("sequence_parallel_size").none());
 }

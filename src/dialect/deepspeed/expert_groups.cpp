@@ -253,20 +253,38 @@ Mesh outer_and_inner(std::string_view outer, std::string_view inner, int world, 
 
 Mesh _init_tp_mesh_device(int world_size, int tensor_model_parallel_size,
                           std::optional<int> data_parallel_size) {
-    auto mesh = outer_and_inner("data_parallel", "tensor_parallel", world_size, tensor_model_parallel_size);
+    const auto tensor = tensor_model_parallel_size;
+    if (tensor > 1 && tensor <= world_size && world_size % tensor != 0)
+        throw ranks_left_out(cat("a tensor_model_parallel_size of ", tensor, " leaves ranks of a world of ",
+                                 world_size, " out; the size must divide the world's"));
+    auto mesh = outer_and_inner("data_parallel", "tensor_parallel", world_size, tensor);
     if (data_parallel_size && *data_parallel_size != mesh.size("data_parallel"))
         throw ranks_left_out(cat("data_parallel_size ", *data_parallel_size,
-                                 " times tensor_model_parallel_size ", tensor_model_parallel_size,
-                                 " is not the world's ", world_size));
+                                 " times tensor_model_parallel_size ", tensor, " is not the world's ",
+                                 world_size));
     return mesh;
 }
 
 Mesh _create_model_parallel(int world_size, int model_parallel_size_) {
-    return _init_tp_mesh_device(world_size, std::min(model_parallel_size_, world_size));
+    return outer_and_inner("data_parallel", "tensor_parallel", world_size,
+                           std::min(model_parallel_size_, world_size));
 }
 
 Mesh sequence_parallel_mesh(int world_size, int sequence_parallel_size) {
     return outer_and_inner("data_parallel", "sequence_parallel", world_size, sequence_parallel_size);
+}
+
+Mesh initialize_sequence_parallel(int world_size, int sequence_parallel_size) {
+    const auto size = sequence_parallel_size;
+    if (world_size < size)
+        throw Error(Fault::sizes,
+                    cat("world_size (", world_size, ") is less than sequence_parallel_size ", size));
+    if (size <= 1)
+        throw Error(Fault::argument, cat("sequence_parallel_size must be greater than 1, got ", size));
+    if (world_size % size != 0)
+        throw Error(Fault::sizes, cat("world_size (", world_size,
+                                      ") is not divisible by sequence_parallel_size ", size, ")"));
+    return sequence_parallel_mesh(world_size, size);
 }
 
 Mesh _create_zero_param_parallel_group(int world_size, int group_size) {

@@ -144,7 +144,9 @@ int GroupsRankInfo::_get_expert_broadcast_src_rank(std::string_view group_name) 
 }
 
 int GroupsRankInfo::_get_expert_model_parallel_world_size() const {
-    return experts_.empty() ? 1 : experts_.back().expert_tensor_parallel_size();
+    for (auto expert = experts_.rbegin(); expert != experts_.rend(); ++expert)
+        if (const auto lanes = expert->expert_tensor_parallel_size()) return *lanes;
+    return 1;
 }
 
 int GroupsRankInfo::_get_zero_param_intra_parallel_rank_in_mygroup() const {

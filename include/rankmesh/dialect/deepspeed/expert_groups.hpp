@@ -25,8 +25,10 @@ public:
     int world_size() const { return world_size_; }
     int expert_parallel_size() const { return expert_; }
     int expert_data_parallel_size() const { return data_; }
-    /// The tensor ranks of which each has expert groups of its own.
-    int expert_tensor_parallel_size() const { return lanes_apart_ ? lanes_ : 1; }
+    /// The tensor ranks of which each has expert groups of its own; nothing without an mpu.
+    std::optional<int> expert_tensor_parallel_size() const {
+        return lanes_apart_ ? std::optional(lanes_) : std::nullopt;
+    }
     /// `ep_size_4`.
     std::string group_name() const;
 
@@ -108,15 +110,20 @@ RANKMESH_EXPORT ExpertGroups _create_expert_data_and_model_parallel(
 
 /// `data_parallel tensor_parallel`: the original makes the data groups first.
 ///
-/// Throws dialect::Error where the size does not divide the world, dialect::Refusal for one below 1 and for a
-/// data_parallel_size that leaves ranks out.
+/// Throws dialect::Error for a size above the world's, dialect::Refusal for one below 1 and for sizes that
+/// leave ranks out ("ranks-left-out").
 RANKMESH_EXPORT Mesh _init_tp_mesh_device(int world_size, int tensor_model_parallel_size = 1,
                                           std::optional<int> data_parallel_size = {});
-/// The same, where a size above the world's counts as the world's.
+/// The same, where a size above the world's counts as the world's and one that does not divide is an Error.
 RANKMESH_EXPORT Mesh _create_model_parallel(int world_size, int model_parallel_size_);
 
 /// `data_parallel sequence_parallel`: what `mesh_device` is with Ulysses' sequence parallelism.
 RANKMESH_EXPORT Mesh sequence_parallel_mesh(int world_size, int sequence_parallel_size);
+
+/// The same for `parallel_state_sp`, whose sequence-data group is the whole world.
+///
+/// Throws dialect::Error where the size does not divide the world, and for a size below 2.
+RANKMESH_EXPORT Mesh initialize_sequence_parallel(int world_size, int sequence_parallel_size);
 
 /// `zero_param_inter zero_param_intra`: hpZ's groups are along the second, of at most the world's size.
 RANKMESH_EXPORT Mesh _create_zero_param_parallel_group(int world_size, int group_size);

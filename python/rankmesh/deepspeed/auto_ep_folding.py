@@ -1,0 +1,171 @@
+"""DeepSpeed's module_inject/auto_ep_folding.py: how AutoEP's experts and AutoTP's tensors share the ranks of a stage.
+
+`tensor_parallel.autotp_size` and `expert_parallel.autoep_size` of the configuration make a spec, and with it
+`groups._create_expert_and_data_parallel` makes groups of consecutive ranks, which may span tensor lanes.
+
+>>> spec = build_folding_spec(world_size=8, pp_size=1, tp_size=2, ep_size=4)
+>>> expected_folding_group_tables(spec).ep_groups
+((0, 1, 2, 3), (4, 5, 6, 7))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rankmesh import Mesh
+from rankmesh._originals import original
+
+Ranks: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ParallelFoldingSpec:
+    """The sizes of a folding."""
+
+    world_size: int
+    pp_size: int
+    stage_size: int
+    tp_size: int
+    dp_size: int
+    ep_size: int
+    etp_size: int
+    edp_size: int
+    mp_mode: str = "tp"
+
+
+@dataclass(frozen=True)
+class FoldingGroupTables:
+    """All groups of a folding, kind by kind."""
+
+    tp_groups: tuple[Ranks, ...]
+    dense_dp_groups: tuple[Ranks, ...]
+    ep_groups: tuple[Ranks, ...]
+    edp_groups: tuple[Ranks, ...]
+
+
+def _refuse(text: str) -> None:
+    raise original(ValueError, text, "sizes")
+
+
+def build_folding_spec(
+    *, world_size: int, pp_size: int, tp_size: int, ep_size: int, etp_size: int = 1, mp_mode: str = "tp"
+) -> ParallelFoldingSpec:
+    """The spec of these sizes; ValueError for one below 1 or that does not divide."""
+    names = {
+        "world_size": world_size,
+        "pp_size": pp_size,
+        "tensor_parallel.autotp_size": tp_size,
+        "expert_parallel.autoep_size": ep_size,
+        "expert_parallel.expert_tensor_parallel_size": etp_size,
+    }
+    for name, size in names.items():
+        if not isinstance(size, int) or size < 1:
+            _refuse(f"{name} must be a positive integer, got {size!r}")
+    if world_size % pp_size:
+        _refuse(f"pp_size={pp_size} must divide world_size={world_size}")
+    stage = world_size // pp_size
+    if stage % tp_size:
+        _refuse(f"tensor_parallel.autotp_size={tp_size} must divide the stage size, which is {stage}")
+    if stage % (ep_size * etp_size):
+        _refuse(
+            f"expert_parallel.autoep_size * expert_parallel.expert_tensor_parallel_size ({ep_size} * {etp_size}) "
+            f"must divide the stage size, which is {stage}"
+        )
+    return ParallelFoldingSpec(
+        world_size=world_size,
+        pp_size=pp_size,
+        stage_size=stage,
+        tp_size=tp_size,
+        dp_size=stage // tp_size,
+        ep_size=ep_size,
+        etp_size=etp_size,
+        edp_size=stage // (ep_size * etp_size),
+        mp_mode=mp_mode,
+    )
+
+
+def _meshes(spec: ParallelFoldingSpec) -> tuple[Mesh, Mesh]:
+    """The dense mesh of a spec and the experts', whose axes of equal outer sizes are stages."""
+    if spec.etp_size != 1:
+        _refuse(f"expert_parallel.expert_tensor_parallel_size={spec.etp_size} is not supported yet; it must be 1")
+    return (
+        Mesh(f"pp={spec.pp_size} dp={spec.dp_size} tp={spec.tp_size}"),
+        Mesh(f"pp={spec.pp_size} edp={spec.edp_size} ep={spec.ep_size}"),
+    )
+
+
+def _axes(spec: ParallelFoldingSpec) -> Iterator[tuple[str, Mesh, str]]:
+    dense, experts = _meshes(spec)
+    yield from (("tp", dense, "tp"), ("dense_dp", dense, "dp"), ("ep", experts, "ep"), ("edp", experts, "edp"))
+
+
+def expected_folding_group_tables(spec: ParallelFoldingSpec) -> FoldingGroupTables:
+    """All groups of a spec, stage by stage."""
+    kinds = {f"{name}_groups": mesh.partition(axis) for name, mesh, axis in _axes(spec)}
+    return FoldingGroupTables(**{name: tuple(tuple(group) for group in groups) for name, groups in kinds.items()})
+
+
+def local_folding_ranks(global_rank: int, spec: ParallelFoldingSpec) -> dict[str, Ranks]:
+    """The groups of one rank: tp, dense_dp, ep and edp."""
+    return {name: tuple(mesh.group(global_rank, axis)) for name, mesh, axis in _axes(spec)}
+
+
+def _size_of_mpu(mpu: Any, *names: str) -> int | None:
+    return next((getattr(mpu, name)() for name in names if hasattr(mpu, name)), None)
+
+
+def validate_folding_global(
+    spec: ParallelFoldingSpec,
+    *,
+    zero_stage: int = 0,
+    sp_size: int = 1,
+    deepcompile_enabled: bool = False,
+    use_data_before_expert_parallel: bool = False,
+    mpu: Any = None,
+    autoep_enabled: bool = True,
+    tp_preset: str | None = None,
+    ep_preset: str | None = None,
+    zero_offload_optimizer: bool = False,
+    zero_offload_param: bool = False,
+) -> None:
+    """Raises ValueError for what DeepSpeed does not fold."""
+    if not autoep_enabled:
+        return
+    tensor = f"tensor_parallel.autotp_size={spec.tp_size}"
+    folded = spec.tp_size > 1
+    mpu_tensor = _size_of_mpu(mpu, "get_tensor_model_parallel_world_size", "get_model_parallel_world_size")
+    mpu_stages = _size_of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipeline_parallel_world_size")
+    for wrong, text in (
+        (folded and deepcompile_enabled, f"{tensor} is not supported with compile.deepcompile; disable it"),
+        (folded and spec.pp_size > 1, f"{tensor} with experts supports pp_size=1 only, got pp_size={spec.pp_size}"),
+        (folded and sp_size > 1, f"{tensor} with experts and sp_size={sp_size} are mutually exclusive"),
+        (
+            spec.etp_size != 1,
+            f"expert_parallel.expert_tensor_parallel_size={spec.etp_size} is not supported yet; it must be 1",
+        ),
+        (
+            tp_preset is not None and ep_preset is not None and tp_preset != ep_preset,
+            f"tensor_parallel.preset_model={tp_preset!r} and expert_parallel.preset_model={ep_preset!r} must match",
+        ),
+        (folded and spec.ep_size == 1, f"{tensor} with experts requires expert_parallel.autoep_size > 1"),
+        (
+            folded and use_data_before_expert_parallel,
+            f"{tensor} with experts is not supported with use_data_before_expert_parallel_; disable it",
+        ),
+        (
+            folded and (zero_offload_optimizer or zero_offload_param),
+            f"{tensor} with experts is not supported with ZeRO offload; disable it",
+        ),
+        (
+            mpu_tensor not in (None, 1, spec.tp_size),
+            f"the mpu's tensor parallel world size {mpu_tensor} conflicts with {tensor}",
+        ),
+        (
+            mpu_stages not in (None, spec.pp_size),
+            f"the mpu's pipeline parallel world size {mpu_stages} conflicts with pp_size={spec.pp_size}",
+        ),
+    ):
+        if wrong:
+            _refuse(text)

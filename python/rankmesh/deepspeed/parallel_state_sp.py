@@ -1,0 +1,92 @@
+"""DeepSpeed's runtime/sequence_parallel/parallel_state_sp.py: the sequence-parallel groups of ALST.
+
+The functions ask `current`, whose groups are torch's where torch.distributed is initialised, and this module is an
+`mpu` for `deepspeed.initialize`. A SequenceState of its own answers for any rank, without a process:
+
+>>> of_rank = SequenceState(rank=5, world_size=8)
+>>> of_rank.initialize_sequence_parallel(4)
+>>> of_rank.get_sequence_parallel_group()
+Group("{4..7}")
+"""
+
+from __future__ import annotations
+
+from rankmesh import Mesh
+from rankmesh._dialects import deepspeed
+from rankmesh._originals import original, raises
+from rankmesh.deepspeed._connected import Connected, Handle, place_in, size_of
+
+
+class SequenceState(Connected):
+    """What parallel_state_sp.py keeps for one rank, under its names; without `rank` and `world_size` of torch."""
+
+    def destroy(self) -> None:
+        """Forgets both groups, as in a process that starts; torch's are ended."""
+        super().destroy()
+        self._mesh: Mesh | None = None
+
+    @raises(RuntimeError, argument=ValueError)
+    def initialize_sequence_parallel(self, sequence_parallel_size: int) -> None:
+        """Makes the groups of ranks that share a sequence, and the group of all ranks, among which ZeRO shards."""
+        rank, world_size = self._rank()
+
+        def make() -> Mesh:
+            mesh = deepspeed.initialize_sequence_parallel(world_size, sequence_parallel_size)
+            if self._mesh is not None:
+                raise original(AssertionError, "sequence parallel group is already initialized", "exists")
+            return mesh
+
+        self._mesh = self._connect(
+            f"initialize_sequence_parallel({sequence_parallel_size=})",
+            make,
+            lambda mesh: {"sequence": mesh.group(rank, "sequence_parallel"), "sequence data": mesh.ranks},
+        )
+
+    def _made(self, what: str) -> Mesh:
+        if self._mesh is None:
+            raise original(AssertionError, f"{what} parallel group is not initialized", "not initialised")
+        return self._mesh
+
+    def get_sequence_parallel_group(self) -> Handle:
+        """The ranks that share this rank's sequence."""
+        return self._handle("sequence", self._made("sequence").group(self._rank()[0], "sequence_parallel"))
+
+    def get_sequence_data_parallel_group(self) -> Handle:
+        """The ranks among which ZeRO shards: all."""
+        return self._handle("sequence data", self._made("sequence data").ranks)
+
+    def get_sequence_parallel_world_size(self) -> int:
+        """The number of ranks that share a sequence."""
+        return size_of(self.get_sequence_parallel_group())
+
+    def get_sequence_data_parallel_world_size(self) -> int:
+        """The number of ranks among which ZeRO shards."""
+        return size_of(self.get_sequence_data_parallel_group())
+
+    def get_sequence_parallel_rank(self) -> int:
+        """This rank's place among those that share its sequence."""
+        return place_in(self.get_sequence_parallel_group(), self._rank()[0])
+
+    def get_sequence_data_parallel_rank(self) -> int:
+        """This rank's place among those among which ZeRO shards."""
+        return place_in(self.get_sequence_data_parallel_group(), self._rank()[0])
+
+    # There is no other model parallelism.
+    get_model_parallel_group = get_sequence_parallel_group
+    get_model_parallel_world_size = get_sequence_parallel_world_size
+    get_model_parallel_rank = get_sequence_parallel_rank
+
+
+current = SequenceState()
+"""The groups of this process, which the functions of this module make and ask."""
+
+initialize_sequence_parallel = current.initialize_sequence_parallel
+get_sequence_parallel_group = current.get_sequence_parallel_group
+get_sequence_data_parallel_group = current.get_sequence_data_parallel_group
+get_sequence_parallel_world_size = current.get_sequence_parallel_world_size
+get_sequence_data_parallel_world_size = current.get_sequence_data_parallel_world_size
+get_sequence_parallel_rank = current.get_sequence_parallel_rank
+get_sequence_data_parallel_rank = current.get_sequence_data_parallel_rank
+get_model_parallel_group = current.get_model_parallel_group
+get_model_parallel_world_size = current.get_model_parallel_world_size
+get_model_parallel_rank = current.get_model_parallel_rank
