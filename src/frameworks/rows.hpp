@@ -137,7 +137,8 @@ struct Framework {
     Values (*write_experts)(const Mesh& experts) = nullptr;
     /// The Python type of what the original raises, by fault; the empty fault is all others.
     std::map<std::string, std::string> raises = {};
-    /// The Python function that makes the groups, and the class of a group; empty: torch's own.
+    /// The Python function that makes the groups, or a class with the accessors where it is capitalised; and
+    /// the class of a group, empty: torch's own.
     std::string initialize = {};
     std::string handle = {};
     std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not
