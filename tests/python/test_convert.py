@@ -68,3 +68,21 @@ def test_wrong_settings_are_said_in_the_words_of_the_caller() -> None:
     with pytest.raises(ValueError, match="the size of the world is 0"):
         rankmesh.convert({}, from_="picotron", to="torch", world=0)
     assert "megatron" in rankmesh.frameworks()
+
+
+def test_experts_of_deepspeeds_configuration_fold_over_tensor_lanes() -> None:
+    experts = {"enabled": True, "autoep_size": 4}
+    settings = {"tensor_parallel": {"autotp_size": 2}, "expert_parallel": experts}
+    made = rankmesh.convert(settings, from_="deepspeed", to="rankmesh", world=8)
+    assert made.mesh_from == "dp=4 tp=2; edp=2 ep=4 etp=1"
+    megatron = rankmesh.convert(settings, from_="deepspeed", to="megatron", world=8)
+    assert not megatron.lost
+    assert megatron.moved == 0
+    off = {"tensor_parallel": {"autotp_size": 0}, "expert_parallel": experts | {"enabled": False}}
+    assert rankmesh.convert(off, from_="deepspeed", to="rankmesh", world=8).mesh_from == "dp=8 tp=1"
+    for wrong, text in (
+        ({"autoep_size": 3}, "both must divide the world's size, which is 8"),
+        ({"expert_tensor_parallel_size": 2}, "expert_tensor_parallel_size is 2, which DeepSpeed does not support"),
+    ):
+        with pytest.raises(rankmesh.UsageError, match=text):
+            rankmesh.convert({"expert_parallel": experts | wrong}, from_="deepspeed", to="rankmesh", world=8)

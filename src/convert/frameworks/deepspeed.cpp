@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 
@@ -11,7 +13,32 @@ using detail::cat;
 
 namespace of_deepspeed {
 
+/// The sections of AutoTP and AutoEP in a configuration: experts take consecutive ranks, whatever the
+/// tensors' are.
+Arrangement read_configuration(Settings& settings, std::optional<int> world) {
+    const auto ranks = needed_world(settings, world, "DeepSpeed's data parallel size");
+    auto tp = 1;
+    auto ep = 1;
+    if (auto tensor = settings.table("tensor_parallel"))
+        tp = std::max(tensor->size("autotp_size", 1, 0), 1);  // 0: no tensor parallelism
+    if (auto experts = settings.table("expert_parallel");
+        experts && experts->flag("enabled").value_or(false)) {
+        ep = experts->size("autoep_size");
+        if (const auto etp = experts->size("expert_tensor_parallel_size"); etp != 1)
+            throw UsageError(cat("expert_tensor_parallel_size is ", etp,
+                                 ", which DeepSpeed does not support; it must be 1"));
+    }
+    if (ranks % tp != 0 || ranks % ep != 0)
+        throw UsageError(cat("autotp_size is ", tp, " and autoep_size ", ep,
+                             "; both must divide the world's size, which is ", ranks));
+    auto arrangement = Arrangement{{plain_mesh({{"dp", ranks / tp}, {"tp", tp}})}};
+    if (ep > 1) arrangement.meshes.push_back(plain_mesh({{"edp", ranks / ep}, {"ep", ep}, {"etp", 1}}));
+    return arrangement;
+}
+
 Arrangement read(Settings& settings, std::optional<int> world) {
+    if (settings.values().contains("tensor_parallel") || settings.values().contains("expert_parallel"))
+        return read_configuration(settings, world);
     // The arguments of PipeModelDataParallelTopology, whose axes are pipe, data and model.
     if (settings.has("num_pp") || settings.has("num_mp") || settings.has("num_dp")) {
         const auto pp = settings.size("num_pp");
@@ -77,7 +104,7 @@ Framework deepspeed() {
                     {"etp", experts},
                     {"dp_replicate", replicas},
                     {"dp_shard", replicas}},
-            .version = "August 2026"};
+            .version = "0.19.8"};
 }
 
 }  // namespace rankmesh::conversion

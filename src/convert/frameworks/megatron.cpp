@@ -282,7 +282,7 @@ Framework megatron() {
                 {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
                 {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}},
         .write_call = of_megatron::write_call,
-        .version = "August 2026"};
+        .version = "0.16.1, and August 2026"};
 }
 
 }  // namespace rankmesh::conversion
