@@ -106,7 +106,7 @@ def _kind(error: DialectError) -> type[Exception]:
         return RuntimeError
     if error.fault == "sizes" or text.startswith("Inconsistent mesh axes"):
         return AssertionError
-    if error.fault == "not initialised" or "ascending order" in text:
+    if error.fault == "not initialised" or text.startswith("Invalid mesh_dim_names"):
         return KeyError
     return ValueError
 
@@ -129,7 +129,7 @@ class ParallelDims:
     pp: int
     ep: int
     world_size: int
-    spmd_backend: Literal["partial_dtensor", "spmd_types"] = "spmd_types"
+    spmd_backend: Literal["partial_dtensor", "full_dtensor", "spmd_types"] = "spmd_types"
 
     @classmethod
     def from_config(cls, parallelism_config: Any, world_size: int) -> ParallelDims:
@@ -258,6 +258,10 @@ class ParallelDims:
         """The same; ValueError where there is none."""
         return self._same(self._meshes.get_mesh(dims))
 
+    def spmd_meshes(self) -> list[AnyMesh]:
+        """The meshes of dense layers and of experts along what is enabled of them."""
+        return list(map(self._same, self._meshes.spmd_meshes()))
+
     @raises(_kind)
     def spmd_dense_mesh(self) -> AnyMesh:
         """dp, cp and tp under spmd_types."""
@@ -279,7 +283,10 @@ class ParallelDims:
 
     @raises(_kind)
     def resolve_mesh(self, axes: Iterable[MeshAxisName | str]) -> AnyMesh | None:
-        """The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor."""
+        """The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor.
+
+        Under full_dtensor dp is dp_replicate and dp_shard, and a mesh that is none of spmd_meshes() a ValueError.
+        """
         return self._same_or_none(self._meshes.resolve_mesh(axes))
 
     @raises(_kind)

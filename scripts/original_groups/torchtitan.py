@@ -50,6 +50,10 @@ def _ask(dims):
             answers[f"resolve_mesh{axes}"] = ask_mesh(dims.resolve_mesh, axes)
     for name in ("spmd_dense_mesh", "spmd_sparse_mesh", "get_dense_tp_mesh"):
         answers[f"{name}()"] = ask_mesh(getattr(dims, name))
+    answers["spmd_meshes()"] = [described(mesh) for mesh in dims.spmd_meshes()]
+    for axes in (("ep", "efsdp"), ("tp", "cp"), ("dp_shard", "dp_replicate"), ("dp_shard", "cp", "ep")):
+        answers[f"get_optional_mesh({axes})"] = ask_mesh(dims.get_optional_mesh, list(axes))
+        answers[f"resolve_mesh{axes} in that order"] = ask_mesh(dims.resolve_mesh, axes)
     one = dims.get_all_one_dimensional_meshes()
     answers["get_all_one_dimensional_meshes()"] = {str(name): described(mesh) for name, mesh in one.items()}
     answers["world_mesh"] = described(dims.world_mesh)

@@ -22,6 +22,14 @@ AxisSet only(int axis) {
     return set;
 }
 
+/// Those of these axes that have several ranks.
+AxisSet shared(const Mesh& mesh, AxisSet axes) {
+    auto several = AxisSet{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (axes.contains(AxisId{a}) && mesh.size(AxisId{a}) > 1) several.insert(AxisId{a});
+    return several;
+}
+
 std::string shape_text(std::span<const int> shape) {
     auto text = std::string{};
     for (auto size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
@@ -149,8 +157,9 @@ std::vector<std::pair<std::string, AxisSet>> DeviceMesh::flattened() const {
 }
 
 std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> names,
-                                                 const std::vector<Dim>& known) {
+                                                 const std::vector<Dim>& known) const {
     auto found = std::vector<Dim>{};
+    auto before = -1;
     for (const auto& name : names) {
         const auto dim = std::ranges::find(known, name, &Dim::name);
         if (dim == known.end()) {
@@ -160,9 +169,12 @@ std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> na
                                             " specified. Valid mesh_dim_names are ", to_string(valid)));
         }
         found.push_back(*dim);
-        if (found.size() > 1 && first(found.back().axes) <= last(found[found.size() - 2].axes))
+        const auto axes = shared(root_->mesh, dim->axes);
+        if (axes.empty()) continue;
+        if (first(axes) <= before)
             throw Error(Fault::argument, cat("Invalid mesh_dim_names ", to_string(names),
                                              " specified. Mesh dim indices should be in ascending order"));
+        before = last(axes);
     }
     return found;
 }

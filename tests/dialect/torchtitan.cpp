@@ -15,9 +15,9 @@ using namespace rankmesh::torchtitan;
 
 namespace {
 
-constexpr auto backends = {SpmdBackend::partial_dtensor, SpmdBackend::spmd_types};
+constexpr auto backends = {SpmdBackend::partial_dtensor, SpmdBackend::full_dtensor, SpmdBackend::spmd_types};
 
-/// Does something with many degrees, under both backends.
+/// Does something with many degrees, under all backends.
 void for_each_dims(const std::function<void(const ParallelDims&)>& body) {
     for (const auto backend : backends)
         for (int dp_replicate : {1, 2})
@@ -72,9 +72,10 @@ std::vector<View> views_of(const ParallelDims& d) {
     const auto spmd = d.spmd_backend == SpmdBackend::spmd_types;
     auto views = std::vector<View>{
         {{"pp", "batch", "cp", "tp"}, {d.pp, d.dp_replicate * d.dp_shard, d.cp, d.tp}},
-        spmd ? View{{"pp", "dp_replicate", "dp_shard", "cp", "tp"},
-                    {d.pp, d.dp_replicate, d.dp_shard, d.cp, d.tp}}
-             : View{{"pp", "dp_replicate", "fsdp", "tp"}, {d.pp, d.dp_replicate, d.dp_shard * d.cp, d.tp}},
+        d.spmd_backend == SpmdBackend::partial_dtensor
+            ? View{{"pp", "dp_replicate", "fsdp", "tp"}, {d.pp, d.dp_replicate, d.dp_shard * d.cp, d.tp}}
+            : View{{"pp", "dp_replicate", "dp_shard", "cp", "tp"},
+                   {d.pp, d.dp_replicate, d.dp_shard, d.cp, d.tp}},
         {{"pp", "dp_replicate", "efsdp", "ep"},
          {d.pp, d.dp_replicate, d.dp_shard * d.cp * d.tp / d.ep, d.ep}}};
     // Here pp has no name that is found.
@@ -85,9 +86,8 @@ std::vector<View> views_of(const ParallelDims& d) {
 
 AxisNames names_of(const ParallelDims& dims) {
     auto names = AxisNames{"pp", "batch", "loss", "dp_replicate", "cp", "tp", "ep", "efsdp"};
-    const auto dense =
-        dims.spmd_backend == SpmdBackend::spmd_types ? AxisNames{"dp", "dp_shard"} : AxisNames{"fsdp"};
-    names.insert(names.end(), dense.begin(), dense.end());
+    if (dims.spmd_backend == SpmdBackend::spmd_types) names.emplace_back("dp");
+    names.emplace_back(dims.spmd_backend == SpmdBackend::partial_dtensor ? "fsdp" : "dp_shard");
     return names;
 }
 
@@ -149,10 +149,14 @@ TEST(Torchtitan, SeveralNamesAreLookedForInOneMeshAndInItsOrder) {
                 std::ranges::all_of(asked, [&](const auto& name) { return expected_to_exist(dims, name); });
             const auto view = std::ranges::find_if(views, [&](const auto& one) { return one.has(asked); });
             auto in_order = true;
-            if (view != views.end())
-                for (std::size_t i = 1; i < asked.size(); ++i)
-                    in_order = in_order && std::ranges::find(view->names, asked[i - 1]) <
-                                               std::ranges::find(view->names, asked[i]);
+            if (view != views.end()) {
+                auto places = std::vector<std::ptrdiff_t>{};  // of the axes of several ranks
+                for (const auto& name : asked) {
+                    const auto place = std::ranges::find(view->names, name) - view->names.begin();
+                    if (view->shape[static_cast<std::size_t>(place)] > 1) places.push_back(place);
+                }
+                in_order = std::ranges::is_sorted(places, std::ranges::less_equal{});
+            }
             if (!enabled) {
                 EXPECT_FALSE(info.get_optional_mesh(asked));
                 EXPECT_TRUE(error_of([&] {
@@ -198,8 +202,8 @@ TEST(Torchtitan, WhatIsEnabledHasAMeshOfSeveralRanks) {
         EXPECT_EQ(dims.tp_enabled(), several("tp"));
         EXPECT_EQ(dims.pp_enabled(), several("pp"));
         EXPECT_EQ(dims.ep_enabled(), several("ep"));
-        const auto spmd = dims.spmd_backend == SpmdBackend::spmd_types;
-        EXPECT_EQ(dims.fsdp_enabled(), spmd ? several("dp_shard") || several("cp") : several("fsdp"));
+        const auto folded = dims.spmd_backend == SpmdBackend::partial_dtensor;
+        EXPECT_EQ(dims.fsdp_enabled(), folded ? several("fsdp") : several("dp_shard") || several("cp"));
         EXPECT_EQ(dims.dp_shard_enabled(), dims.dp_shard > 1);
         EXPECT_EQ(dims.non_data_parallel_size() * info.get_optional_mesh("batch", true)->size(),
                   dims.world_size);
@@ -249,6 +253,7 @@ TEST(Torchtitan, MeshesOfLayoutsHoldTheAxesThatAreEnabledAndInBand) {
             } else {
                 expect(active, info.get_activated_mesh(axes));
             }
+            if (dims.spmd_backend == SpmdBackend::full_dtensor) continue;
             expect(kept, info.resolve_mesh(axes));
             expect(kept, info.resolve_shared_mesh(std::vector<std::optional<AxisNames>>{{}, axes, axes}));
         }
@@ -259,6 +264,10 @@ TEST(Torchtitan, MeshesOfLayoutsHoldTheAxesThatAreEnabledAndInBand) {
                       (std::vector{dims.dp_replicate * dims.dp_shard, dims.cp, dims.tp}));
             EXPECT_EQ(info.get_dense_tp_mesh().size(), dims.tp);
         }
+        for (const auto& mesh : info.spmd_meshes()) {
+            EXPECT_EQ(laws::list(info.get_optional_mesh(*mesh.mesh_dim_names())->mesh()),
+                      laws::list(mesh.mesh()));
+        }
         if (dims.tp > 1) {
             EXPECT_EQ(laws::list(info.get_dense_tp_mesh().mesh()), expected_ranks(dims, "tp", 0));
         }
@@ -267,6 +276,56 @@ TEST(Torchtitan, MeshesOfLayoutsHoldTheAxesThatAreEnabledAndInBand) {
     const auto mixed = std::vector<std::optional<AxisNames>>{AxisNames{"tp", "dp"}, AxisNames{"tp", "cp"}};
     EXPECT_EQ(error_of([&] { info.resolve_shared_mesh(mixed); }),
               "Inconsistent mesh axes within a boundary: ['dp', 'tp'] vs ['cp', 'tp']");
+}
+
+TEST(Torchtitan, UnderFullDtensorALayoutIsOnOneOfTheSpmdMeshes) {
+    for_each_dims([](const ParallelDims& dims) {
+        if (dims.spmd_backend != SpmdBackend::full_dtensor) return;
+        const auto info = RankInfo(dims, dims.world_size - 1);
+        const auto names_of = [](const std::optional<DeviceMesh>& mesh) {
+            return mesh ? *mesh->mesh_dim_names() : AxisNames{};
+        };
+        auto dense = AxisNames{}, sparse = AxisNames{};
+        if (dims.dp_replicate > 1) dense.emplace_back("dp_replicate");
+        if (dims.dp_replicate > 1) sparse.emplace_back("dp_replicate");
+        dense.emplace_back("dp_shard");
+        if (dims.cp > 1) dense.emplace_back("cp");
+        if (dims.tp > 1) dense.emplace_back("tp");
+        if (dims.ep > 1) sparse.insert(sparse.end(), {"efsdp", "ep"});
+        EXPECT_EQ(names_of(info.spmd_meshes().front()), dense);
+        EXPECT_EQ(info.spmd_meshes().size(), sparse.empty() ? 1U : 2U);
+        EXPECT_EQ(names_of(info.resolve_mesh({"dp", "cp", "tp"})), dense);
+        EXPECT_EQ(names_of(info.resolve_mesh({"dp_replicate", "efsdp", "ep"})), sparse);
+        if (dims.ep == 1) {
+            EXPECT_FALSE(info.resolve_mesh({"ep"}));
+        } else {
+            EXPECT_TRUE(
+                error_of([&] {
+                    info.resolve_mesh({"ep"});
+                }).starts_with("Resolved mesh ['ep'] does not match any SPMD mesh. Valid meshes: [["));
+        }
+    });
+    const auto info = RankInfo({{.dp_replicate = 2, .ep = 2}, 8, SpmdBackend::full_dtensor}, 0);
+    EXPECT_EQ(error_of([&] { info.resolve_mesh({"dp_shard"}); }),
+              "Resolved mesh ['dp_shard'] does not match any SPMD mesh. Valid meshes: [['dp_replicate', "
+              "'dp_shard'], ['dp_replicate', 'efsdp', 'ep']].");
+    EXPECT_EQ(error_of([&] { info.get_dense_tp_mesh(); }),
+              "Invalid mesh_dim_names ('tp',) specified. Valid mesh_dim_names are ('dp_replicate', "
+              "'dp_shard')");
+    EXPECT_EQ(error_of([&] { info.resolve_mesh({"dp", "batch"}); }), "'batch' is not a valid MeshAxisName");
+}
+
+TEST(Torchtitan, AnAxisOfOneRankStandsAnywhereInTheOrder) {
+    const auto info = RankInfo({{.dp_shard = 2, .ep = 2}, 2}, 1);
+    EXPECT_EQ(info.get_mesh({"ep", "efsdp"}).shape(), (std::vector{2, 1}));
+    EXPECT_EQ(laws::list(info.get_mesh({"ep", "efsdp"}).mesh()), (std::vector{0, 1}));
+    EXPECT_EQ(info.get_mesh({"ep", "efsdp"}).get_coordinate(), (std::vector{1, 0}));
+    const auto both = RankInfo({{.dp_shard = 4, .ep = 2}, 4}, 1);
+    EXPECT_EQ(
+        error_of([&] {
+            both.get_mesh({"ep", "efsdp"});
+        }),
+        "Invalid mesh_dim_names ('ep', 'efsdp') specified. Mesh dim indices should be in ascending order");
 }
 
 TEST(Torchtitan, DegreesThatDoNotFitAreRefusedInTheOriginalsOrder) {
@@ -299,7 +358,7 @@ TEST(Torchtitan, DegreesThatDoNotFitAreRefusedInTheOriginalsOrder) {
     EXPECT_EQ(of({.dp_replicate = 2, .dp_shard = 2, .ep = 3}, 4),
               "expert_parallel_degree (3) must divide dp_shard * cp * tp (2)");
     EXPECT_EQ(error_of([] { spmd_backend("default"); }),
-              "parallelism.spmd_backend must be either 'partial_dtensor' or 'spmd_types'.");
+              "parallelism.spmd_backend must be one of 'partial_dtensor', 'full_dtensor', or 'spmd_types'.");
     for (const auto backend : backends) EXPECT_EQ(spmd_backend(to_string(backend)), backend);
 }
 

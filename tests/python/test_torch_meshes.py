@@ -59,7 +59,7 @@ DEGREES: list[tuple[int, int, int, int, int, int]] = [  # dp_replicate, dp_shard
 ]
 
 
-@pytest.mark.parametrize("backend", ["spmd_types", "partial_dtensor"])
+@pytest.mark.parametrize("backend", ["spmd_types", "full_dtensor", "partial_dtensor"])
 @pytest.mark.parametrize("degrees", DEGREES)
 def test_torchtitans_meshes_are_those_without_a_process(degrees: tuple[int, ...], backend: Any) -> None:
     from rankmesh.torchtitan import ParallelDims
@@ -94,6 +94,8 @@ def test_torchtitans_meshes_are_those_without_a_process(degrees: tuple[int, ...]
                     check(here, there)
                     assert live.get_mesh(list(several)) is here
                     assert here._get_root_mesh() is live.world_mesh
+            for here, there in zip(live.spmd_meshes(), pure.spmd_meshes(), strict=True):
+                check(here, there)
             for name in ("spmd_dense_mesh", "spmd_sparse_mesh", "get_dense_tp_mesh"):
                 there, here = outcome(getattr(pure, name)), outcome(getattr(live, name))
                 if isinstance(there, tuple) or there is None:

@@ -28,7 +28,7 @@ def test_signatures_are_the_originals() -> None:
     assert torchtitan.unfold_dp_axis(MeshAxisName.DP) == (MeshAxisName.DP_REPLICATE, MeshAxisName.DP_SHARD)
 
 
-@pytest.mark.parametrize("backend", ["spmd_types", "partial_dtensor"])
+@pytest.mark.parametrize("backend", ["spmd_types", "full_dtensor", "partial_dtensor"])
 def test_meshes_of_all_ranks_stand_in_one_process(backend: Any) -> None:
     for rank in range(24):
         dims = ParallelDims(**SIZES, spmd_backend=backend)
@@ -42,10 +42,29 @@ def test_meshes_of_all_ranks_stand_in_one_process(backend: Any) -> None:
         several = ["dp_replicate", "fsdp" if backend == "partial_dtensor" else "dp_shard"]
         assert dims.get_mesh(several) is dims.get_mesh(several)
         assert dims.get_mesh(several).shape == (2, 2)
-        layout = SimpleNamespace(axes=lambda: (MeshAxisName.TP, MeshAxisName.PP))
-        assert dims.resolve_shared_mesh([None, layout]) is dims.get_mesh("tp")
+        if backend != "full_dtensor":  # which has no mesh of tp alone
+            layout = SimpleNamespace(axes=lambda: (MeshAxisName.TP, MeshAxisName.PP))
+            assert dims.resolve_shared_mesh([None, layout]) is dims.get_mesh("tp")
         assert dims.resolve_shared_mesh([None]) is None
         assert dims.world_mesh is dims.world_mesh
+
+
+def test_under_full_dtensor_layouts_are_on_the_meshes_of_dense_layers_and_experts() -> None:
+    dims = ParallelDims(**SIZES, spmd_backend="full_dtensor")
+    dims.build_mesh(rank=13)
+    dense, sparse = dims.spmd_meshes()
+    assert dense.mesh_dim_names == ("dp_replicate", "dp_shard", "tp")
+    assert sparse.mesh_dim_names == ("dp_replicate", "efsdp", "ep")
+    assert dims.resolve_mesh([MeshAxisName.DP, MeshAxisName.CP, MeshAxisName.TP]) is dense
+    assert dims.resolve_mesh(["dp_replicate", "efsdp", "ep"]) is sparse
+    assert dims.get_mesh(["ep", "efsdp"]).shape == (4, 1)  # an axis of one rank stands anywhere
+    assert list(dims.get_dense_tp_mesh().get_group()) == list(dims.get_mesh("tp").get_group())
+    with pytest.raises(ValueError, match=re.escape("Resolved mesh ['tp'] does not match any SPMD mesh")):
+        dims.resolve_mesh(["tp"])
+    alone = ParallelDims(**{**SIZES, "tp": 1, "world_size": 12, "ep": 2}, spmd_backend="full_dtensor")
+    alone.build_mesh(rank=0)
+    with pytest.raises(KeyError, match="Invalid mesh_dim_names"):
+        alone.get_dense_tp_mesh()
 
 
 def test_a_config_says_the_degrees() -> None:

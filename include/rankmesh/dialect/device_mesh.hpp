@@ -39,7 +39,8 @@ public:
     /// This rank's index on every dimension; nothing where there is none.
     std::optional<std::vector<int>> get_coordinate() const;
 
-    /// The part of the mesh along these dimensions, in mesh order; of a root also along flattened ones.
+    /// The part of the mesh along these dimensions, in mesh order, to which those of one rank do not count;
+    /// of a root also along flattened ones.
     ///
     /// Throws dialect::Error for other names and for another order.
     DeviceMesh operator[](std::span<const std::string> names) const;
@@ -78,7 +79,7 @@ private:
     struct Root;
     DeviceMesh(std::shared_ptr<Root> root, std::vector<Dim> dims)
         : root_(std::move(root)), dims_(std::move(dims)) {}
-    static std::vector<Dim> resolve(std::span<const std::string> names, const std::vector<Dim>& known);
+    std::vector<Dim> resolve(std::span<const std::string> names, const std::vector<Dim>& known) const;
 
     std::shared_ptr<Root> root_;
     std::vector<Dim> dims_;

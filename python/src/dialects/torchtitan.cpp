@@ -69,6 +69,7 @@ void bind_meshes_of_rank(nb::module_& m) {
             nb::arg("dims").none())
         .def("mesh_dim_names", &OfRank::mesh_dim_names)
         .def("get_all_one_dimensional_meshes", &OfRank::get_all_one_dimensional_meshes)
+        .def("spmd_meshes", &OfRank::spmd_meshes)
         .def("spmd_dense_mesh", &OfRank::spmd_dense_mesh)
         .def("spmd_sparse_mesh", &OfRank::spmd_sparse_mesh)
         .def("get_dense_tp_mesh", &OfRank::get_dense_tp_mesh)

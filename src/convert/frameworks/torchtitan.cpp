@@ -49,7 +49,10 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                      "enable_async_tensor_parallel", "pipeline_parallel_schedule_csv",
                      "pipeline_parallel_split_points", "pipeline_parallel_microbatch_size",
                      "pipeline_parallel_layers_per_stage", "context_parallel_rotate_method",
-                     "enable_compiled_autograd", "module_fqns_per_model_part"});
+                     "enable_compiled_autograd", "module_fqns_per_model_part", "spmd_backend",
+                     "enable_fsdp_symm_mem", "enable_sequence_parallel",
+                     "pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers",
+                     "context_parallel_load_balancer", "context_parallel_ptrr_mask_key"});
     auto d = degrees_in(settings);
     const auto schedule = settings.word("pipeline_parallel_schedule");
     if (d.dp_shard == 0) throw UsageError("dp_shard must -1 or >=1.");
@@ -175,7 +178,7 @@ Framework torchtitan() {
                 {"edp", experts},
                 {"etp", experts},
                 {virtual_stages, "torchtitan's stages follow from pipeline_parallel_layers_per_stage"}},
-        .version = "August 2026"};
+        .version = "0.3.0"};
 }
 
 }  // namespace rankmesh::conversion

@@ -15,6 +15,8 @@ using dialect::Fault;
 
 namespace {
 
+constexpr auto backends = std::array<std::string_view, 3>{"partial_dtensor", "full_dtensor", "spmd_types"};
+
 /// The product of sizes of 1 or more, or a number above every world.
 std::int64_t product(std::initializer_list<int> sizes) {
     auto ranks = std::int64_t{1};
@@ -41,14 +43,15 @@ std::vector<std::string> unfold_dp_axes(std::span<const std::string> axes) {
     return unfolded;
 }
 
-std::string_view to_string(SpmdBackend backend) {
-    return backend == SpmdBackend::spmd_types ? "spmd_types" : "partial_dtensor";
-}
+std::string_view to_string(SpmdBackend backend) { return backends[static_cast<std::size_t>(backend)]; }
 
 SpmdBackend spmd_backend(std::string_view name) {
-    for (const auto backend : {SpmdBackend::partial_dtensor, SpmdBackend::spmd_types})
-        if (to_string(backend) == name) return backend;
-    throw Error(Fault::unknown, "parallelism.spmd_backend must be either 'partial_dtensor' or 'spmd_types'.");
+    const auto found = std::ranges::find(backends, name);
+    if (found == backends.end())
+        throw Error(Fault::unknown,
+                    "parallelism.spmd_backend must be one of 'partial_dtensor', 'full_dtensor', or "
+                    "'spmd_types'.");
+    return static_cast<SpmdBackend>(found - backends.begin());
 }
 
 ParallelDims::ParallelDims(const Degrees& degrees, int ranks, SpmdBackend backend)

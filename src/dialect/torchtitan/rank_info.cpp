@@ -35,6 +35,19 @@ bool has(const DeviceMesh& mesh, std::span<const std::string> dims) {
         dims, [&](const std::string& dim) { return std::ranges::find(known, dim) != known.end(); });
 }
 
+/// The axes of dense layers that layouts are resolved along.
+AxisNames spmd_dense_axes(SpmdBackend backend) {
+    switch (backend) {
+        case SpmdBackend::partial_dtensor:
+            return {"dp_replicate", "fsdp", "tp"};
+        case SpmdBackend::full_dtensor:
+            return {"dp_replicate", "dp_shard", "cp", "tp"};
+        case SpmdBackend::spmd_types:
+            break;
+    }
+    return {"dp", "cp", "tp"};
+}
+
 [[noreturn]] void throw_unavailable(std::string_view dims, std::string_view enabled) {
     throw Error(Fault::missing,
                 cat("Mesh '", dims, "' is not available. Ensure the corresponding parallelism dimension is ",
@@ -53,12 +66,13 @@ RankInfo::RankInfo(const ParallelDims& dims, int rank)
     const auto batch = d.dp_replicate * d.dp_shard;
     const auto fsdp = d.dp_shard * d.cp;
     const auto spmd = d.spmd_backend == SpmdBackend::spmd_types;
+    const auto folded = d.spmd_backend == SpmdBackend::partial_dtensor;
     const auto dataloading = unflatten({"pp", "batch", "cp", "tp"}, {d.pp, batch, d.cp, d.tp});
     const auto loss = dataloading[{"batch", "cp"}].flatten("loss_mesh");
     const auto dense =
-        spmd ? unflatten({"pp", "dp_replicate", "dp_shard", "cp", "tp"},
-                         {d.pp, d.dp_replicate, d.dp_shard, d.cp, d.tp})
-             : unflatten({"pp", "dp_replicate", "fsdp", "tp"}, {d.pp, d.dp_replicate, fsdp, d.tp});
+        folded ? unflatten({"pp", "dp_replicate", "fsdp", "tp"}, {d.pp, d.dp_replicate, fsdp, d.tp})
+               : unflatten({"pp", "dp_replicate", "dp_shard", "cp", "tp"},
+                           {d.pp, d.dp_replicate, d.dp_shard, d.cp, d.tp});
     const auto sparse =
         unflatten({"pp", "dp_replicate", "efsdp", "ep"}, {d.pp, d.dp_replicate, fsdp * d.tp / d.ep, d.ep});
 
@@ -78,15 +92,14 @@ RankInfo::RankInfo(const ParallelDims& dims, int rank)
         roots_.emplace_back(spmd_dense, full);
         global_meshes_.emplace_back(spmd_dense, full[{"dp", "cp", "tp"}]);
         single_axis_meshes_.emplace_back("dp", full["dp"]);
-        single_axis_meshes_.emplace_back("dp_shard", dense["dp_shard"]);
-    } else {
-        single_axis_meshes_.emplace_back("fsdp", dense["fsdp"]);
     }
+    const auto* const shards = folded ? "fsdp" : "dp_shard";
+    single_axis_meshes_.emplace_back(shards, dense[shards]);
     if (spmd && d.ep > 1) global_meshes_.emplace_back(spmd_sparse, sparse[{"dp_replicate", "efsdp", "ep"}]);
 }
 
 bool RankInfo::mesh_exists(std::string_view name, int degree) const {
-    if (name == "fsdp" || (name == "dp_shard" && dims_.spmd_backend == SpmdBackend::spmd_types)) return true;
+    if (name == "fsdp" || name == "dp_shard") return true;
     return name == "efsdp" ? dims_.ep > 1 : degree > 1;
 }
 
@@ -137,6 +150,13 @@ Meshes RankInfo::get_all_one_dimensional_meshes() const {
     return meshes;
 }
 
+std::vector<DeviceMesh> RankInfo::spmd_meshes() const {
+    auto meshes = std::vector<DeviceMesh>{};
+    for (const auto& axes : {spmd_dense_axes(dims_.spmd_backend), AxisNames{"dp_replicate", "efsdp", "ep"}})
+        if (auto mesh = get_activated_mesh(axes)) meshes.push_back(std::move(*mesh));
+    return meshes;
+}
+
 DeviceMesh RankInfo::spmd_dense_mesh() const {
     if (const auto* mesh = find(global_meshes_, spmd_dense)) return *mesh;
     throw Error(Fault::not_initialised, cat("there is no mesh '", spmd_dense, "' with the backend ",
@@ -149,7 +169,15 @@ std::optional<DeviceMesh> RankInfo::spmd_sparse_mesh() const {
 }
 
 DeviceMesh RankInfo::get_dense_tp_mesh() const {
-    return dims_.spmd_backend == SpmdBackend::spmd_types ? spmd_dense_mesh()["tp"] : get_mesh("tp");
+    switch (dims_.spmd_backend) {
+        case SpmdBackend::spmd_types:
+            return spmd_dense_mesh()["tp"];
+        case SpmdBackend::full_dtensor:
+            return spmd_meshes().front()["tp"];
+        case SpmdBackend::partial_dtensor:
+            break;
+    }
+    return get_mesh("tp");
 }
 
 std::optional<DeviceMesh> RankInfo::get_activated_mesh(std::span<const std::string> axes) const {
@@ -161,12 +189,27 @@ std::optional<DeviceMesh> RankInfo::get_activated_mesh(std::span<const std::stri
 }
 
 std::optional<DeviceMesh> RankInfo::resolve_mesh(std::span<const std::string> axes) const {
+    if (dims_.spmd_backend == SpmdBackend::full_dtensor) return resolve_full_mesh(unfold_dp_axes(axes));
     const auto in_band = dims_.spmd_backend == SpmdBackend::spmd_types ? AxisNames{"dp", "cp", "tp", "ep"}
                                                                        : AxisNames{"tp", "ep"};
     auto kept = AxisNames{};
     for (const auto& axis : axes)
         if (std::ranges::find(in_band, axis) != in_band.end()) kept.push_back(axis);
     return get_activated_mesh(kept);
+}
+
+std::optional<DeviceMesh> RankInfo::resolve_full_mesh(std::span<const std::string> axes) const {
+    auto mesh = get_activated_mesh(axes);
+    if (!mesh) return std::nullopt;
+    const auto names = mesh->mesh_dim_names().value_or(AxisNames{});
+    auto valid = std::string{};
+    for (const auto& known : spmd_meshes()) {
+        const auto valid_names = known.mesh_dim_names().value_or(AxisNames{});
+        if (valid_names == names) return mesh;  // equal names are of equal meshes here
+        valid += cat(valid.empty() ? "" : ", ", listed(valid_names));
+    }
+    throw Error(Fault::argument, cat("Resolved mesh ", listed(names),
+                                     " does not match any SPMD mesh. Valid meshes: [", valid, "]."));
 }
 
 std::optional<DeviceMesh> RankInfo::resolve_shared_mesh(

@@ -26,8 +26,9 @@ RANKMESH_EXPORT std::vector<std::string> unfold_dp_axis(std::string_view axis);
 /// The same of each axis, one after the other.
 RANKMESH_EXPORT std::vector<std::string> unfold_dp_axes(std::span<const std::string> axes);
 
-/// Which dense meshes are built: with `fsdp`, which is dp_shard and cp together, or with `dp` and `dp_shard`.
-enum class SpmdBackend : std::uint8_t { partial_dtensor, spmd_types };
+/// Which dense meshes are built: with `fsdp`, which is dp_shard and cp together, with `dp_shard`, or with
+/// `dp` and `dp_shard`.
+enum class SpmdBackend : std::uint8_t { partial_dtensor, full_dtensor, spmd_types };
 
 RANKMESH_EXPORT std::string_view to_string(SpmdBackend backend);
 /// The backend of that name; throws dialect::Error for any other name.

@@ -23,8 +23,9 @@ using Meshes = std::vector<std::pair<std::string, DeviceMesh>>;
 /// What ParallelDims answers on one rank; asks no process.
 ///
 /// The same ranks have several meshes, all row-major over the world: `pp batch cp tp`, which data is loaded
-/// by, `pp dp_replicate dp_shard cp tp` and `pp dp cp tp` under spmd_types or `pp dp_replicate fsdp tp` under
-/// partial_dtensor for dense layers, and `pp dp_replicate efsdp ep` for experts. `loss` is batch and cp.
+/// by, `pp dp_replicate dp_shard cp tp` for dense layers, with `pp dp cp tp` under spmd_types, or
+/// `pp dp_replicate fsdp tp` under partial_dtensor, and `pp dp_replicate efsdp ep` for experts. `loss` is
+/// batch and cp.
 ///
 ///     auto info = torchtitan::RankInfo(torchtitan::ParallelDims({.dp_replicate = 2, .tp = 2}, 8), 5);
 ///     EXPECT_EQ(to_string(info.get_mesh("dp_shard").mesh()), "{5, 7}");
@@ -42,8 +43,8 @@ public:
     const Meshes& roots() const { return roots_; }
 
     /// The mesh along one name, or along several of one mesh, in its order; nothing where one of them is not
-    /// enabled: is of one rank, unless it is `fsdp`, or `dp_shard` under spmd_types; `efsdp` is enabled where
-    /// ep is. With `include_singleton_axes` it is there all the same.
+    /// enabled: is of one rank, unless it is `fsdp` or `dp_shard`; `efsdp` is enabled where ep is. With
+    /// `include_singleton_axes` it is there all the same.
     ///
     /// Throws dialect::Error for names that do not exist, or not in one mesh, and for another order.
     std::optional<DeviceMesh> get_optional_mesh(std::string_view dim,
@@ -67,7 +68,11 @@ public:
     /// The enabled meshes of several ranks along one name, in the order in which they are built.
     Meshes get_all_one_dimensional_meshes() const;
 
-    /// `dp cp tp`; throws dialect::Error under partial_dtensor.
+    /// The meshes of dense layers and of experts along what is enabled of them: `dp_replicate dp_shard cp
+    /// tp`, under partial_dtensor `dp_replicate fsdp tp`, under spmd_types `dp cp tp`, and `dp_replicate
+    /// efsdp ep`.
+    std::vector<DeviceMesh> spmd_meshes() const;
+    /// `dp cp tp`; throws dialect::Error for another backend than spmd_types.
     DeviceMesh spmd_dense_mesh() const;
     /// `dp_replicate efsdp ep` where ep is above 1 under spmd_types, else nothing.
     std::optional<DeviceMesh> spmd_sparse_mesh() const;
@@ -79,7 +84,10 @@ public:
     std::optional<DeviceMesh> get_activated_mesh(std::initializer_list<std::string_view> axes) const {
         return get_activated_mesh(AxisNames(axes.begin(), axes.end()));
     }
-    /// The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor.
+    /// The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor. Under full_dtensor
+    /// dp is dp_replicate and dp_shard.
+    ///
+    /// Throws dialect::Error under full_dtensor for a mesh that is none of `spmd_meshes`.
     std::optional<DeviceMesh> resolve_mesh(std::span<const std::string> axes) const;
     std::optional<DeviceMesh> resolve_mesh(std::initializer_list<std::string_view> axes) const {
         return resolve_mesh(AxisNames(axes.begin(), axes.end()));
@@ -89,6 +97,7 @@ public:
 
 private:
     bool mesh_exists(std::string_view name, int degree) const;
+    std::optional<DeviceMesh> resolve_full_mesh(std::span<const std::string> axes) const;
 
     ParallelDims dims_;
     DeviceMesh world_mesh_;
