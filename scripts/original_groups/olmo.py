@@ -8,6 +8,7 @@ is not configured. A partition is a description that torch's DeviceMesh gives it
 
 import enum
 import os
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -19,7 +20,8 @@ from .draws import factors
 from .meshes import ask_mesh, described, fake_world, members, partitions_of
 
 DISTRIBUTION, PACKAGE = "ai2-olmo-core", "olmo_core"
-RUNS = ("olmo_core.distributed.parallel.*", "olmo_core.distributed.utils", "olmo_core.exceptions")
+TRAIN_MODULE = "olmo_core.train.train_module.transformer.ddp_train_module"
+RUNS = ("olmo_core.distributed.parallel.*", "olmo_core.distributed.utils", "olmo_core.exceptions", TRAIN_MODULE)
 PARTS = (
     "get_dp_mesh", "get_dp_model_mesh", "get_dp_shard_mesh", "get_dp_replicate_mesh", "get_ep_mesh", "get_tp_mesh",
     "get_cp_mesh", "get_pp_mesh", "get_pp_stage_mesh",
@@ -27,17 +29,19 @@ PARTS = (
 SCHEDULES = ("1F1B", "Interleaved1F1B", "GPipe", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble",
              "Custom1F1B", "CustomInterleaved1F1B", "Custom1F1BV")  # fmt: skip
 
-source = _module = None
+source = _module = _train = None
 
 
 def start(of):
-    global source, _module
+    global source, _module, _train
     source = of
     source.given = {
         "olmo_core.config": {"StrEnum": enum.StrEnum},
         "olmo_core.utils": {"get_default_device": lambda: torch.device("cpu")},
+        "olmo_core.train.train_module.train_module": {"TrainModule": object},
     }
     _module = source.load("olmo_core.distributed.parallel")
+    _train = source.load(TRAIN_MODULE).OLMoDDPTrainModule
 
 
 def _configurations(module, settings):
@@ -48,7 +52,8 @@ def _configurations(module, settings):
         given["dp"] = module.DataParallelConfig(**settings["dp"] | {"name": name})
     if settings.get("pp") is not None:
         pipeline = dict(settings["pp"])
-        for key, kind in (("schedule", module.PipelineScheduleType), ("style", module.PipelineSplitStyle)):
+        kinds = {"schedule": module.PipelineScheduleType, "style": module.PipelineSplitStyle}
+        for key, kind in (kinds | {"p2p_backend": module.PipelineP2PBackend}).items():
             if pipeline.get(key) is not None:
                 pipeline[key] = kind(pipeline[key])
         given["pp"] = module.PipelineParallelConfig(**pipeline)
@@ -78,10 +83,24 @@ def _ask(module, mesh, experts, pipeline):
     return answers
 
 
+def _dense_and_moe(build):
+    """The meshes of OLMoDDPTrainModule, and its group over dp and cp."""
+    try:
+        meshes, group = build()
+    except Exception:
+        return {"dense and moe": "raises"}
+    return {"dense": described(meshes["dense"]), "moe": described(meshes["moe"]), "dense_dp_cp_group": members(group)}
+
+
 def _text(call, *arguments):
     """The answer as text, without the text of an error."""
     found = ask(call, *arguments)
     return "raises" if hasattr(found, "text") else str(found)
+
+
+def _p2p_group(pipeline, mesh):
+    found = ask(pipeline.build_p2p_process_group, mesh)
+    return "raises" if hasattr(found, "text") else found and members(found)
 
 
 def _nodes(settings):
@@ -89,9 +108,21 @@ def _nodes(settings):
     return mock.patch.dict(os.environ, {"NUM_NODES": str(nodes)} if nodes else {})
 
 
+def _of_train_module(given):
+    """What OLMoDDPTrainModule keeps of these configurations."""
+    of = SimpleNamespace(world_mesh={}, _build_mesh_dim_process_group=_train._build_mesh_dim_process_group)
+    _train._build_world_mesh(of, **given)
+    return of.world_mesh, of.dense_dp_cp_group
+
+
 def original(settings, rank, world):
     """What OLMo-core answers."""
-    with fake_world(rank, world) as made, _nodes(settings), mock.patch.object(_module, "_WORLD_MESH", None):
+    with (
+        fake_world(rank, world) as made,
+        _nodes(settings),
+        mock.patch.object(_module, "_WORLD_MESH", None),
+        mock.patch.object(torch.distributed, "ProcessGroupNCCL", mock.MagicMock(), create=True),
+    ):
         try:
             given = _configurations(_module, settings)
             mesh = _module.build_world_mesh(**given)
@@ -101,7 +132,12 @@ def original(settings, rank, world):
                 experts = _module.build_expert_parallel_mesh(_module.ExpertParallelConfig(degree=experts))
         except Exception as error:
             return refusal(error)
-        return Answers(partitions=partitions, answers=_ask(_module, mesh, experts, given.get("pp")))
+        answers = _ask(_module, mesh, experts, given.get("pp"))
+        if given.get("pp") is not None:
+            answers["build_p2p_process_group()"] = _p2p_group(given["pp"], mesh)
+        if "tp" not in given:  # which leaves ranks out there
+            answers |= _dense_and_moe(lambda: _of_train_module(given))
+        return Answers(partitions=partitions, answers=answers)
 
 
 def ours(settings, rank, world):
@@ -120,7 +156,17 @@ def ours(settings, rank, world):
                 experts = olmo.build_expert_parallel_mesh(degree, rank=rank, world_size=world)
         except Exception as error:
             return refusal(error)
-        return Answers(partitions=partitions, answers=_ask(olmo, mesh, experts, given.get("pp")))
+        answers = _ask(olmo, mesh, experts, given.get("pp"))
+        if given.get("pp") is not None:
+            answers["build_p2p_process_group()"] = _p2p_group(given["pp"], mesh)
+
+        def dense_and_moe():
+            meshes = olmo.build_dense_and_moe_mesh(**given, rank=rank, world_size=world)
+            return meshes, olmo.get_dp_model_mesh(meshes["dense"]).get_group()
+
+        if "tp" not in given:
+            answers |= _dense_and_moe(dense_and_moe)
+        return Answers(partitions=partitions, answers=answers)
 
 
 def settings(random):
@@ -145,6 +191,12 @@ def settings(random):
         given["pp"] = {"degree": pp, "schedule": random.choice(SCHEDULES)}
         if random.random() < 0.5:
             given["pp"]["style"] = random.choice(("loop", "v"))
+        if random.random() < 0.5:
+            given["pp"]["p2p_use_separate_group"] = random.random() < 0.8
+            given["pp"]["p2p_backend"] = random.choice(("nccl", "nccl", "nccl_rma", "nccl_rma_ack", "nccl_device"))
+        for name in ("p2p_nccl_min_ctas", "p2p_nccl_max_ctas"):
+            if random.random() < 0.2:
+                given["pp"][name] = random.choice((0, 1, 2, 4))
     if random.random() < 0.3:
         given["experts"] = random.choice((1, 2, 4, -1, random.randint(1, 8)))
     if random.random() < 0.3:

@@ -140,8 +140,9 @@ std::string schedule_named(const std::string& word) {
         std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
         return text;
     };
-    for (const auto* known : {"1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble",
-                              "ZBVZeroBubble", "DualPipeV"})
+    for (const auto* known :
+         {"1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble",
+          "DualPipeV", "Custom1F1B", "CustomInterleaved1F1B", "Custom1F1BV"})
         if (lower(word) == lower(known)) return known;
     return word;
 }

@@ -420,9 +420,113 @@ TEST(Olmo, AScheduleKnowsItsStagesAndMicrobatches) {
                   PipelineSchedule({{0, 4}}, pp, PipelineScheduleType::gpipe, 0);
               }),
               "num_microbatches is 0; it must be 1 or more");
-    for (auto name :
-         {"1F1B", "Interleaved1F1B", "GPipe", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble"})
+    for (auto name : {"1F1B", "Interleaved1F1B", "GPipe", "LoopedBFS", "InterleavedZeroBubble",
+                      "ZBVZeroBubble", "Custom1F1B", "CustomInterleaved1F1B", "Custom1F1BV"})
         EXPECT_EQ(to_string(pipeline_schedule_type(name)), name);
     EXPECT_EQ(error_of([] { pipeline_schedule_type("GPpipe"); }), "Invalid pipeline schedule 'GPpipe'");
     EXPECT_EQ(error_of([] { pipeline_split_style("u"); }), "Invalid pipeline split style 'u'");
+}
+
+TEST(Olmo, SchedulesOfItsOwnHaveOneStyleAndTwoStagesARank) {
+    const auto custom = [](PipelineScheduleType schedule, std::optional<PipelineSplitStyle> style = {}) {
+        return PipelineParallelConfig{.degree = 4, .schedule = schedule, .style = style};
+    };
+    const auto v = custom(PipelineScheduleType::custom_1F1B_V);
+    EXPECT_EQ(v.infer_style(), PipelineSplitStyle::v);
+    EXPECT_EQ(v.stage_ids_this_rank(1, 8), (std::vector{1, 6}));
+    EXPECT_EQ(v.final_stage_rank(), 0);
+    const auto interleaved = custom(PipelineScheduleType::custom_interleaved_1F1B);
+    EXPECT_EQ(interleaved.infer_style(), PipelineSplitStyle::loop);
+    EXPECT_EQ(interleaved.stage_ids_this_rank(1, 8), (std::vector{1, 5}));
+    EXPECT_EQ(custom(PipelineScheduleType::custom_1F1B, PipelineSplitStyle::v).final_stage_rank(), 0);
+    EXPECT_TRUE(is_single_stage(PipelineScheduleType::custom_1F1B));
+    EXPECT_TRUE(is_multi_stage(PipelineScheduleType::custom_1F1B_V));
+    EXPECT_EQ(error_of([&] {
+                  (void)custom(PipelineScheduleType::custom_1F1B_V, PipelineSplitStyle::loop).infer_style();
+              }),
+              "custom_1F1B_V requires pipeline split style 'v'");
+    EXPECT_EQ(error_of([&] {
+                  (void)custom(PipelineScheduleType::custom_interleaved_1F1B, PipelineSplitStyle::v)
+                      .rank_completion_order();
+              }),
+              "custom_interleaved_1F1B requires pipeline split style 'loop'; use custom_1F1B_V for V-shaped "
+              "placement");
+    const auto pp = init_device_mesh({4, 2}, {{"pp", "dp"}}, 0, 8)["pp"];
+    EXPECT_EQ(PipelineSchedule({{0, 8}, {7, 8}}, pp, PipelineScheduleType::custom_1F1B_V).num_microbatches,
+              4);
+    EXPECT_EQ(error_of([&] {
+                  PipelineSchedule({{0, 4}}, pp, PipelineScheduleType::custom_interleaved_1F1B);
+              }),
+              "Interleaved 1F1B requires exactly 2 stages per rank, got 1");
+    EXPECT_EQ(error_of([&] {
+                  PipelineSchedule({{0, 4}}, pp, PipelineScheduleType::custom_1F1B);
+              }),
+              "Custom 1F1B schedule is not implemented yet.");
+}
+
+TEST(Olmo, ThePipelineMayHaveAGroupOfItsOwnForActivationsAndGradients) {
+    auto config = PipelineParallelConfig{.degree = 2};
+    const auto mesh = [](int rank) { return built({8, fsdp({.tp = {{2}}, .pp = {{.degree = 2}}})}, rank); };
+    EXPECT_FALSE(config.build_p2p_process_group(mesh(0)));
+    config.p2p_use_separate_group = true;
+    config.p2p_nccl_max_ctas = 4;
+    for (int rank = 0; rank < 8; ++rank)
+        EXPECT_EQ(to_string(*config.build_p2p_process_group(mesh(rank))),
+                  to_string(get_pp_mesh(mesh(rank)).mesh()));
+    const auto of = [&](const PipelineParallelConfig& wrong) {
+        return error_of([&] { (void)wrong.build_p2p_process_group(mesh(0)); });
+    };
+    using P2P = PipelineP2PBackend;
+    EXPECT_EQ(of({.p2p_nccl_min_ctas = 1}),
+              "p2p_nccl_min_ctas/p2p_nccl_max_ctas require p2p_use_separate_group=True");
+    EXPECT_EQ(of({.p2p_backend = P2P::nccl_rma, .p2p_nccl_min_ctas = 0}),
+              "p2p_nccl_min_ctas/p2p_nccl_max_ctas only apply to p2p_backend='nccl'");
+    EXPECT_EQ(of({.p2p_nccl_min_ctas = 0}), "p2p_nccl_min_ctas must be positive, and is 0");
+    EXPECT_EQ(of({.p2p_nccl_max_ctas = -1}), "p2p_nccl_max_ctas must be positive, and is -1");
+    EXPECT_EQ(of({.p2p_nccl_min_ctas = 3, .p2p_nccl_max_ctas = 2}),
+              "p2p_nccl_min_ctas cannot exceed p2p_nccl_max_ctas, and 3 does 2");
+    EXPECT_EQ(of({.p2p_backend = P2P::nccl_device}),
+              "p2p_backend='nccl_device' is reserved but not implemented yet");
+    EXPECT_EQ(error_of([&] {
+                  (void)config.build_p2p_process_group(built({8, fsdp()}, 0));
+              }),
+              "could not build PP P2P groups from mesh with dimensions ('dp',)");
+    EXPECT_EQ(
+        error_of([&] { (void)config.build_p2p_process_group(init_device_mesh({8}, std::nullopt, 0, 8)); }),
+        "could not build PP P2P groups without mesh dimension names");
+    for (auto name : {"nccl", "nccl_rma", "nccl_rma_ack", "nccl_device"})
+        EXPECT_EQ(to_string(pipeline_p2p_backend(name)), name);
+    EXPECT_EQ(error_of([] { pipeline_p2p_backend("mpi"); }), "Invalid pipeline P2P backend 'mpi'");
+}
+
+TEST(Olmo, ExpertsOfTheDdpTrainModuleTakeTheirRanksFromDpAndCpOfAStage) {
+    const auto ddp = [](ParallelConfigs others) {
+        others.dp = DataParallelConfig{.name = DataParallelType::ddp};
+        return others;
+    };
+    const auto configs = ddp({.cp = {{2}}, .pp = {{.degree = 2}}, .ep = {{4}}});
+    for (int rank = 0; rank < 16; ++rank) {
+        const auto [dense, moe] = build_dense_and_moe_mesh(configs, rank, 16);
+        EXPECT_EQ(get_device_mesh_info(dense), "3D device mesh with shape (pp=2, dp=4, cp=2)");
+        EXPECT_EQ(get_device_mesh_info(*moe), "3D device mesh with shape (pp=2, ep_dp=2, ep_mp=4)");
+        EXPECT_EQ(laws::list(dense["pp"].mesh()), laws::list((*moe)["pp"].mesh()));
+        EXPECT_EQ(laws::list(get_dp_model_mesh(dense).mesh()), laws::list((*moe)[{"ep_dp", "ep_mp"}].mesh()));
+    }
+    EXPECT_FALSE(build_dense_and_moe_mesh(ddp({}), 0, 8).moe);
+    EXPECT_EQ(build_dense_and_moe_mesh(ddp({.cp = {{2}}, .ep = {{-1}}}), 0, 8).moe->shape(),
+              (std::vector{1, 8}));
+    const auto of = [&](const ParallelConfigs& wrong) {
+        return error_of([&] { build_dense_and_moe_mesh(wrong, 0, 8); });
+    };
+    EXPECT_TRUE(of({.cp = {{2}}}).starts_with("Data parallel config is required"));
+    EXPECT_EQ(
+        of(ddp({.pp = {{.degree = 1}}})),
+        "PipelineParallelConfig.degree is 1; OLMoDDPTrainModule takes 2 or more that divide the 8 ranks "
+        "which are left for it");
+    EXPECT_TRUE(of(ddp({.cp = {{3}}})).starts_with("ContextParallelConfig.degree is 3;"));
+    EXPECT_TRUE(of(ddp({.tp = {{0}}})).starts_with("TensorParallelConfig.degree is 0;"));
+    EXPECT_TRUE(
+        of(ddp({.pp = {{.degree = 2}}, .ep = {{8}}})).starts_with("ExpertParallelConfig.degree is 8;"));
+    EXPECT_EQ(laws::text_of<Refusal>([&] { build_dense_and_moe_mesh(ddp({.tp = {{2}}}), 0, 8); }),
+              "a mesh of 4 leaves ranks 4..7 of a world of 8 out; its sizes must multiply to the world's");
 }

@@ -54,7 +54,17 @@ def test_signatures_are_the_originals() -> None:
         "shard_degree=None",
     ]
     pipeline = olmo.PipelineParallelConfig
-    assert [*pipeline(4).__dict__] == ["degree", "schedule", "style"]
+    assert [*pipeline(4).__dict__] == [
+        "degree",
+        "schedule",
+        "style",
+        "p2p_use_separate_group",
+        "p2p_backend",
+        "p2p_nccl_min_ctas",
+        "p2p_nccl_max_ctas",
+        "forward_pull_ahead_extra_activations",
+    ]
+    assert signature(olmo.build_dense_and_moe_mesh, *WORLD) == f"(*, {build}"
     assert pipeline(4).schedule == "Interleaved1F1B"
     assert signature(pipeline.stage_ids_this_rank) == "(self, pp_rank, num_stages)"
     assert (
@@ -132,6 +142,53 @@ def test_a_schedule_knows_its_stages() -> None:
         schedule.step()
     with pytest.raises(olmo.OLMoConfigurationError, match="Expected a single stage for 'GPipe' pipeline schedule"):
         olmo.PipelineSchedule(model_parts=[1, 2], stages=stages, pp_mesh=pp_mesh, schedule_name=kinds.gpipe)
+
+
+def test_schedules_of_olmo_core_itself_have_one_style() -> None:
+    kinds, styles = olmo.PipelineScheduleType, olmo.PipelineSplitStyle
+    v = olmo.PipelineParallelConfig(4, schedule=kinds.custom_1F1B_V)
+    assert (v.infer_style(), v.stage_ids_this_rank(1, 8)) == ("v", (1, 6))
+    assert list(v.rank_completion_order()) == [0, 1, 2, 3]
+    v.style = styles.loop
+    with pytest.raises(olmo.OLMoConfigurationError, match="requires pipeline split style 'v'"):
+        v.infer_style()
+    pp_mesh = olmo.init_device_mesh("cpu", (4,), mesh_dim_names=("pp",), rank=0, world_size=4)
+    for kind, error, text in (
+        (kinds.custom_1F1B, NotImplementedError, "Custom 1F1B schedule is not implemented yet"),
+        (kinds.custom_interleaved_1F1B, AssertionError, "requires exactly 2 stages per rank, got 1"),
+    ):
+        with pytest.raises(error, match=text):
+            olmo.PipelineSchedule(model_parts=[1], stages=[Stage(True, False)], pp_mesh=pp_mesh, schedule_name=kind)
+
+
+def test_activations_and_gradients_may_have_a_group_of_their_own() -> None:
+    pipeline = olmo.PipelineParallelConfig(2, p2p_use_separate_group=True, p2p_nccl_min_ctas=2)
+    mesh = olmo.WorldMesh(rank=5, world_size=8).build_world_mesh(dp=FSDP, pp=pipeline)
+    assert pipeline.uses_separate_p2p_group()
+    assert list(pipeline.build_p2p_process_group(mesh)) == [1, 5]
+    assert olmo.PipelineParallelConfig(2).build_p2p_process_group(mesh) is None
+    pipeline.p2p_backend = olmo.PipelineP2PBackend.nccl_rma
+    with pytest.raises(olmo.OLMoConfigurationError, match="only apply to p2p_backend='nccl'"):
+        pipeline.build_p2p_process_group(mesh)
+    pipeline.p2p_nccl_min_ctas = None
+    with pytest.raises(RuntimeError, match="could not build PP P2P groups from mesh"):
+        pipeline.build_p2p_process_group(mesh["dp"])
+
+
+def test_experts_of_the_ddp_train_module_take_their_ranks_from_dp_and_cp() -> None:
+    configs: Any = {
+        "dp": olmo.DataParallelConfig(olmo.DataParallelType.ddp),
+        "cp": olmo.ContextParallelConfig(2),
+        "pp": olmo.PipelineParallelConfig(2),
+    }
+    made = olmo.build_dense_and_moe_mesh(**configs, ep=olmo.ExpertParallelConfig(4), rank=13, world_size=16)
+    assert (made["dense"].root, made["moe"].root) == (Mesh(pp=2, dp=4, cp=2), Mesh(pp=2, ep_dp=2, ep_mp=4))
+    names = olmo.MeshDimName
+    assert list(made["moe"].get_group(names.ep_mp)) == [12, 13, 14, 15]
+    assert list(made["moe"].get_group(names.ep_dp)) == [9, 13]
+    assert olmo.build_dense_and_moe_mesh(**configs, rank=0, world_size=16)["moe"] is None
+    with pytest.raises(olmo.OLMoConfigurationError, match="ExpertParallelConfig.degree is 3; OLMoDDPTrainModule takes"):
+        olmo.build_dense_and_moe_mesh(**configs, ep=olmo.ExpertParallelConfig(3), rank=0, world_size=16)
 
 
 def test_configurations_and_their_errors_may_be_olmo_cores_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,6 +278,18 @@ def olmo_live(rank: int, size: int) -> None:
     with pytest.raises(AssertionError, match=re.escape(wrong)):
         cp.all_to_all_single_hp2cp(torch.zeros(2), group)
 
+    pipeline = olmo.get_pp_mesh(mesh)
+    apart = olmo.PipelineParallelConfig(2, p2p_use_separate_group=True).build_p2p_process_group(mesh)
+    assert dist.get_process_group_ranks(apart) == pipeline.mesh.tolist()
+    assert apart is not pipeline.get_group()
+    total = torch.tensor([float(rank)])
+    dist.all_reduce(total, group=apart)
+    assert total.item() == sum(pipeline.mesh.tolist())
+    folded: Any = {"dp": olmo.DataParallelConfig(olmo.DataParallelType.ddp), "cp": olmo.ContextParallelConfig(2)}
+    folded["ep"] = olmo.ExpertParallelConfig(4)
+    meshes = olmo.build_dense_and_moe_mesh(**folded)
+    for name, there in olmo.build_dense_and_moe_mesh(**folded, rank=rank, world_size=size).items():
+        check(meshes[name], there)
     olmo._world = None
     with pytest.raises(rankmesh.Disagreement, match=re.escape("rank {5}: olmo: world mesh dp=4 tp=2")):
         olmo.build_world_mesh(dp=olmo.DataParallelConfig("fsdp"), tp=olmo.TensorParallelConfig(2 if rank == 5 else 4))  # type: ignore[arg-type]

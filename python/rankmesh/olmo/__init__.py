@@ -23,11 +23,13 @@ from rankmesh._originals import raises
 from rankmesh._world import of_torch, world_of
 from rankmesh.olmo._environment import machines
 from rankmesh.olmo._faults import kind
+from rankmesh.olmo._meshes import twin
 from rankmesh.olmo.context_parallel import ContextParallelConfig
 from rankmesh.olmo.data_parallel import DataParallelConfig, DataParallelType, DPMeshDimName
 from rankmesh.olmo.exceptions import OLMoConfigurationError, OLMoError
 from rankmesh.olmo.expert_parallel import ExpertParallelConfig
 from rankmesh.olmo.pipeline_parallel import (
+    PipelineP2PBackend,
     PipelineParallelConfig,
     PipelineSchedule,
     PipelineScheduleType,
@@ -45,12 +47,14 @@ __all__ = [
     "MeshDimName",
     "OLMoConfigurationError",
     "OLMoError",
+    "PipelineP2PBackend",
     "PipelineParallelConfig",
     "PipelineSchedule",
     "PipelineScheduleType",
     "PipelineSplitStyle",
     "TensorParallelConfig",
     "WorldMesh",
+    "build_dense_and_moe_mesh",
     "build_expert_parallel_mesh",
     "build_world_mesh",
     "flatten_mesh",
@@ -85,6 +89,8 @@ class MeshDimName(StrEnum):
     ep_shard = "ep_shard"
     dp_ep = "dp_ep"
     dp_cp = "dp_cp"
+    ep_mp = "ep_mp"
+    ep_dp = "ep_dp"
 
 
 AnyMesh: TypeAlias = Any
@@ -120,6 +126,20 @@ def _connect(what: str, configs: str, build: Callable[[], _native.DeviceMesh], d
     return made
 
 
+_Sizes: TypeAlias = tuple[str, int | None, int | None] | None
+
+
+def _words(dp: DataParallelConfig | None, *others: Any) -> tuple[_Sizes, list[int | None]]:
+    """The sizes that the configurations say."""
+    sizes = None if dp is None else (str(dp.name), dp.num_replicas, dp.shard_degree)
+    return sizes, [None if given is None else given.degree for given in others]
+
+
+def _said(sizes: _Sizes, degrees: list[int | None]) -> str:
+    given = zip(("dp", "tp", "cp", "pp", "ep"), (sizes, *degrees), strict=True)
+    return ", ".join(f"{name}={value}" for name, value in given if value is not None)
+
+
 class WorldMesh:
     """The world mesh of one rank, once it is built.
 
@@ -145,17 +165,14 @@ class WorldMesh:
         device_type: str | None = None,
     ) -> AnyMesh:
         """The mesh of these configurations, which is kept unless nothing is given."""
-        sizes = None if dp is None else (str(dp.name), dp.num_replicas, dp.shard_degree)
-        degrees = [None if given is None else given.degree for given in (tp, cp, pp, ep)]
+        sizes, degrees = _words(dp, tp, cp, pp, ep)
 
         def build() -> _native.DeviceMesh:
             return self._of.build_world_mesh(sizes, *degrees)
 
         if self._live and self._built is None:
             self._of = olmo.WorldMesh(*self._place)  # a build on which the ranks did not agree is none
-            given = zip(("dp", "tp", "cp", "pp", "ep"), (sizes, *degrees), strict=True)
-            words = ", ".join(f"{name}={value}" for name, value in given if value is not None)
-            mesh = _connect("world mesh", words, build, device_type)
+            mesh = _connect("world mesh", _said(sizes, degrees), build, device_type)
         else:
             mesh = DeviceMesh(build(), device_type or "cpu")
         if self._of.get_world_mesh() is not None:
@@ -214,11 +231,48 @@ def build_expert_parallel_mesh(
     return DeviceMesh(build(), device_type or "cpu")
 
 
-def _twin(mesh: AnyMesh) -> _native.DeviceMesh:
-    """What answers for a mesh: its own, or for torch's one of the same dimensions."""
-    if isinstance(mesh, DeviceMesh):
-        return mesh._of
-    return _native.init_device_mesh(mesh.shape, mesh.mesh_dim_names, 0, mesh.size())
+@raises(kind)
+def build_dense_and_moe_mesh(
+    *,
+    dp: DataParallelConfig | None = None,
+    tp: TensorParallelConfig | None = None,
+    cp: ContextParallelConfig | None = None,
+    pp: PipelineParallelConfig | None = None,
+    ep: ExpertParallelConfig | None = None,
+    device_type: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+) -> dict[str, AnyMesh | None]:
+    """The meshes that OLMoDDPTrainModule keeps as `world_mesh`: `dense`, and `moe`, which is None without `ep`.
+
+    The experts of `moe` take their ranks from dp and cp together.
+
+    >>> given = {"dp": DataParallelConfig(DataParallelType.ddp), "ep": ExpertParallelConfig(4)}
+    >>> mesh = build_dense_and_moe_mesh(**given, cp=ContextParallelConfig(2), rank=5, world_size=8)
+    >>> get_device_mesh_info(mesh["dense"]), list(mesh["moe"].get_group("ep_mp"))
+    ('2D device mesh with shape (dp=4, cp=2)', [4, 5, 6, 7])
+    """
+    live = rank is None and world_size is None and of_torch() is not None
+    rank, world_size = world_of("build_dense_and_moe_mesh", rank, world_size)
+    sizes, degrees = _words(dp, tp, cp, pp, ep)
+
+    def build() -> tuple[_native.DeviceMesh, _native.DeviceMesh | None]:
+        return olmo.build_dense_and_moe_mesh(sizes, *degrees, rank, world_size)
+
+    if not live:
+        made = zip(("dense", "moe"), build(), strict=True)
+        return {name: None if of is None else DeviceMesh(of, device_type or "cpu") for name, of in made}
+    given = _said(sizes, degrees)
+
+    def experts() -> _native.DeviceMesh:
+        moe = build()[1]
+        assert moe is not None
+        return moe
+
+    return {
+        "dense": _connect("dense mesh", given, lambda: build()[0], device_type),
+        "moe": None if ep is None else _connect("moe mesh", given, experts, device_type),
+    }
 
 
 def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
@@ -232,19 +286,19 @@ def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
 
 def get_device_mesh_info(device_mesh: AnyMesh) -> str:
     """The dimensions of a mesh in words, as `2D device mesh with shape (dp=4, tp=2)`."""
-    return olmo.get_device_mesh_info(_twin(device_mesh))
+    return olmo.get_device_mesh_info(twin(device_mesh))
 
 
 @raises(kind)
 def get_dp_model_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """All dp dimensions for data-parallel models, cp folded into the one before it."""
-    return _part(device_mesh, olmo.get_dp_model_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_dp_model_mesh(twin(device_mesh)))
 
 
 @raises(kind)
 def get_dp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """All dp dimensions for data loading, without cp."""
-    return _part(device_mesh, olmo.get_dp_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_dp_mesh(twin(device_mesh)))
 
 
 @raises(kind)
@@ -259,43 +313,43 @@ def get_dp_process_group(device_mesh: AnyMesh) -> Any:
 @raises(kind)
 def get_dp_shard_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dp dimension that shards."""
-    return _part(device_mesh, olmo.get_dp_shard_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_dp_shard_mesh(twin(device_mesh)))
 
 
 @raises(kind)
 def get_dp_replicate_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dp dimension of replicas."""
-    return _part(device_mesh, olmo.get_dp_replicate_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_dp_replicate_mesh(twin(device_mesh)))
 
 
 @raises(kind)
 def get_ep_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension that experts are sharded over."""
-    return _part(device_mesh, olmo.get_ep_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_ep_mesh(twin(device_mesh)))
 
 
 @raises(kind)
 def get_tp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension that tensors are sharded over."""
-    return _part(device_mesh, olmo.get_tp_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_tp_mesh(twin(device_mesh)))
 
 
 @raises(kind)
 def get_cp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension that sequences are sharded over."""
-    return _part(device_mesh, olmo.get_cp_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_cp_mesh(twin(device_mesh)))
 
 
 @raises(kind)
 def get_pp_mesh(device_mesh: AnyMesh) -> AnyMesh:
     """The dimension of pipelines."""
-    return _part(device_mesh, olmo.get_pp_mesh(_twin(device_mesh)))
+    return _part(device_mesh, olmo.get_pp_mesh(twin(device_mesh)))
 
 
 @raises(kind)
 def get_pp_stage_mesh(device_mesh: AnyMesh, pp_mesh: AnyMesh | None = None) -> AnyMesh:
     """All dimensions but those of `pp_mesh`, the pipeline's unless given."""
-    stage = olmo.get_pp_stage_mesh(_twin(device_mesh), None if pp_mesh is None else _twin(pp_mesh))
+    stage = olmo.get_pp_stage_mesh(twin(device_mesh), None if pp_mesh is None else twin(pp_mesh))
     return _part(device_mesh, stage)
 
 

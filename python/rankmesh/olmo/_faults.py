@@ -14,7 +14,7 @@ def _both(theirs: type[Exception]) -> type[Exception]:
     return type("OLMoConfigurationError", (theirs, OLMoConfigurationError), {"__module__": theirs.__module__})
 
 
-def _configuration_error() -> type[Exception]:
+def configuration_error() -> type[Exception]:
     """Ours, which is OLMo-core's as well where that is imported."""
     loaded = sys.modules.get("olmo_core.exceptions")
     theirs = getattr(loaded, "OLMoConfigurationError", OLMoConfigurationError)
@@ -29,15 +29,17 @@ def kind(error: DialectError) -> type[Exception]:
             return ZeroDivisionError
         if text.startswith(("invalid shape dimension", "Mesh should not be bigger")):
             return RuntimeError
-        return AssertionError if text.startswith("v schedules") else _configuration_error()
+        return AssertionError if text.startswith(("v schedules", "Interleaved 1F1B")) else configuration_error()
     if error.fault == "missing":
         if "give NUM_NODES or LOCAL_WORLD_SIZE" in text:
             return KeyError
-        return _configuration_error() if text.startswith("Data parallel config") else RuntimeError
+        return configuration_error() if text.startswith("Data parallel config") else RuntimeError
     if error.fault == "exclusive":
-        return _configuration_error()
+        return configuration_error()
     if error.fault == "unknown":
-        return RuntimeError if text.startswith("could not determine") else KeyError
+        return RuntimeError if text.startswith("could not") else KeyError
+    if text.startswith("Custom 1F1B"):
+        return NotImplementedError
     if "ascending order" in text:
         return KeyError
     return AssertionError if text.startswith("'cp' is folded") else RuntimeError

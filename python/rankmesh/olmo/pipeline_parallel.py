@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh
 from rankmesh._dialects import device_mesh, olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
-from rankmesh._originals import raises
-from rankmesh.olmo._faults import kind
+from rankmesh._originals import original, raises
+from rankmesh.olmo._faults import configuration_error, kind
+from rankmesh.olmo._meshes import twin
 
 
 class PipelineSplitStyle(StrEnum):
@@ -23,7 +25,7 @@ class PipelineSplitStyle(StrEnum):
 
 
 class PipelineScheduleType(StrEnum):
-    """The schedules, by torch's names."""
+    """The schedules, by torch's names, and OLMo-core's own."""
 
     single_1F1B = "1F1B"  # noqa: N815 (the original's name)
     interleaved_1F1B = "Interleaved1F1B"  # noqa: N815
@@ -31,6 +33,9 @@ class PipelineScheduleType(StrEnum):
     looped_bfs = "LoopedBFS"
     interleaved_zero_bubble = "InterleavedZeroBubble"
     zbv_zero_bubble = "ZBVZeroBubble"
+    custom_1F1B = "Custom1F1B"  # noqa: N815
+    custom_interleaved_1F1B = "CustomInterleaved1F1B"  # noqa: N815
+    custom_1F1B_V = "Custom1F1BV"  # noqa: N815
 
     @property
     def is_single_stage(self) -> bool:
@@ -48,6 +53,15 @@ class PipelineScheduleType(StrEnum):
         return PipelineSplitStyle(olmo.default_style(self.value))
 
 
+class PipelineP2PBackend(StrEnum):
+    """What carries activations and gradients between stages."""
+
+    nccl = "nccl"
+    nccl_rma = "nccl_rma"
+    nccl_rma_ack = "nccl_rma_ack"
+    nccl_device = "nccl_device"
+
+
 @dataclass
 class PipelineParallelConfig:
     """How many ranks a pipeline has, and in which order they run its stages."""
@@ -55,13 +69,71 @@ class PipelineParallelConfig:
     degree: int
     schedule: PipelineScheduleType = PipelineScheduleType.interleaved_1F1B
     style: PipelineSplitStyle | None = None
+    p2p_use_separate_group: bool = False
+    p2p_backend: PipelineP2PBackend = PipelineP2PBackend.nccl
+    p2p_nccl_min_ctas: int | None = None
+    p2p_nccl_max_ctas: int | None = None
+    forward_pull_ahead_extra_activations: list[int] | None = None
+
+    def uses_separate_p2p_group(self) -> bool:
+        """True where activations and gradients have a group of their own."""
+        return self.p2p_use_separate_group
+
+    @raises(kind)
+    def build_p2p_process_group(self, device_mesh: Any) -> Any:
+        """The group, or without a process the ranks, between whose stages activations and gradients go.
+
+        None unless `p2p_use_separate_group` is true.
+        """
+        settings = (
+            bool(self.p2p_use_separate_group),
+            str(self.p2p_backend),
+            self.p2p_nccl_min_ctas,
+            self.p2p_nccl_max_ctas,
+        )
+        if isinstance(device_mesh, DeviceMesh) or not self.p2p_use_separate_group:
+            return olmo.build_p2p_process_group(twin(device_mesh), *settings)
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
+
+        said = f"olmo: P2P group of {device_mesh.mesh_dim_names} of {tuple(device_mesh.shape)} by {settings}"
+        with errors_reach_peers(said):
+            olmo.build_p2p_process_group(twin(device_mesh), *settings)
+            options = self._p2p_nccl_options()
+        group = Named(
+            "pipeline_p2p",
+            Group(device_mesh["pp"].mesh.tolist()),
+            backend=None if options is None else "nccl",
+            apart=True,
+            pg_options=options,
+        )
+        return NamedGroups(said, [group])[group.name]
+
+    def _p2p_nccl_options(self) -> Any:
+        """torch's options of NCCL with the CTAs that are given; None where none are."""
+        if self.p2p_nccl_min_ctas is None and self.p2p_nccl_max_ctas is None:
+            return None
+        import torch.distributed as dist
+
+        nccl: Any = getattr(dist, "ProcessGroupNCCL", None)
+        options = None if nccl is None else nccl.Options()
+        if not hasattr(options, "config"):
+            raise original(
+                configuration_error(),
+                "P2P NCCL CTA caps require a PyTorch with ProcessGroupNCCL.Options.config",
+                "missing",
+            )
+        for name, ctas in (("min_ctas", self.p2p_nccl_min_ctas), ("max_ctas", self.p2p_nccl_max_ctas)):
+            if ctas is not None:
+                setattr(options.config, name, ctas)
+        return options
 
     def _settings(self) -> tuple[int, str, str | None]:
         return self.degree, str(self.schedule), None if self.style is None else str(self.style)
 
+    @raises(kind)
     def infer_style(self) -> PipelineSplitStyle:
-        """The style given, else the schedule's own."""
-        return PipelineScheduleType(self.schedule).default_style if self.style is None else self.style
+        """The style given, else the schedule's own; OLMo-core's own schedules have one style each."""
+        return PipelineSplitStyle(olmo.infer_style(*self._settings()))
 
     @raises(kind)
     def final_stage_rank(self) -> int:
@@ -119,6 +191,11 @@ class PipelineSchedule:
         of = device_mesh.init_device_mesh(pp_mesh.shape, None, 0, pp_mesh.size()) if live else pp_mesh._of
         self.num_microbatches = olmo.num_microbatches(len(stages), of, str(schedule_name), num_microbatches)
         if live:
+            if str(schedule_name).startswith("Custom"):
+                raise UsageError(
+                    f"schedule {schedule_name} is OLMo-core's own, and torch does not have it; "
+                    "olmo_core.distributed.parallel.PipelineSchedule runs it"
+                )
             from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_schedule_class
 
             schedule: Any = get_schedule_class(str(schedule_name))

@@ -28,6 +28,14 @@ std::optional<Config> of_degree(nb::handle degree) {
     return given ? std::optional(Config{*given}) : std::nullopt;
 }
 
+ParallelConfigs configs_of(nb::handle dp, nb::handle tp, nb::handle cp, nb::handle pp, nb::handle ep) {
+    return {.dp = dp.is_none() ? std::nullopt : std::optional(data_parallel_of(dp)),
+            .tp = of_degree<TensorParallelConfig>(tp),
+            .cp = of_degree<ContextParallelConfig>(cp),
+            .pp = of_degree<PipelineParallelConfig>(pp),
+            .ep = of_degree<ExpertParallelConfig>(ep)};
+}
+
 PipelineParallelConfig pipeline_of(nb::handle degree, nb::handle schedule, nb::handle style) {
     return {.degree = int_of(degree, "degree"),
             .schedule = pipeline_schedule_type(text_of(schedule, "schedule")),
@@ -49,12 +57,7 @@ void bind_world_mesh(nb::module_& m) {
         .def(
             "build_world_mesh",
             [](WorldMesh& self, nb::handle dp, nb::handle tp, nb::handle cp, nb::handle pp, nb::handle ep) {
-                return self.build_world_mesh(
-                    {.dp = dp.is_none() ? std::nullopt : std::optional(data_parallel_of(dp)),
-                     .tp = of_degree<TensorParallelConfig>(tp),
-                     .cp = of_degree<ContextParallelConfig>(cp),
-                     .pp = of_degree<PipelineParallelConfig>(pp),
-                     .ep = of_degree<ExpertParallelConfig>(ep)});
+                return self.build_world_mesh(configs_of(dp, tp, cp, pp, ep));
             },
             nb::arg("dp").none(), nb::arg("tp").none(), nb::arg("cp").none(), nb::arg("pp").none(),
             nb::arg("ep").none(), "The mesh of these degrees; dp is its name, replicas and shards.")
@@ -66,6 +69,16 @@ void bind_world_mesh(nb::module_& m) {
                                               int_of(world_size, "world_size"));
         },
         nb::arg("degree").none(), nb::arg("rank").none(), nb::arg("world_size").none());
+    m.def(
+        "build_dense_and_moe_mesh",
+        [](nb::handle dp, nb::handle tp, nb::handle cp, nb::handle pp, nb::handle ep, nb::handle rank,
+           nb::handle world_size) {
+            auto made = build_dense_and_moe_mesh(configs_of(dp, tp, cp, pp, ep), int_of(rank, "rank"),
+                                                 int_of(world_size, "world_size"));
+            return std::pair(std::move(made.dense), std::move(made.moe));
+        },
+        nb::arg("dp").none(), nb::arg("tp").none(), nb::arg("cp").none(), nb::arg("pp").none(),
+        nb::arg("ep").none(), nb::arg("rank").none(), nb::arg("world_size").none());
     m.def("get_device_mesh_info", &get_device_mesh_info, nb::arg("device_mesh"));
     m.def("get_dp_model_mesh", &get_dp_model_mesh, nb::arg("device_mesh"));
     m.def("get_dp_mesh", &get_dp_mesh, nb::arg("device_mesh"));
@@ -108,6 +121,26 @@ void bind_configs(nb::module_& m) {
             return to_string(default_style(pipeline_schedule_type(text_of(schedule, "schedule"))));
         },
         nb::arg("schedule").none());
+    m.def(
+        "infer_style",
+        [](nb::handle degree, nb::handle schedule, nb::handle style) {
+            return to_string(pipeline_of(degree, schedule, style).infer_style());
+        },
+        nb::arg("degree").none(), nb::arg("schedule").none(), nb::arg("style").none());
+    m.def(
+        "build_p2p_process_group",
+        [](const DeviceMesh& mesh, bool separate, nb::handle backend, nb::handle min_ctas,
+           nb::handle max_ctas) -> std::optional<Ranks> {
+            const auto config =
+                PipelineParallelConfig{.p2p_use_separate_group = separate,
+                                       .p2p_backend = pipeline_p2p_backend(text_of(backend, "p2p_backend")),
+                                       .p2p_nccl_min_ctas = optional_int(min_ctas, "p2p_nccl_min_ctas"),
+                                       .p2p_nccl_max_ctas = optional_int(max_ctas, "p2p_nccl_max_ctas")};
+            const auto group = config.build_p2p_process_group(mesh);
+            return group ? std::optional(Ranks(*group)) : std::nullopt;
+        },
+        nb::arg("device_mesh"), nb::arg("separate"), nb::arg("backend").none(), nb::arg("min_ctas").none(),
+        nb::arg("max_ctas").none());
     m.def(
         "rank_completion_order",
         [](nb::handle degree, nb::handle schedule, nb::handle style) {

@@ -48,7 +48,9 @@ Read configs_in(Settings& settings) {
             olmo::DataParallelConfig{.name = olmo::data_parallel_type(dp->word("name").value_or("fsdp")),
                                      .num_replicas = dp->number("num_replicas"),
                                      .shard_degree = dp->number("shard_degree")};
-        dp->let_be({"param_dtype", "reduce_dtype", "wrapping_strategy", "prefetch_factor"});
+        dp->let_be({"param_dtype", "reduce_dtype", "wrapping_strategy", "prefetch_factor",
+                    "only_allreduce_last_microbatch", "reduce_grads_in_fp32", "accumulate_grads_in_fp32",
+                    "bucket_cap_mb", "use_reduce_scatter"});
         dp->finish();
     }
     const auto degree = [&](const char* name,
@@ -62,8 +64,12 @@ Read configs_in(Settings& settings) {
         return value.value_or(1);
     };
     if (const auto tp = degree("tp_config", {"enable_async", "loss_parallel"})) read.configs.tp = {*tp};
-    if (const auto cp = degree("cp_config", {"load_balancer", "head_stride"})) read.configs.cp = {*cp};
-    if (const auto pp = degree("pp_config", {"style", "split_points", "stages_per_rank"}))
+    if (const auto cp = degree("cp_config", {"load_balancer", "head_stride", "ring", "uly"}))
+        read.configs.cp = {*cp};
+    if (const auto pp = degree(
+            "pp_config", {"style", "split_points", "stages_per_rank", "p2p_use_separate_group", "p2p_backend",
+                          "p2p_nccl_min_ctas", "p2p_nccl_max_ctas", "forward_pull_ahead_extra_activations",
+                          "use_custom_stage_implementation", "save_schedule_plot", "schedule_plot_dir"}))
         read.configs.pp = olmo::PipelineParallelConfig{.degree = *pp};
     if (const auto ep = degree("ep_config", {})) read.configs.ep = {*ep};
     return read;
@@ -202,7 +208,8 @@ Framework olmo() {
         .why = {{"ep", experts},
                 {"edp", experts},
                 {"etp", experts},
-                {virtual_stages, "OLMo-core's schedules take their stages from the model's split points"}}};
+                {virtual_stages, "OLMo-core's schedules take their stages from the model's split points"}},
+        .version = "3.0.0"};
 }
 
 }  // namespace rankmesh::conversion

@@ -29,6 +29,12 @@ struct Dimensions {
     std::vector<int> shape = {};
 };
 
+[[noreturn]] void throw_no_data_parallel() {
+    throw Error(Fault::missing,
+                "Data parallel config is required in addition to expert/tensor/context/pipeline parallel "
+                "configs");
+}
+
 /// What is left of `ranks` for the dimensions further in.
 int divided(int ranks, int degree, std::string_view config) {
     if (degree < 1 || ranks % degree != 0)
@@ -57,10 +63,7 @@ Dimensions dimensions(const ParallelConfigs& configs, int world_size, const Envi
         made.add(Dims::dp, world_size);
         return made;
     }
-    if (!dp)
-        throw Error(Fault::missing,
-                    "Data parallel config is required in addition to expert/tensor/context/pipeline parallel "
-                    "configs");
+    if (!dp) throw_no_data_parallel();
     if (pp) dp_world_size = divided(dp_world_size, pp->degree, "PipelineParallelConfig");
     if (cp) dp_world_size = divided(dp_world_size, cp->degree, "ContextParallelConfig");
     if (tp) dp_world_size = divided(dp_world_size, tp->degree, "TensorParallelConfig");
@@ -92,6 +95,15 @@ Dimensions dimensions(const ExpertParallelConfig& ep_config, int world_size) {
     made.add(Dims::ep_replicate, world_size / degree);
     made.add(Dims::ep_shard, degree);
     return made;
+}
+
+/// What OLMoDDPTrainModule leaves of `ranks`: it takes no parallelism of one rank.
+int shared(int ranks, int degree, std::string_view config) {
+    if (degree < 2 || ranks % degree != 0)
+        throw Error(Fault::sizes, cat(config, ".degree is ", degree,
+                                      "; OLMoDDPTrainModule takes 2 or more that divide the ", ranks,
+                                      " ranks which are left for it"));
+    return ranks / degree;
 }
 
 bool holds(const Names& names, std::string_view name) {
@@ -183,6 +195,27 @@ DeviceMesh WorldMesh::build_world_mesh(const ParallelConfigs& configs) {
 
 DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank, int world_size) {
     return dimensions(ep_config, world_size).on(rank, world_size);
+}
+
+DenseAndMoe build_dense_and_moe_mesh(const ParallelConfigs& configs, int rank, int world_size) {
+    const auto& [dp, tp, cp, pp, ep] = configs;
+    if (!dp) throw_no_data_parallel();
+    const auto folded = pp ? shared(world_size, pp->degree, "PipelineParallelConfig") : world_size;
+    auto dp_ranks = folded;
+    if (cp) dp_ranks = shared(dp_ranks, cp->degree, "ContextParallelConfig");
+    if (tp) dp_ranks = shared(dp_ranks, tp->degree, "TensorParallelConfig");
+    const auto experts = ep && ep->degree < 0 ? folded : ep ? ep->degree : 1;
+    const auto expert_replicas = ep ? shared(folded, experts, "ExpertParallelConfig") : folded;
+
+    auto dense = Dimensions{}, moe = Dimensions{};
+    for (auto* made : {&dense, &moe})
+        if (pp) made->add(Dims::pp, pp->degree);
+    dense.add(Dims::dp, dp_ranks);
+    if (cp) dense.add(Dims::cp, cp->degree);
+    moe.add(Dims::ep_dp, expert_replicas);
+    moe.add(Dims::ep_mp, experts);
+    return {.dense = dense.on(rank, world_size),
+            .moe = ep ? std::optional(moe.on(rank, world_size)) : std::nullopt};
 }
 
 std::string get_device_mesh_info(const DeviceMesh& device_mesh) {

@@ -22,33 +22,50 @@ enum class PipelineScheduleType : std::uint8_t {
     gpipe,                    ///< GPipe
     looped_bfs,               ///< LoopedBFS
     interleaved_zero_bubble,  ///< InterleavedZeroBubble
-    zbv_zero_bubble           ///< ZBVZeroBubble
+    zbv_zero_bubble,          ///< ZBVZeroBubble
+    custom_1F1B,              ///< Custom1F1B
+    custom_interleaved_1F1B,  ///< CustomInterleaved1F1B
+    custom_1F1B_V             ///< Custom1F1BV
 };
+
+/// What carries activations and gradients between stages.
+enum class PipelineP2PBackend : std::uint8_t { nccl, nccl_rma, nccl_rma_ack, nccl_device };
 
 RANKMESH_EXPORT std::string_view to_string(PipelineSplitStyle style);
 RANKMESH_EXPORT std::string_view to_string(PipelineScheduleType schedule);
+RANKMESH_EXPORT std::string_view to_string(PipelineP2PBackend backend);
 /// The style of that name; throws dialect::Error for any other.
 RANKMESH_EXPORT PipelineSplitStyle pipeline_split_style(std::string_view name);
 /// The schedule of that name, as `1F1B`; throws dialect::Error for any other.
 RANKMESH_EXPORT PipelineScheduleType pipeline_schedule_type(std::string_view name);
+/// The backend of that name; throws dialect::Error for any other.
+RANKMESH_EXPORT PipelineP2PBackend pipeline_p2p_backend(std::string_view name);
 
-/// True for 1F1B and GPipe, which run one stage a rank.
+/// True for 1F1B, Custom1F1B and GPipe, which run one stage a rank.
 constexpr bool is_single_stage(PipelineScheduleType schedule) {
-    return schedule == PipelineScheduleType::single_1F1B || schedule == PipelineScheduleType::gpipe;
+    return schedule == PipelineScheduleType::single_1F1B || schedule == PipelineScheduleType::gpipe ||
+           schedule == PipelineScheduleType::custom_1F1B;
 }
 constexpr bool is_multi_stage(PipelineScheduleType schedule) { return !is_single_stage(schedule); }
 constexpr PipelineSplitStyle default_style(PipelineScheduleType schedule) {
-    return schedule == PipelineScheduleType::zbv_zero_bubble ? PipelineSplitStyle::v
-                                                             : PipelineSplitStyle::loop;
+    const auto v =
+        schedule == PipelineScheduleType::zbv_zero_bubble || schedule == PipelineScheduleType::custom_1F1B_V;
+    return v ? PipelineSplitStyle::v : PipelineSplitStyle::loop;
 }
 
 struct RANKMESH_EXPORT PipelineParallelConfig {
     int degree = 1;
     PipelineScheduleType schedule = PipelineScheduleType::interleaved_1F1B;
     std::optional<PipelineSplitStyle> style = {};
+    bool p2p_use_separate_group = false;
+    PipelineP2PBackend p2p_backend = PipelineP2PBackend::nccl;
+    std::optional<int> p2p_nccl_min_ctas = {};
+    std::optional<int> p2p_nccl_max_ctas = {};
 
     /// The style given, else the schedule's own.
-    PipelineSplitStyle infer_style() const { return style.value_or(default_style(schedule)); }
+    ///
+    /// Throws dialect::Error for Custom1F1BV that is not v, and CustomInterleaved1F1B that is not a loop.
+    PipelineSplitStyle infer_style() const;
     /// The ranks of the pipeline in the order in which they complete a batch.
     auto rank_completion_order() const {
         check_degree();
@@ -65,8 +82,15 @@ struct RANKMESH_EXPORT PipelineParallelConfig {
     ///
     ///     olmo::PipelineParallelConfig{.degree = 4}.stage_ids_this_rank(1, 8) == std::vector{1, 5}
     std::vector<int> stage_ids_this_rank(int pp_rank, int num_stages) const;
+    /// The ranks of the pipeline, between whose stages activations and gradients go on a communicator of
+    /// their own; nothing unless `p2p_use_separate_group` is true.
+    ///
+    /// Throws dialect::Error for CTAs that do not go together or without such a group, for the backend
+    /// nccl_device, and for a mesh without `pp`.
+    std::optional<Group> build_p2p_process_group(const DeviceMesh& device_mesh) const;
 
 private:
+    void check_p2p() const;
     void check_degree() const;
 };
 
@@ -84,7 +108,8 @@ class RANKMESH_EXPORT PipelineSchedule {
 public:
     /// As many microbatches as `pp_mesh` has ranks if not given.
     ///
-    /// Throws dialect::Error for no stage, several under a single-stage schedule, or one under another.
+    /// Throws dialect::Error for no stage, several under a single-stage schedule, one under another, other
+    /// than two under a custom one, and Custom1F1B, which OLMo-core does not have.
     PipelineSchedule(std::vector<PipelineStage> stages, const DeviceMesh& pp_mesh,
                      PipelineScheduleType schedule_name, std::optional<int> num_microbatches = {});
 

@@ -19,7 +19,7 @@ struct MeshDimName {
     static constexpr std::string_view dp = "dp", dp_replicate = "dp_replicate", dp_shard = "dp_shard",
                                       tp = "tp", cp = "cp", pp = "pp", ep = "ep",
                                       ep_replicate = "ep_replicate", ep_shard = "ep_shard", dp_ep = "dp_ep",
-                                      dp_cp = "dp_cp";
+                                      dp_cp = "dp_cp", ep_mp = "ep_mp", ep_dp = "ep_dp";
 };
 struct DPMeshDimName {
     static constexpr auto replicate = MeshDimName::dp_replicate, shard = MeshDimName::dp_shard;
@@ -72,6 +72,24 @@ private:
 /// The mesh of the experts, which OLMo-core does not store.
 RANKMESH_EXPORT DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank,
                                                       int world_size);
+
+/// The world as OLMoDDPTrainModule sees it: `pp dp cp` for dense layers, and for experts, if `ep` is given,
+/// `pp ep_dp ep_mp`, whose experts take their ranks from dp and cp together.
+struct DenseAndMoe {
+    DeviceMesh dense;
+    std::optional<DeviceMesh> moe;
+};
+
+/// What OLMoDDPTrainModule keeps as `world_mesh["dense"]` and `world_mesh["moe"]`.
+///
+/// Throws dialect::Error without `dp`, for a degree below 2 and for one that does not divide, and
+/// dialect::Refusal for `tp`, whose ranks it leaves out.
+///
+///     auto made = olmo::build_dense_and_moe_mesh(
+///         {.dp = {{olmo::DataParallelType::ddp}}, .cp = {{2}}, .ep = {{4}}}, 5, 8);
+///     EXPECT_EQ(to_string((*made.moe)["ep_mp"].mesh()), "{4..7}");
+RANKMESH_EXPORT DenseAndMoe build_dense_and_moe_mesh(const ParallelConfigs& configs, int rank,
+                                                     int world_size);
 
 /// `3D device mesh with shape (pp=2, dp=2, tp=2)`.
 RANKMESH_EXPORT std::string get_device_mesh_info(const DeviceMesh& device_mesh);
