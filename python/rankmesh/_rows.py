@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankmesh._core import Group
@@ -120,6 +121,9 @@ class Current:
         if self._state is not None:
             raise self._error(f"the groups of {self._rows['name']} are already initialized", "exists")
         live = rank is None and world_size is None and of_torch() is not None
+        if self._rows["initialize"][:1].isupper() and rank is None and world_size is None and not live:
+            sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
+            rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
         rank, world = world_of(self._rows["initialize"], rank, world_size)
 
         def made() -> _native.State:
@@ -175,6 +179,14 @@ class Current:
             return tuple(answer) if row["quantity"] == "size_and_rank" else answer
         ranks = self._raising(lambda: state.group(accessor, options))
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
+
+    def group(self, kind: str) -> Any:
+        """This rank's group of a kind as the framework has it: torch's where there is a process, else its ranks."""
+        state = self._state
+        if state is None:
+            raise self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
+        ranks = self._raising(lambda: state.groups.of(kind, state.rank))
+        return None if ranks is None else self._handle(kind, ranks, state.rank)
 
     def _handle(self, kind: str, ranks: Group, rank: int) -> Any:
         make = _HANDLES.get(self._rows["handle"])

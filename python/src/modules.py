@@ -108,7 +108,7 @@ def notes(settings: list[dict[str, Any]]) -> str:
 
 
 def type_of(accessor: dict[str, Any], handle: str) -> str:
-    kind = TYPES.get(accessor["quantity"], "int")
+    kind: str = accessor["type"] if accessor["quantity"] == "value" else TYPES.get(accessor["quantity"], "int")
     if accessor["quantity"] == "group":
         kind = handle
     return f"{kind} | None" if accessor["without"] == (None,) else kind

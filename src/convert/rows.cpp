@@ -27,9 +27,14 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
         case Type::flag:
             return as_value(settings.flag(name));
         case Type::word:
+        case Type::maybe_word:
             return as_value(settings.word(name));
         case Type::numbers:
             return as_value(settings.numbers(name));
+        case Type::plan:
+            return settings.has(name) ? std::optional(Value("given")) : std::nullopt;
+        case Type::words:
+            return as_value(settings.words(name));
     }
     return std::nullopt;
 }
@@ -92,6 +97,17 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     return arrangement;
 }
 
+Json json_of(const Value& value) {
+    return std::visit(
+        [](const auto& each) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(each)>, std::monostate>)
+                return Json();
+            else
+                return Json(each);
+        },
+        value);
+}
+
 std::string text_of(const Json& value) {
     if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
     return value.dump();
@@ -100,15 +116,14 @@ std::string text_of(const Json& value) {
 /// The settings as flags where the framework has a command line, else as a call.
 Document document_of(const frameworks::Framework& rows, const frameworks::Values& values) {
     auto document = Document{Json::object(), {}};
-    const auto flags = std::ranges::any_of(rows.settings, [](const auto& row) { return !row.flag.empty(); });
+    const auto flags = (rows.initialize.empty() || rows.initialize[0] >= 'a') &&
+                       std::ranges::any_of(rows.settings, [](const auto& row) { return !row.flag.empty(); });
     for (const auto& [name, value] : values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
-        if (value == row->otherwise) continue;
-        const auto& said = row->flag.empty() ? name : row->flag;
-        auto json = Json();
-        if (const auto* number = std::get_if<int>(&value)) json = *number;
-        if (const auto* flag = std::get_if<bool>(&value)) json = *flag;
-        if (const auto* word = std::get_if<std::string>(&value)) json = *word;
+        const auto is_none = row->otherwise == Value();
+        if (value == (is_none ? Value(1) : row->otherwise)) continue;
+        const auto& said = flags && !row->flag.empty() ? row->flag : name;
+        const auto json = json_of(value);
         document.values[said] = json;
         if (flags) {
             auto dashed = said;
@@ -121,7 +136,7 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
     }
     if (document.text.empty()) {  // say at least one
         const auto& first = rows.settings.front();
-        document.values[first.flag.empty() ? first.name : first.flag] = std::get<int>(first.otherwise);
+        document.values[flags && !first.flag.empty() ? first.flag : first.name] = 1;
     }
     if (!flags) document.text = cat(rows.initialize, "(", document.text, ")");
     return document;
@@ -130,15 +145,17 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
 Document write(const frameworks::Framework& rows, const Arrangement& arrangement) {
     const auto& dense = arrangement.dense();
     auto values = frameworks::Values{};
-    const auto has_replicas =
-        std::ranges::any_of(rows.roles, [](const auto& each) { return each.second == "dp_replicate"; });
+    const auto replicas_are_apart =
+        std::ranges::any_of(rows.roles, [](const auto& each) { return each.second == "dp_replicate"; }) ||
+        std::ranges::any_of(rows.settings, [](const auto& row) { return row.axis == "dp_replicate"; });
     for (const auto& row : rows.settings) {
         if (row.axis.empty()) continue;
         auto size = 1;
         for (const auto axis : frameworks::words_of(row.axis)) {
             const auto name = role(rows, axis);
-            size *= name != "dp" ? size_of(dense, name)
-                                 : data_size(dense) / (has_replicas ? size_of(dense, "dp_replicate") : 1);
+            size *= name != "dp" && name != "dp_shard"
+                        ? size_of(dense, name)
+                        : data_size(dense) / (replicas_are_apart ? size_of(dense, "dp_replicate") : 1);
         }
         values.emplace_back(row.name, size);
     }
@@ -149,17 +166,6 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
                 values.push_back(std::move(value));
             }
     return document_of(rows, values);
-}
-
-Json json_of(const Value& value) {
-    return std::visit(
-        [](const auto& each) {
-            if constexpr (std::is_same_v<std::decay_t<decltype(each)>, std::monostate>)
-                return Json();
-            else
-                return Json(each);
-        },
-        value);
 }
 
 Words words(const frameworks::Framework& rows, const Arrangement& roles, const Document& document) {
@@ -198,16 +204,17 @@ Framework of_rows(const frameworks::Framework& rows) {
         .write = [&rows](const Arrangement& arrangement) { return write(rows, arrangement); },
         .words = [&rows](const Arrangement& roles,
                          const Document& document) { return words(rows, roles, document); }};
+    const auto know = [&framework](std::string_view role) {
+        if (role.starts_with("dp_")) role = "dp";
+        if (std::ranges::find(framework.roles, role) == framework.roles.end())
+            framework.roles.push_back(role);
+    };
     for (const auto& row : rows.settings)
         for (const auto axis : frameworks::words_of(row.axis)) {
             const auto other = rows.roles.find(std::string(axis));
-            const auto name = other == rows.roles.end() ? axis : std::string_view(other->second);
-            if (std::ranges::find(framework.roles, name) == framework.roles.end())
-                framework.roles.push_back(name);
+            know(other == rows.roles.end() ? axis : std::string_view(other->second));
         }
-    for (const auto& [axis, name] : rows.roles)
-        if (std::ranges::find(framework.roles, name) == framework.roles.end())
-            framework.roles.push_back(name);
+    for (const auto& [axis, name] : rows.roles) know(name);
     framework.version = rows.version;
     for (const auto& [name, why] : rows.why) framework.why.emplace(name, why);
     return framework;

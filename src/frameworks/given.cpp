@@ -13,8 +13,9 @@ namespace {
 
 /// What a value of that type is, for an error.
 std::string_view wanted(Type type) {
-    constexpr std::string_view texts[] = {"a whole number", "a whole number or nothing", "true or false",
-                                          "a word", "a list of whole numbers"};
+    constexpr std::string_view texts[] = {
+        "a whole number",          "a whole number or nothing", "true or false",     "a word",
+        "a list of whole numbers", "a word or nothing",         "a word or a table", "words"};
     return texts[static_cast<std::size_t>(type)];
 }
 
@@ -31,6 +32,12 @@ bool is_of(const Value& value, const Setting& setting) {
         case Type::numbers:
             return std::holds_alternative<std::vector<int>>(value) ||
                    std::holds_alternative<std::monostate>(value);
+        case Type::maybe_word:
+        case Type::plan:
+            return std::holds_alternative<std::string>(value) ||
+                   std::holds_alternative<std::monostate>(value);
+        case Type::words:
+            return std::holds_alternative<std::vector<std::string>>(value);
     }
     return false;
 }
@@ -87,6 +94,13 @@ bool Given::has(std::string_view name) const {
     return std::ranges::any_of(values_, [&](const auto& each) { return each.first == name; });
 }
 
-void Given::derive(std::string_view name, Value value) { values_.emplace_back(name, std::move(value)); }
+void Given::derive(std::string_view name, Value value) {
+    for (auto& [known, own] : values_)
+        if (known == name) {
+            own = std::move(value);
+            return;
+        }
+    values_.emplace_back(name, std::move(value));
+}
 
 }  // namespace rankmesh::frameworks

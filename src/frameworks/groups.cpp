@@ -64,9 +64,9 @@ namespace {
 
 /// The size of an axis; nothing where it takes the rest of the world.
 std::optional<int> size_of(const Framework& framework, const Given& given, std::string_view axis) {
+    if (given.has(axis)) return given.number(axis);
     const auto setting = std::ranges::find(framework.settings, axis, &Setting::axis);
-    if (setting != framework.settings.end()) return given.number(setting->name);
-    return given.has(axis) ? std::optional(given.number(axis)) : std::nullopt;
+    return setting == framework.settings.end() ? std::nullopt : std::optional(given.number(setting->name));
 }
 
 Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row) {

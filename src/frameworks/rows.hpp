@@ -17,8 +17,9 @@ namespace rankmesh::frameworks {
 using dialect::Error;
 using dialect::Fault;
 
-/// What a setting or an option may be.
-enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers };
+/// What a setting, an option or an answer may be. Of a plan, a word or a table, only whether it is given
+/// matters; words are an answer.
+enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers, maybe_word, plan, words };
 
 /// A setting of a framework, or an option of an accessor.
 struct Setting {
@@ -49,7 +50,7 @@ public:
     const std::string& word(std::string_view name) const;
     const Value& value(std::string_view name) const;
     bool has(std::string_view name) const;
-    /// Sets what follows from the settings, for rows that name it.
+    /// Sets what follows from the settings, for rows that name it, in the place of a setting of that name.
     void derive(std::string_view name, Value value);
 
 private:
@@ -57,8 +58,8 @@ private:
     int world_size_;
 };
 
-/// A mesh of a framework: axes outermost first. The size of an axis is the setting whose axis it is, or what
-/// was derived under its name; of at most one axis neither is known, and it takes the rest of the world.
+/// A mesh of a framework: axes outermost first. The size of an axis is what was derived under its name, or
+/// the setting whose axis it is; of at most one axis neither is known, and it takes the rest of the world.
 struct MeshRow {
     std::string name;
     std::string axes;
@@ -93,7 +94,8 @@ enum class Quantity : std::uint8_t {
     is_last,
     member,
     size_and_rank,
-    matrix  ///< all ranks in the shape of the framework's first mesh
+    matrix,  ///< all ranks in the shape of the framework's first mesh
+    value    ///< of the setting, or what follows from them, that `kind` names
 };
 
 /// A function or attribute of the framework that answers about one kind of groups.
@@ -109,6 +111,7 @@ struct AccessorRow {
     std::optional<Value> without = {};
     /// What no row can say.
     Value (*code)(const State&, const Given& given, const Given& options) = nullptr;
+    Type type = Type::number;  ///< of a value
 };
 
 /// The rows of a framework.

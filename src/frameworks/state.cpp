@@ -68,6 +68,7 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
         case Quantity::is_last:
             return own == size - 1;
         case Quantity::member:
+        case Quantity::value:  // has no group
             return true;
         case Quantity::size_and_rank:
             return std::vector{size, own};
@@ -86,6 +87,7 @@ State::State(Groups groups, int rank) : groups_(std::move(groups)), rank_(rank) 
 Value State::ask(std::string_view accessor, const Values& values) const {
     const auto asked = Asked(*this, accessor, values);
     if (asked.row.code) return asked.row.code(*this, Access::given(groups_), asked.options);
+    if (asked.row.quantity == Quantity::value) return Access::given(groups_).value(asked.row.kind);
     const auto own = asked.group(*this);
     return own ? answer(*own, asked.row.quantity, rank_) : *asked.row.without;
 }

@@ -62,6 +62,8 @@ def test_a_module_answers_what_its_rows_say(name: str) -> None:
                 else found == answer
             )
         for kind, own in state.groups.items():
+            group = current.group(kind)
+            assert own == (None if group is None else list(getattr(group, "ranks", group)))
             assert own is None or own in state.partition(kind)
 
 
@@ -131,3 +133,13 @@ def test_a_class_answers_for_its_rank() -> None:
         make(2, 2, 1, rank=0, world_size=8)
     with pytest.raises(UsageError, match="nanotron needs pipeline_parallel_size, which has no default"):
         framework.state("nanotron", rank=0, world_size=8, tensor_parallel_size=2, data_parallel_size=4)
+
+
+def test_an_object_has_the_accessors_of_its_rows_as_properties() -> None:
+    config = module("accelerate").ParallelismConfig(dp_shard_size=4, tp_size=2)
+    assert (config.dp_shard_size, config.total_size, config.active_mesh_dims) == (4, 8, ["dp_shard", "tp"])
+    assert list(config.group("dp_cp")) == [0, 2, 4, 6]
+    with pytest.raises(UsageError, match="accelerate has no groups 'dp_shart'; did you mean 'dp_shard'"):
+        config.group("dp_shart")
+    with pytest.raises(ValueError, match="dp_shard_size is 0; every size is 1 or more"):
+        module("accelerate").ParallelismConfig(dp_shard_size=0)

@@ -20,7 +20,8 @@ namespace rankmesh::frameworks {
 using dialect::GroupPart;
 
 /// A setting's value or an accessor's answer; nothing is the framework's None.
-using Value = std::variant<std::monostate, bool, int, std::string, std::vector<int>>;
+using Value =
+    std::variant<std::monostate, bool, int, std::string, std::vector<int>, std::vector<std::string>>;
 
 /// Settings or options by name.
 using Values = std::vector<std::pair<std::string, Value>>;

@@ -16,10 +16,12 @@ using frameworks::State;
 using frameworks::Value;
 using frameworks::Values;
 
-constexpr std::string_view quantities[] = {"group",  "ranks",         "rank",  "size",     "first",
-                                           "last",   "next",          "prev",  "is_first", "is_last",
-                                           "member", "size_and_rank", "matrix"};
-constexpr std::string_view types[] = {"int", "int | None", "bool", "str", "list[int] | None"};
+constexpr std::string_view quantities[] = {"group",  "ranks",         "rank",   "size",     "first",
+                                           "last",   "next",          "prev",   "is_first", "is_last",
+                                           "member", "size_and_rank", "matrix", "value"};
+constexpr std::string_view types[] = {
+    "int",      "int | None", "bool", "str", "list[int] | None", "str | None", "str | dict[str, str] | None",
+    "list[str]"};
 
 nb::object object_of(const Value& value) {
     return std::visit(
@@ -36,6 +38,7 @@ Value value_of(nb::handle value, const std::string& name) {
     if (value.is_none()) return {};
     if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
     if (nb::isinstance<nb::str>(value)) return text_of(value, name);
+    if (nb::isinstance<nb::dict>(value)) return std::string(nb::repr(value).c_str());
     if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) return ints_of(value, name);
     return int_of(value, name.c_str());
 }
@@ -104,6 +107,7 @@ nb::dict rows_of(nb::handle name) {
         entry["name"] = row.name;
         entry["kind"] = row.kind;
         entry["quantity"] = quantities[static_cast<std::size_t>(row.quantity)];
+        entry["type"] = types[static_cast<std::size_t>(row.type)];
         entry["doc"] = row.doc;
         entry["options"] = settings_of(row.options);
         entry["without"] = row.without ? nb::object(nb::make_tuple(object_of(*row.without))) : nb::none();
