@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// transformers' DistributedConfig: PP x DP-replicate x FSDP x TP of dense layers, and PP x DP-replicate x
+// EFSDP x EP of experts over the same ranks.
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_transformers {
+
+void check(Given& given) {
+    const auto size = [&](const char* name) {
+        if (!given.is_none(name) && given.number(name) < 1)
+            throw Error(Fault::argument,
+                        detail::cat("Parallelism sizes must be >= 1, got ", given.number(name), "."));
+        if (given.is_none(name)) given.derive(name, 1);
+        return given.number(name);
+    };
+    const auto world = given.world_size();
+    const auto fsdp = size("fsdp_size"), replicas = size("dp_replicate_size"), pp = size("pp_size");
+    const auto others = fsdp * replicas * pp;
+    if (given.is_none("tp_size") && !given.is_none("tp_plan")) {
+        if (world % others != 0)
+            throw Error(Fault::argument,
+                        detail::cat("WORLD_SIZE (", world,
+                                    ") must be divisible by dp_replicate_size * fsdp_size * pp_size (",
+                                    others, ") to derive tp_size."));
+        given.derive("tp_size", world / others);
+    }
+    const auto tp = size("tp_size");
+    if (given.is_none("ep_size") && given.flag("enable_expert_parallel")) given.derive("ep_size", tp);
+    const auto ep = size("ep_size");
+    if (ep > 1 && ep % tp != 0) throw Error(Fault::argument, "`ep_size` must be a multiple of `tp_size`.");
+    if (ep > 1 && fsdp * tp % ep != 0)
+        throw Error(Fault::argument, "`ep_size` must divide `fsdp_size * tp_size`.");
+    if (pp > 1 && fsdp * replicas > 1)
+        throw Error(Fault::exclusive,
+                    "Combining FSDP with pipeline parallelism is not supported yet. Use "
+                    "DistributedConfig(tp_size=N, fsdp_size=M), or combine TP and PP.");
+    // Without sizes each rank has a model of its own, and there is no mesh.
+    const auto has_mesh = others * tp > 1;
+    if (!has_mesh) given.derive("dp_replicate", world);
+    if (has_mesh && others * tp != world)
+        throw Error(Fault::missing, detail::cat("The parallel mesh requires ", others * tp,
+                                                " processes, but world_size is ", world, "."));
+    given.derive("has_mesh", has_mesh);
+    given.derive("efsdp_size", fsdp * tp / ep);
+    given.derive("efsdp", fsdp * tp / ep);
+    given.derive("ep", ep);
+    given.derive("dp_size", replicas * fsdp);
+}
+
+bool has_mesh(const Given& given) { return given.flag("has_mesh"); }
+
+std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
+    const auto ep = given.number("ep");
+    if (ep == 1) return std::nullopt;
+    const auto parts = {Axis{"efsdp", mesh.size() / mesh.size("pp") / mesh.size("dp_replicate") / ep},
+                        {"ep", ep}};
+    return mesh.flatten({"fsdp", "tp"}, "all").split("all", parts).flatten({"dp_replicate", "efsdp"}, "edp");
+}
+Values write_experts(const Mesh& experts) { return {{"ep_size", experts.size("ep")}}; }
+
+}  // namespace of_transformers
+
+Framework transformers() {
+    using namespace of_transformers;
+    const auto size = [](const char* axis, const char* doc) {
+        return Setting{.name = detail::cat(axis, "_size"),
+                       .otherwise = {},
+                       .axis = axis,
+                       .type = Type::maybe_number,
+                       .doc = doc};
+    };
+    const auto flag = [](const char* name, const char* doc = "") {
+        return Setting{.name = name, .otherwise = false, .type = Type::flag, .doc = doc};
+    };
+    const auto plan = [](const char* name, const char* doc = "") {
+        return Setting{.name = name, .otherwise = {}, .type = Type::plan, .doc = doc};
+    };
+    const auto along = [](const char* name, const char* groups) {
+        return KindRow{.name = name, .groups = groups, .when = has_mesh};
+    };
+    const auto answer = [](const char* name, const char* doc) {
+        return AccessorRow{.name = name, .kind = name, .quantity = Quantity::value, .doc = doc};
+    };
+    return {
+        .name = "transformers",
+        .version = "5.24.0",
+        .original = "transformers.distributed.configuration_utils",
+        .title = "transformers' DistributedConfig, and the device meshes of dense layers and of experts.",
+        .settings_of = "the arguments of DistributedConfig",
+        .example = "tp_size=2 fsdp_size=4",
+        .settings = {size("tp", "without it and with tp_plan, what the other sizes leave of the world"),
+                     plan("tp_plan", "'auto' or the model's rules, which change no group"),
+                     flag("enable_sequence_parallel"),
+                     flag("enable_expert_parallel", "without ep_size: as many as tp_size"),
+                     size("fsdp", "ranks that share parameters and optimizer state"),
+                     size("dp_replicate", "replicas of fsdp_size ranks"),
+                     plan("fsdp_plan"),
+                     flag("fsdp_cpu_offload"),
+                     flag("fsdp_mixed_precision"),
+                     size("pp", "stages"),
+                     {.name = "ep_size",
+                      .otherwise = {},
+                      .type = Type::maybe_number,
+                      .doc =
+                          "ranks with other experts: a multiple of tp_size that divides fsdp_size * tp_size"},
+                     plan("ep_plan"),
+                     {.name = "ep_implementation", .otherwise = "auto", .type = Type::word}},
+        .meshes = {{"dense", "pp dp_replicate fsdp tp"}, {"expert", "pp dp_replicate efsdp ep"}},
+        .kinds = {along("pp", "dp_replicate fsdp tp | pp"),
+                  along("dp_replicate", "pp fsdp tp | dp_replicate"),
+                  along("fsdp", "pp dp_replicate tp | fsdp"), along("tp", "pp dp_replicate fsdp | tp"),
+                  along("efsdp", "expert: pp dp_replicate ep | efsdp"),
+                  along("ep", "expert: pp dp_replicate efsdp | ep")},
+        .accessors = {answer("tp_size", "The tensor-parallel ranks."),
+                      answer("fsdp_size", "The ranks that share parameters."),
+                      answer("dp_replicate_size", "The number of replicas."),
+                      answer("pp_size", "The stages."), answer("ep_size", "The ranks with other experts."),
+                      answer("efsdp_size", "The ranks that share the same experts."),
+                      answer("dp_size", "The ranks with other batches.")},
+        .check = check,
+        .roles = {{"fsdp", "dp_shard"}},
+        .experts = experts,
+        .write_experts = write_experts,
+        .raises = {{"", "ValueError"}, {"missing", "RuntimeError"}},
+        .initialize = "DistributedConfig"};
+}
+
+}  // namespace rankmesh::frameworks
