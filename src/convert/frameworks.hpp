@@ -44,7 +44,7 @@ struct Framework {
     /// Writes what the framework's function is called with, where that can say more than its settings.
     std::function<Document(const Arrangement& arrangement)> write_call = {};
     std::string_view version = {};  ///< of the original that was compared
-    bool own_names = false;  ///< axes keep the names that they have, whatever they are for
+    bool own_names = false;         ///< axes keep the names that they have, whatever they are for
 };
 
 /// All of them, each in the file of its name, in the order in which the help lists them.

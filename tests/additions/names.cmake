@@ -15,7 +15,7 @@ set(most_of_dialects 5)
 # Words of launchers, frameworks and their files, not the engine.
 set(others_of_gloo "/dialect/|/explain|/frameworks/|/rendezvous/")
 set(others_of_mpi "/rendezvous/|^cmake/test_environment|/cluster/read/|/place")
-set(others_of_nccl "/dialect/|/explain|/cluster/read/")
+set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
 set(others_of_vllm "/frameworks/megatron2022")  # which its first version was
 set(others_of_deepspeed "/areal/|/grid_answers")  # AReaL's grid is made of DeepSpeed's
 
