@@ -6,7 +6,7 @@ The functions ask `current`, whose groups are torch's where torch.distributed is
 >>> of_rank = SequenceState(rank=5, world_size=8)
 >>> of_rank.initialize_sequence_parallel(4)
 >>> of_rank.get_sequence_parallel_group()
-Group("{4..7}")
+Group('{4..7}')
 """
 
 from __future__ import annotations
