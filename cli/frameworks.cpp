@@ -7,6 +7,7 @@
 
 #include "output.hpp"
 #include "subcommand.hpp"
+#include "topology.hpp"
 
 namespace rankmesh::cli {
 
