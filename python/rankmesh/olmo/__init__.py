@@ -255,9 +255,10 @@ def build_dense_and_moe_mesh(
     live = rank is None and world_size is None and of_torch() is not None
     rank, world_size = world_of("build_dense_and_moe_mesh", rank, world_size)
     sizes, degrees = _words(dp, tp, cp, pp, ep)
+    of_tp, of_cp, of_pp, of_ep = degrees
 
     def build() -> tuple[_native.DeviceMesh, _native.DeviceMesh | None]:
-        return olmo.build_dense_and_moe_mesh(sizes, *degrees, rank, world_size)
+        return olmo.build_dense_and_moe_mesh(sizes, of_tp, of_cp, of_pp, of_ep, rank, world_size)
 
     if not live:
         made = zip(("dense", "moe"), build(), strict=True)

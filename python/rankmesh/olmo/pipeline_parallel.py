@@ -116,7 +116,7 @@ class PipelineParallelConfig:
 
         nccl: Any = getattr(dist, "ProcessGroupNCCL", None)
         options = None if nccl is None else nccl.Options()
-        if not hasattr(options, "config"):
+        if options is None or not hasattr(options, "config"):
             raise original(
                 configuration_error(),
                 "P2P NCCL CTA caps require a PyTorch with ProcessGroupNCCL.Options.config",
