@@ -7,7 +7,7 @@ set(detail "${ours}6detail")
 set(standard "^_Z(T[ISV]|GV|Z)?N?K?(S[tabsiod]|9__gnu_cxx|P?F)")
 set(c_interface "^rankmesh_[a-z]")
 # Of src/view/canvas.hpp, of src/c behind the header for C, and of src/plan: bounds.hpp, csv.hpp and what one file has for itself.
-set(behind_the_headers "^_ZN[KRO]*8rankmesh(4view4Line|1c|4plan[0-9]+(of_|Csv|divisors|legal_|lower_bound|most_layers|splits|split_bound))")
+set(behind_the_headers "^_ZN[KRO]*8rankmesh(4view4Line|1c|4plan[0-9]+(of_|Csv|divisors|legal_|lower_bound|most_layers|splits|split_bound)|10frameworks[0-9]+(of_|words_of|[a-z0-9]+Ev))")
 
 # defined(symbols types file option...): what a file defines, of some of nm's types.
 function(defined symbols types file)
@@ -19,6 +19,7 @@ function(defined symbols types file)
 endfunction()
 
 file(GLOB_RECURSE headers ${ROOT}/include/*.hpp)
+list(APPEND headers ${ROOT}/src/frameworks/rows.hpp)  # which rankmesh::convert, a library of its own, reads
 set(declarations)
 foreach(header ${headers})
     file(STRINGS ${header} lines REGEX "RANKMESH_EXPORT")
@@ -57,8 +58,8 @@ foreach(header core/error.hpp dialect/error.hpp)
 endforeach()
 
 list(LENGTH exported count)
-if(count GREATER 1000)
-    list(APPEND breaches "${count} symbols are exported, more than 1000")
+if(count GREATER 1050)
+    list(APPEND breaches "${count} symbols are exported, more than 1050")
 endif()
 if(breaches)
     list(JOIN breaches "\n" breaches)

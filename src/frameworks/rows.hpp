@@ -36,7 +36,7 @@ struct Setting {
 std::vector<std::string_view> words_of(std::string_view text);
 
 /// The settings as they were given, with the defaults of the others and what follows from them.
-class Given {
+class RANKMESH_EXPORT Given {
 public:
     /// Throws UsageError that names `what` for a value that is not among the known, or of another type.
     Given(std::string_view what, const std::vector<Setting>& known, const Values& values, int world_size);
@@ -148,12 +148,12 @@ struct Framework {
 };
 
 /// All of them, by name: one for each folder here.
-const std::vector<Framework>& all();
+RANKMESH_EXPORT const std::vector<Framework>& all();
 /// The framework of that name; throws UsageError that names the nearest.
-const Framework& framework_named(std::string_view name);
+RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
 
 /// What only the rooms beside this one ask of groups.
-struct Access {
+struct RANKMESH_EXPORT Access {
     static const Framework& framework(const Groups& groups);
     static const Given& given(const Groups& groups);
     /// What the original says where a rank has no group of that kind.
