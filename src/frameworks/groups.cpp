@@ -42,7 +42,8 @@ struct Kind {
 
     Declaration declaration() const {
         auto declared = Declaration{.name = name};
-        const auto parts = {Axis{"groups", count()}, Axis{"group", size}};
+        const auto ranks = apart ? "ranks" : "group";
+        const auto parts = {Axis{"groups", count()}, Axis{ranks, size}};
         auto names = std::vector<std::string_view>{};
         for (int a = 0; a < listed.axis_count(); ++a) names.push_back(listed.name(AxisId{a}));
         try {
@@ -52,10 +53,12 @@ struct Kind {
             declared.placed.assign(whole.begin(), whole.end());
         }
         declared.axes = std::vector<std::string>{};
-        if (at.empty())
-            declared.axes->emplace_back("group");
+        if (!at.empty())
+            declared.picks.push_back({ranks, at, "picked"});
+        else if (apart)
+            declared.over.push_back(Axes(ranks).separate("group"));
         else
-            declared.picks.push_back({"group", at, "picked"});
+            declared.axes->emplace_back(ranks);
         return declared;
     }
 };

@@ -2,36 +2,24 @@
 // The meshes of accelerate's ParallelismConfig, as its documentation of N-D parallelism lists them.
 #include <gtest/gtest.h>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
+#include "lists.hpp"
+
 using namespace rankmesh;
+using tests::lists;
+using tests::Lists;
 
 namespace {
 
-using Lists = std::vector<std::vector<int>>;
 using Texts = std::vector<std::string>;
 
 frameworks::Groups groups(const frameworks::Values& settings, int world) {
     return {"accelerate", settings, world};
 }
 
-Lists lists(const frameworks::Groups& groups, const char* kind) {
-    auto all = Lists{};
-    for (int i = 0; i < groups.count(kind); ++i) {
-        const auto group = groups.group(kind, i);
-        all.emplace_back(group.begin(), group.end());
-    }
-    return all;
-}
-
 std::string refusal(const frameworks::Values& settings, int world) {
-    try {
-        groups(settings, world);
-    } catch (const dialect::Error& error) {
-        return error.what();
-    }
-    return "nothing is refused";
+    return tests::refusal("accelerate", settings, world);
 }
 
 }  // namespace

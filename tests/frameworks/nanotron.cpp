@@ -5,20 +5,13 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
+#include "lists.hpp"
+
 using namespace rankmesh;
+using tests::lists;
+using tests::Lists;
 
 namespace {
-
-using Lists = std::vector<std::vector<int>>;
-
-Lists lists(const frameworks::Groups& groups, const char* kind) {
-    auto all = Lists{};
-    for (int i = 0; i < groups.count(kind); ++i) {
-        const auto group = groups.group(kind, i);
-        all.emplace_back(group.begin(), group.end());
-    }
-    return all;
-}
 
 frameworks::Groups two_of_each() {
     return {"nanotron",

@@ -5,22 +5,11 @@
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
+#include "lists.hpp"
+
 using namespace rankmesh;
-
-namespace {
-
-std::vector<std::vector<int>> lists(const frameworks::Groups& groups, const char* kind) {
-    auto all = std::vector<std::vector<int>>{};
-    for (int i = 0; i < groups.count(kind); ++i) {
-        const auto group = groups.group(kind, i);
-        all.emplace_back(group.begin(), group.end());
-    }
-    return all;
-}
-
-using Lists = std::vector<std::vector<int>>;
-
-}  // namespace
+using tests::lists;
+using tests::Lists;
 
 TEST(Vllm, DecodeContextGoesOverPrefillContextFirst) {
     const auto groups = frameworks::Groups("vllm",
@@ -40,6 +29,17 @@ TEST(Vllm, TensorRanksStandNextToEachOtherAndStagesFurtherApart) {
     EXPECT_EQ(lists(groups, "tp"), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
     EXPECT_EQ(lists(groups, "pp"), (Lists{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
     EXPECT_FALSE(groups.has("ep"));
+}
+
+TEST(Vllm, ExpertsAreMovedOnAChannelOfTheirOwn) {
+    const auto groups =
+        frameworks::Groups("vllm", {{"tensor_model_parallel_size", 2}, {"enable_eplb", true}}, 4);
+    EXPECT_EQ(lists(groups, "eplb"), lists(groups, "ep"));
+    for (const auto& declared : groups.plan()) {
+        const auto apart = !declared.over.empty() && declared.over[0].separate_name() == "group";
+        EXPECT_EQ(apart, groups.is_apart(declared.name)) << declared.name;
+        EXPECT_EQ(apart, declared.name == "eplb") << declared.name;
+    }
 }
 
 TEST(Vllm, AServerRefusesWhatItsConfigurationRefuses) {
