@@ -42,7 +42,7 @@ class Groups(Connected):
     mpu: Any
     mesh_device: Any
     expert_tensor_parallel_world_size: int
-    """The tensor ranks of which each has expert groups of its own, in those made last with an mpu."""
+    """How many tensor ranks have their own expert groups, in the groups that were made last with an mpu."""
 
     def destroy(self) -> None:
         """Forgets every group, as in a process that starts; torch's are ended."""
@@ -351,7 +351,7 @@ class Groups(Connected):
         return self._made.get_expert_broadcast_src_rank(group_name)
 
     def _get_expert_model_parallel_world_size(self) -> int:
-        """The tensor ranks of which each has expert groups of its own, in those made last with an mpu."""
+        """How many tensor ranks have their own expert groups, in the groups that were made last with an mpu."""
         return self.expert_tensor_parallel_world_size
 
     # --- data and sequence parallelism

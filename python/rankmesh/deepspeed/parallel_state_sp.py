@@ -71,7 +71,7 @@ class SequenceState(Connected):
         """This rank's place among those among which ZeRO shards."""
         return place_in(self.get_sequence_data_parallel_group(), self._rank()[0])
 
-    # There is no other model parallelism.
+    # An mpu calls these groups model parallel.
     get_model_parallel_group = get_sequence_parallel_group
     get_model_parallel_world_size = get_sequence_parallel_world_size
     get_model_parallel_rank = get_sequence_parallel_rank

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// accelerate's ParallelismConfig: DP-replicate x DP-shard x CP x SP x TP, of which its device mesh has those
-// of more than one rank, and flattened ones beside them.
+// accelerate's ParallelismConfig: DP-replicate x DP-shard x CP x SP x TP. Its device mesh has the axes of
+// more than one rank, and flattened axes.
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {

@@ -36,7 +36,7 @@ void check(Given& given) {
         throw Error(Fault::exclusive,
                     "Combining FSDP with pipeline parallelism is not supported yet. Use "
                     "DistributedConfig(tp_size=N, fsdp_size=M), or combine TP and PP.");
-    // Without sizes each rank has a model of its own, and there is no mesh.
+    // If no size is given, each rank has its own model, and transformers makes no mesh.
     const auto has_mesh = others * tp > 1;
     if (!has_mesh) given.derive("dp_replicate", world);
     if (has_mesh && others * tp != world)

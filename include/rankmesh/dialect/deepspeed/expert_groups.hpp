@@ -25,7 +25,7 @@ public:
     int world_size() const { return world_size_; }
     int expert_parallel_size() const { return expert_; }
     int expert_data_parallel_size() const { return data_; }
-    /// The tensor ranks of which each has expert groups of its own; nothing without an mpu.
+    /// How many tensor ranks have their own expert groups; nothing without an mpu.
     std::optional<int> expert_tensor_parallel_size() const {
         return lanes_apart_ ? std::optional(lanes_) : std::nullopt;
     }

@@ -59,7 +59,7 @@ public:
     /// The original's number, (rank // size) * size, which is in the group only where its ranks are adjacent.
     int _get_expert_parallel_src_rank(std::string_view group_name) const;
     int _get_expert_broadcast_src_rank(std::string_view group_name) const;
-    /// The tensor ranks of which each has expert groups of its own, in the expert size made last with an mpu.
+    /// How many tensor ranks have their own expert groups, in the groups that were made last with an mpu.
     int _get_expert_model_parallel_world_size() const;
 
     /// Data and sequence parallelism without an mpu.
