@@ -73,7 +73,10 @@ private:
         } else if (open_.back().is_array()) {
             open_.back().push_back(std::move(read));
         } else {
-            open_.back()[keys_.back()] = std::move(read);
+            if (limits_)  // the key is new
+                open_.back().add(std::move(keys_.back()), std::move(read));
+            else
+                open_.back()[keys_.back()] = std::move(read);
             keys_.pop_back();
         }
         return true;
