@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 from collections.abc import Callable
 from math import prod
@@ -90,6 +91,14 @@ class GroupCoordinator:
         return f"GroupCoordinator(rank={self.rank}, ranks={self.ranks})"
 
 
+def _shaped(row: dict[str, Any], answer: Any) -> Any:
+    """An answer in the type that the framework has for it."""
+    return tuple(answer) if row["quantity"] == "size_and_rank" else answer
+
+
+_rows_of = functools.cache(_native.rows)
+"""The rows of a framework, which never change."""
+
 _HANDLES: dict[str, Callable[..., Any]] = {"GroupCoordinator": GroupCoordinator}
 
 
@@ -97,7 +106,7 @@ class Current:
     """What a framework's module knows in one process: nothing, or its groups of one rank."""
 
     def __init__(self, framework: str) -> None:
-        self._rows = _native.rows(framework)
+        self._rows = _rows_of(framework)
         self.accessors = {each["name"]: each for each in self._rows["accessors"]}
         self._missing = {kind: missing for kind, _, missing in self._rows["kinds"]}
         self._state: _native.State | None = None
@@ -116,12 +125,15 @@ class Current:
         name = raises.get(fault, raises.get("", "ValueError"))
         return original(getattr(builtins, name), text, fault, rule)
 
+    def _not_initialized(self, kind: str) -> DialectError:
+        return self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
+
     def initialize(self, settings: dict[str, Any], rank: int | None, world_size: int | None) -> None:
         """Makes the groups of these settings, torch's where torch.distributed is initialised and no rank is given."""
         if self._state is not None:
             raise self._error(f"the groups of {self._rows['name']} are already initialized", "exists")
         live = rank is None and world_size is None and of_torch() is not None
-        if self._rows["initialize"][:1].isupper() and rank is None and world_size is None and not live:
+        if self._rows["is_class"] and rank is None and world_size is None and not live:
             sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
             rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
         rank, world = world_of(self._rows["initialize"], rank, world_size)
@@ -169,14 +181,12 @@ class Current:
         row = self.accessors[accessor]
         if (state := self._state) is None:
             if row["without"] is not None:
-                answer = row["without"][0]
-                return tuple(answer) if row["quantity"] == "size_and_rank" else answer
-            raise self._error(self._missing.get(row["kind"]) or "the groups are not initialized", "not initialised")
+                return _shaped(row, row["without"][0])
+            raise self._not_initialized(row["kind"])
         if row["quantity"] == "matrix":
             return state.groups.mesh.numpy()
         if row["quantity"] != "group":
-            answer = self._raising(lambda: state.ask(accessor, options))
-            return tuple(answer) if row["quantity"] == "size_and_rank" else answer
+            return _shaped(row, self._raising(lambda: state.ask(accessor, options)))
         ranks = self._raising(lambda: state.group(accessor, options))
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
 
@@ -184,7 +194,7 @@ class Current:
         """This rank's group of a kind as the framework has it: torch's where there is a process, else its ranks."""
         state = self._state
         if state is None:
-            raise self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
+            raise self._not_initialized(kind)
         ranks = self._raising(lambda: state.groups.of(kind, state.rank))
         return None if ranks is None else self._handle(kind, ranks, state.rank)
 

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from rankmesh._core import Mesh
 from rankmesh._dialects import rows as _rows
+from rankmesh._errors import UsageError
 
 
 def names() -> list[str]:
@@ -22,7 +24,6 @@ class State:
 
     def __init__(self, framework: str, rank: int, world_size: int, settings: dict[str, Any]) -> None:
         self._state = _rows.State(_rows.Groups(framework, settings, world_size), rank)
-        self._accessors = _rows.rows(framework)["accessors"]
 
     @property
     def mesh(self) -> Mesh:
@@ -48,14 +49,10 @@ class State:
 
     def answers(self) -> dict[str, Any]:
         """The answers of all accessors by name, without options; those that the original refuses are left out."""
-        from rankmesh._errors import UsageError
-
         found = {}
-        for accessor in self._accessors:
-            try:
-                found[accessor["name"]] = self.ask(accessor["name"])
-            except UsageError:
-                continue
+        for accessor in self._state.accessors():
+            with contextlib.suppress(UsageError):
+                found[accessor] = self.ask(accessor)
         return found
 
 

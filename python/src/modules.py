@@ -13,7 +13,6 @@ TYPES = {
     "ranks": "list[int]",
     "is_first": "bool",
     "is_last": "bool",
-    "member": "bool",
     "size_and_rank": "tuple[int, int]",
     "matrix": "Any",
 }
@@ -134,7 +133,7 @@ def module(name: str) -> str:
     """The text of a framework's module; what makes the groups is a class where its name is capitalised."""
     told = rows(name)
     settings, handle = told["settings"], told["handle"] or "Any"
-    is_class = told["initialize"][0].isupper()
+    is_class = told["is_class"]
     own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
     apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
     parameters = "\n".join([*own, "    *,", *apart])

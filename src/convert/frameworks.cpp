@@ -33,10 +33,8 @@ const std::vector<Framework>& frameworks() {
 
 std::string unknown_framework(std::string_view option, std::string_view name,
                               const std::vector<std::string_view>& known) {
-    auto list = std::string{};
-    for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
-    return cat("unknown framework ", detail::in_quotes(name), " for ", option, "; one of: ", list,
-               did_you_mean(name, known));
+    return cat("unknown framework ", detail::in_quotes(name), " for ", option,
+               "; one of: ", detail::with_commas(known), did_you_mean(name, known));
 }
 
 const Framework& framework_named(std::string_view name, std::string_view option) {
@@ -83,12 +81,11 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
     for (const auto& name : by_stride(asked.dense()))
         if (const auto role = name.starts_with("dp_") ? "dp" : std::string_view(name);
             !to.roles.empty() && std::ranges::find(to.roles, role) == to.roles.end()) {
-            auto known = std::string{};
-            for (const auto& one : to.roles) known += cat(known.empty() ? "" : ", ", one);
             lost.push_back({cat(name, "=", asked.dense().size(name)),
-                            to.why.contains(name) ? why(name)
-                                                  : cat(to.name, " has no such axis; it has ", known,
-                                                        did_you_mean(name, to.roles))});
+                            to.why.contains(name)
+                                ? why(name)
+                                : cat(to.name, " has no such axis; it has ", detail::with_commas(to.roles),
+                                      did_you_mean(name, to.roles))});
         }
     if (!lost.empty()) {
         expressed.comparison.fits = false;

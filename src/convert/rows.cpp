@@ -75,9 +75,9 @@ Groups groups_of(const frameworks::Framework& rows, Settings& settings, std::opt
     return Groups(rows.name, values, ranks);
 }
 
-std::string role(const frameworks::Framework& rows, std::string_view axis) {
+std::string_view role(const frameworks::Framework& rows, std::string_view axis) {
     const auto found = rows.roles.find(std::string(axis));
-    return found == rows.roles.end() ? std::string(axis) : found->second;
+    return found == rows.roles.end() ? axis : found->second;
 }
 
 Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
@@ -116,7 +116,7 @@ std::string text_of(const Json& value) {
 /// The settings as flags where the framework has a command line, else as a call.
 Document document_of(const frameworks::Framework& rows, const frameworks::Values& values) {
     auto document = Document{Json::object(), {}};
-    const auto flags = (rows.initialize.empty() || rows.initialize[0] >= 'a') &&
+    const auto flags = !rows.is_class() &&
                        std::ranges::any_of(rows.settings, [](const auto& row) { return !row.flag.empty(); });
     for (const auto& [name, value] : values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
@@ -204,16 +204,13 @@ Framework of_rows(const frameworks::Framework& rows) {
         .write = [&rows](const Arrangement& arrangement) { return write(rows, arrangement); },
         .words = [&rows](const Arrangement& roles,
                          const Document& document) { return words(rows, roles, document); }};
-    const auto know = [&framework](std::string_view role) {
-        if (role.starts_with("dp_")) role = "dp";
-        if (std::ranges::find(framework.roles, role) == framework.roles.end())
-            framework.roles.push_back(role);
+    const auto know = [&framework](std::string_view name) {
+        if (name.starts_with("dp_")) name = "dp";
+        if (std::ranges::find(framework.roles, name) == framework.roles.end())
+            framework.roles.push_back(name);
     };
     for (const auto& row : rows.settings)
-        for (const auto axis : frameworks::words_of(row.axis)) {
-            const auto other = rows.roles.find(std::string(axis));
-            know(other == rows.roles.end() ? axis : std::string_view(other->second));
-        }
+        for (const auto axis : frameworks::words_of(row.axis)) know(role(rows, axis));
     for (const auto& [axis, name] : rows.roles) know(name);
     framework.version = rows.version;
     for (const auto& [name, why] : rows.why) framework.why.emplace(name, why);

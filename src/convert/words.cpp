@@ -20,18 +20,13 @@ std::vector<std::string_view> dialect_names() {
 
 namespace {
 
-std::string all_names() {
-    auto list = std::string{};
-    for (const auto name : dialect_names()) list += cat(list.empty() ? "" : ", ", name);
-    return list;
-}
-
 const Framework& dialect_named(std::string_view name) {
     for (const auto& framework : frameworks())
         if (framework.name == name) {
             if (framework.words) return framework;
-            throw UsageError(cat("--as has no group names of ", detail::in_quotes(name),
-                                 ", which is for rankmesh convert only; one of: ", all_names()));
+            throw UsageError(
+                cat("--as has no group names of ", detail::in_quotes(name),
+                    ", which is for rankmesh convert only; one of: ", detail::with_commas(dialect_names())));
         }
     throw UsageError(unknown_framework("--as", name, dialect_names()));
 }
@@ -75,11 +70,9 @@ std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
         const auto name = names.substr(begin, end - begin);
         const auto found = std::ranges::find(kinds, name, &GroupKind::name);
         if (found == kinds.end()) {
-            auto list = std::string{};
-            for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
             const auto near = did_you_mean(name, known);
             throw UsageError(cat(dialect, " has no groups ", detail::in_quotes(name), " here",
-                                 near.empty() ? "; there are " + list : near));
+                                 near.empty() ? cat("; there are ", detail::with_commas(known)) : near));
         }
         named.push_back(*found);
         begin = end == std::string::npos ? end : end + 1;

@@ -52,12 +52,10 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
         if (found == known.end()) {
             auto names = std::vector<std::string_view>{};
             for (const auto& setting : known) names.push_back(setting.name);
-            auto list = std::string{};
-            for (const auto one : names) list += cat(list.empty() ? "" : ", ", one);
             const auto near = did_you_mean(name, names);
             throw UsageError(cat(what, " has no ", detail::in_quotes(name),
                                  near.empty() ? cat("; there ", names.size() == 1 ? "is " : "are ",
-                                                    list.empty() ? "none" : list)
+                                                    names.empty() ? "none" : detail::with_commas(names))
                                               : near));
         }
         if (!is_of(value, *found))

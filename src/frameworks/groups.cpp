@@ -16,7 +16,6 @@ using detail::cat;
 struct Kind {
     std::string name;
     std::string missing;
-    std::string same;  // the kind whose group it is
     bool apart = false;
     Mesh listed;  // the ranks in the framework's order
     Group whole;
@@ -129,7 +128,6 @@ Kind kind_of(const KindRow& row, const Given& given,
                     cat("the ", whole.size(), " ranks are not divided by groups '", row.name, "' of ", size));
     auto kind = Kind{.name = row.name,
                      .missing = row.missing,
-                     .same = {},
                      .apart = row.apart,
                      .listed = listed,
                      .whole = whole,
@@ -184,11 +182,10 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
         made->meshes.emplace_back(row.name, mesh_of(framework, made->given, row));
     for (const auto& row : framework.kinds) {
         if (row.when && !row.when(made->given)) continue;
-        auto same = row.same ? std::string(row.same(made->given)) : std::string();
+        const auto same = row.same ? row.same(made->given) : std::string_view();
         if (const auto* other = same.empty() ? nullptr : made->find(same)) {
             made->kinds.push_back(*other);
             made->kinds.back().name = row.name;
-            made->kinds.back().same = same;
         } else {
             made->kinds.push_back(kind_of(row, made->given, made->meshes));
         }
@@ -246,10 +243,8 @@ const Framework& framework_named(std::string_view name) {
         if (framework.name == name) return framework;
         known.push_back(framework.name);
     }
-    auto list = std::string{};
-    for (const auto one : known) list += cat(list.empty() ? "" : ", ", one);
-    throw UsageError(
-        cat("unknown framework ", detail::in_quotes(name), "; one of: ", list, did_you_mean(name, known)));
+    throw UsageError(cat("unknown framework ", detail::in_quotes(name),
+                         "; one of: ", detail::with_commas(known), did_you_mean(name, known)));
 }
 
 std::vector<std::string> names() {

@@ -2,7 +2,6 @@
 // How a framework is described: rows that can be held against its own source.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -92,7 +91,6 @@ enum class Quantity : std::uint8_t {
     prev,
     is_first,
     is_last,
-    member,
     size_and_rank,
     matrix,  ///< all ranks in the shape of the framework's first mesh
     value    ///< of the setting, or what follows from them, that `kind` names
@@ -107,7 +105,7 @@ struct AccessorRow {
     std::vector<Setting> options = {};
     /// The kind that the options mean, where they choose.
     std::string (*choose)(const Given&, const Given& options) = nullptr;
-    /// What is answered where there is no such group; unset: the original raises.
+    /// The answer where there is no such group; if it is unset, the original raises.
     std::optional<Value> without = {};
     /// What no row can say.
     Value (*code)(const State&, const Given& given, const Given& options) = nullptr;
@@ -144,6 +142,8 @@ struct Framework {
     /// the class of a group, empty: torch's own.
     std::string initialize = {};
     std::string handle = {};
+    /// True if `initialize` is a class, whose attributes and methods the accessors are.
+    bool is_class() const { return !initialize.empty() && initialize[0] >= 'A' && initialize[0] <= 'Z'; }
     std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not
 };
 

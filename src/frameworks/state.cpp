@@ -67,9 +67,8 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
             return own == 0;
         case Quantity::is_last:
             return own == size - 1;
-        case Quantity::member:
         case Quantity::value:  // has no group
-            return true;
+            break;
         case Quantity::size_and_rank:
             return std::vector{size, own};
     }

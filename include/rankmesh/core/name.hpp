@@ -131,6 +131,13 @@ inline std::string did_you_mean(std::string_view word, const std::vector<std::st
 
 namespace detail {
 
+/// `mpi, gloo, nccl`
+inline std::string with_commas(const auto& words) {
+    auto text = std::string{};
+    for (const auto& word : words) append(text, cat(text.empty() ? "" : ", ", word));
+    return text;
+}
+
 /// `mpi, gloo and nccl`
 inline std::string listed(const std::vector<std::string>& words) {
     auto text = std::string{};

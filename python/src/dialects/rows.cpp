@@ -16,9 +16,9 @@ using frameworks::State;
 using frameworks::Value;
 using frameworks::Values;
 
-constexpr std::string_view quantities[] = {"group",  "ranks",         "rank",   "size",     "first",
-                                           "last",   "next",          "prev",   "is_first", "is_last",
-                                           "member", "size_and_rank", "matrix", "value"};
+constexpr std::string_view quantities[] = {"group",         "ranks",  "rank", "size",     "first",
+                                           "last",          "next",   "prev", "is_first", "is_last",
+                                           "size_and_rank", "matrix", "value"};
 constexpr std::string_view types[] = {
     "int",      "int | None", "bool", "str", "list[int] | None", "str | None", "str | dict[str, str] | None",
     "list[str]"};
@@ -89,6 +89,7 @@ nb::dict rows_of(nb::handle name) {
     rows["original"] = framework.original;
     rows["title"] = framework.title;
     rows["initialize"] = framework.initialize;
+    rows["is_class"] = framework.is_class();
     rows["handle"] = framework.handle;
     rows["host"] = framework.host;
     rows["settings"] = settings_of(framework.settings);
@@ -165,6 +166,7 @@ void bind_rows(nb::module_& parent) {
             nb::arg("groups"), nb::arg("rank").none())
         .def_prop_ro("rank", &State::rank)
         .def_prop_ro("groups", &State::groups)
+        .def("accessors", &State::accessors, "The names of the accessors, in the framework's order.")
         .def(
             "ask",
             [](const State& self, nb::handle accessor, const nb::dict& options) {
