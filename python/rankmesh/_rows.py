@@ -134,7 +134,9 @@ class Current:
             raise self._error(f"the groups of {self._rows['name']} are already initialized", "exists")
         live = rank is None and world_size is None and of_torch() is not None
         if self._rows["is_class"] and rank is None and world_size is None and not live:
-            sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
+            axes = {each["name"]: each["axis"] for each in self._rows["settings"] if each["axis"]}
+            products = [axis for each in axes.values() if " " in each for axis in each.split()]
+            sizes = [settings.get(name) for name, axis in axes.items() if axis not in products]
             rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
         rank, world = world_of(self._rows["initialize"], rank, world_size)
 

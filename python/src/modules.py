@@ -82,6 +82,29 @@ class {initialize}(Current):
         self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
 '''
 
+MAKER = '''
+
+_made: {initialize} | None = None
+
+
+def {maker}(
+{parameters}
+    rank: int | None = None,
+    world_size: int | None = None,
+) -> {initialize}:
+    """Makes a `{initialize}`, which `{getter}` gives from then on."""
+    global _made
+    _made = {initialize}(**locals())
+    return _made
+
+
+def {getter}() -> {initialize}:
+    """The `{initialize}` that `{maker}` has made; raises UsageError where it has made none."""
+    if _made is None:
+        raise UsageError("there is no {initialize} yet; call {maker} first")
+    return _made
+'''
+
 ACCESSOR = '''\
 def {name}({parameters}) -> {type}:
     """{doc}"""
@@ -137,18 +160,26 @@ def module(name: str) -> str:
     own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
     apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
     parameters = "\n".join([*own, "    *,", *apart])
+    imports = f"from rankmesh._rows import {handle} as {handle}\n" if told["handle"] else ""
+    if told["maker"]:
+        imports += "from rankmesh._errors import UsageError\n"
     text = (HEAD + (CLASS if is_class else FUNCTIONS)).format(
         name=name,
         title=told["title"],
         original=told["original"],
         version=told["version"],
         initialize=told["initialize"],
-        imports=f"from rankmesh._rows import {handle} as {handle}\n" if told["handle"] else "",
+        imports=imports,
         parameters=indent(parameters, "    ") if is_class else parameters,
         notes=notes(settings),
         example=told["accessors"][0]["name"],
     )
-    return text + "".join(accessor(each, handle, is_class) for each in told["accessors"])
+    text += "".join(accessor(each, handle, is_class) for each in told["accessors"])
+    if not told["maker"]:
+        return text
+    return text + MAKER.format(
+        initialize=told["initialize"], maker=told["maker"], getter=told["getter"], parameters=parameters
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ accessors are ParallelState's properties, and a mesh is what meshes.described sa
 """
 
 import functools
+import importlib
 
 from .answers import Answers, Raised, ask, refusal
 from .draws import factors
@@ -84,7 +85,21 @@ def original(settings, rank, world):
     return Answers(partitions=partitions, groups=groups, answers=answers)
 
 
-ours = by_rows("veomni")
+_by_rows = by_rows("veomni")
+
+
+def ours(settings, rank, world):
+    """What rankmesh answers, the parts of each name as well."""
+    found = _by_rows(settings, rank, world)
+    if found.refused:
+        return found
+    state = importlib.import_module("rankmesh.veomni").ParallelState(**settings, rank=rank, world_size=world)
+    for name in settings.get("extra_parallel_names", ("ep",)):
+        for of, form in OF_EXTRA.items():
+            if form is not described:
+                group = _ask(functools.partial(getattr(state, f"extra_parallel_{of}"), name))
+                found.answers[f"extra_parallel_{of}({name})"] = list(group) if of == "group" and group else group
+    return found
 
 
 def settings(random):

@@ -3,6 +3,7 @@
 #include "convert/rows.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "convert/words.hpp"
 #include "frameworks/rows.hpp"
@@ -86,8 +87,11 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     const auto& mesh = groups.mesh();
     for (int a = 0; a < mesh.axis_count(); ++a) {
         const auto name = role(rows, mesh.name(AxisId{a}));
+        if (const auto same = std::ranges::find(axes, name, &std::pair<std::string, int>::first);
+            same != axes.end())
+            same->second *= mesh.size(AxisId{a});  // two axes for one role
         // What the framework does not name is not there.
-        if (name == mesh.name(AxisId{a}) || mesh.size(AxisId{a}) > 1)
+        else if (name == mesh.name(AxisId{a}) || mesh.size(AxisId{a}) > 1)
             axes.emplace_back(name, mesh.size(AxisId{a}));
     }
     auto arrangement = Arrangement{{plain_mesh(axes)}};
@@ -138,7 +142,8 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
         const auto& first = rows.settings.front();
         document.values[flags && !first.flag.empty() ? first.flag : first.name] = 1;
     }
-    if (!flags) document.text = cat(rows.initialize, "(", document.text, ")");
+    if (!flags)
+        document.text = cat(rows.maker.empty() ? rows.initialize : rows.maker, "(", document.text, ")");
     return document;
 }
 
@@ -148,8 +153,9 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
     const auto replicas_are_apart =
         std::ranges::any_of(rows.roles, [](const auto& each) { return each.second == "dp_replicate"; }) ||
         std::ranges::any_of(rows.settings, [](const auto& row) { return row.axis == "dp_replicate"; });
+    auto written = std::set<std::string_view>{};  // of two axes for one role, the first has all
     for (const auto& row : rows.settings) {
-        if (row.axis.empty()) continue;
+        if (row.axis.empty() || !written.insert(role(rows, row.axis)).second) continue;
         auto size = 1;
         for (const auto axis : frameworks::words_of(row.axis)) {
             const auto name = role(rows, axis);

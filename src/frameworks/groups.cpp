@@ -178,9 +178,11 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
         Made{&framework, Given(framework.name, framework.settings, settings, world_size), {}, {}});
     check_sizes(framework, made->given);
     if (framework.check) framework.check(made->given);
-    for (const auto& row : framework.meshes)
-        made->meshes.emplace_back(row.name, mesh_of(framework, made->given, row));
-    for (const auto& row : framework.kinds) {
+    auto meshes = framework.meshes;
+    auto kinds = framework.kinds;
+    if (framework.extend) framework.extend(made->given, meshes, kinds);
+    for (const auto& row : meshes) made->meshes.emplace_back(row.name, mesh_of(framework, made->given, row));
+    for (const auto& row : kinds) {
         if (row.when && !row.when(made->given)) continue;
         const auto same = row.same ? row.same(made->given) : std::string_view();
         if (const auto* other = same.empty() ? nullptr : made->find(same)) {

@@ -17,7 +17,7 @@ using dialect::Error;
 using dialect::Fault;
 
 /// What a setting, an option or an answer may be. Of a plan, a word or a table, only whether it is given
-/// matters; words are an answer.
+/// matters.
 enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers, maybe_word, plan, words };
 
 /// A setting of a framework, or an option of an accessor.
@@ -128,6 +128,8 @@ struct Framework {
     void (*check)(Given&) = nullptr;
     /// Throws Error for what its command line refuses besides.
     void (*check_flags)(const Given&) = nullptr;
+    /// Adds the meshes and kinds whose names are settings.
+    void (*extend)(const Given&, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) = nullptr;
     /// The role of an axis that has another name elsewhere: `pcp` is `cp`.
     std::map<std::string, std::string> roles = {};
     /// Why axes and settings of others cannot be written, by their names.
@@ -141,6 +143,9 @@ struct Framework {
     /// The Python function that makes the groups, or a class with the accessors where it is capitalised; and
     /// the class of a group, empty: torch's own.
     std::string initialize = {};
+    /// The functions that make and give a process's object of that class, where the framework has them.
+    std::string maker = {};
+    std::string getter = {};
     std::string handle = {};
     /// True if `initialize` is a class, whose attributes and methods the accessors are.
     bool is_class() const { return !initialize.empty() && initialize[0] >= 'A' && initialize[0] <= 'Z'; }

@@ -79,7 +79,8 @@ def live(rank: int, size: int) -> None:
         for each in told["accessors"]:
             if each["quantity"] != "group" or each["name"] not in state.answers():
                 continue
-            group = getattr(made, each["name"]) if made else getattr(module(name), each["name"])()
+            group = getattr(made or module(name), each["name"])
+            group = group if made and not each["options"] else group()
             ranks = state.ask(each["name"])
             if ranks is None:
                 assert group is None
@@ -143,3 +144,14 @@ def test_an_object_has_the_accessors_of_its_rows_as_properties() -> None:
         config.group("dp_shart")
     with pytest.raises(ValueError, match="dp_shard_size is 0; every size is 1 or more"):
         module("accelerate").ParallelismConfig(dp_shard_size=0)
+
+
+def test_the_object_that_a_function_made_is_given() -> None:
+    veomni = module("veomni")
+    with pytest.raises(UsageError, match="there is no ParallelState yet; call init_parallel_state first"):
+        veomni.get_parallel_state()
+    made = veomni.init_parallel_state(dp_size=4, extra_parallel_sizes=[2], rank=1, world_size=4)
+    assert veomni.get_parallel_state() is made
+    assert list(made.extra_parallel_group("ep")) == [0, 1]
+    with pytest.raises(ValueError, match="extra_parallel_names does not have 'em'"):
+        made.extra_parallel_group("em")

@@ -39,7 +39,13 @@ Value value_of(nb::handle value, const std::string& name) {
     if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
     if (nb::isinstance<nb::str>(value)) return text_of(value, name);
     if (nb::isinstance<nb::dict>(value)) return std::string(nb::repr(value).c_str());
-    if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) return ints_of(value, name);
+    if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
+        if (nb::len(value) > 0 && nb::isinstance<nb::str>(value[0])) return texts_of(value, name);
+        if (nb::len(value) == 0 || !nb::isinstance<nb::bool_>(value[0])) return ints_of(value, name);
+        auto flags = std::vector<int>{};
+        for (const auto each : value) flags.push_back(nb::cast<bool>(each));
+        return flags;
+    }
     return int_of(value, name.c_str());
 }
 
@@ -90,6 +96,8 @@ nb::dict rows_of(nb::handle name) {
     rows["title"] = framework.title;
     rows["initialize"] = framework.initialize;
     rows["is_class"] = framework.is_class();
+    rows["maker"] = framework.maker;
+    rows["getter"] = framework.getter;
     rows["handle"] = framework.handle;
     rows["host"] = framework.host;
     rows["settings"] = settings_of(framework.settings);

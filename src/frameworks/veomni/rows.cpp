@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// VeOmni's parallel_state: PP x replicas x shards x Ulysses x CP x TP, tp fastest; experts and other extra
+// parts cut the shards in another way.
+#include "frameworks/rows.hpp"
+
+#include <algorithm>
+
+namespace rankmesh::frameworks {
+
+namespace of_veomni {
+
+using detail::cat;
+
+const std::vector<std::string>& extras(const Given& given) {
+    return std::get<std::vector<std::string>>(given.value("extra_parallel_names"));
+}
+
+/// The size of an extra part. Throws Error for a name that was not given.
+int extra_size(const Given& given, std::string_view name) {
+    const auto& names = extras(given);
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end())
+        throw Error(Fault::unknown, cat("extra_parallel_names does not have ", detail::in_quotes(name)));
+    return given.numbers("extra_parallel_sizes")[static_cast<std::size_t>(found - names.begin())];
+}
+
+void check_extras(const Given& given) {
+    const auto& names = extras(given);
+    const auto& sizes = given.numbers("extra_parallel_sizes");
+    const auto& innermost = given.numbers("extra_parallel_placement_innermost");
+    if (sizes.size() != names.size() || innermost.size() != names.size())
+        throw Error(Fault::argument, cat("extra_parallel_names has ", names.size(), ", extra_parallel_sizes ",
+                                         sizes.size(), " and extra_parallel_placement_innermost ",
+                                         innermost.size(), "; each part has a name, a size and a placement"));
+    const auto shards = given.number("dp_shard_sp");
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (sizes[i] <= 1) continue;
+        if (innermost[i] != 0)
+            throw Error(Fault::argument, cat("extra_parallel_placement_innermost is set for ", names[i],
+                                             "; VeOmni does not support it yet"));
+        if (shards % sizes[i] != 0)
+            throw Error(Fault::sizes, cat(names[i], " is ", sizes[i],
+                                          "; it must divide dp_shard x ulysses x cp, which is ", shards));
+        if (const auto covered = shards * given.number("dp_replicate_size"); covered < given.world_size())
+            throw dialect::Refusal(Fault::sizes, "ranks-left-out",
+                                   cat("the groups of ", names[i], " leave ranks ", covered, "..",
+                                       given.world_size() - 1, " out; with them pp_size and tp_size are 1"));
+    }
+}
+
+void check(Given& given) {
+    const auto number = [&](const char* name) { return given.number(name); };
+    if (!given.flag("include_sp_in_fsdp"))
+        throw Error(Fault::exclusive, "include_sp_in_fsdp is False; VeOmni does not support it yet");
+    if (number("cp_size") > 1 && number("ulysses_size") > 1)
+        throw Error(Fault::exclusive, cat("cp_size is ", number("cp_size"), " and ulysses_size ",
+                                          number("ulysses_size"), "; one of them must be 1"));
+    if (number("dp_size") > 1 && number("dp_shard_size") == 1 && number("dp_replicate_size") == 1)
+        given.derive("dp_shard_size", number("dp_size"));
+    if (std::int64_t{number("dp_replicate_size")} * number("dp_shard_size") != number("dp_size"))
+        throw Error(Fault::sizes,
+                    cat("dp_size is ", number("dp_size"), ", which is not dp_replicate_size ",
+                        number("dp_replicate_size"), " x dp_shard_size ", number("dp_shard_size")));
+    const auto outer = std::int64_t{number("pp_size")} * number("dp_replicate_size") * number("tp_size");
+    if (given.world_size() % outer == 0)  // else the mesh says so
+        given.derive("dp_shard_sp", static_cast<int>(given.world_size() / outer));
+    else
+        given.derive("dp_shard_sp", 1);
+    check_extras(given);
+    const auto sp = std::max(number("ulysses_size"), number("cp_size"));
+    given.derive("world_size", given.world_size());
+    given.derive("sp_size", sp);
+    given.derive("fsdp_size", number("dp_shard_sp") * number("dp_replicate_size"));
+    for (const auto name : {"dp", "dp_replicate", "tp", "pp", "ulysses", "cp", "sp", "fsdp"})
+        given.derive(cat(name, "_enabled"), number(cat(name, "_size").c_str()) > 1);
+    given.derive("dp_shard_enabled", true);
+    given.derive("dp_shard_sp_enabled", sp > 1);
+    given.derive("any_extra_parallel_enabled", std::ranges::any_of(given.numbers("extra_parallel_sizes"),
+                                                                   [](int size) { return size > 1; }));
+    for (const auto& name : extras(given)) {
+        const auto size = std::max(extra_size(given, name), 1);
+        given.derive(name, size);
+        given.derive(name + "_fsdp", number("dp_shard_sp") / size);
+    }
+}
+
+/// Each extra part has its own mesh, of replicas, its shards and itself.
+void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+    for (const auto& name : extras(given)) {
+        if (extra_size(given, name) <= 1) continue;
+        if (std::ranges::find(kinds, name, &KindRow::name) != kinds.end())
+            throw Error(Fault::argument,
+                        cat("extra_parallel_names has ", name, ", which is the name of other groups"));
+        const auto shards = name + "_fsdp";
+        meshes.push_back({name, cat("dp_replicate ", shards, " ", name)});
+        if (given.flag("dp_replicate_enabled"))
+            kinds.push_back({name + "_replicate", cat(name, ": ", shards, " ", name, " | dp_replicate")});
+        kinds.push_back({shards, cat(name, ": dp_replicate ", name, " | ", shards)});
+        kinds.push_back({name, cat(name, ": dp_replicate ", shards, " | ", name)});
+    }
+}
+
+template <const char* flag>
+bool is_on(const Given& given) {
+    return given.flag(flag);
+}
+constexpr char pp[] = "pp_enabled";
+constexpr char tp[] = "tp_enabled";
+constexpr char cp[] = "cp_enabled";
+constexpr char ulysses[] = "ulysses_enabled";
+constexpr char sp[] = "sp_enabled";
+constexpr char replicas[] = "dp_replicate_enabled";
+
+/// The part that an accessor with a parameter is about, else that of experts.
+std::string part(const Given&, const Given& options) {
+    return options.has("para_name") ? options.word("para_name") : "ep";
+}
+std::string known_part(const Given& given, const Given& options) {
+    auto name = part(given, options);
+    static_cast<void>(extra_size(given, name));
+    return name;
+}
+Value part_size(const State&, const Given& given, const Given& options) {
+    return extra_size(given, part(given, options));
+}
+Value part_enabled(const State&, const Given& given, const Given& options) {
+    return extra_size(given, part(given, options)) > 1;
+}
+Value part_shards(const State&, const Given& given, const Given& options) {
+    const auto name = part(given, options);
+    if (extra_size(given, name) <= 1)
+        throw Error(Fault::not_initialised, cat(name, " has a size of 1, and no shards of its own"));
+    return given.number("fsdp_size") / extra_size(given, name);
+}
+Value part_divides(const State&, const Given& given, const Given&) {
+    if (given.flag(tp) || given.flag(pp))
+        throw Error(Fault::exclusive,
+                    "gradients are divided by the world's size only where tp_size and pp_size are 1");
+    return given.world_size();
+}
+
+std::optional<Mesh> experts(const Given& given, const Mesh&) {
+    if (!given.has("ep") || given.number("ep") == 1) return std::nullopt;
+    return Mesh{{"edp", given.world_size() / given.number("ep")}, {"ep", given.number("ep")}};
+}
+Values write_experts(const Mesh& experts) {
+    return {{"extra_parallel_sizes", std::vector<int>{experts.find("ep") ? experts.size("ep") : 1}}};
+}
+
+const std::vector<Setting> of_part = {
+    {.name = "para_name", .otherwise = std::string("ep"), .type = Type::word}};
+
+}  // namespace of_veomni
+
+Framework veomni() {
+    using namespace of_veomni;
+    using enum Quantity;
+    const auto flag = [](const char* name, const char* doc) {
+        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc, .type = Type::flag};
+    };
+    const auto number = [](const char* name, const char* doc) {
+        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc};
+    };
+    const auto group_or_none = [](const char* name, const char* kind, const char* doc) {
+        return AccessorRow{.name = name, .kind = kind, .quantity = group, .doc = doc, .without = Value()};
+    };
+    const auto rank_or_none = [](const char* name, const char* kind, const char* doc) {
+        return AccessorRow{.name = name, .kind = kind, .quantity = rank, .doc = doc, .without = -1};
+    };
+    return {
+        .name = "veomni",
+        .version = "0.1.12",
+        .original = "veomni.distributed.parallel_state",
+        .title =
+            "VeOmni's groups of replicas, shards, sequence, tensor and pipeline parallel ranks and of "
+            "experts.",
+        .settings_of = "the arguments of init_parallel_state",
+        .example = "-- dp_size=8 dp_replicate_size=2 dp_shard_size=4 ulysses_size=2",
+        .settings =
+            {{.name = "dp_size", .axis = "dp_replicate dp_shard", .doc = "replicas times shards"},
+             {.name = "dp_replicate_size", .axis = "dp_replicate"},
+             {.name = "dp_shard_size",
+              .axis = "dp_shard",
+              .doc = "ranks that share the model's state; where it and dp_replicate_size are 1, dp_size"},
+             {.name = "tp_size", .axis = "tp"},
+             {.name = "pp_size", .axis = "pp"},
+             {.name = "cp_size", .axis = "cp"},
+             {.name = "ulysses_size",
+              .axis = "ulysses",
+              .doc = "ranks that share a sequence and exchange it for heads; cp_size is 1 then"},
+             {.name = "dp_mode", .otherwise = std::string("fsdp2"), .type = Type::word},
+             {.name = "include_sp_in_fsdp", .otherwise = true, .type = Type::flag},
+             {.name = "extra_parallel_sizes",
+              .otherwise = std::vector<int>{1},
+              .type = Type::numbers,
+              .doc = "the sizes of other parts of the shards, such as experts"},
+             {.name = "extra_parallel_placement_innermost",
+              .otherwise = std::vector<int>{0},
+              .type = Type::numbers},
+             {.name = "extra_parallel_names",
+              .otherwise = std::vector<std::string>{"ep"},
+              .type = Type::words},
+             {.name = "async_enabled", .otherwise = false, .type = Type::flag}},
+        .meshes = {{"ranks", "pp dp_replicate dp_shard ulysses cp tp"}},
+        .kinds = {{.name = "pp", .groups = "dp_replicate dp_shard ulysses cp tp | pp", .when = is_on<pp>},
+                  {.name = "dp_replicate",
+                   .groups = "pp dp_shard ulysses cp tp | dp_replicate",
+                   .when = is_on<replicas>},
+                  {"dp_shard", "pp dp_replicate ulysses cp tp | dp_shard"},
+                  {.name = "ulysses",
+                   .groups = "pp dp_replicate dp_shard cp tp | ulysses",
+                   .when = is_on<ulysses>},
+                  {.name = "cp", .groups = "pp dp_replicate dp_shard ulysses tp | cp", .when = is_on<cp>},
+                  {.name = "tp", .groups = "pp dp_replicate dp_shard ulysses cp | tp", .when = is_on<tp>},
+                  {"dp", "pp ulysses cp tp | dp_replicate dp_shard"},
+                  {"dp_shard_sp", "pp dp_replicate tp | dp_shard ulysses cp"},
+                  {"dp_sp", "pp tp | dp_replicate dp_shard ulysses cp"},
+                  {.name = "sp", .groups = "pp dp_replicate dp_shard tp | ulysses cp", .when = is_on<sp>}},
+        .accessors =
+            {{"dp_group", "dp", group, "The ranks with other data."},
+             {"dp_rank", "dp", rank, "Where this rank is among those with other data."},
+             number("dp_size", "The number of ranks with other data."),
+             flag("dp_enabled", "True if there are ranks with other data."),
+             {"dp_replicate_group", "dp_replicate", group, "The ranks that repeat this rank's shard."},
+             {"dp_replicate_rank", "dp_replicate", rank, "This rank's replica."},
+             number("dp_replicate_size", "The number of replicas."),
+             flag("dp_replicate_enabled", "True if there are replicas."),
+             {"dp_shard_group", "dp_shard", group, "The data-parallel ranks that share the model's state."},
+             {"dp_shard_sp_group", "dp_shard_sp", group, "All ranks that share the model's state."},
+             {"dp_shard_rank", "dp_shard", rank, "Where this rank is among the shards of its replica."},
+             number("dp_shard_size", "The number of data-parallel shards of a replica."),
+             flag("dp_shard_enabled", "True: there are always shards, of one rank at least."),
+             flag("dp_shard_sp_enabled", "True if ranks that share a sequence share the model's state."),
+             {"fsdp_group", "dp_sp", group, "All replicas and shards, which share a loss."},
+             {"fsdp_rank", "dp_sp", rank, "Where this rank is among all replicas and shards."},
+             number("fsdp_size", "The number of replicas and shards."),
+             flag("fsdp_enabled", "True if there are several replicas or shards."),
+             {"tp_rank", "tp", rank, "Where this rank is in its tensor-parallel group."},
+             number("tp_size", "The size of the tensor-parallel group."),
+             flag("tp_enabled", "True if layers are shared by ranks."),
+             {"pp_rank", "pp", rank, "This rank's stage."},
+             number("pp_size", "The number of stages."),
+             flag("pp_enabled", "True if there are several stages."),
+             {"is_first_pp_stage", "pp", is_first, "True on the first stage."},
+             {"is_last_pp_stage", "pp", is_last, "True on the last stage."},
+             group_or_none("sp_group", "sp", "The ranks that share a sequence; None where each has its own."),
+             rank_or_none("sp_rank", "sp", "Where this rank is in its sequence; -1 where each has its own."),
+             number("sp_size", "The number of ranks that share a sequence."),
+             flag("sp_enabled", "True if ranks share a sequence."),
+             group_or_none("ulysses_group", "ulysses",
+                           "The ranks that exchange a sequence for heads, or None."),
+             rank_or_none("ulysses_rank", "ulysses", "Where this rank is among those, or -1."),
+             number("ulysses_size", "The number of ranks that exchange a sequence for heads."),
+             flag("ulysses_enabled", "True if ranks exchange a sequence for heads."),
+             group_or_none("cp_group", "cp", "The context-parallel ranks, or None."),
+             rank_or_none("cp_rank", "cp", "Where this rank is among those, or -1."),
+             number("cp_size", "The number of context-parallel ranks."),
+             flag("cp_enabled", "True if there are context-parallel ranks."),
+             {.name = "ep_group",
+              .kind = "ep",
+              .quantity = group,
+              .doc = "The ranks with other experts; None where each has all.",
+              .choose = known_part,
+              .without = Value()},
+             {.name = "ep_rank",
+              .kind = "ep",
+              .quantity = rank,
+              .doc = "Where this rank is among those with other experts.",
+              .choose = known_part},
+             {.name = "ep_size",
+              .quantity = size,
+              .doc = "The number of ranks with other experts.",
+              .code = part_size},
+             {.name = "ep_enabled",
+              .quantity = value,
+              .doc = "True if ranks have other experts.",
+              .code = part_enabled,
+              .type = Type::flag},
+             {.name = "ep_fsdp_size",
+              .quantity = size,
+              .doc = "The number of replicas and shards of an expert.",
+              .code = part_shards},
+             {.name = "ep_gradient_divide_factor",
+              .quantity = size,
+              .doc = "What experts' gradients are divided by.",
+              .code = part_divides},
+             flag("any_extra_parallel_enabled", "True if there are experts or other extra parts."),
+             {.name = "extra_parallel_group",
+              .kind = "ep",
+              .quantity = group,
+              .doc = "The ranks with other parts of that name; None where each has all.",
+              .options = of_part,
+              .choose = known_part,
+              .without = Value()},
+             {.name = "extra_parallel_rank",
+              .kind = "ep",
+              .quantity = rank,
+              .doc = "Where this rank is among those.",
+              .options = of_part,
+              .choose = known_part},
+             {.name = "extra_parallel_enabled",
+              .quantity = value,
+              .doc = "True if ranks have other parts of that name.",
+              .options = of_part,
+              .code = part_enabled,
+              .type = Type::flag},
+             {.name = "extra_parallel_fsdp_size",
+              .quantity = size,
+              .doc = "The number of replicas and shards of such a part.",
+              .options = of_part,
+              .code = part_shards},
+             {.name = "extra_parallel_gradient_divide_factor",
+              .quantity = size,
+              .doc = "What the gradients of such a part are divided by.",
+              .options = of_part,
+              .code = part_divides},
+             {.name = "global_rank",
+              .quantity = rank,
+              .doc = "This rank.",
+              .code = [](const State& state, const Given&, const Given&) { return Value(state.rank()); }},
+             number("world_size", "The number of all ranks.")},
+        .check = check,
+        .extend = extend,
+        .roles = {{"ulysses", "cp"}},
+        .why = {{"virtual pipeline stages", "VeOmni's pipeline has one stage a rank"}},
+        .experts = experts,
+        .write_experts = write_experts,
+        .raises = {{"", "ValueError"}, {"exclusive", "NotImplementedError"}},
+        .initialize = "ParallelState",
+        .maker = "init_parallel_state",
+        .getter = "get_parallel_state"};
+}
+
+}  // namespace rankmesh::frameworks
