@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import sys
+import types
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 from rankmesh._errors import UsageError
@@ -77,3 +79,13 @@ def raises(
         return call
 
     return decorate
+
+
+def share(module: str, current: object, names: Iterable[str]) -> None:
+    """Makes variables of a module those of an object: programs set them in the module."""
+
+    def variable(name: str) -> property:
+        return property(lambda _: getattr(current, name), lambda _, value: setattr(current, name, value))
+
+    kind = type("Module", (types.ModuleType,), {name: variable(name) for name in names})
+    sys.modules[module].__class__ = kind

@@ -47,10 +47,13 @@ def test_signatures_are_the_originals() -> None:
         groups._create_zero_param_parallel_group: "(group_size)",
         groups.set_tensor_model_parallel_rank: "(rank)",
         groups.initialize: "(ep_size=1, mpu=None)",
+        groups.get_data_parallel_rank: "()",
+        groups._get_expert_parallel_world_size: "(group_name)",
     }.items():
         assert signature(ours) == theirs
     assert signature(PipelineParallelGrid, *WORLD) == "(topology=None, process_group=None)"
     assert signature(groups._get_local_all_to_all_group, "device_per_node") == "()"
+    assert groups._get_expert_parallel_rank.__qualname__ == "Groups._get_expert_parallel_rank"
 
 
 @pytest.mark.parametrize("dims", [[2, 3, 4], [1, 1], [5], [2, 1, 3, 2]], ids=str)

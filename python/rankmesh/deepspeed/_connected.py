@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from rankmesh import Group
+from rankmesh._originals import original
 from rankmesh._world import of_torch, world_of
 
 if TYPE_CHECKING:
@@ -14,14 +16,64 @@ if TYPE_CHECKING:
 Handle: TypeAlias = Any
 """A group of this rank: torch's, or a rankmesh.Group without a process."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Connected:
+def size_of(group: Handle) -> int:
+    """The number of ranks of a group, 1 without one."""
+    if group is None:
+        return 1
+    return len(group) if isinstance(group, Group) else int(group.size())
+
+
+def place_in(group: Handle, rank: int) -> int:
+    """The place of this rank in a group, 0 without one."""
+    if group is None:
+        return 0
+    return group.index(rank) if isinstance(group, Group) else int(group.rank())
+
+
+def size_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
+    """A method of a class of groups: the size of the group that its method `of` gives."""
+
+    def ask(*args: P.args, **kwargs: P.kwargs) -> int:
+        return size_of(of(*args, **kwargs))
+
+    return _described(ask, of, doc)
+
+
+def rank_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
+    """A method of a class of groups: this rank's place in the group that its method `of` gives."""
+
+    def ask(*args: P.args, **kwargs: P.kwargs) -> int:
+        asked: Any = args[0]
+        return place_in(of(*args, **kwargs), asked._rank()[0])
+
+    return _described(ask, of, doc)
+
+
+def _described(ask: Callable[P, int], of: Callable[P, Handle], doc: str) -> Callable[P, int]:
+    ask.__doc__ = doc
+    ask.__signature__ = inspect.signature(of).replace(return_annotation="int")  # type: ignore[attr-defined]
+    return ask
+
+
+class OfGroups:
+    """A class of groups, which gives the methods of `size_in` and `rank_in` their names."""
+
+    def __init_subclass__(cls) -> None:
+        for name, method in vars(cls).items():
+            if getattr(method, "__name__", name) == "ask":
+                method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
+
+
+class Connected(OfGroups):
     """Groups of one rank by name, which torch.distributed makes where no `rank` and `world_size` are given."""
 
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
         self._given = rank, world_size
+        self._ranks: dict[str, Group] = {}
         self._live: dict[str, NamedGroups] = {}
         self.destroy()
 
@@ -30,6 +82,7 @@ class Connected:
         for live in set(self._live.values()):
             live.destroy()
         self._live.clear()
+        self._ranks.clear()
 
     def _rank(self) -> tuple[int, int]:
         return world_of("deepspeed.groups", *self._given)
@@ -40,7 +93,9 @@ class Connected:
     def _connect(self, said: str, make: Callable[[], T], groups: Callable[[T], dict[str, Group]]) -> T:
         """What `make` gives; in torch.distributed once all ranks have said the same and have made these groups."""
         if not self._is_live():
-            return make()
+            made = make()
+            self._ranks.update(groups(made))
+            return made
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         said = f"deepspeed: {said}"
@@ -49,18 +104,15 @@ class Connected:
             wanted = groups(made)
         live = NamedGroups(said, [Named(*each) for each in wanted.items()])
         self._live.update(dict.fromkeys(wanted, live))
+        self._ranks.update(wanted)
         return made
 
-    def _handle(self, name: str, group: Group) -> Handle:
-        """What a getter gives for the group of this name."""
-        return self._live[name][name] if name in self._live else group
+    def _find(self, name: str) -> Handle | None:
+        """The group of this name as getters give it, None if it is not made."""
+        return self._live[name][name] if name in self._live else self._ranks.get(name)
 
-
-def size_of(group: Handle) -> int:
-    """The number of ranks of a group."""
-    return len(group) if isinstance(group, Group) else int(group.size())
-
-
-def place_in(group: Handle, rank: int) -> int:
-    """The place of this rank in a group."""
-    return group.index(rank) if isinstance(group, Group) else int(group.rank())
+    def _group(self, name: str, what: str) -> Handle:
+        """The same; AssertionError if it is not made."""
+        if name not in self._ranks:
+            raise original(AssertionError, f"{what} is not initialized", "not initialised")
+        return self._find(name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
+from rankmesh.deepspeed._connected import OfGroups, rank_in, size_in
+
 if TYPE_CHECKING:
     import torch.distributed as dist
 
-    from rankmesh._core import Group
     from rankmesh.torch import Member
 
 Axes: TypeAlias = "str | Iterable[str]"
@@ -35,7 +36,7 @@ def _axes(given: Axes) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-class ModelParallelUnit:
+class ModelParallelUnit(OfGroups):
     """The groups of a plan under the names that DeepSpeed asks an mpu for."""
 
     def __init__(self, member: Member, axes: dict[str, tuple[str, ...]]) -> None:
@@ -52,11 +53,8 @@ class ModelParallelUnit:
     def _group(self, *kinds: str) -> dist.ProcessGroup:
         return self._member.group(*self._along(*kinds))
 
-    def _ranks(self, *kinds: str) -> Group:
-        return self._member.ranks(*self._along(*kinds))
-
-    def _place(self, *kinds: str) -> int:
-        return self._ranks(*kinds).index(self._member.rank)
+    def _rank(self) -> tuple[int, int]:
+        return self._member.rank, self._member.mesh.size
 
     def get_global_rank(self) -> int:
         """This process's rank in the world."""
@@ -66,58 +64,36 @@ class ModelParallelUnit:
         """The ranks that read different data."""
         return self._group("data")
 
-    def get_data_parallel_group_ranks(self) -> list[int]:
-        """The list of these ranks."""
-        return list(self._ranks("data"))
-
-    def get_data_parallel_world_size(self) -> int:
-        """The number of these ranks."""
-        return len(self._ranks("data"))
-
-    def get_data_parallel_rank(self) -> int:
-        """This rank's place among them."""
-        return self._place("data")
-
     def get_model_parallel_group(self) -> dist.ProcessGroup:
         """The ranks of one replica of the model."""
         return self._group("tensor", "pipe")
-
-    def get_model_parallel_world_size(self) -> int:
-        """The number of these ranks."""
-        return len(self._ranks("tensor", "pipe"))
-
-    def get_model_parallel_rank(self) -> int:
-        """This rank's place among them."""
-        return self._place("tensor", "pipe")
 
     def get_tensor_model_parallel_group(self) -> dist.ProcessGroup:
         """The ranks that share this rank's tensors."""
         return self._group("tensor")
 
-    def get_tensor_model_parallel_world_size(self) -> int:
-        """The number of these ranks."""
-        return len(self._ranks("tensor"))
-
-    def get_tensor_model_parallel_rank(self) -> int:
-        """This rank's place among them."""
-        return self._place("tensor")
-
-    def get_tensor_model_parallel_src_rank(self) -> int:
-        """The first of these ranks."""
-        return self._ranks("tensor")[0]
-
     def get_pipeline_model_parallel_group(self) -> dist.ProcessGroup | None:
         """This rank's pipeline; None without an axis of stages."""
         return self._group("pipe") if self._axes["pipe"] else None
 
-    def get_pipeline_model_parallel_world_size(self) -> int:
-        """The number of stages."""
-        return len(self._ranks("pipe")) if self._axes["pipe"] else 1
+    def get_data_parallel_group_ranks(self) -> list[int]:
+        """The list of the ranks that read different data."""
+        return list(self._member.ranks(*self._along("data")))
 
-    def get_pipeline_model_parallel_rank(self) -> int:
-        """The stage of this rank."""
-        return self._place("pipe") if self._axes["pipe"] else 0
+    def get_tensor_model_parallel_src_rank(self) -> int:
+        """The first of the ranks that share this rank's tensors."""
+        return self._member.ranks(*self._along("tensor"))[0]
 
+    get_data_parallel_world_size = size_in(get_data_parallel_group, "The number of ranks that read different data.")
+    get_data_parallel_rank = rank_in(get_data_parallel_group, "This rank's place among them.")
+    get_model_parallel_world_size = size_in(get_model_parallel_group, "The number of ranks of one replica.")
+    get_model_parallel_rank = rank_in(get_model_parallel_group, "This rank's place among them.")
+    get_tensor_model_parallel_world_size = size_in(
+        get_tensor_model_parallel_group, "The number of ranks that share this rank's tensors."
+    )
+    get_tensor_model_parallel_rank = rank_in(get_tensor_model_parallel_group, "This rank's place among them.")
+    get_pipeline_model_parallel_world_size = size_in(get_pipeline_model_parallel_group, "The number of stages.")
+    get_pipeline_model_parallel_rank = rank_in(get_pipeline_model_parallel_group, "The stage of this rank.")
     get_pipe_parallel_group = get_pipeline_model_parallel_group
     get_pipe_parallel_world_size = get_pipeline_model_parallel_world_size
     get_pipe_parallel_rank = get_pipeline_model_parallel_rank
@@ -136,22 +112,15 @@ class SequenceParallelUnit(ModelParallelUnit):
         """The ranks that share this rank's sequence."""
         return self._group("sequence")
 
-    def get_sequence_parallel_world_size(self) -> int:
-        """The number of these ranks."""
-        return len(self._ranks("sequence"))
-
-    def get_sequence_parallel_rank(self) -> int:
-        """This rank's place among them."""
-        return self._place("sequence")
-
     def get_sequence_data_parallel_group(self) -> dist.ProcessGroup:
         """The ranks among which ZeRO shards."""
         return self._group("sequence", "data")
 
-    def get_sequence_data_parallel_world_size(self) -> int:
-        """The number of these ranks."""
-        return len(self._ranks("sequence", "data"))
-
-    def get_sequence_data_parallel_rank(self) -> int:
-        """This rank's place among them."""
-        return self._place("sequence", "data")
+    get_sequence_parallel_world_size = size_in(
+        get_sequence_parallel_group, "The number of ranks that share this rank's sequence."
+    )
+    get_sequence_parallel_rank = rank_in(get_sequence_parallel_group, "This rank's place among them.")
+    get_sequence_data_parallel_world_size = size_in(
+        get_sequence_data_parallel_group, "The number of ranks among which ZeRO shards."
+    )
+    get_sequence_data_parallel_rank = rank_in(get_sequence_data_parallel_group, "This rank's place among them.")

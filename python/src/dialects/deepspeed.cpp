@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/deepspeed/groups.hpp>
+#include <rankmesh/dialect/deepspeed/expert_groups.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 
 #include "dialects.hpp"
@@ -8,7 +8,6 @@ namespace rankmesh::python {
 
 using namespace deepspeed;
 using PipelineGrid = deepspeed::RankInfo;
-using Groups = deepspeed::GroupsRankInfo;
 
 namespace {
 
@@ -60,6 +59,13 @@ void bind_expert_groups(nb::module_& m) {
         .def("expert_data_parallel",
              [](const ExpertGroups& self) { return lists_of(self.expert_data_parallel()); })
         .def(
+            "of_rank",
+            [](const ExpertGroups& self, int rank) {
+                return std::pair(ranks_of(self.expert_parallel_of(rank)),
+                                 ranks_of(self.expert_data_parallel_of(rank)));
+            },
+            nb::arg("rank"), "The expert and the expert-data group of a rank.")
+        .def(
             "new_groups", [](const ExpertGroups& self) { return all_lists_of(self.new_groups()); },
             "All groups in the order in which the original makes them.");
     m.def(
@@ -109,6 +115,20 @@ void bind_meshes(nb::module_& m) {
         },
         nb::arg("world_size").none(), nb::arg("group_size").none());
     m.def(
+        "sequence_mesh",
+        [](nb::handle world, nb::handle size) {
+            return sequence_parallel_mesh(int_of(world, "world_size"),
+                                          int_of(size, "sequence_parallel_size"));
+        },
+        nb::arg("world_size").none(), nb::arg("sequence_parallel_size").none());
+    m.def(
+        "initialize_sequence_parallel",
+        [](nb::handle world, nb::handle size) {
+            return initialize_sequence_parallel(int_of(world, "world_size"),
+                                                int_of(size, "sequence_parallel_size"));
+        },
+        nb::arg("world_size").none(), nb::arg("sequence_parallel_size").none());
+    m.def(
         "all_to_all_groups",
         [](nb::handle world, nb::handle devices) {
             const auto mesh =
@@ -125,82 +145,6 @@ void bind_meshes(nb::module_& m) {
         nb::arg("world_size").none(), nb::arg("device_per_node").none());
 }
 
-void bind_groups_of_rank(nb::module_& m) {
-    nb::class_<Groups>(m, "Groups", "What groups.py knows of one rank.")
-        .def(
-            "__init__",
-            [](Groups* self, nb::handle rank, nb::handle world, nb::handle tensor, nb::handle sequence,
-               nb::handle zero, nb::handle expert) {
-                auto sizes = GroupSizes{.world_size = int_of(world, "world_size"),
-                                        .tensor_parallel_size = int_of(tensor, "tensor_model_parallel_size"),
-                                        .sequence_parallel_size = int_of(sequence, "sequence_parallel_size"),
-                                        .zero_hpz_partition_size = int_of(zero, "group_size")};
-                for (nb::handle groups : expert) sizes.expert.push_back(nb::cast<ExpertGroups>(groups));
-                new (self) Groups(sizes, int_of(rank, "rank"));
-            },
-            nb::arg("rank").none(), nb::arg("world_size").none(), nb::arg("tensor_parallel_size").none(),
-            nb::arg("sequence_parallel_size").none(), nb::arg("zero_hpz_partition_size").none(),
-            nb::arg("expert"))
-        .def(
-            "set_tensor_model_parallel_world_size",
-            [](Groups& self, nb::handle size) {
-                self.set_tensor_model_parallel_world_size(optional_int(size, "world_size"));
-            },
-            nb::arg("world_size").none())
-        .def(
-            "set_tensor_model_parallel_rank",
-            [](Groups& self, nb::handle rank) {
-                self.set_tensor_model_parallel_rank(optional_int(rank, "rank"));
-            },
-            nb::arg("rank").none())
-        .def("get_tensor_model_parallel_world_size", &Groups::get_tensor_model_parallel_world_size)
-        .def("get_tensor_model_parallel_rank", &Groups::get_tensor_model_parallel_rank)
-        .def("get_tensor_model_parallel_src_rank", &Groups::get_tensor_model_parallel_src_rank)
-        .def("get_data_parallel_world_size", &Groups::get_data_parallel_world_size)
-        .def("get_data_parallel_rank", &Groups::get_data_parallel_rank)
-        .def("get_max_expert_size", &Groups::_get_max_expert_size)
-        .def("get_max_expert_size_name", &Groups::_get_max_expert_size_name)
-        .def(
-            "get_expert_parallel_group_ranks",
-            [](const Groups& self, nb::handle name) {
-                return ranks_of(self._get_expert_parallel_group_ranks(text_of(name, "group_name")));
-            },
-            nb::arg("group_name"))
-        .def(
-            "get_expert_data_parallel_group_ranks",
-            [](const Groups& self, nb::handle name) {
-                return ranks_of(self._get_expert_data_parallel_group_ranks(text_of(name, "group_name")));
-            },
-            nb::arg("group_name"))
-        .def("get_expert_parallel_world_size", &Groups::_get_expert_parallel_world_size,
-             nb::arg("group_name"))
-        .def("get_expert_data_parallel_world_size", &Groups::_get_expert_data_parallel_world_size,
-             nb::arg("group_name"))
-        .def("get_expert_parallel_rank", &Groups::_get_expert_parallel_rank, nb::arg("group_name"))
-        .def("get_expert_data_parallel_rank", &Groups::_get_expert_data_parallel_rank, nb::arg("group_name"))
-        .def("get_expert_parallel_src_rank", &Groups::_get_expert_parallel_src_rank, nb::arg("group_name"))
-        .def("get_expert_broadcast_src_rank", &Groups::_get_expert_broadcast_src_rank, nb::arg("group_name"))
-        .def("get_broadcast_src_rank", &Groups::_get_broadcast_src_rank)
-        .def("get_sequence_data_parallel_world_size", &Groups::_get_data_parallel_world_size)
-        .def("get_sequence_data_parallel_rank", &Groups::_get_data_parallel_rank)
-        .def("get_sequence_parallel_world_size", &Groups::_get_sequence_parallel_world_size)
-        .def("get_sequence_parallel_rank", &Groups::_get_sequence_parallel_rank);
-    m.def(
-        "sequence_mesh",
-        [](nb::handle world, nb::handle size) {
-            return sequence_parallel_mesh(int_of(world, "world_size"),
-                                          int_of(size, "sequence_parallel_size"));
-        },
-        nb::arg("world_size").none(), nb::arg("sequence_parallel_size").none());
-    m.def(
-        "initialize_sequence_parallel",
-        [](nb::handle world, nb::handle size) {
-            return initialize_sequence_parallel(int_of(world, "world_size"),
-                                                int_of(size, "sequence_parallel_size"));
-        },
-        nb::arg("world_size").none(), nb::arg("sequence_parallel_size").none());
-}
-
 }  // namespace
 
 void bind_deepspeed(nb::module_& parent) {
@@ -208,7 +152,6 @@ void bind_deepspeed(nb::module_& parent) {
     bind_pipeline_grid(m);
     bind_expert_groups(m);
     bind_meshes(m);
-    bind_groups_of_rank(m);
 }
 
 }  // namespace rankmesh::python

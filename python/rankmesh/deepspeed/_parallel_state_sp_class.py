@@ -1,0 +1,66 @@
+"""DeepSpeed's runtime/sequence_parallel/parallel_state_sp.py: the sequence-parallel groups of ALST.
+
+The functions ask `current`, whose groups are torch's where torch.distributed is initialised, and this module is an
+`mpu` for `deepspeed.initialize`. A SequenceState of its own answers for any rank, without a process:
+
+>>> of_rank = SequenceState(rank=5, world_size=8)
+>>> of_rank.initialize_sequence_parallel(4)
+>>> of_rank.get_sequence_parallel_group()
+Group('{4..7}')
+"""
+
+from __future__ import annotations
+
+from rankmesh import Mesh
+from rankmesh._dialects import deepspeed
+from rankmesh._originals import original, raises
+from rankmesh.deepspeed._connected import Connected, Handle, rank_in, size_in
+
+__all__: list[str] = []
+
+
+class SequenceState(Connected):
+    """What parallel_state_sp.py keeps for one rank, under its names; without `rank` and `world_size` of torch."""
+
+    @raises(RuntimeError, argument=ValueError)
+    def initialize_sequence_parallel(self, sequence_parallel_size: int) -> None:
+        """Makes the groups of ranks that share a sequence, and the group of all ranks, among which ZeRO shards."""
+        rank, world_size = self._rank()
+
+        def make() -> Mesh:
+            mesh = deepspeed.initialize_sequence_parallel(world_size, sequence_parallel_size)
+            if self._find("sequence") is not None:
+                raise original(AssertionError, "sequence parallel group is already initialized", "exists")
+            return mesh
+
+        self._connect(
+            f"initialize_sequence_parallel({sequence_parallel_size=})",
+            make,
+            lambda mesh: {"sequence": mesh.group(rank, "sequence_parallel"), "sequence data": mesh.ranks},
+        )
+
+    def get_sequence_parallel_group(self) -> Handle:
+        """The ranks that share this rank's sequence."""
+        return self._group("sequence", "sequence parallel group")
+
+    def get_sequence_data_parallel_group(self) -> Handle:
+        """The ranks among which ZeRO shards: all."""
+        return self._group("sequence data", "sequence data parallel group")
+
+    get_sequence_parallel_world_size = size_in(
+        get_sequence_parallel_group, "The number of ranks that share a sequence."
+    )
+    get_sequence_data_parallel_world_size = size_in(
+        get_sequence_data_parallel_group, "The number of ranks among which ZeRO shards."
+    )
+    get_sequence_parallel_rank = rank_in(
+        get_sequence_parallel_group, "This rank's place among those that share its sequence."
+    )
+    get_sequence_data_parallel_rank = rank_in(
+        get_sequence_data_parallel_group, "This rank's place among those among which ZeRO shards."
+    )
+
+    # An mpu calls these groups model parallel.
+    get_model_parallel_group = get_sequence_parallel_group
+    get_model_parallel_world_size = get_sequence_parallel_world_size
+    get_model_parallel_rank = get_sequence_parallel_rank

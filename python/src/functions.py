@@ -1,0 +1,56 @@
+"""Writes a module whose functions ask one object: functions.py FILE_OF_CLASS MODULE
+
+From `deepspeed/_groups_class.py`, whose last class is `Groups`, it writes `deepspeed/groups.py`: what the file exports,
+`current = Groups()`, every method of this class, without those it inherits, and every variable of a class there.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+TEXT = '''"""{doc}"""
+
+from __future__ import annotations
+
+from typing import Any as Any
+
+from rankmesh._originals import share
+from rankmesh.{package}.{file} import *  # noqa: F403
+from rankmesh.{package}.{file} import {kind} as {kind}
+
+current = {kind}()
+"""The {kind} of this process, which the functions of this module ask."""
+{variables}share(__name__, current, {names})
+
+{functions}'''
+
+
+def module(file: Path) -> str:
+    """The text of the module beside a file with a class."""
+    tree = ast.parse(file.read_text())
+    classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
+    stated = [each for kind in classes for each in kind.body if isinstance(each, ast.AnnAssign)]
+    variables = {ast.unparse(each.target): ast.unparse(each.annotation) for each in stated}
+    kind, functions = classes[-1], []
+    for each in kind.body:
+        if isinstance(each, ast.FunctionDef):
+            functions.append(each.name)
+        elif isinstance(each, ast.Assign):
+            functions += map(ast.unparse, each.targets)
+    return TEXT.format(
+        doc=ast.get_docstring(tree, clean=False),
+        package=file.parent.name,
+        file=file.stem,
+        kind=kind.name,
+        variables="".join(f"{name}: {of}\n" for name, of in variables.items()),
+        names=list(variables),
+        functions="".join(f"{name} = current.{name}\n" for name in functions),
+    )
+
+
+if __name__ == "__main__":
+    source, target = map(Path, sys.argv[1:])
+    target.unlink(missing_ok=True)  # else a link of an earlier build would be written through
+    target.write_text(module(source))
