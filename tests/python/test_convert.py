@@ -78,6 +78,12 @@ def test_experts_of_deepspeeds_configuration_fold_over_tensor_lanes() -> None:
     megatron = rankmesh.convert(settings, from_="deepspeed", to="megatron", world=8)
     assert not megatron.lost
     assert megatron.moved == 0
+    back = rankmesh.convert("dp=4 tp=2; edp=2 ep=4", from_="rankmesh", to="deepspeed")
+    assert back.settings == settings
+    assert (back.lost, back.moved) == ([], 0)
+    for mesh in ("pp=2 dp=2 tp=2; pp=2 edp=2 ep=2", "dp=4 tp=2; edp=2 ep=2 etp=2"):
+        lost = rankmesh.convert(mesh, from_="rankmesh", to="deepspeed").lost
+        assert {each.why.split(" folds ")[0] for each in lost} == {"DeepSpeed's configuration"}
     off = {"tensor_parallel": {"autotp_size": 0}, "expert_parallel": experts | {"enabled": False}}
     assert rankmesh.convert(off, from_="deepspeed", to="rankmesh", world=8).mesh_from == "dp=8 tp=1"
     for wrong, text in (

@@ -45,4 +45,7 @@ public:
     std::string rule;
 };
 
+/// Throws Error for a rank that a world of this size does not have.
+RANKMESH_EXPORT void check_rank(int rank, int world_size);
+
 }  // namespace rankmesh::dialect

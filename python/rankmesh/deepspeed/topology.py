@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from rankmesh import Group
@@ -121,14 +121,28 @@ class PipeModelDataParallelTopology(ProcessTopology):
         super().__init__(axes=["pipe", "data", "model"], dims=[num_pp, num_dp, num_mp])
 
 
-_GROUPS = ("ds_model_proc_group", "dp_proc_group", "pp_proc_group", "slice_proc_group")
-
-
 def _group(name: str, doc: str) -> property:
     def get(grid: PipelineParallelGrid) -> Handle:
         return getattr(super(PipelineParallelGrid, grid), name) if grid._live is None else grid._live[name]
 
     return property(get, doc=doc)
+
+
+def _getter(name: str, doc: str) -> Callable[[Any], Handle]:
+    """A method that gives an attribute."""
+
+    def get(self: Any) -> Handle:
+        return getattr(self, name)
+
+    get.__doc__ = doc
+    return get
+
+
+def _lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
+    """What a method lists of the world, once it is asked for."""
+    lists: functools.cached_property[list[list[int]]] = functools.cached_property(lambda grid: getattr(grid, name)())
+    lists.__doc__ = doc
+    return lists
 
 
 class PipelineParallelGrid(deepspeed.PipelineGrid):
@@ -166,7 +180,9 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
         with errors_reach_peers(said):
             _check_process_group(process_group, world_size)
             self._stand(topology, rank, world_size)
-        self._live = NamedGroups(said, [Named(name, getattr(self, name)) for name in _GROUPS])
+        self._live = NamedGroups(
+            said, [Named(name, getattr(self, name)) for name in vars(PipelineParallelGrid) if "_proc_" in name]
+        )
 
     def _stand(self, topology: ProcessTopology | None, rank: int, world_size: int) -> None:
         if topology is None:
@@ -186,50 +202,24 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
         """The topology of the grid."""
         return self._topo
 
-    @functools.cached_property
-    def dp_groups(self) -> list[list[int]]:
-        """All data parallel groups, a list of the world."""
-        return self.all_dp_groups()
+    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the world.")
+    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the world.")
+    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the world.")
+    p2p_groups = _lists("all_p2p_groups", "Each rank with the one at the next stage, the first after the last.")
 
-    @functools.cached_property
-    def pipe_groups(self) -> list[list[int]]:
-        """All pipelines, a list of the world."""
-        return self.all_pipe_groups()
-
-    @functools.cached_property
-    def model_groups(self) -> list[list[int]]:
-        """All groups of tensor slices, a list of the world."""
-        return self.all_model_groups()
-
-    @functools.cached_property
-    def p2p_groups(self) -> list[list[int]]:
-        """Each rank with the one at the next stage, the first after the last: a list of the world."""
-        return self.all_p2p_groups()
+    get_pipe_parallel_group = _getter("pp_proc_group", "This rank's pipeline.")
+    get_data_parallel_group = _getter("dp_proc_group", "The ranks of the same stage of all pipelines.")
+    get_model_parallel_group = _getter("ds_model_proc_group", "All stages and slices of one replica.")
+    get_slice_parallel_group = _getter("slice_proc_group", "The tensor slices of this rank's stage and replica.")
 
     @raises(AssertionError, argument=TypeError, unknown=ValueError)
     def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
         """The rank at another stage, with this rank's index on all other axes but those given."""
         return super().stage_to_global(stage_id, **kwargs)
 
-    def get_pipe_parallel_group(self) -> Handle:
-        """This rank's pipeline."""
-        return self.pp_proc_group
-
-    def get_data_parallel_group(self) -> Handle:
-        """The ranks of the same stage of all pipelines."""
-        return self.dp_proc_group
-
     def get_data_parallel_group_ranks(self) -> list[int]:
-        """The list of these ranks."""
+        """The list of the ranks of the same stage of all pipelines."""
         return self.dp_group
-
-    def get_model_parallel_group(self) -> Handle:
-        """All stages and slices of one replica."""
-        return self.ds_model_proc_group
-
-    def get_slice_parallel_group(self) -> Handle:
-        """The tensor slices of this rank's stage and replica."""
-        return self.slice_proc_group
 
     def _is_grid_valid(self) -> bool:
         return self._topo.world_size() == self.world_size

@@ -2,6 +2,9 @@
 // Each dialect is a submodule, bound in the file of its name.
 #pragma once
 
+#include <array>
+#include <utility>
+
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
@@ -28,6 +31,33 @@ void bind_torchtitan(nb::module_& m);
 /// None as nothing.
 inline std::optional<int> optional_int(nb::handle value, const char* what) {
     return value.is_none() ? std::nullopt : std::optional(int_of(value, what));
+}
+
+/// What Python gives for a parameter of this type, whose name an error says.
+template <typename T>
+auto argument(nb::handle value, const char* name) {
+    if constexpr (std::is_same_v<T, int>)
+        return int_of(value, name);
+    else if constexpr (std::is_same_v<T, std::optional<int>>)
+        return optional_int(value, name);
+    else if constexpr (std::is_same_v<T, std::string_view>)
+        return text_of(value, name);
+    else
+        return nb::cast<T>(value);
+}
+
+/// Binds a function of numbers and words, with the names of its parameters.
+template <typename Result, typename... Of>
+void def_named(nb::module_& m, const char* name, Result (*function)(Of...),
+               const std::array<const char*, sizeof...(Of)>& names, const char* doc = "") {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto call = [function, names](const std::array<nb::handle, sizeof...(Of)>& values) {
+            return function(argument<std::remove_cvref_t<Of>>(values[I], names[I])...);
+        };
+        m.def(
+            name, [call](decltype(I, nb::handle())... values) { return call({values...}); },
+            nb::arg(names[I]).none()..., doc);
+    }(std::index_sequence_for<Of...>());
 }
 
 using IntList = nb::typed<nb::list, int>;

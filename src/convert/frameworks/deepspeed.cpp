@@ -54,8 +54,21 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     return {{deepspeed::ProcessTopology(given.axes, given.dims).mesh()}};
 }
 
+/// The configuration of experts that fold over the tensor lanes of one stage, nothing for other meshes.
+std::optional<Document> configuration(const Arrangement& arrangement, const Mesh& dense) {
+    const auto* experts = arrangement.experts();
+    const auto tp = size_of(dense, "tp");
+    if (!experts || size_of(*experts, "ep") == 1 || size_of(*experts, "etp") != 1 ||
+        size_of(dense, "dp") * tp != dense.size())
+        return std::nullopt;
+    auto values = Json{{"tensor_parallel", {{"autotp_size", tp}}},
+                       {"expert_parallel", {{"enabled", true}, {"autoep_size", size_of(*experts, "ep")}}}};
+    return Document{values, values.dump(4)};
+}
+
 Document write(const Arrangement& arrangement) {
     const auto dense = joined(arrangement.dense(), {"dp", "dp_replicate", "dp_shard"}, "dp");
+    if (auto experts = configuration(arrangement, dense)) return *experts;
     // In the order that moves the fewest ranks; pipe and data must be there.
     auto order = by_stride(dense);
     for (const auto* needed : {"dp", "pp"})
@@ -63,16 +76,26 @@ Document write(const Arrangement& arrangement) {
     return topology_document(dense, order, "model");
 }
 
-Words words(const Arrangement&, const Document& document) {
-    const auto topology = deepspeed::ProcessTopology(document.values["axes"].get<std::vector<std::string>>(),
-                                                     document.values["dims"].get<std::vector<int>>());
+/// The topology of a document, which of a configuration has one stage.
+deepspeed::ProcessTopology topology_in(const Arrangement& roles, const Json& values) {
+    if (values.contains("axes"))
+        return {values["axes"].get<std::vector<std::string>>(), values["dims"].get<std::vector<int>>()};
+    const auto tp = values["tensor_parallel"]["autotp_size"].get<int>();
+    return deepspeed::PipeModelDataParallelTopology(1, tp, roles.dense().size() / tp);
+}
+
+Words words(const Arrangement& roles, const Document& document) {
+    const auto topology = topology_in(roles, document.values);
     const auto& mesh = topology.mesh();
+    const auto along = [](std::string name, const Mesh& of, std::string_view axis) {
+        return kind_along(std::move(name), of, of.find(axis) ? of.axes(axis) : AxisSet{});
+    };
     auto in_words = Words{
         .dialect = {},
         .mesh = mesh,
         .kinds = {kind_along("ds_model_proc_group", mesh, all_but_data(mesh)),
-                  kind_along("dp_proc_group", mesh, mesh.axes("data")),
-                  kind_along("pp_proc_group", mesh, mesh.axes("pipe"))},
+                  along("dp_proc_group", mesh, "data"), along("pp_proc_group", mesh, "pipe"),
+                  along("slice_proc_group", mesh, "model")},
         .answers = [topology](int rank) {
             const auto info = deepspeed::RankInfo(topology, rank, topology.world_size());
             return grid_answers(info)
@@ -81,8 +104,10 @@ Words words(const Arrangement&, const Document& document) {
                 .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
                 .all();
         }};
-    in_words.kinds.push_back(
-        kind_along("slice_proc_group", mesh, mesh.find("model") ? mesh.axes("model") : AxisSet{}));
+    if (document.values.contains("expert_parallel")) {
+        in_words.kinds.push_back(along("expert_parallel_group", *roles.experts(), "ep"));
+        in_words.kinds.push_back(along("expert_data_parallel_group", *roles.experts(), "edp"));
+    }
     return in_words;
 }
 
@@ -90,7 +115,8 @@ Words words(const Arrangement&, const Document& document) {
 
 Framework deepspeed() {
     constexpr auto experts =
-        "DeepSpeed sets expert parallelism at the MoE layer (ep_size), not in the topology";
+        "DeepSpeed's configuration folds experts over one stage, with expert_tensor_parallel_size=1; other "
+        "experts are set at the MoE layer";
     constexpr auto replicas =
         "DeepSpeed sets sharding in its configuration (zero_optimization), not in the topology";
     return {.name = "deepspeed",

@@ -56,89 +56,22 @@ Partition ExpertGroups::blocks() const {
     return {0, across, along};
 }
 
-int ExpertGroups::at(int block, int index) const { return blocks()[block][index]; }
-
-ExpertGroups::Position ExpertGroups::position(int rank) const {
-    if (rank < 0 || rank >= world_size_)
-        throw Error(Fault::out_of_range,
-                    cat("rank ", rank, " of a world of ", world_size_, "; ranks are 0..", world_size_ - 1));
+GroupPart ExpertGroups::part(int rank, Cut cut) const {
+    dialect::check_rank(rank, world_size_);
     const auto stage = rank / stage_;
-    const auto lane = rank % stage_ % lanes_;
-    const auto step = rank % stage_ / lanes_;
-    const auto index = lanes_apart_ ? step : lane * lane_size() + step;
-    return {.block = lanes_apart_ ? stage * lanes_ + lane : stage,
-            .expert = data_inner_ ? index / data_ : index % expert_,
-            .data = data_inner_ ? index % data_ : index / expert_};
+    const auto block = blocks()[lanes_apart_ ? stage * lanes_ + rank % lanes_ : stage];
+    return part_of(block, cut, *block.group_rank(rank));
 }
 
-ExpertGroups::Members ExpertGroups::expert_members(const Position& p) const {
-    if (data_inner_) return {.first = p.data, .size = expert_, .step = data_};
-    return {.first = p.data * expert_, .size = expert_, .step = 1};
-}
-
-ExpertGroups::Members ExpertGroups::data_members(const Position& p) const {
-    if (data_inner_) return {.first = p.expert * data_, .size = data_, .step = 1};
-    return {.first = p.expert, .size = data_, .step = expert_};
-}
-
-GroupPart ExpertGroups::part(int block, const Members& members) const {
-    return {blocks()[block], members.first, members.step, members.size};
-}
-
-GroupList ExpertGroups::expert_parallel() const {
-    const auto members = expert_members({});
-    return GroupList(blocks(), Cut{members.size, members.step});
-}
-
-GroupList ExpertGroups::expert_data_parallel() const {
-    const auto members = data_members({});
-    return GroupList(blocks(), Cut{members.size, members.step});
-}
-
-GroupPart ExpertGroups::expert_parallel_of(int rank) const {
-    const auto p = position(rank);
-    return part(p.block, expert_members(p));
-}
-
-GroupPart ExpertGroups::expert_data_parallel_of(int rank) const {
-    const auto p = position(rank);
-    return part(p.block, data_members(p));
-}
-
-int ExpertGroups::sorted_position(int rank, const Members& members) const {
-    // The members below an index of the block, and so those of a part of a lane.
-    const auto below = [&](int index) {
-        const auto steps = (index - members.first + members.step - 1) / members.step;
-        return index <= members.first ? 0 : std::min(steps, members.size);
-    };
-    const auto lane = lanes_apart_ ? 0 : rank % stage_ % lanes_;
-    const auto step = rank % stage_ / lanes_;
-    auto position = 0;
-    for (int other = 0; other * lane_size() < expert_ * data_; ++other) {
-        const auto begin = other * lane_size();
-        position += below(begin + step + (other < lane ? 1 : 0)) - below(begin);
-    }
-    return position;
-}
-
-int ExpertGroups::expert_parallel_rank(int rank) const {
-    return sorted_position(rank, expert_members(position(rank)));
-}
-
-int ExpertGroups::expert_data_parallel_rank(int rank) const {
-    return sorted_position(rank, data_members(position(rank)));
+int ExpertGroups::sorted_position(int rank, const GroupPart& group) const {
+    if (rises()) return *group.group_rank(rank);
+    return static_cast<int>(
+        std::count_if(group.begin(), group.end(), [&](int other) { return other < rank; }));
 }
 
 int ExpertGroups::expert_data_parallel_first(int rank) const {
-    const auto p = position(rank);
-    const auto members = data_members(p);
-    auto lowest = at(p.block, members.first);
-    for (auto begin = lane_size(); begin < expert_ * data_; begin += lane_size()) {
-        const auto skipped = std::max(begin - members.first + members.step - 1, 0) / members.step;
-        if (skipped < members.size)
-            lowest = std::min(lowest, at(p.block, members.first + skipped * members.step));
-    }
-    return lowest;
+    const auto group = expert_data_parallel_of(rank);
+    return rises() ? group.front() : *std::min_element(group.begin(), group.end());
 }
 
 std::vector<GroupList> ExpertGroups::new_groups() const {
@@ -147,23 +80,22 @@ std::vector<GroupList> ExpertGroups::new_groups() const {
     auto groups = std::vector<GroupList>{};
     for (const auto& block : blocks()) {
         const auto stage = Partition(block.front(), {}, blocks().along());
-        for (const auto& members : {expert_members({}), data_members({})})
-            groups.emplace_back(stage, Cut{members.size, members.step});
+        for (const auto& cut : {expert_cut(), data_cut()}) groups.emplace_back(stage, cut);
     }
     return groups;
 }
 
 Plan ExpertGroups::plan() const {
     const auto stages = world_size_ / stage_;
-    if (lanes_apart_ || lanes_ == 1) {
+    if (rises()) {
         const auto outer = data_inner_ ? Axis{"expert", expert_} : Axis{"expert_data", data_};
         const auto inner = data_inner_ ? Axis{"expert_data", data_} : Axis{"expert", expert_};
         return {{.name = group_name(), .mesh = {{"pipe", stages}, outer, inner, {"lane", lanes_}}}};
     }
-    if (lane_size() % expert_ == 0)
+    if (const auto lane = stage_ / lanes_; lane % expert_ == 0)
         return {{.name = group_name(),
                  .mesh = {{"pipe", stages},
-                          {"expert_data", lane_size() / expert_},
+                          {"expert_data", lane / expert_},
                           {"expert", expert_},
                           {"lane", lanes_}},
                  .over = {{"expert_data", "lane"}}}};
@@ -200,13 +132,6 @@ ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size
     groups.data_ = data / expert_parallel_size_;
     groups.data_inner_ = use_data_before_expert_parallel_;
     return groups;
-}
-
-ExpertGroups _create_expert_data_and_model_parallel(int world_size, int expert_parallel_size_,
-                                                    int tensor_parallel_size_, int pipeline_parallel_size_,
-                                                    bool use_data_before_expert_parallel_) {
-    return _get_expert_parallel_ranks(world_size, tensor_parallel_size_, expert_parallel_size_,
-                                      pipeline_parallel_size_, use_data_before_expert_parallel_);
 }
 
 ExpertGroups _create_expert_and_data_parallel(int world_size, int expert_parallel_size_,

@@ -58,9 +58,7 @@ GroupsRankInfo::GroupsRankInfo(const GroupSizes& sizes, int rank)
       sequence_(sequence_parallel_mesh(sizes.world_size, sizes.sequence_parallel_size)),
       zero_(_create_zero_param_parallel_group(sizes.world_size, sizes.zero_hpz_partition_size)),
       all_to_all_(_get_local_all_to_all_group(sizes.world_size, sizes.device_per_node)) {
-    if (rank < 0 || rank >= sizes.world_size)
-        throw Error(Fault::out_of_range, cat("rank ", rank, " of a world of ", sizes.world_size,
-                                             "; ranks are 0..", sizes.world_size - 1));
+    dialect::check_rank(rank, sizes.world_size);
     for (auto expert = experts_.begin(); expert != experts_.end(); ++expert) {
         if (expert->world_size() != sizes.world_size)
             throw Error(Fault::sizes, cat("expert groups of a world of ", expert->world_size(),
@@ -80,19 +78,6 @@ void GroupsRankInfo::set_tensor_model_parallel_world_size(std::optional<int> wor
     tensor_size_ = world_size;
 }
 
-int GroupsRankInfo::get_tensor_model_parallel_world_size() const {
-    return tensor_size_.value_or(tensor_.size("tensor_parallel"));
-}
-
-int GroupsRankInfo::get_tensor_model_parallel_rank() const {
-    return tensor_rank_.value_or(tensor_.index(rank_, "tensor_parallel"));
-}
-
-int GroupsRankInfo::get_tensor_model_parallel_src_rank() const {
-    const auto size = get_tensor_model_parallel_world_size();
-    return rank_ / size * size;
-}
-
 const ExpertGroups& GroupsRankInfo::expert(std::string_view group_name, const char* kind) const {
     for (const auto& expert : experts_)
         if (expert.group_name() == group_name) return expert;
@@ -110,47 +95,10 @@ std::string GroupsRankInfo::_get_max_expert_size_name() const {
     return most ? cat("ep_size_", *most) : "ep_size_None";
 }
 
-dialect::GroupPart GroupsRankInfo::_get_expert_parallel_group_ranks(std::string_view group_name) const {
-    return expert(group_name, "expert").expert_parallel_of(rank_);
-}
-
-dialect::GroupPart GroupsRankInfo::_get_expert_data_parallel_group_ranks(std::string_view group_name) const {
-    return expert(group_name, "expert data").expert_data_parallel_of(rank_);
-}
-
-int GroupsRankInfo::_get_expert_parallel_world_size(std::string_view group_name) const {
-    return expert(group_name, "expert").expert_parallel_size();
-}
-
-int GroupsRankInfo::_get_expert_data_parallel_world_size(std::string_view group_name) const {
-    return expert(group_name, "expert data").expert_data_parallel_size();
-}
-
-int GroupsRankInfo::_get_expert_parallel_rank(std::string_view group_name) const {
-    return expert(group_name, "expert").expert_parallel_rank(rank_);
-}
-
-int GroupsRankInfo::_get_expert_data_parallel_rank(std::string_view group_name) const {
-    return expert(group_name, "expert data").expert_data_parallel_rank(rank_);
-}
-
-int GroupsRankInfo::_get_expert_parallel_src_rank(std::string_view group_name) const {
-    const auto size = _get_expert_parallel_world_size(group_name);
-    return rank_ / size * size;
-}
-
-int GroupsRankInfo::_get_expert_broadcast_src_rank(std::string_view group_name) const {
-    return expert(group_name, "expert data").expert_data_parallel_first(rank_);
-}
-
 int GroupsRankInfo::_get_expert_model_parallel_world_size() const {
     for (auto expert = experts_.rbegin(); expert != experts_.rend(); ++expert)
         if (const auto lanes = expert->expert_tensor_parallel_size()) return *lanes;
     return 1;
-}
-
-int GroupsRankInfo::_get_zero_param_intra_parallel_rank_in_mygroup() const {
-    return zero_.index(rank_, "zero_param_intra");
 }
 
 // --- live
@@ -181,20 +129,6 @@ Groups::Groups(const Member& member, const GroupSizes& sizes)
     if (all_to_all_.size("global") > 1)
         all_to_all_group_.emplace(cat("global_", coord["local"]),
                                   group(member, "all_to_all", all_to_all_, {"global"}));
-}
-
-Communicator& Groups::_get_expert_parallel_group(std::string_view group_name) {
-    expert(group_name, "expert");
-    return expert_.find(group_name)->second;
-}
-
-Communicator& Groups::_get_expert_data_parallel_group(std::string_view group_name) {
-    expert(group_name, "expert data");
-    return data_.find(group_name)->second;
-}
-
-Communicator& Groups::_get_max_expert_parallel_group() {
-    return _get_expert_parallel_group(_get_max_expert_size_name());
 }
 
 }  // namespace rankmesh::deepspeed

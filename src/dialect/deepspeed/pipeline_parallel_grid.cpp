@@ -57,9 +57,7 @@ Plan plan(const ProcessTopology& topology, std::string name) {
 RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world)
     : GridRankInfo((topology.world_size() == world ? topology : throw Error(Fault::sizes, "Invalid Grid")),
                    rank, "model") {
-    if (rank < 0)
-        throw Error(Fault::out_of_range,
-                    cat("rank ", rank, " of a world of ", world, "; ranks are 0..", world - 1));
+    if (rank < 0) dialect::check_rank(rank, world);
 }
 
 std::vector<Partition> RankInfo::new_groups() const {

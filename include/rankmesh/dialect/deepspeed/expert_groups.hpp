@@ -33,14 +33,16 @@ public:
     std::string group_name() const;
 
     /// All groups of a kind.
-    dialect::GroupList expert_parallel() const;
-    dialect::GroupList expert_data_parallel() const;
+    dialect::GroupList expert_parallel() const { return dialect::GroupList(blocks(), expert_cut()); }
+    dialect::GroupList expert_data_parallel() const { return dialect::GroupList(blocks(), data_cut()); }
     /// The group of `rank`.
-    dialect::GroupPart expert_parallel_of(int rank) const;
-    dialect::GroupPart expert_data_parallel_of(int rank) const;
+    dialect::GroupPart expert_parallel_of(int rank) const { return part(rank, expert_cut()); }
+    dialect::GroupPart expert_data_parallel_of(int rank) const { return part(rank, data_cut()); }
     /// The group rank of `rank`, and the group's lowest rank: torch sorts ranks.
-    int expert_parallel_rank(int rank) const;
-    int expert_data_parallel_rank(int rank) const;
+    int expert_parallel_rank(int rank) const { return sorted_position(rank, expert_parallel_of(rank)); }
+    int expert_data_parallel_rank(int rank) const {
+        return sorted_position(rank, expert_data_parallel_of(rank));
+    }
     int expert_data_parallel_first(int rank) const;
     /// All groups in the order in which the original makes them.
     std::vector<dialect::GroupList> new_groups() const;
@@ -53,23 +55,14 @@ private:
                                                          std::string_view, bool);
     friend ExpertGroups _get_expert_parallel_ranks(int, int, int, int, bool);
     enum class Making { data_first, expert_first, by_stage };
-    struct Position {
-        int block, expert, data;
-    };
-    /// Part of a block in its order: `size` indices from `first` on in equal steps.
-    struct Members {
-        int first, size, step;
-    };
     ExpertGroups() = default;
 
-    int lane_size() const { return lanes_apart_ ? expert_ * data_ : stage_ / lanes_; }
     Partition blocks() const;
-    int at(int block, int index) const;
-    Position position(int rank) const;
-    Members expert_members(const Position& position) const;
-    Members data_members(const Position& position) const;
-    dialect::GroupPart part(int block, const Members& members) const;
-    int sorted_position(int rank, const Members& members) const;
+    dialect::Cut expert_cut() const { return {expert_, data_inner_ ? data_ : 1}; }
+    dialect::Cut data_cut() const { return {data_, data_inner_ ? 1 : expert_}; }
+    dialect::GroupPart part(int rank, dialect::Cut cut) const;
+    bool rises() const { return lanes_apart_ || lanes_ == 1; }  ///< every group's ranks, as torch sorts them
+    int sorted_position(int rank, const dialect::GroupPart& group) const;
 
     int world_size_ = 1;
     int stage_ = 1;             // ranks of a pipeline stage
@@ -104,9 +97,13 @@ RANKMESH_EXPORT ExpertGroups _create_expert_and_data_parallel(int world_size, in
                                                               bool use_data_before_expert_parallel_ = false);
 
 /// The result of `_get_expert_parallel_ranks` for a client's mpu of these sizes.
-RANKMESH_EXPORT ExpertGroups _create_expert_data_and_model_parallel(
-    int world_size, int expert_parallel_size_, int tensor_parallel_size_, int pipeline_parallel_size_ = 1,
-    bool use_data_before_expert_parallel_ = false);
+inline ExpertGroups _create_expert_data_and_model_parallel(int world_size, int expert_parallel_size_,
+                                                           int tensor_parallel_size_,
+                                                           int pipeline_parallel_size_ = 1,
+                                                           bool use_data_before_expert_parallel_ = false) {
+    return _get_expert_parallel_ranks(world_size, tensor_parallel_size_, expert_parallel_size_,
+                                      pipeline_parallel_size_, use_data_before_expert_parallel_);
+}
 
 /// `data_parallel tensor_parallel`: the original makes the data groups first.
 ///

@@ -39,9 +39,15 @@ public:
     /// Tensor parallelism; what is set wins until nothing is set.
     void set_tensor_model_parallel_world_size(std::optional<int> world_size);
     void set_tensor_model_parallel_rank(std::optional<int> rank) { tensor_rank_ = rank; }
-    int get_tensor_model_parallel_world_size() const;
-    int get_tensor_model_parallel_rank() const;
-    int get_tensor_model_parallel_src_rank() const;
+    int get_tensor_model_parallel_world_size() const {
+        return tensor_size_.value_or(tensor_.size("tensor_parallel"));
+    }
+    int get_tensor_model_parallel_rank() const {
+        return tensor_rank_.value_or(tensor_.index(rank_, "tensor_parallel"));
+    }
+    int get_tensor_model_parallel_src_rank() const {
+        return first_of_adjacent(get_tensor_model_parallel_world_size());
+    }
     int get_model_parallel_world_size() const { return get_tensor_model_parallel_world_size(); }
     int get_model_parallel_rank() const { return get_tensor_model_parallel_rank(); }
     int get_data_parallel_world_size() const { return tensor_.size("data_parallel"); }
@@ -50,15 +56,31 @@ public:
     /// Experts, by `ep_size_4`; throw dialect::Error for a name that was not made.
     std::optional<int> _get_max_expert_size() const;
     std::string _get_max_expert_size_name() const;
-    dialect::GroupPart _get_expert_parallel_group_ranks(std::string_view group_name) const;
-    dialect::GroupPart _get_expert_data_parallel_group_ranks(std::string_view group_name) const;
-    int _get_expert_parallel_world_size(std::string_view group_name) const;
-    int _get_expert_data_parallel_world_size(std::string_view group_name) const;
-    int _get_expert_parallel_rank(std::string_view group_name) const;
-    int _get_expert_data_parallel_rank(std::string_view group_name) const;
+    dialect::GroupPart _get_expert_parallel_group_ranks(std::string_view group_name) const {
+        return expert(group_name).expert_parallel_of(rank_);
+    }
+    dialect::GroupPart _get_expert_data_parallel_group_ranks(std::string_view group_name) const {
+        return expert(group_name, "expert data").expert_data_parallel_of(rank_);
+    }
+    int _get_expert_parallel_world_size(std::string_view group_name) const {
+        return expert(group_name).expert_parallel_size();
+    }
+    int _get_expert_data_parallel_world_size(std::string_view group_name) const {
+        return expert(group_name, "expert data").expert_data_parallel_size();
+    }
+    int _get_expert_parallel_rank(std::string_view group_name) const {
+        return expert(group_name).expert_parallel_rank(rank_);
+    }
+    int _get_expert_data_parallel_rank(std::string_view group_name) const {
+        return expert(group_name, "expert data").expert_data_parallel_rank(rank_);
+    }
     /// The original's number, (rank // size) * size, which is in the group only where its ranks are adjacent.
-    int _get_expert_parallel_src_rank(std::string_view group_name) const;
-    int _get_expert_broadcast_src_rank(std::string_view group_name) const;
+    int _get_expert_parallel_src_rank(std::string_view group_name) const {
+        return first_of_adjacent(_get_expert_parallel_world_size(group_name));
+    }
+    int _get_expert_broadcast_src_rank(std::string_view group_name) const {
+        return expert(group_name, "expert data").expert_data_parallel_first(rank_);
+    }
     /// How many tensor ranks have their own expert groups, in the groups that were made last with an mpu.
     int _get_expert_model_parallel_world_size() const;
 
@@ -78,10 +100,13 @@ public:
         return zero_.group(rank_, "zero_param_intra");
     }
     int _get_zero_param_intra_parallel_group_world_size() const { return zero_.size("zero_param_intra"); }
-    int _get_zero_param_intra_parallel_rank_in_mygroup() const;
+    int _get_zero_param_intra_parallel_rank_in_mygroup() const {
+        return zero_.index(rank_, "zero_param_intra");
+    }
 
 protected:
-    const ExpertGroups& expert(std::string_view group_name, const char* kind) const;
+    const ExpertGroups& expert(std::string_view group_name, const char* kind = "expert") const;
+    int first_of_adjacent(int size) const { return rank_ / size * size; }
 
     int rank_;
     std::vector<ExpertGroups> experts_;
@@ -101,11 +126,18 @@ public:
     Communicator& get_data_parallel_group() { return data_group_; }
 
     /// Of one expert size, and of the largest; throw dialect::Error for a name that was not made.
-    Communicator& _get_expert_parallel_group(std::string_view group_name);
-    Communicator& _get_expert_data_parallel_group(std::string_view group_name);
-    Communicator& _get_max_expert_parallel_group();
-    std::map<std::string, Communicator, std::less<>>& _get_expert_parallel_group_dict() { return expert_; }
-    std::map<std::string, Communicator, std::less<>>& _get_expert_data_parallel_group_dict() { return data_; }
+    Communicator& _get_expert_parallel_group(std::string_view group_name) {
+        return expert(group_name), expert_.find(group_name)->second;
+    }
+    Communicator& _get_expert_data_parallel_group(std::string_view group_name) {
+        return expert(group_name, "expert data"), data_.find(group_name)->second;
+    }
+    Communicator& _get_max_expert_parallel_group() {
+        return _get_expert_parallel_group(_get_max_expert_size_name());
+    }
+    using ByName = std::map<std::string, Communicator, std::less<>>;
+    ByName& _get_expert_parallel_group_dict() { return expert_; }
+    ByName& _get_expert_data_parallel_group_dict() { return data_; }
 
     Communicator& _clone_world_group() { return world_group_; }
     Communicator& _get_data_parallel_group() { return sequence_data_group_; }
@@ -113,13 +145,11 @@ public:
     Communicator& _get_sequence_data_parallel_group() { return sequence_data_group_; }
     Communicator& _get_zero_param_intra_parallel_group() { return zero_group_; }
     /// This rank's all-to-all groups by name: `local_<node>` and, with several nodes, `global_<device>`.
-    std::map<std::string, Communicator, std::less<>>& _get_local_all_to_all_group() {
-        return all_to_all_group_;
-    }
+    ByName& _get_local_all_to_all_group() { return all_to_all_group_; }
 
 private:
     Communicator tensor_group_, data_group_, world_group_, sequence_data_group_, sequence_group_, zero_group_;
-    std::map<std::string, Communicator, std::less<>> expert_, data_, all_to_all_group_;
+    ByName expert_, data_, all_to_all_group_;
 };
 
 }  // namespace rankmesh::deepspeed
