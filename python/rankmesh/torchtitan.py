@@ -10,13 +10,14 @@ import importlib
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh
 from rankmesh._dialects import device_mesh, torchtitan
 from rankmesh._enums import StrEnum
 from rankmesh._install import installer
-from rankmesh._originals import DialectError, original, raises
+from rankmesh._originals import DialectError, inherits, original, raises
 from rankmesh._world import of_torch, world_of
 
 device_type: str | None = None
@@ -93,13 +94,6 @@ class SpmdLayout:
         return types
 
 
-class Layout(Protocol):
-    """What is asked of a layout, as torchtitan's SpmdLayout has it."""
-
-    def axes(self) -> tuple[Any, ...]:
-        """The axes that it says something of."""
-
-
 def _kind(error: DialectError) -> type[Exception]:
     text = str(error)
     if error.fault == "world":
@@ -111,8 +105,9 @@ def _kind(error: DialectError) -> type[Exception]:
     return ValueError
 
 
+@inherits(raises(_kind))
 @dataclass
-class ParallelDims:
+class ParallelDims(torchtitan.Dims):
     """Degrees that fit a world, and the meshes of a rank; a dp_shard of -1 stands for the ranks that the others leave.
 
     >>> dims = ParallelDims(dp_replicate=2, dp_shard=-1, cp=1, tp=2, pp=1, ep=1, world_size=8)
@@ -147,18 +142,8 @@ class ParallelDims:
 
     @raises(_kind)
     def __post_init__(self) -> None:
-        self._dims = torchtitan.Dims(
-            self.dp_replicate,
-            self.dp_shard,
-            self.cp,
-            self.tp,
-            self.pp,
-            self.ep,
-            self.world_size,
-            self.spmd_backend,
-        )
-        self.dp_shard = self._dims.dp_shard
-        self._built: torchtitan.Meshes | None = None
+        super().__init__(vars(self))
+        self.dp_shard = torchtitan.dp_shard_of(self)
         self._kept: dict[tuple[str, ...], AnyMesh] = {}
         self._views: dict[tuple[str, ...], AnyMesh] | None = None
 
@@ -168,11 +153,11 @@ class ParallelDims:
         world = of_torch() if rank is None else None
         if world is None:
             rank, _ = world_of("build_mesh", rank, None if rank is None else self.world_size)
-            self._built, self._views, self._kept = torchtitan.Meshes(self._dims, rank), None, {}
+            torchtitan.build(self, rank)
+            self._views, self._kept = None, {}
         else:
             self._connect(*world)
-            assert self._built is not None
-        return self._same(self._built.world_mesh)
+        return self.world_mesh
 
     def _connect(self, rank: int, size: int) -> None:
         """Builds torch's meshes of this process, whose groups are made with those of all processes."""
@@ -198,10 +183,8 @@ class ParallelDims:
                     f"{size} out; give world_size={size}",
                     "world",
                 )
-            built = torchtitan.Meshes(self._dims, rank)
-        parts = [built.get_optional_mesh(name, True) for name in built.mesh_dim_names()]
-        roots = {tuple(part.root.axes): part.root for part in parts if part is not None}
-        ranks = {"world": built.world_mesh.root.group(rank, "world")}
+            roots = {tuple(root.axes): root for root in torchtitan.roots(self)}
+        ranks = {"world": Group(range(size))}
         ranks |= {axis: root.group(rank, axis) for root in roots.values() for axis in root.axes}
         ranks["loss"] = next(root.group(rank, "batch", "cp") for root in roots.values() if "batch" in root.axes)
         missing = {}
@@ -220,22 +203,13 @@ class ParallelDims:
             if "batch" in axes:
                 flatten(view, {"loss_mesh": (("batch", "cp"), live["loss"])})
                 self._kept = {(*axes, "", "loss_mesh"): root._flatten_mapping["loss_mesh"]}
-        self._built, self._views = built, {("world",): root, **views}
-
-    @property
-    def _meshes(self) -> torchtitan.Meshes:
-        if self._built is None:
-            self.build_mesh()
-            assert self._built is not None
-        return self._built
+        torchtitan.build(self, rank)
+        self._views = {("world",): root, **views}
 
     @property
     def _single_axis_meshes(self) -> dict[str, AnyMesh]:
-        """The mesh along each name, enabled or not; none before they are built."""
-        if self._built is None:
-            return {}
-        found = {name: self._built.get_optional_mesh(name, True) for name in self._built.mesh_dim_names()}
-        return {name: self._same(mesh) for name, mesh in found.items() if mesh is not None}
+        meshes: dict[str, AnyMesh] = torchtitan.single_axis_meshes(self)
+        return meshes
 
     def _same(self, of: device_mesh.DeviceMesh) -> AnyMesh:
         """One object for each mesh, as torchtitan compares them by identity."""
@@ -244,120 +218,6 @@ class ParallelDims:
         if key not in self._kept:
             self._kept[key] = DeviceMesh(of, device_type or "cpu") if self._views is None else self._views[axes][names]
         return self._kept[key]
-
-    def _same_or_none(self, of: device_mesh.DeviceMesh | None) -> AnyMesh | None:
-        return None if of is None else self._same(of)
-
-    @raises(_kind)
-    def get_optional_mesh(self, dims: str | list[str], *, include_singleton_axes: bool = False) -> AnyMesh | None:
-        """The mesh along one name, or along several of one mesh; None where one of them is not enabled."""
-        return self._same_or_none(self._meshes.get_optional_mesh(dims, bool(include_singleton_axes)))
-
-    @raises(_kind)
-    def get_mesh(self, dims: str | list[str]) -> AnyMesh:
-        """The same; ValueError where there is none."""
-        return self._same(self._meshes.get_mesh(dims))
-
-    def spmd_meshes(self) -> list[AnyMesh]:
-        """The meshes of dense layers and of experts along what is enabled of them."""
-        return list(map(self._same, self._meshes.spmd_meshes()))
-
-    @raises(_kind)
-    def spmd_dense_mesh(self) -> AnyMesh:
-        """dp, cp and tp under spmd_types."""
-        return self._same(self._meshes.spmd_dense_mesh())
-
-    def spmd_sparse_mesh(self) -> AnyMesh | None:
-        """dp_replicate, efsdp and ep where experts are parallel under spmd_types."""
-        return self._same_or_none(self._meshes.spmd_sparse_mesh())
-
-    @raises(_kind)
-    def get_dense_tp_mesh(self) -> AnyMesh:
-        """The tp of the dense mesh."""
-        return self._same(self._meshes.get_dense_tp_mesh())
-
-    @raises(_kind)
-    def get_activated_mesh(self, axes: list[str]) -> AnyMesh | None:
-        """The mesh along those of these axes that exist and are enabled; None where none is."""
-        return self._same_or_none(self._meshes.get_activated_mesh(axes))
-
-    @raises(_kind)
-    def resolve_mesh(self, axes: Iterable[MeshAxisName | str]) -> AnyMesh | None:
-        """The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor.
-
-        Under full_dtensor dp is dp_replicate and dp_shard, and a mesh that is none of spmd_meshes() a ValueError.
-        """
-        return self._same_or_none(self._meshes.resolve_mesh(axes))
-
-    @raises(_kind)
-    def resolve_shared_mesh(self, placements: Iterable[Layout | None]) -> AnyMesh | None:
-        """The mesh of the axes that all given layouts have."""
-        listed = [None if layout is None else layout.axes() for layout in placements]
-        return self._same_or_none(self._meshes.resolve_shared_mesh(listed))
-
-    def get_all_one_dimensional_meshes(self) -> dict[str, AnyMesh]:
-        """The enabled meshes of several ranks along one name, by that name."""
-        return {name: self._same(mesh) for name, mesh in self._meshes.get_all_one_dimensional_meshes()}
-
-    @property
-    def world_mesh(self) -> AnyMesh:
-        """All ranks along one axis, `world`."""
-        return self._same(self._meshes.world_mesh)
-
-    @property
-    def dp_enabled(self) -> bool:
-        """True for several replicas or shards."""
-        return self._dims.dp_enabled
-
-    @property
-    def dp_replicate_enabled(self) -> bool:
-        """True for several replicas."""
-        return self._dims.dp_replicate_enabled
-
-    @property
-    def dp_shard_enabled(self) -> bool:
-        """True for several shards."""
-        return self._dims.dp_shard_enabled
-
-    @property
-    def cp_enabled(self) -> bool:
-        """True where several ranks share a sequence."""
-        return self._dims.cp_enabled
-
-    @property
-    def dp_cp_enabled(self) -> bool:
-        """True where dp or cp is."""
-        return self._dims.dp_cp_enabled
-
-    @property
-    def fsdp_enabled(self) -> bool:
-        """True where dp_shard or cp is."""
-        return self._dims.fsdp_enabled
-
-    @property
-    def tp_enabled(self) -> bool:
-        """True where several ranks share a tensor."""
-        return self._dims.tp_enabled
-
-    @property
-    def pp_enabled(self) -> bool:
-        """True for several stages."""
-        return self._dims.pp_enabled
-
-    @property
-    def ep_enabled(self) -> bool:
-        """True where experts are sharded."""
-        return self._dims.ep_enabled
-
-    @property
-    def non_data_parallel_size(self) -> int:
-        """The ranks of one replica's shard: cp times tp times pp."""
-        return self._dims.non_data_parallel_size
-
-    @property
-    def seq_len_divisor(self) -> int:
-        """What a sequence's length is a multiple of."""
-        return self._dims.seq_len_divisor
 
 
 install = installer(__name__, {"torchtitan.distributed.parallel_dims": [""]})

@@ -179,13 +179,13 @@ std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> na
     return found;
 }
 
-DeviceMesh DeviceMesh::operator[](std::span<const std::string> names) const {
+DeviceMesh DeviceMesh::operator[](const NameList& names) const {
     if (!root_->named || dims_.empty())
         throw Error(Fault::missing, "Cannot slice a DeviceMesh without mesh_dim_names!");
     auto known = dims_;
     if (dims_ == root_->dims)
         for (auto& dim : root_->names_so_far()) known.push_back(std::move(dim));
-    return {root_, resolve(names, known)};
+    return {root_, resolve(names.list(), known)};
 }
 
 AxisSet DeviceMesh::axes(std::optional<std::string_view> mesh_dim) const {
@@ -245,10 +245,10 @@ std::vector<NewGroups> new_groups(const DeviceMesh& mesh) {
     auto made = std::vector<NewGroups>{};
     if (root.axis_count() > 1)
         for (int a = 0; a < root.axis_count(); ++a)
-            made.push_back({cat("mesh_", root.name(AxisId{a})), swapped(root, a)});
+            made.push_back({cat("mesh_", root.name(AxisId{a})), swapped(root, a), only(a)});
     for (const auto& [name, axes] : mesh.flattened()) {
         const auto groups = root.partition(axes);
-        if (groups.size() > 1) made.push_back({cat("mesh_", name), groups});
+        if (groups.size() > 1) made.push_back({cat("mesh_", name), groups, axes});
     }
     return made;
 }

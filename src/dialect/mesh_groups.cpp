@@ -12,6 +12,12 @@ std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
     return names;
 }
 
+Declaration declared(std::string name, const dialect::DeviceMesh& mesh) {
+    auto made = Declaration{.name = std::move(name), .mesh = mesh.root()};
+    for (const auto& [flat, axes] : mesh.flattened()) made.over.emplace_back(names_of(mesh.root(), axes));
+    return made;
+}
+
 std::vector<AxisSet> all_axes(const dialect::DeviceMesh& mesh) {
     auto all = std::vector<AxisSet>{};
     for (int a = 0; a < mesh.root().axis_count(); ++a) all.push_back(mesh.root().axes(AxisId{a}));

@@ -10,6 +10,7 @@
 
 #include <rankmesh/dialect/device_mesh.hpp>
 #include <rankmesh/engine/member.hpp>
+#include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::detail {
 
@@ -17,6 +18,9 @@ using MeshGroups = std::vector<std::pair<AxisSet, Communicator>>;
 
 /// The names of these axes, outermost first.
 std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes);
+
+/// What to declare for all groups of the root of this mesh, and of what it was flattened to.
+Declaration declared(std::string name, const dialect::DeviceMesh& mesh);
 
 /// A communicator for each of these sets of axes; throws UsageError that names `plan`, the call whose result
 /// to join with, where the member's plan lacks one.

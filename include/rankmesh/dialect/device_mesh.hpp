@@ -2,6 +2,8 @@
 // As much of torch's DeviceMesh as frameworks ask of it, by arithmetic.
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +18,23 @@ namespace rankmesh::dialect {
 
 /// Dimensions by name; nothing for a mesh without names.
 using DimNames = std::optional<std::vector<std::string>>;
+
+/// One name of a dimension, or a list of them.
+class NameList {
+public:
+    template <std::convertible_to<std::string_view> Name>
+    NameList(const Name& name) : list_{std::string(std::string_view(name))}, is_one_(true) {}
+    NameList(std::initializer_list<std::string_view> names) : list_(names.begin(), names.end()) {}
+    NameList(std::vector<std::string> names) : list_(std::move(names)) {}
+
+    const std::vector<std::string>& list() const { return list_; }
+    /// True for one name that is no list.
+    bool is_one() const { return is_one_; }
+
+private:
+    std::vector<std::string> list_;
+    bool is_one_ = false;
+};
 
 /// One rank's view of a mesh over the whole world, or of the part of it along some dimensions.
 ///
@@ -43,11 +62,7 @@ public:
     /// of a root also along flattened ones.
     ///
     /// Throws dialect::Error for other names and for another order.
-    DeviceMesh operator[](std::span<const std::string> names) const;
-    DeviceMesh operator[](std::initializer_list<std::string_view> names) const {
-        return (*this)[std::vector<std::string>(names.begin(), names.end())];
-    }
-    DeviceMesh operator[](std::string_view name) const { return (*this)[{name}]; }
+    DeviceMesh operator[](const NameList& names) const;
 
     /// The ranks along one dimension, which need not be said where there is only one.
     ///
@@ -101,6 +116,7 @@ inline DeviceMesh init_device_mesh(std::initializer_list<int> shape, const DimNa
 struct NewGroups {
     std::string group_desc;  ///< `mesh_dp`; `mesh_dim_0` without names
     Partition groups;
+    AxisSet axes;  ///< of the root, along which they lie
 };
 
 /// Every group that torch has made for the root of this mesh, in its order of creation: for each dimension,

@@ -16,5 +16,8 @@ inline std::string described(const dialect::DeviceMesh& part) {
     for (std::size_t i = 0; i < names.size(); ++i) text += names[i] + "=" + std::to_string(shape[i]) + " ";
     return text + to_string(part.mesh());
 }
+inline std::optional<std::string> described(const std::optional<dialect::DeviceMesh>& part) {
+    return part ? std::optional(described(*part)) : std::nullopt;
+}
 
 }  // namespace rankmesh::conversion

@@ -28,12 +28,11 @@ std::int64_t product(std::initializer_list<int> sizes) {
 
 std::vector<std::string> unfold_dp_axis(std::string_view axis) {
     using Name = MeshAxisName;
-    constexpr auto names = std::array{Name::dp, Name::dp_replicate, Name::dp_shard, Name::fsdp, Name::tp,
-                                      Name::cp, Name::pp,           Name::ep,       Name::efsdp};
-    if (std::ranges::find(names, axis) == names.end())
-        throw Error(Fault::unknown, cat("'", axis, "' is not a valid MeshAxisName"));
     if (axis == Name::dp) return {std::string(Name::dp_replicate), std::string(Name::dp_shard)};
-    return {std::string(axis)};
+    for (const auto name : {Name::dp_replicate, Name::dp_shard, Name::fsdp, Name::tp, Name::cp, Name::pp,
+                            Name::ep, Name::efsdp})
+        if (name == axis) return {std::string(axis)};
+    throw Error(Fault::unknown, cat("'", axis, "' is not a valid MeshAxisName"));
 }
 
 std::vector<std::string> unfold_dp_axes(std::span<const std::string> axes) {
@@ -55,14 +54,7 @@ SpmdBackend spmd_backend(std::string_view name) {
 }
 
 ParallelDims::ParallelDims(const Degrees& degrees, int ranks, SpmdBackend backend)
-    : dp_replicate(degrees.dp_replicate),
-      dp_shard(degrees.dp_shard),
-      cp(degrees.cp),
-      tp(degrees.tp),
-      pp(degrees.pp),
-      ep(degrees.ep),
-      world_size(ranks),
-      spmd_backend(backend) {
+    : Degrees(degrees), world_size(ranks), spmd_backend(backend) {
     if (std::min({dp_replicate, cp, tp, pp, ep}) < 1)
         throw Error(Fault::sizes, "Parallelism degree should be >= 1, except for dp_shard");
     if (dp_shard != -1 && dp_shard < 1) throw Error(Fault::sizes, "dp_shard must -1 or >=1.");
@@ -78,15 +70,15 @@ ParallelDims::ParallelDims(const Degrees& degrees, int ranks, SpmdBackend backen
                                           ") must divide dp_shard * cp * tp (", sparse_region, ")"));
 }
 
-ParallelDims ParallelDims::from_config(const ParallelismConfig& parallelism_config, int world_size) {
-    return {{.dp_replicate = parallelism_config.data_parallel_replicate_degree,
-             .dp_shard = parallelism_config.data_parallel_shard_degree,
-             .cp = parallelism_config.context_parallel_degree,
-             .tp = parallelism_config.tensor_parallel_degree,
-             .pp = parallelism_config.pipeline_parallel_degree,
-             .ep = parallelism_config.expert_parallel_degree},
+ParallelDims ParallelDims::from_config(const ParallelismConfig& config, int world_size) {
+    return {{.dp_replicate = config.data_parallel_replicate_degree,
+             .dp_shard = config.data_parallel_shard_degree,
+             .cp = config.context_parallel_degree,
+             .tp = config.tensor_parallel_degree,
+             .pp = config.pipeline_parallel_degree,
+             .ep = config.expert_parallel_degree},
             world_size,
-            parallelism_config.spmd_backend};
+            config.spmd_backend};
 }
 
 }  // namespace rankmesh::torchtitan

@@ -16,10 +16,9 @@ namespace {
 
 constexpr auto joined_with = "torchtitan::plan(dims)";
 
-/// True for the axis whose group is fake though it has several ranks: all of them where experts are not
-/// parallel.
-bool is_fake(const Mesh& root, AxisId axis, const ParallelDims& dims) {
-    return root.name(axis) == "efsdp" && dims.ep == 1 && root.size(axis) > 1;
+/// True where the group along efsdp is fake though it has several ranks: all where experts are not parallel.
+bool has_fake(const Mesh& root, const ParallelDims& dims) {
+    return dims.ep == 1 && root.find("efsdp") && root.size("efsdp") > 1;
 }
 
 }  // namespace
@@ -28,30 +27,22 @@ Plan plan(const ParallelDims& dims) {
     auto plan = Plan{{.name = "world"}};
     const auto info = RankInfo(dims, 0);
     for (const auto& [name, mesh] : info.roots()) {
-        const auto& root = mesh.root();
-        auto& made = plan.emplace_back(Declaration{.name = name, .mesh = root});
-        auto& axes = made.axes.emplace();
-        for (int a = 0; a < root.axis_count(); ++a)
-            if (!is_fake(root, AxisId{a}, dims)) axes.emplace_back(root.name(AxisId{a}));
-        for (const auto& [flat, over] : mesh.flattened())
-            made.over.emplace_back(detail::names_of(root, over));
+        auto& made = plan.emplace_back(detail::declared(name, mesh));
+        if (has_fake(mesh.root(), dims)) made.axes = {"pp", "dp_replicate", "ep"};
     }
     return plan;
 }
 
 ProcessGroups::ProcessGroups(const Member& member, const ParallelDims& dims) : RankInfo(dims, member.rank()) {
-    auto meshes = Meshes{{"world", world_mesh()}};
-    meshes.insert(meshes.end(), roots().begin(), roots().end());
+    auto meshes = roots();
+    meshes.insert(meshes.begin(), {"world", world_mesh()});
     for (const auto& [name, mesh] : meshes) {
+        const auto& root = mesh.root();
         const auto place = dialect::place(member, name, joined_with);
-        dialect::check_mesh(place, mesh.root(), joined_with);
+        dialect::check_mesh(place, root, joined_with);
         auto sets = detail::all_axes(mesh);
-        std::erase_if(sets, [&, root = mesh.root()](AxisSet axes) {
-            for (int a = 0; a < root.axis_count(); ++a)
-                if (axes == root.axes(AxisId{a}) && is_fake(root, AxisId{a}, dims)) return true;
-            return false;
-        });
-        groups_.emplace_back(mesh.root(), detail::mesh_groups(place, sets, joined_with));
+        if (has_fake(root, dims)) std::erase(sets, root.axes("efsdp"));
+        groups_.emplace_back(root, detail::mesh_groups(place, sets, joined_with));
     }
 }
 

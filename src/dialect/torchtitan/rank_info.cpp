@@ -28,74 +28,56 @@ const DeviceMesh* find(const Meshes& meshes, std::string_view name) {
     return nullptr;
 }
 
-/// True if the mesh has all these dimensions.
-bool has(const DeviceMesh& mesh, std::span<const std::string> dims) {
-    const auto known = mesh.mesh_dim_names().value_or(AxisNames{});
-    return std::ranges::all_of(
-        dims, [&](const std::string& dim) { return std::ranges::find(known, dim) != known.end(); });
+bool holds(const AxisNames& names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
 }
 
-/// The axes of dense layers that layouts are resolved along.
-AxisNames spmd_dense_axes(SpmdBackend backend) {
-    switch (backend) {
-        case SpmdBackend::partial_dtensor:
-            return {"dp_replicate", "fsdp", "tp"};
-        case SpmdBackend::full_dtensor:
-            return {"dp_replicate", "dp_shard", "cp", "tp"};
-        case SpmdBackend::spmd_types:
-            break;
-    }
+AxisNames names_of(const DeviceMesh& mesh) { return mesh.mesh_dim_names().value_or(AxisNames{}); }
+
+/// The axes of the mesh of dense layers.
+AxisNames dense_axes(SpmdBackend backend) {
+    if (backend == SpmdBackend::partial_dtensor) return {"dp_replicate", "fsdp", "tp"};
+    if (backend == SpmdBackend::full_dtensor) return {"dp_replicate", "dp_shard", "cp", "tp"};
     return {"dp", "cp", "tp"};
 }
 
-[[noreturn]] void throw_unavailable(std::string_view dims, std::string_view enabled) {
-    throw Error(Fault::missing,
-                cat("Mesh '", dims, "' is not available. Ensure the corresponding parallelism dimension is ",
-                    enabled, "."));
-}
+const auto sparse_axes = AxisNames{"dp_replicate", "efsdp", "ep"};
 
 }  // namespace
 
-RankInfo::RankInfo(const ParallelDims& dims, int rank)
-    : dims_(dims),
-      world_mesh_(dialect::init_device_mesh({dims.world_size}, {{"world"}}, rank, dims.world_size)) {
-    const auto& d = dims_;
-    const auto unflatten = [&](const AxisNames& names, std::initializer_list<int> degrees) {
-        return dialect::init_device_mesh(degrees, names, rank, d.world_size);
+RankInfo::RankInfo(const ParallelDims& d, int rank)
+    : dims_(d), world_mesh_(dialect::init_device_mesh({d.world_size}, {{"world"}}, rank, d.world_size)) {
+    const auto root = [&](std::string_view name, const AxisNames& axes, std::initializer_list<int> degrees) {
+        return roots_.emplace_back(name, dialect::init_device_mesh(degrees, axes, rank, d.world_size)).second;
     };
-    const auto batch = d.dp_replicate * d.dp_shard;
-    const auto fsdp = d.dp_shard * d.cp;
+    const auto batch = d.dp_replicate * d.dp_shard, fsdp = d.dp_shard * d.cp;
     const auto spmd = d.spmd_backend == SpmdBackend::spmd_types;
     const auto folded = d.spmd_backend == SpmdBackend::partial_dtensor;
-    const auto dataloading = unflatten({"pp", "batch", "cp", "tp"}, {d.pp, batch, d.cp, d.tp});
-    const auto loss = dataloading[{"batch", "cp"}].flatten("loss_mesh");
+    const auto dataloading = root("dataloading", {"pp", "batch", "cp", "tp"}, {d.pp, batch, d.cp, d.tp});
     const auto dense =
-        folded ? unflatten({"pp", "dp_replicate", "fsdp", "tp"}, {d.pp, d.dp_replicate, fsdp, d.tp})
-               : unflatten({"pp", "dp_replicate", "dp_shard", "cp", "tp"},
-                           {d.pp, d.dp_replicate, d.dp_shard, d.cp, d.tp});
-    const auto sparse =
-        unflatten({"pp", "dp_replicate", "efsdp", "ep"}, {d.pp, d.dp_replicate, fsdp * d.tp / d.ep, d.ep});
-
-    roots_ = {{"dataloading", dataloading}, {"dense", dense}, {"sparse", sparse}};
+        folded ? root("dense", {"pp", "dp_replicate", "fsdp", "tp"}, {d.pp, d.dp_replicate, fsdp, d.tp})
+               : root("dense", {"pp", "dp_replicate", "dp_shard", "cp", "tp"},
+                      {d.pp, d.dp_replicate, d.dp_shard, d.cp, d.tp});
+    const auto sparse = root("sparse", {"pp", "dp_replicate", "efsdp", "ep"},
+                             {d.pp, d.dp_replicate, fsdp * d.tp / d.ep, d.ep});
     global_meshes_ = roots_;
-    for (const auto& [name, mesh] : Meshes{{"pp", dataloading},
-                                           {"batch", dataloading},
-                                           {"loss", loss},
-                                           {"dp_replicate", dense},
-                                           {"cp", dataloading},
-                                           {"tp", dataloading},
-                                           {"ep", sparse},
-                                           {"efsdp", sparse}})
-        single_axis_meshes_.emplace_back(name, name == "loss" ? mesh : mesh[name]);
+
+    const auto along = [&](const DeviceMesh& mesh, std::string_view name) {
+        single_axis_meshes_.emplace_back(name, mesh[name]);
+    };
+    along(dataloading, "pp");
+    along(dataloading, "batch");
+    single_axis_meshes_.emplace_back("loss", dataloading[{"batch", "cp"}].flatten("loss_mesh"));
+    along(dense, "dp_replicate");
+    for (const auto* name : {"cp", "tp"}) along(dataloading, name);
+    for (const auto* name : {"ep", "efsdp"}) along(sparse, name);
     if (spmd) {
-        const auto full = unflatten({"pp", "dp", "cp", "tp"}, {d.pp, batch, d.cp, d.tp});
-        roots_.emplace_back(spmd_dense, full);
-        global_meshes_.emplace_back(spmd_dense, full[{"dp", "cp", "tp"}]);
-        single_axis_meshes_.emplace_back("dp", full["dp"]);
+        const auto whole = root(spmd_dense, {"pp", "dp", "cp", "tp"}, {d.pp, batch, d.cp, d.tp});
+        global_meshes_.emplace_back(spmd_dense, whole[dense_axes(d.spmd_backend)]);
+        along(whole, "dp");
     }
-    const auto* const shards = folded ? "fsdp" : "dp_shard";
-    single_axis_meshes_.emplace_back(shards, dense[shards]);
-    if (spmd && d.ep > 1) global_meshes_.emplace_back(spmd_sparse, sparse[{"dp_replicate", "efsdp", "ep"}]);
+    along(dense, folded ? "fsdp" : "dp_shard");
+    if (spmd && d.ep > 1) global_meshes_.emplace_back(spmd_sparse, sparse[sparse_axes]);
 }
 
 bool RankInfo::mesh_exists(std::string_view name, int degree) const {
@@ -103,13 +85,9 @@ bool RankInfo::mesh_exists(std::string_view name, int degree) const {
     return name == "efsdp" ? dims_.ep > 1 : degree > 1;
 }
 
-std::optional<DeviceMesh> RankInfo::get_optional_mesh(std::string_view dim,
+std::optional<DeviceMesh> RankInfo::get_optional_mesh(const NameList& names,
                                                       bool include_singleton_axes) const {
-    return get_optional_mesh({dim}, include_singleton_axes);
-}
-
-std::optional<DeviceMesh> RankInfo::get_optional_mesh(std::span<const std::string> dims,
-                                                      bool include_singleton_axes) const {
+    const auto& dims = names.list();
     auto all_exist = true;
     for (const auto& dim : dims) {
         const auto* mesh = find(single_axis_meshes_, dim);
@@ -120,21 +98,18 @@ std::optional<DeviceMesh> RankInfo::get_optional_mesh(std::span<const std::strin
     }
     if (!include_singleton_axes && !all_exist) return std::nullopt;
     if (dims.size() == 1) return *find(single_axis_meshes_, dims.front());
-    const auto found =
-        std::ranges::find_if(global_meshes_, [&](const auto& named) { return has(named.second, dims); });
-    if (found == global_meshes_.end())
-        throw Error(Fault::exclusive, cat("Invalid mesh name combinations ", listed(dims), "."));
-    return found->second[dims];
+    for (const auto& [name, mesh] : global_meshes_) {
+        const auto known = names_of(mesh);
+        if (std::ranges::all_of(dims, [&](const auto& dim) { return holds(known, dim); })) return mesh[dims];
+    }
+    throw Error(Fault::exclusive, cat("Invalid mesh name combinations ", listed(dims), "."));
 }
 
-DeviceMesh RankInfo::get_mesh(std::string_view dim) const {
-    if (auto mesh = get_optional_mesh(dim)) return *mesh;
-    throw_unavailable(dim, "enabled (size > 1)");
-}
-
-DeviceMesh RankInfo::get_mesh(std::span<const std::string> dims) const {
+DeviceMesh RankInfo::get_mesh(const NameList& dims) const {
     if (auto mesh = get_optional_mesh(dims)) return *mesh;
-    throw_unavailable(listed(dims), "all enabled");
+    throw Error(Fault::missing, cat("Mesh '", dims.is_one() ? dims.list().front() : listed(dims.list()),
+                                    "' is not available. Ensure the corresponding parallelism dimension is ",
+                                    dims.is_one() ? "enabled (size > 1)." : "all enabled."));
 }
 
 AxisNames RankInfo::mesh_dim_names() const {
@@ -144,15 +119,16 @@ AxisNames RankInfo::mesh_dim_names() const {
 }
 
 Meshes RankInfo::get_all_one_dimensional_meshes() const {
-    auto meshes = Meshes{};
-    for (const auto& [name, mesh] : single_axis_meshes_)
-        if (mesh.size() > 1 && mesh_exists(name, mesh.size())) meshes.emplace_back(name, mesh);
+    auto meshes = single_axis_meshes_;
+    std::erase_if(meshes, [&](const auto& named) {
+        return named.second.size() == 1 || !mesh_exists(named.first, named.second.size());
+    });
     return meshes;
 }
 
 std::vector<DeviceMesh> RankInfo::spmd_meshes() const {
     auto meshes = std::vector<DeviceMesh>{};
-    for (const auto& axes : {spmd_dense_axes(dims_.spmd_backend), AxisNames{"dp_replicate", "efsdp", "ep"}})
+    for (const auto& axes : {dense_axes(dims_.spmd_backend), sparse_axes})
         if (auto mesh = get_activated_mesh(axes)) meshes.push_back(std::move(*mesh));
     return meshes;
 }
@@ -169,44 +145,39 @@ std::optional<DeviceMesh> RankInfo::spmd_sparse_mesh() const {
 }
 
 DeviceMesh RankInfo::get_dense_tp_mesh() const {
-    switch (dims_.spmd_backend) {
-        case SpmdBackend::spmd_types:
-            return spmd_dense_mesh()["tp"];
-        case SpmdBackend::full_dtensor:
-            return spmd_meshes().front()["tp"];
-        case SpmdBackend::partial_dtensor:
-            break;
-    }
-    return get_mesh("tp");
+    if (dims_.spmd_backend == SpmdBackend::spmd_types) return spmd_dense_mesh()["tp"];
+    return dims_.spmd_backend == SpmdBackend::full_dtensor ? spmd_meshes().front()["tp"] : get_mesh("tp");
 }
 
-std::optional<DeviceMesh> RankInfo::get_activated_mesh(std::span<const std::string> axes) const {
-    auto enabled = AxisNames{};
-    for (const auto& axis : axes)
-        if (const auto* mesh = find(single_axis_meshes_, axis); mesh && mesh_exists(axis, mesh->size()))
-            enabled.push_back(axis);
+std::optional<DeviceMesh> RankInfo::get_activated_mesh(const NameList& axes) const {
+    auto enabled = axes.list();
+    std::erase_if(enabled, [&](const auto& axis) {
+        const auto* mesh = find(single_axis_meshes_, axis);
+        return !mesh || !mesh_exists(axis, mesh->size());
+    });
     return enabled.empty() ? std::nullopt : get_optional_mesh(enabled);
 }
 
-std::optional<DeviceMesh> RankInfo::resolve_mesh(std::span<const std::string> axes) const {
-    if (dims_.spmd_backend == SpmdBackend::full_dtensor) return resolve_full_mesh(unfold_dp_axes(axes));
-    const auto in_band = dims_.spmd_backend == SpmdBackend::spmd_types ? AxisNames{"dp", "cp", "tp", "ep"}
-                                                                       : AxisNames{"tp", "ep"};
-    auto kept = AxisNames{};
-    for (const auto& axis : axes)
-        if (std::ranges::find(in_band, axis) != in_band.end()) kept.push_back(axis);
+std::optional<DeviceMesh> RankInfo::resolve_mesh(const NameList& axes) const {
+    if (dims_.spmd_backend == SpmdBackend::full_dtensor) {
+        auto mesh = get_activated_mesh(unfold_dp_axes(axes.list()));
+        if (mesh) check_is_spmd(names_of(*mesh));
+        return mesh;
+    }
+    auto kept = axes.list();
+    std::erase_if(kept, [&](const auto& axis) {
+        const auto is_data = dims_.spmd_backend == SpmdBackend::spmd_types && (axis == "dp" || axis == "cp");
+        return axis != "tp" && axis != "ep" && !is_data;
+    });
     return get_activated_mesh(kept);
 }
 
-std::optional<DeviceMesh> RankInfo::resolve_full_mesh(std::span<const std::string> axes) const {
-    auto mesh = get_activated_mesh(axes);
-    if (!mesh) return std::nullopt;
-    const auto names = mesh->mesh_dim_names().value_or(AxisNames{});
+/// Throws Error for names that no SPMD mesh has; equal names are of equal meshes.
+void RankInfo::check_is_spmd(const AxisNames& names) const {
     auto valid = std::string{};
     for (const auto& known : spmd_meshes()) {
-        const auto valid_names = known.mesh_dim_names().value_or(AxisNames{});
-        if (valid_names == names) return mesh;  // equal names are of equal meshes here
-        valid += cat(valid.empty() ? "" : ", ", listed(valid_names));
+        if (names_of(known) == names) return;
+        valid += cat(valid.empty() ? "" : ", ", listed(names_of(known)));
     }
     throw Error(Fault::argument, cat("Resolved mesh ", listed(names),
                                      " does not match any SPMD mesh. Valid meshes: [", valid, "]."));

@@ -53,24 +53,19 @@ struct Degrees {
     int tp = 1;
     int pp = 1;
     int ep = 1;
+    friend bool operator==(const Degrees&, const Degrees&) = default;
 };
 
 /// Degrees that fit a world, all of them known. Experts take their ranks from dp_shard, cp and tp.
 ///
 ///     torchtitan::ParallelDims({.dp_replicate = 2, .tp = 2}, 8).dp_shard == 2
-class RANKMESH_EXPORT ParallelDims {
+class RANKMESH_EXPORT ParallelDims : public Degrees {
 public:
     /// Throws dialect::Error for a degree below 1, degrees that do not multiply to the world, and experts
     /// that do not divide dp_shard * cp * tp.
     ParallelDims(const Degrees& degrees, int world_size, SpmdBackend spmd_backend = SpmdBackend::spmd_types);
-    static ParallelDims from_config(const ParallelismConfig& parallelism_config, int world_size);
+    static ParallelDims from_config(const ParallelismConfig& config, int world_size);
 
-    int dp_replicate;
-    int dp_shard;
-    int cp;
-    int tp;
-    int pp;
-    int ep;
     int world_size;
     SpmdBackend spmd_backend;
 

@@ -2,7 +2,6 @@
 // The meshes that torchtitan's ParallelDims builds, as one rank sees them.
 #pragma once
 
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 namespace rankmesh::torchtitan {
 
 using dialect::DeviceMesh;
+using dialect::NameList;
 using AxisNames = std::vector<std::string>;
 using Meshes = std::vector<std::pair<std::string, DeviceMesh>>;
 
@@ -47,21 +47,10 @@ public:
     /// `include_singleton_axes` it is there all the same.
     ///
     /// Throws dialect::Error for names that do not exist, or not in one mesh, and for another order.
-    std::optional<DeviceMesh> get_optional_mesh(std::string_view dim,
+    std::optional<DeviceMesh> get_optional_mesh(const NameList& dims,
                                                 bool include_singleton_axes = false) const;
-    std::optional<DeviceMesh> get_optional_mesh(std::span<const std::string> dims,
-                                                bool include_singleton_axes = false) const;
-    std::optional<DeviceMesh> get_optional_mesh(std::initializer_list<std::string_view> dims,
-                                                bool include_singleton_axes = false) const {
-        return get_optional_mesh(AxisNames(dims.begin(), dims.end()), include_singleton_axes);
-    }
-
     /// The same; throws dialect::Error also where there is none.
-    DeviceMesh get_mesh(std::string_view dim) const;
-    DeviceMesh get_mesh(std::span<const std::string> dims) const;
-    DeviceMesh get_mesh(std::initializer_list<std::string_view> dims) const {
-        return get_mesh(AxisNames(dims.begin(), dims.end()));
-    }
+    DeviceMesh get_mesh(const NameList& dims) const;
 
     /// Every name along which meshes are built, enabled or not.
     AxisNames mesh_dim_names() const;
@@ -80,24 +69,18 @@ public:
     DeviceMesh get_dense_tp_mesh() const;
 
     /// The mesh along those of these axes that exist and are enabled; nothing where none is.
-    std::optional<DeviceMesh> get_activated_mesh(std::span<const std::string> axes) const;
-    std::optional<DeviceMesh> get_activated_mesh(std::initializer_list<std::string_view> axes) const {
-        return get_activated_mesh(AxisNames(axes.begin(), axes.end()));
-    }
+    std::optional<DeviceMesh> get_activated_mesh(const NameList& axes) const;
     /// The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor. Under full_dtensor
     /// dp is dp_replicate and dp_shard.
     ///
     /// Throws dialect::Error under full_dtensor for a mesh that is none of `spmd_meshes`.
-    std::optional<DeviceMesh> resolve_mesh(std::span<const std::string> axes) const;
-    std::optional<DeviceMesh> resolve_mesh(std::initializer_list<std::string_view> axes) const {
-        return resolve_mesh(AxisNames(axes.begin(), axes.end()));
-    }
+    std::optional<DeviceMesh> resolve_mesh(const NameList& axes) const;
     /// The mesh of the axes that all given layouts have; throws dialect::Error where they differ.
     std::optional<DeviceMesh> resolve_shared_mesh(std::span<const std::optional<AxisNames>> placements) const;
 
 private:
     bool mesh_exists(std::string_view name, int degree) const;
-    std::optional<DeviceMesh> resolve_full_mesh(std::span<const std::string> axes) const;
+    void check_is_spmd(const AxisNames& names) const;
 
     ParallelDims dims_;
     DeviceMesh world_mesh_;
