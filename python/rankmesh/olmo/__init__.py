@@ -11,6 +11,7 @@ need no process, and are those of that rank.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -21,12 +22,10 @@ from rankmesh._enums import StrEnum
 from rankmesh._install import installer
 from rankmesh._originals import raises
 from rankmesh._world import of_torch, world_of
-from rankmesh.olmo._environment import machines
-from rankmesh.olmo._faults import kind
 from rankmesh.olmo._meshes import twin
 from rankmesh.olmo.context_parallel import ContextParallelConfig
-from rankmesh.olmo.data_parallel import DataParallelConfig, DataParallelType, DPMeshDimName
-from rankmesh.olmo.exceptions import OLMoConfigurationError, OLMoError
+from rankmesh.olmo.data_parallel import DataParallelConfig, DataParallelType, DPMeshDimName, machines
+from rankmesh.olmo.exceptions import OLMoConfigurationError, OLMoError, kind
 from rankmesh.olmo.expert_parallel import ExpertParallelConfig
 from rankmesh.olmo.pipeline_parallel import (
     PipelineP2PBackend,
@@ -113,12 +112,16 @@ def _flattened(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return sets
 
 
-def _connect(what: str, configs: str, build: Callable[[], _native.DeviceMesh], device_type: str | None) -> AnyMesh:
-    """torch's mesh of the shape that `build` gives, after all ranks have said the same."""
+def _made(
+    what: str, said: str, build: Callable[[], _native.DeviceMesh], device_type: str | None, is_live: bool
+) -> AnyMesh:
+    """The mesh that `build` gives, or torch's of that shape, after all ranks have said the same."""
+    if not is_live:
+        return DeviceMesh(build(), device_type or "cpu")
     from rankmesh.torch._framework_mesh import device_meshes
     from rankmesh.torch._named import errors_reach_peers
 
-    with errors_reach_peers(f"olmo: {what} of {configs}"):
+    with errors_reach_peers(f"olmo: {what} of {said}"):
         mesh = build().root
     (made,), _ = device_meshes(
         f"olmo: {what} {mesh.text}", [mesh], device_type=device_type, flattened=_flattened(tuple(mesh.axes))
@@ -126,18 +129,15 @@ def _connect(what: str, configs: str, build: Callable[[], _native.DeviceMesh], d
     return made
 
 
-_Sizes: TypeAlias = tuple[str, int | None, int | None] | None
+def _said(dp: DataParallelConfig | None, *others: Any) -> str:
+    sizes = [] if dp is None else [f"dp={(str(dp.name), dp.num_replicas, dp.shard_degree)}"]
+    given = zip(("tp", "cp", "pp", "ep"), others, strict=True)
+    return ", ".join(sizes + [f"{name}={config.degree}" for name, config in given if config is not None])
 
 
-def _words(dp: DataParallelConfig | None, *others: Any) -> tuple[_Sizes, list[int | None]]:
-    """The sizes that the configurations say."""
-    sizes = None if dp is None else (str(dp.name), dp.num_replicas, dp.shard_degree)
-    return sizes, [None if given is None else given.degree for given in others]
-
-
-def _said(sizes: _Sizes, degrees: list[int | None]) -> str:
-    given = zip(("dp", "tp", "cp", "pp", "ep"), (sizes, *degrees), strict=True)
-    return ", ".join(f"{name}={value}" for name, value in given if value is not None)
+def _place(what: str, rank: int | None, world_size: int | None) -> tuple[bool, int, int]:
+    """Whether torch's meshes are asked for, and the rank and the world."""
+    return rank is None and world_size is None and of_torch() is not None, *world_of(what, rank, world_size)
 
 
 class WorldMesh:
@@ -148,8 +148,8 @@ class WorldMesh:
     """
 
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
-        self._live = rank is None and world_size is None and of_torch() is not None
-        self._place = (*world_of("the world mesh", rank, world_size), *machines())
+        self._live, *place = _place("the world mesh", rank, world_size)
+        self._place = (*place, *machines())
         self._of = olmo.WorldMesh(*self._place)
         self._built: AnyMesh | None = None
 
@@ -165,16 +165,11 @@ class WorldMesh:
         device_type: str | None = None,
     ) -> AnyMesh:
         """The mesh of these configurations, which is kept unless nothing is given."""
-        sizes, degrees = _words(dp, tp, cp, pp, ep)
-
-        def build() -> _native.DeviceMesh:
-            return self._of.build_world_mesh(sizes, *degrees)
-
-        if self._live and self._built is None:
+        given = (dp, tp, cp, pp, ep)
+        is_live = self._live and self._built is None
+        if is_live:
             self._of = olmo.WorldMesh(*self._place)  # a build on which the ranks did not agree is none
-            mesh = _connect("world mesh", _said(sizes, degrees), build, device_type)
-        else:
-            mesh = DeviceMesh(build(), device_type or "cpu")
+        mesh = _made("world mesh", _said(*given), lambda: self._of.build_world_mesh(*given), device_type, is_live)
         if self._of.get_world_mesh() is not None:
             self._built = mesh
         return mesh
@@ -219,16 +214,13 @@ def build_expert_parallel_mesh(
     world_size: int | None = None,
 ) -> AnyMesh:
     """The mesh of the experts, which is kept by nobody."""
-    live = rank is None and world_size is None and of_torch() is not None
-    rank, world_size = world_of("build_expert_parallel_mesh", rank, world_size)
+    live, *place = _place("build_expert_parallel_mesh", rank, world_size)
     degree = ep_config.degree
 
     def build() -> _native.DeviceMesh:
-        return olmo.build_expert_parallel_mesh(degree, rank, world_size)
+        return olmo.build_expert_parallel_mesh(degree, *place)
 
-    if live:
-        return _connect("expert mesh", f"degree {degree}", build, device_type)
-    return DeviceMesh(build(), device_type or "cpu")
+    return _made("expert mesh", f"degree {degree}", build, device_type, live)
 
 
 @raises(kind)
@@ -252,28 +244,16 @@ def build_dense_and_moe_mesh(
     >>> get_device_mesh_info(mesh["dense"]), list(mesh["moe"].get_group("ep_mp"))
     ('2D device mesh with shape (dp=4, cp=2)', [4, 5, 6, 7])
     """
-    live = rank is None and world_size is None and of_torch() is not None
-    rank, world_size = world_of("build_dense_and_moe_mesh", rank, world_size)
-    sizes, degrees = _words(dp, tp, cp, pp, ep)
-    of_tp, of_cp, of_pp, of_ep = degrees
+    live, *place = _place("build_dense_and_moe_mesh", rank, world_size)
+    given = (dp, tp, cp, pp, ep)
 
-    def build() -> tuple[_native.DeviceMesh, _native.DeviceMesh | None]:
-        return olmo.build_dense_and_moe_mesh(sizes, of_tp, of_cp, of_pp, of_ep, rank, world_size)
+    def made(what: str) -> AnyMesh:
+        def build() -> _native.DeviceMesh:
+            return olmo.build_dense_or_moe_mesh(what == "moe", *given, *place)
 
-    if not live:
-        made = zip(("dense", "moe"), build(), strict=True)
-        return {name: None if of is None else DeviceMesh(of, device_type or "cpu") for name, of in made}
-    given = _said(sizes, degrees)
+        return _made(f"{what} mesh", _said(*given), build, device_type, live)
 
-    def experts() -> _native.DeviceMesh:
-        moe = build()[1]
-        assert moe is not None
-        return moe
-
-    return {
-        "dense": _connect("dense mesh", given, lambda: build()[0], device_type),
-        "moe": None if ep is None else _connect("moe mesh", given, experts, device_type),
-    }
+    return {"dense": made("dense"), "moe": None if ep is None else made("moe")}
 
 
 def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
@@ -285,21 +265,30 @@ def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
     return flat[names[0]] if len(names) == 1 and flat else mesh[names]
 
 
+def _of_mesh(find: Callable[[_native.DeviceMesh], _native.DeviceMesh]) -> Callable[[AnyMesh], AnyMesh]:
+    """A function of a mesh, torch's or one without a process, which returns a part of it."""
+
+    @raises(kind)
+    @functools.wraps(find)
+    def part(device_mesh: AnyMesh) -> AnyMesh:
+        return _part(device_mesh, find(twin(device_mesh)))
+
+    return part
+
+
+get_dp_model_mesh = _of_mesh(olmo.get_dp_model_mesh)
+get_dp_mesh = _of_mesh(olmo.get_dp_mesh)
+get_dp_shard_mesh = _of_mesh(olmo.get_dp_shard_mesh)
+get_dp_replicate_mesh = _of_mesh(olmo.get_dp_replicate_mesh)
+get_ep_mesh = _of_mesh(olmo.get_ep_mesh)
+get_tp_mesh = _of_mesh(olmo.get_tp_mesh)
+get_cp_mesh = _of_mesh(olmo.get_cp_mesh)
+get_pp_mesh = _of_mesh(olmo.get_pp_mesh)
+
+
 def get_device_mesh_info(device_mesh: AnyMesh) -> str:
     """The dimensions of a mesh in words, as `2D device mesh with shape (dp=4, tp=2)`."""
     return olmo.get_device_mesh_info(twin(device_mesh))
-
-
-@raises(kind)
-def get_dp_model_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """All dp dimensions for data-parallel models, cp folded into the one before it."""
-    return _part(device_mesh, olmo.get_dp_model_mesh(twin(device_mesh)))
-
-
-@raises(kind)
-def get_dp_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """All dp dimensions for data loading, without cp."""
-    return _part(device_mesh, olmo.get_dp_mesh(twin(device_mesh)))
 
 
 @raises(kind)
@@ -309,42 +298,6 @@ def get_dp_process_group(device_mesh: AnyMesh) -> Any:
         return olmo.get_dp_process_group(device_mesh._of)
     mesh = get_dp_mesh(device_mesh)
     return (mesh if mesh.ndim == 1 else flatten_mesh(mesh, "dp")).get_group()
-
-
-@raises(kind)
-def get_dp_shard_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """The dp dimension that shards."""
-    return _part(device_mesh, olmo.get_dp_shard_mesh(twin(device_mesh)))
-
-
-@raises(kind)
-def get_dp_replicate_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """The dp dimension of replicas."""
-    return _part(device_mesh, olmo.get_dp_replicate_mesh(twin(device_mesh)))
-
-
-@raises(kind)
-def get_ep_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """The dimension that experts are sharded over."""
-    return _part(device_mesh, olmo.get_ep_mesh(twin(device_mesh)))
-
-
-@raises(kind)
-def get_tp_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """The dimension that tensors are sharded over."""
-    return _part(device_mesh, olmo.get_tp_mesh(twin(device_mesh)))
-
-
-@raises(kind)
-def get_cp_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """The dimension that sequences are sharded over."""
-    return _part(device_mesh, olmo.get_cp_mesh(twin(device_mesh)))
-
-
-@raises(kind)
-def get_pp_mesh(device_mesh: AnyMesh) -> AnyMesh:
-    """The dimension of pipelines."""
-    return _part(device_mesh, olmo.get_pp_mesh(twin(device_mesh)))
 
 
 @raises(kind)

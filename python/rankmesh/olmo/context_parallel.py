@@ -19,8 +19,19 @@ class ContextParallelConfig:
     degree: int
 
 
-def _exchange(inputs: Sequence[Tensor], group: Any, scattered: int, gathered: int) -> list[Tensor]:
-    """Deals one dimension of each tensor out to the ranks of a group and puts another together, in one all-to-all."""
+def _exchange(
+    what: str, inputs: Sequence[Tensor], group: Any, scattered: int, gathered: int, *dims: int
+) -> list[Tensor]:
+    """Deals one dimension of each tensor out to the ranks of a group and puts another together, in one all-to-all.
+
+    The tensors have one of these numbers of dimensions.
+    """
+    for each in inputs:
+        if each.dim() not in dims:
+            shapes = " or ".join(f"{n} dimensions" for n in dims)
+            raise original(AssertionError, f"{what} expects tensors of {shapes}, and got {tuple(each.shape)}", "sizes")
+    if not inputs:
+        return []
     import torch.distributed.nn.functional as functional
     from torch import cat, empty_like
 
@@ -35,44 +46,31 @@ def _exchange(inputs: Sequence[Tensor], group: Any, scattered: int, gathered: in
     ]
 
 
-def _check(inputs: Sequence[Tensor], what: str, *dims: int) -> None:
-    for each in inputs:
-        if each.dim() not in dims:
-            shapes = " or ".join(f"{n} dimensions" for n in dims)
-            raise original(AssertionError, f"{what} expects tensors of {shapes}, and got {tuple(each.shape)}", "sizes")
-
-
 def all_to_all_single_cp2hp(input_: Tensor, cp_group: Any) -> Tensor:
     """From shards of the sequence [B, T/CP, H(, D)] to shards of the heads [B, T, H/CP(, D)]."""
-    _check([input_], "all_to_all_single_cp2hp", 3, 4)
-    return _exchange([input_], cp_group, 2, 1)[0]
+    return _exchange("all_to_all_single_cp2hp", [input_], cp_group, 2, 1, 3, 4)[0]
 
 
 def all_to_all_cp2hp(inputs: list[Tensor], cp_group: Any) -> list[Tensor]:
     """The same of several tensors at once, whose heads may differ in number."""
-    _check(inputs, "all_to_all_cp2hp", 3, 4)
-    return _exchange(inputs, cp_group, 2, 1) if inputs else []
+    return _exchange("all_to_all_cp2hp", inputs, cp_group, 2, 1, 3, 4)
 
 
 def all_to_all_single_hp2cp(input_: Tensor, cp_group: Any) -> Tensor:
     """From shards of the heads [B, T, H/CP(, D)] to shards of the sequence [B, T/CP, H(, D)]."""
-    _check([input_], "all_to_all_single_hp2cp", 3, 4)
-    return _exchange([input_], cp_group, 1, 2)[0]
+    return _exchange("all_to_all_single_hp2cp", [input_], cp_group, 1, 2, 3, 4)[0]
 
 
 def all_to_all_hp2cp(inputs: list[Tensor], cp_group: Any) -> list[Tensor]:
     """The same of several tensors at once, whose heads may differ in number."""
-    _check(inputs, "all_to_all_hp2cp", 3, 4)
-    return _exchange(inputs, cp_group, 1, 2) if inputs else []
+    return _exchange("all_to_all_hp2cp", inputs, cp_group, 1, 2, 3, 4)
 
 
 def all_to_all_single_cp2hp_qkvpacked(input_: Tensor, cp_group: Any) -> Tensor:
     """From shards of the sequence [B, T/CP, 3, H, D] to shards of the heads [B, T, 3, H/CP, D]."""
-    _check([input_], "all_to_all_single_cp2hp_qkvpacked", 5)
-    return _exchange([input_], cp_group, 3, 1)[0]
+    return _exchange("all_to_all_single_cp2hp_qkvpacked", [input_], cp_group, 3, 1, 5)[0]
 
 
 def all_to_all_single_hp2cp_qkvpacked(input_: Tensor, cp_group: Any) -> Tensor:
     """From shards of the heads [B, T, 3, H/CP, D] to shards of the sequence [B, T/CP, 3, H, D]."""
-    _check([input_], "all_to_all_single_hp2cp_qkvpacked", 5)
-    return _exchange([input_], cp_group, 1, 3)[0]
+    return _exchange("all_to_all_single_hp2cp_qkvpacked", [input_], cp_group, 1, 3, 5)[0]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
+from rankmesh._errors import UsageError
 from rankmesh._originals import raises
 from rankmesh._world import world_of
-from rankmesh.olmo._environment import machines
-from rankmesh.olmo._faults import kind
+from rankmesh.olmo.exceptions import kind
 
 
 class DPMeshDimName(StrEnum):
@@ -26,6 +27,19 @@ class DataParallelType(StrEnum):
     fsdp = "fsdp"
     hsdp = "hsdp"
     ddp = "ddp"
+
+
+def _number(name: str) -> int | None:
+    given = os.environ.get(name)
+    try:
+        return None if given is None else int(given)
+    except ValueError:
+        raise UsageError(f"{name} is {given!r}, which is no number") from None
+
+
+def machines() -> tuple[int | None, int | None]:
+    """NUM_NODES and LOCAL_WORLD_SIZE of the environment, None where they are not set."""
+    return _number("NUM_NODES"), _number("LOCAL_WORLD_SIZE")
 
 
 @dataclass
@@ -45,7 +59,4 @@ class DataParallelConfig:
             nodes, local = machines()
             asked = "get_replicate_and_shard_degree without num_nodes="
             num_nodes = nodes if nodes is not None else olmo.get_num_nodes(None, local, world_of(asked, None, None)[1])
-        return olmo.get_replicate_and_shard_degree(self._sizes(), dp_world_size, 1 if num_nodes is None else num_nodes)
-
-    def _sizes(self) -> tuple[str, int | None, int | None]:
-        return str(self.name), self.num_replicas, self.shard_degree
+        return olmo.get_replicate_and_shard_degree(self, dp_world_size, 1 if num_nodes is None else num_nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,8 +13,8 @@ from rankmesh._dialects import device_mesh, olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
-from rankmesh.olmo._faults import configuration_error, kind
 from rankmesh.olmo._meshes import twin
+from rankmesh.olmo.exceptions import configuration_error, kind
 
 
 class PipelineSplitStyle(StrEnum):
@@ -85,19 +85,14 @@ class PipelineParallelConfig:
 
         None unless `p2p_use_separate_group` is true.
         """
-        settings = (
-            bool(self.p2p_use_separate_group),
-            str(self.p2p_backend),
-            self.p2p_nccl_min_ctas,
-            self.p2p_nccl_max_ctas,
-        )
         if isinstance(device_mesh, DeviceMesh) or not self.p2p_use_separate_group:
-            return olmo.build_p2p_process_group(twin(device_mesh), *settings)
+            return olmo.build_p2p_process_group(self, twin(device_mesh))
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
+        settings = (str(self.p2p_backend), self.p2p_nccl_min_ctas, self.p2p_nccl_max_ctas)
         said = f"olmo: P2P group of {device_mesh.mesh_dim_names} of {tuple(device_mesh.shape)} by {settings}"
         with errors_reach_peers(said):
-            olmo.build_p2p_process_group(twin(device_mesh), *settings)
+            olmo.build_p2p_process_group(self, twin(device_mesh))
             options = self._p2p_nccl_options()
         group = Named(
             "pipeline_p2p",
@@ -127,28 +122,14 @@ class PipelineParallelConfig:
                 setattr(options.config, name, ctas)
         return options
 
-    def _settings(self) -> tuple[int, str, str | None]:
-        return self.degree, str(self.schedule), None if self.style is None else str(self.style)
-
     @raises(kind)
     def infer_style(self) -> PipelineSplitStyle:
         """The style given, else the schedule's own; OLMo-core's own schedules have one style each."""
-        return PipelineSplitStyle(olmo.infer_style(*self._settings()))
+        return PipelineSplitStyle(olmo.infer_style(self))
 
-    @raises(kind)
-    def final_stage_rank(self) -> int:
-        """The rank of the pipeline that has the last stage."""
-        return olmo.final_stage_rank(*self._settings())
-
-    @raises(kind)
-    def rank_completion_order(self) -> Iterable[int]:
-        """The ranks of the pipeline in the order in which they complete a batch."""
-        return olmo.rank_completion_order(*self._settings())
-
-    @raises(kind)
-    def stage_ids_this_rank(self, pp_rank: int, num_stages: int) -> tuple[int, ...]:
-        """The stages of one rank of the pipeline: every degree-th, or two from both ends."""
-        return tuple(olmo.stage_ids_this_rank(*self._settings(), pp_rank, num_stages))
+    final_stage_rank = raises(kind)(olmo.final_stage_rank)
+    rank_completion_order = raises(kind)(olmo.rank_completion_order)
+    stage_ids_this_rank = raises(kind)(olmo.stage_ids_this_rank)
 
 
 class Stage(Protocol):

@@ -41,37 +41,39 @@ Read configs_in(Settings& settings) {
                         .local_world_size = either("local_world_size", "LOCAL_WORLD_SIZE")};
     settings.enter("train_module");
     settings.let_be({"world_size", "num_nodes", "local_world_size", "NUM_NODES", "LOCAL_WORLD_SIZE"});
-    for (const auto* name : {"dp_config", "tp_config", "cp_config", "pp_config", "ep_config"})
+    auto& [dp, tp, cp, pp, ep] = read.configs;
+    const auto in_table = [&](const char* name, std::initializer_list<std::string_view> others,
+                              const std::function<void(Settings&)>& take) {
         settings.has(name);
-    if (auto dp = settings.table("dp_config")) {
-        read.configs.dp =
-            olmo::DataParallelConfig{.name = olmo::data_parallel_type(dp->word("name").value_or("fsdp")),
-                                     .num_replicas = dp->number("num_replicas"),
-                                     .shard_degree = dp->number("shard_degree")};
-        dp->let_be({"param_dtype", "reduce_dtype", "wrapping_strategy", "prefetch_factor",
-                    "only_allreduce_last_microbatch", "reduce_grads_in_fp32", "accumulate_grads_in_fp32",
-                    "bucket_cap_mb", "use_reduce_scatter"});
-        dp->finish();
-    }
-    const auto degree = [&](const char* name,
-                            std::initializer_list<std::string_view> others) -> std::optional<int> {
         auto table = settings.table(name);
-        if (!table) return std::nullopt;
-        const auto value = table->number("degree");
+        if (!table) return;
+        take(*table);
         table->let_be(others);
-        if (std::string_view(name) == "pp_config") read.schedule = table->word("schedule");
         table->finish();
-        return value.value_or(1);
     };
-    if (const auto tp = degree("tp_config", {"enable_async", "loss_parallel"})) read.configs.tp = {*tp};
-    if (const auto cp = degree("cp_config", {"load_balancer", "head_stride", "ring", "uly"}))
-        read.configs.cp = {*cp};
-    if (const auto pp = degree(
-            "pp_config", {"style", "split_points", "stages_per_rank", "p2p_use_separate_group", "p2p_backend",
-                          "p2p_nccl_min_ctas", "p2p_nccl_max_ctas", "forward_pull_ahead_extra_activations",
-                          "use_custom_stage_implementation", "save_schedule_plot", "schedule_plot_dir"}))
-        read.configs.pp = olmo::PipelineParallelConfig{.degree = *pp};
-    if (const auto ep = degree("ep_config", {})) read.configs.ep = {*ep};
+    const auto degree = [](auto& config) {
+        return [&config](Settings& table) { config = {table.number("degree").value_or(1)}; };
+    };
+    in_table("dp_config",
+             {"param_dtype", "reduce_dtype", "wrapping_strategy", "prefetch_factor",
+              "only_allreduce_last_microbatch", "reduce_grads_in_fp32", "accumulate_grads_in_fp32",
+              "bucket_cap_mb", "use_reduce_scatter"},
+             [&dp = dp](Settings& table) {
+                 dp = {.name = olmo::data_parallel_type(table.word("name").value_or("fsdp")),
+                       .num_replicas = table.number("num_replicas"),
+                       .shard_degree = table.number("shard_degree")};
+             });
+    in_table("tp_config", {"enable_async", "loss_parallel"}, degree(tp));
+    in_table("cp_config", {"load_balancer", "head_stride", "ring", "uly"}, degree(cp));
+    in_table("pp_config",
+             {"style", "split_points", "stages_per_rank", "p2p_use_separate_group", "p2p_backend",
+              "p2p_nccl_min_ctas", "p2p_nccl_max_ctas", "forward_pull_ahead_extra_activations",
+              "use_custom_stage_implementation", "save_schedule_plot", "schedule_plot_dir"},
+             [&read](Settings& table) {
+                 read.configs.pp = olmo::PipelineParallelConfig{.degree = table.number("degree").value_or(1)};
+                 read.schedule = table.word("schedule");
+             });
+    in_table("ep_config", {}, degree(ep));
     return read;
 }
 
@@ -125,26 +127,21 @@ olmo::ParallelConfigs olmo_configs(const Arrangement& arrangement) {
 }
 
 Document write(const Arrangement& arrangement) {
-    const auto configs = olmo_configs(arrangement);
-    auto values = Json::object();
-    auto& dp = values["dp_config"] = {{"name", configs.dp->name == olmo::DataParallelType::hsdp  ? "hsdp"
-                                               : configs.dp->name == olmo::DataParallelType::ddp ? "ddp"
-                                                                                                 : "fsdp"}};
-    if (configs.dp->num_replicas) dp["num_replicas"] = *configs.dp->num_replicas;
-    if (configs.dp->shard_degree) dp["shard_degree"] = *configs.dp->shard_degree;
-    if (configs.tp) values["tp_config"] = {{"degree", configs.tp->degree}};
-    if (configs.cp) values["cp_config"] = {{"degree", configs.cp->degree}};
-    if (configs.pp) values["pp_config"] = {{"degree", configs.pp->degree}};
-    if (const auto schedule = extra_of(arrangement, pipeline_schedule); schedule && configs.pp)
+    constexpr std::string_view types[] = {"fsdp", "hsdp", "ddp"};
+    const auto& [dp, tp, cp, pp, ep] = olmo_configs(arrangement);
+    auto values = Json{{"dp_config", {{"name", types[static_cast<std::size_t>(dp->name)]}}}};
+    if (dp->num_replicas) values["dp_config"]["num_replicas"] = *dp->num_replicas;
+    if (dp->shard_degree) values["dp_config"]["shard_degree"] = *dp->shard_degree;
+    const auto say = [&values](const char* name, const auto& config) {
+        if (config) values[name] = {{"degree", config->degree}};
+    };
+    say("tp_config", tp);
+    say("cp_config", cp);
+    say("pp_config", pp);
+    if (const auto schedule = extra_of(arrangement, pipeline_schedule); schedule && pp)
         values["pp_config"]["schedule"] = *schedule;
-    if (configs.ep) values["ep_config"] = {{"degree", configs.ep->degree}};
+    say("ep_config", ep);
     return {values, values.dump(2)};
-}
-
-AxisSet axes_of(const olmo::DeviceMesh& mesh, std::string_view name) {
-    for (const auto& [flat, axes] : mesh.flattened())
-        if (flat == name) return axes;
-    return mesh.root().axes(name);
 }
 
 /// Asks a mesh that is built for the question alone: some flatten what they are given.
@@ -178,15 +175,12 @@ Words words(const Arrangement& roles, const Document&) {
     auto in_words = Words{.dialect = {}, .mesh = mesh.root(), .kinds = {}, .answers = [build](int rank) {
                               return answers([&] { return build(rank); });
                           }};
-    constexpr auto prefix = std::string_view("mesh_");
-    for (const auto& made : olmo::new_groups(mesh)) {
-        const auto axes = axes_of(mesh, made.group_desc.substr(prefix.size()));
-        in_words.kinds.push_back(
-            {.name = made.group_desc,
-             .count = made.groups.size(),
-             .group = [groups = made.groups](int i) { return list_of(groups[i]); },
-             .of = [root = mesh.root(), axes](int rank) { return list_of(root.group(rank, axes)); }});
-    }
+    for (const auto& made : olmo::new_groups(mesh))
+        in_words.kinds.push_back({.name = made.group_desc,
+                                  .count = made.groups.size(),
+                                  .group = [groups = made.groups](int i) { return list_of(groups[i]); },
+                                  .of = [root = mesh.root(), axes = made.axes](
+                                            int rank) { return list_of(root.group(rank, axes)); }});
     return in_words;
 }
 

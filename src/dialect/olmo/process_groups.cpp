@@ -17,39 +17,27 @@ namespace {
 constexpr auto joined_with = "olmo::plan of the same configurations";
 
 /// Flattens all that the questions for parts flatten, so that every group has a name.
-void flatten_all(const DeviceMesh& mesh) {
+const DeviceMesh& flattened(const DeviceMesh& mesh) {
     get_dp_model_mesh(mesh);
     get_dp_process_group(mesh);
-}
-
-Plan plan_of(const Mesh& mesh) {
-    auto names = std::vector<std::string>{};
-    auto shape = std::vector<int>{};
-    for (int a = 0; a < mesh.axis_count(); ++a) {
-        names.emplace_back(mesh.name(AxisId{a}));
-        shape.push_back(mesh.size(AxisId{a}));
-    }
-    const auto seen = init_device_mesh(shape, names, 0, mesh.size());
-    flatten_all(seen);
-    auto over = std::vector<Axes>{};
-    for (const auto& [name, axes] : seen.flattened()) over.emplace_back(detail::names_of(mesh, axes));
-    return {{.mesh = mesh, .over = std::move(over)}};
+    return mesh;
 }
 
 }  // namespace
 
 Plan plan(const ParallelConfigs& configs, int world_size, const Environment& environment) {
-    return plan_of(mesh(configs, world_size, environment));
+    const auto mesh = WorldMesh(0, world_size, environment).build_world_mesh(configs);
+    return {detail::declared({}, flattened(mesh))};
 }
 
 Plan plan(const ExpertParallelConfig& ep_config, int world_size) {
-    return plan_of(mesh(ep_config, world_size));
+    const auto mesh = build_expert_parallel_mesh(ep_config, 0, world_size);
+    return {detail::declared({}, flattened(mesh))};
 }
 
 ProcessGroups::ProcessGroups(const Member& member, const DeviceMesh& device_mesh)
-    : device_mesh_(device_mesh) {
+    : device_mesh_(flattened(device_mesh)) {
     dialect::check_mesh(member, device_mesh.root(), joined_with);
-    flatten_all(device_mesh);
     groups_ = detail::mesh_groups(member, detail::all_axes(device_mesh), joined_with);
 }
 

@@ -12,22 +12,23 @@ namespace rankmesh::olmo {
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
-using Names = std::vector<std::string>;
+using AxisNames = std::vector<std::string>;
 using Dims = MeshDimName;
 
 namespace {
 
 /// The dimensions of a mesh, outermost first.
-struct Dimensions {
-    void add(std::string_view name, int size) {
+using Dimensions = std::vector<std::pair<std::string_view, int>>;
+
+DeviceMesh mesh_of(const Dimensions& made, int rank, int world_size) {
+    auto names = AxisNames{};
+    auto shape = std::vector<int>{};
+    for (const auto& [name, size] : made) {
         names.emplace_back(name);
         shape.push_back(size);
     }
-    DeviceMesh on(int rank, int world_size) const { return init_device_mesh(shape, names, rank, world_size); }
-
-    Names names = {};
-    std::vector<int> shape = {};
-};
+    return init_device_mesh(shape, names, rank, world_size);
+}
 
 [[noreturn]] void throw_no_data_parallel() {
     throw Error(Fault::missing,
@@ -57,43 +58,29 @@ void check_experts(const ParallelConfigs& configs, int dp_world_size) {
 /// The dimensions that the configurations make, checked in the original's order.
 Dimensions dimensions(const ParallelConfigs& configs, int world_size, const Environment& environment) {
     const auto& [dp, tp, cp, pp, ep] = configs;
-    auto made = Dimensions{};
-    auto dp_world_size = world_size;
-    if (!dp && !tp && !cp && !pp && !ep) {
-        made.add(Dims::dp, world_size);
-        return made;
-    }
+    if (!dp && !tp && !cp && !pp && !ep) return {{Dims::dp, world_size}};
     if (!dp) throw_no_data_parallel();
+    auto dp_world_size = world_size;
     if (pp) dp_world_size = divided(dp_world_size, pp->degree, "PipelineParallelConfig");
     if (cp) dp_world_size = divided(dp_world_size, cp->degree, "ContextParallelConfig");
     if (tp) dp_world_size = divided(dp_world_size, tp->degree, "TensorParallelConfig");
     if (ep) check_experts(configs, dp_world_size);
 
-    if (pp) made.add(Dims::pp, pp->degree);
+    auto made = Dimensions{};
+    if (pp) made.emplace_back(Dims::pp, pp->degree);
     if (dp->name == DataParallelType::hsdp) {
         const auto by_node = !dp->num_replicas && !dp->shard_degree;
         const auto [num_replicas, shard_degree] = dp->get_replicate_and_shard_degree(
             dp_world_size, by_node ? get_num_nodes(environment, world_size) : 1);
         if (ep && ep->degree >= 0 && ep->degree != shard_degree)
             throw Error(Fault::sizes, "expert parallelism + HSDP requires the same sharding degree");
-        made.add(Dims::dp_replicate, num_replicas);
-        made.add(Dims::dp_shard, shard_degree);
+        made.emplace_back(Dims::dp_replicate, num_replicas);
+        made.emplace_back(Dims::dp_shard, shard_degree);
     } else {
-        made.add(Dims::dp, dp_world_size);
+        made.emplace_back(Dims::dp, dp_world_size);
     }
-    if (cp) made.add(Dims::cp, cp->degree);
-    if (tp) made.add(Dims::tp, tp->degree);
-    return made;
-}
-
-Dimensions dimensions(const ExpertParallelConfig& ep_config, int world_size) {
-    const auto degree = ep_config.degree < 0 ? world_size : ep_config.degree;
-    if (!divides(degree, world_size, "'degree'"))
-        throw Error(Fault::sizes, cat("Expert parallelism requires world size (", world_size,
-                                      ") to be divisible by 'degree' (", degree, ")"));
-    auto made = Dimensions{};
-    made.add(Dims::ep_replicate, world_size / degree);
-    made.add(Dims::ep_shard, degree);
+    if (cp) made.emplace_back(Dims::cp, cp->degree);
+    if (tp) made.emplace_back(Dims::tp, tp->degree);
     return made;
 }
 
@@ -106,31 +93,29 @@ int shared(int ranks, int degree, std::string_view config) {
     return ranks / degree;
 }
 
-bool holds(const Names& names, std::string_view name) {
+bool holds(const AxisNames& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
 }
 
-Names names_of(const DeviceMesh& mesh, std::string_view what) {
+AxisNames names_of(const DeviceMesh& mesh, std::string_view what) {
     auto names = mesh.mesh_dim_names();
     if (!names)
         throw Error(Fault::missing, cat("could not determine ", what, " sub-mesh without dimension names"));
     return std::move(*names);
 }
 
-[[noreturn]] void throw_none(std::string_view what, const Names& names) {
+/// The part of the mesh along the first of `wanted` that is one of `names`.
+DeviceMesh part(const DeviceMesh& mesh, const AxisNames& names, std::string_view what,
+                std::initializer_list<std::string_view> wanted) {
+    for (const auto name : wanted)
+        if (holds(names, name)) return mesh[name];
     throw Error(Fault::unknown,
                 cat("could not determine ", what, " sub-mesh from mesh with dimensions ", to_string(names)));
 }
 
-/// The part of the mesh along `name`, which must be one of `names`.
-DeviceMesh part(const DeviceMesh& mesh, const Names& names, std::string_view name, std::string_view what) {
-    if (!holds(names, name)) throw_none(what, names);
-    return mesh[name];
-}
-
 /// Makes the root indexable by `as` for two dimensions, which it replaces in `names`.
-void fold(const DeviceMesh& mesh, Names& names, const Names& two, std::string_view as) {
-    auto folded = Names{};
+void fold(const DeviceMesh& mesh, AxisNames& names, const AxisNames& two, std::string_view as) {
+    auto folded = AxisNames{};
     for (const auto& name : names) {
         if (!holds(two, name))
             folded.push_back(name);
@@ -142,15 +127,15 @@ void fold(const DeviceMesh& mesh, Names& names, const Names& two, std::string_vi
 }
 
 /// Experts see different data, and the ranks of both expert dimensions hold the rest of the model together.
-void fold_experts(const DeviceMesh& mesh, Names& names) {
+void fold_experts(const DeviceMesh& mesh, AxisNames& names) {
     if (holds(names, Dims::dp) && holds(names, Dims::ep))
-        fold(mesh, names, {std::string(Dims::dp), std::string(Dims::ep)}, Dims::dp_ep);
+        fold(mesh, names, {"dp", "ep"}, Dims::dp_ep);
     else if (holds(names, Dims::ep_replicate) && holds(names, Dims::ep_shard))
-        fold(mesh, names, {std::string(Dims::ep_replicate), std::string(Dims::ep_shard)}, Dims::dp);
+        fold(mesh, names, {"ep_replicate", "ep_shard"}, Dims::dp);
 }
 
 /// The names of the mesh's dimensions as the model sees them, by which its root is indexable.
-Names model_names(const DeviceMesh& mesh) {
+AxisNames model_names(const DeviceMesh& mesh) {
     auto names = names_of(mesh, "DP model");
     fold_experts(mesh, names);
     const auto cp = std::ranges::find(names, Dims::cp);
@@ -166,35 +151,43 @@ Names model_names(const DeviceMesh& mesh) {
     return names;
 }
 
-DeviceMesh data_parallel(const DeviceMesh& mesh, Names names) {
+DeviceMesh data_parallel(const DeviceMesh& mesh, AxisNames names) {
     std::erase_if(names, [](const std::string& name) { return !name.starts_with(Dims::dp); });
     return mesh[names];
 }
 
-/// The mesh of the whole root, of which the names are no matter.
-Mesh root_of(const Dimensions& made, int world_size) { return made.on(0, world_size).root(); }
+DeviceMesh part_of_model(const DeviceMesh& mesh, std::string_view name, std::string_view what) {
+    return part(mesh, model_names(mesh), what, {name});
+}
+DeviceMesh own_part(const DeviceMesh& mesh, std::string_view name, std::string_view what) {
+    return part(mesh, names_of(mesh, what), what, {name});
+}
 
 }  // namespace
 
 Mesh mesh(const ParallelConfigs& configs, int world_size, const Environment& environment) {
-    return root_of(dimensions(configs, world_size, environment), world_size);
+    return mesh_of(dimensions(configs, world_size, environment), 0, world_size).root();
 }
 
 Mesh mesh(const ExpertParallelConfig& ep_config, int world_size) {
-    return root_of(dimensions(ep_config, world_size), world_size);
+    return build_expert_parallel_mesh(ep_config, 0, world_size).root();
 }
 
 DeviceMesh WorldMesh::build_world_mesh(const ParallelConfigs& configs) {
     if (world_mesh_)
         throw Error(Fault::exists, "world mesh already exists! You can only call 'build_world_mesh' once!");
-    auto built = dimensions(configs, world_size_, environment_).on(rank_, world_size_);
+    auto built = mesh_of(dimensions(configs, world_size_, environment_), rank_, world_size_);
     get_dp_process_group(built);
     if (configs.dp) world_mesh_ = built;
     return built;
 }
 
 DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank, int world_size) {
-    return dimensions(ep_config, world_size).on(rank, world_size);
+    const auto degree = ep_config.degree < 0 ? world_size : ep_config.degree;
+    if (!divides(degree, world_size, "'degree'"))
+        throw Error(Fault::sizes, cat("Expert parallelism requires world size (", world_size,
+                                      ") to be divisible by 'degree' (", degree, ")"));
+    return mesh_of({{Dims::ep_replicate, world_size / degree}, {Dims::ep_shard, degree}}, rank, world_size);
 }
 
 DenseAndMoe build_dense_and_moe_mesh(const ParallelConfigs& configs, int rank, int world_size) {
@@ -204,18 +197,17 @@ DenseAndMoe build_dense_and_moe_mesh(const ParallelConfigs& configs, int rank, i
     auto dp_ranks = folded;
     if (cp) dp_ranks = shared(dp_ranks, cp->degree, "ContextParallelConfig");
     if (tp) dp_ranks = shared(dp_ranks, tp->degree, "TensorParallelConfig");
-    const auto experts = ep && ep->degree < 0 ? folded : ep ? ep->degree : 1;
-    const auto expert_replicas = ep ? shared(folded, experts, "ExpertParallelConfig") : folded;
-
-    auto dense = Dimensions{}, moe = Dimensions{};
-    for (auto* made : {&dense, &moe})
-        if (pp) made->add(Dims::pp, pp->degree);
-    dense.add(Dims::dp, dp_ranks);
-    if (cp) dense.add(Dims::cp, cp->degree);
-    moe.add(Dims::ep_dp, expert_replicas);
-    moe.add(Dims::ep_mp, experts);
-    return {.dense = dense.on(rank, world_size),
-            .moe = ep ? std::optional(moe.on(rank, world_size)) : std::nullopt};
+    auto dense = pp ? Dimensions{{Dims::pp, pp->degree}} : Dimensions{};
+    auto moe = dense;
+    dense.emplace_back(Dims::dp, dp_ranks);
+    if (cp) dense.emplace_back(Dims::cp, cp->degree);
+    if (ep) {
+        const auto experts = ep->degree < 0 ? folded : ep->degree;
+        moe.emplace_back(Dims::ep_dp, shared(folded, experts, "ExpertParallelConfig"));
+        moe.emplace_back(Dims::ep_mp, experts);
+    }
+    return {.dense = mesh_of(dense, rank, world_size),
+            .moe = ep ? std::optional(mesh_of(moe, rank, world_size)) : std::nullopt};
 }
 
 std::string get_device_mesh_info(const DeviceMesh& device_mesh) {
@@ -245,23 +237,19 @@ Group get_dp_process_group(const DeviceMesh& device_mesh) {
 }
 
 DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh) {
-    return part(device_mesh, model_names(device_mesh), Dims::dp_shard, "data parallel shard");
+    return part_of_model(device_mesh, Dims::dp_shard, "data parallel shard");
 }
-
 DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh) {
-    return part(device_mesh, model_names(device_mesh), Dims::dp_replicate, "data parallel replicate");
+    return part_of_model(device_mesh, Dims::dp_replicate, "data parallel replicate");
 }
-
 DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh) {
-    return part(device_mesh, model_names(device_mesh), Dims::tp, "tensor parallel");
+    return part_of_model(device_mesh, Dims::tp, "tensor parallel");
 }
-
 DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh) {
-    return part(device_mesh, names_of(device_mesh, "context parallel"), Dims::cp, "context parallel");
+    return own_part(device_mesh, Dims::cp, "context parallel");
 }
-
 DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh) {
-    return part(device_mesh, names_of(device_mesh, "pipeline parallel"), Dims::pp, "pipeline parallel");
+    return own_part(device_mesh, Dims::pp, "pipeline parallel");
 }
 
 DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh, const std::optional<DeviceMesh>& pp_mesh) {
@@ -272,10 +260,8 @@ DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh, const std::optional<
 }
 
 DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh) {
-    const auto names = names_of(device_mesh, "expert parallel");
-    for (auto name : {Dims::ep, Dims::ep_shard, Dims::dp_shard})
-        if (holds(names, name)) return device_mesh[name];
-    throw_none("expert parallel", names);
+    return part(device_mesh, names_of(device_mesh, "expert parallel"), "expert parallel",
+                {Dims::ep, Dims::ep_shard, Dims::dp_shard});
 }
 
 DeviceMesh flatten_mesh(const DeviceMesh& device_mesh, std::string_view name) {
