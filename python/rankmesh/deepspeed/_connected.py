@@ -34,6 +34,21 @@ def place_in(group: Handle, rank: int) -> int:
     return group.index(rank) if isinstance(group, Group) else int(group.rank())
 
 
+def of_mpu(mpu: Any, *names: str) -> int | None:
+    """What the first of these methods that a client's mpu has returns, None where there is none."""
+    return next((int(getattr(mpu, name)()) for name in names if hasattr(mpu, name)), None)
+
+
+def group_named(name: str, what: str, doc: str) -> Callable[[Any], Handle]:
+    """A method of a class of groups: the group of this name; AssertionError that says `what` before it is made."""
+
+    def ask(asked: Connected) -> Handle:
+        return asked._group(name, what)
+
+    ask.__doc__ = doc
+    return ask
+
+
 def size_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
     """A method of a class of groups: the size of the group that its method `of` gives."""
 

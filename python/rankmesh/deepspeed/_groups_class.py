@@ -18,9 +18,14 @@ from rankmesh import Group, Mesh
 from rankmesh._dialects import deepspeed
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
-from rankmesh.deepspeed._connected import Connected, Handle, place_in, rank_in, size_in, size_of
+from rankmesh.deepspeed._connected import Connected, Handle, group_named, of_mpu, place_in, rank_in, size_in, size_of
 
 __all__ = ["DeprecatedException", "_get_expert_parallel_ranks", "initialize"]
+
+
+_TENSOR = ("get_tensor_model_parallel_world_size", "get_slice_parallel_world_size", "get_model_parallel_world_size")
+_PIPELINE = ("get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
+"""What a client's mpu is asked for its sizes: the first that it has."""
 
 
 class DeprecatedException(Exception):
@@ -111,17 +116,15 @@ class Groups(_Made):
         )
         return self.get_data_parallel_group(), self.get_tensor_model_parallel_group()
 
-    def get_tensor_model_parallel_group(self) -> Handle:
-        """The ranks that share this rank's tensors."""
-        return self._group("tensor_parallel", "intra_layer_model parallel group")
-
-    def get_model_parallel_group(self) -> Handle:
-        """The same ranks: there is no other model parallelism here."""
-        return self._group("tensor_parallel", "model parallel group")
-
-    def get_data_parallel_group(self) -> Handle:
-        """The ranks that hold the same tensors."""
-        return self._group("data_parallel", "data parallel group")
+    get_tensor_model_parallel_group = group_named(
+        "tensor_parallel", "intra_layer_model parallel group", "The ranks that share this rank's tensors."
+    )
+    get_model_parallel_group = group_named(
+        "tensor_parallel", "model parallel group", "The same ranks: there is no other model parallelism here."
+    )
+    get_data_parallel_group = group_named(
+        "data_parallel", "data parallel group", "The ranks that hold the same tensors."
+    )
 
     def set_tensor_model_parallel_world_size(self, world_size: int | None) -> None:
         """Says another tensor parallel size, None to take it back."""
@@ -183,7 +186,7 @@ class Groups(_Made):
         With a `folding_spec` of AutoEP and AutoTP they are of consecutive ranks, whatever the tensor lanes are.
         """
         if pp_size is None:
-            pp_size = _of_mpu(self.mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
+            pp_size = of_mpu(self.mpu, *_PIPELINE) or 1
         _, world_size = self._rank()
         data_first = bool(use_data_before_expert_parallel_)
         folded = folding_spec is not None and (mp_size or 1) > 1
@@ -211,13 +214,7 @@ class Groups(_Made):
     ) -> None:
         """Makes the expert groups of a client whose `mpu` knows the tensor and pipeline parallel sizes."""
         _, world_size = self._rank()
-        tensor = _of_mpu(
-            mpu,
-            "get_tensor_model_parallel_world_size",
-            "get_slice_parallel_world_size",
-            "get_model_parallel_world_size",
-        )
-        pipeline = _of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
+        tensor, pipeline = of_mpu(mpu, *_TENSOR) or 1, of_mpu(mpu, *_PIPELINE) or 1
         data_first = bool(use_data_before_expert_parallel_)
         if f"ep_size_{expert_parallel_size_}" in self._experts:  # of groups that are there the original checks less
             deepspeed.expert_parallel_ranks(world_size, tensor, 1, 1, False)
@@ -256,16 +253,12 @@ class Groups(_Made):
         self._get_expert_data_parallel_group(group_name)
         return self._experts[group_name].of_rank(self._rank()[0])[1][:]
 
-    _get_expert_parallel_world_size = size_in(
-        _get_expert_parallel_group, "The number of ranks that hold the experts of one model."
-    )
-    _get_expert_data_parallel_world_size = size_in(
-        _get_expert_data_parallel_group, "The number of ranks that hold the same experts."
-    )
+    _get_expert_parallel_world_size = size_in(_get_expert_parallel_group, "The size of this rank's expert group.")
     _get_expert_parallel_rank = rank_in(_get_expert_parallel_group, "This rank's place in its expert group.")
-    _get_expert_data_parallel_rank = rank_in(
-        _get_expert_data_parallel_group, "This rank's place in its expert-data group."
+    _get_expert_data_parallel_world_size = size_in(
+        _get_expert_data_parallel_group, "The size of its expert-data group."
     )
+    _get_expert_data_parallel_rank = rank_in(_get_expert_data_parallel_group, "Its place in its expert-data group.")
 
     def _get_expert_parallel_src_rank(self, group_name: str) -> int:
         """The original's number, rank // size * size, which is in the group where its ranks are adjacent."""
@@ -477,14 +470,6 @@ def _check_spec(spec: Any, sizes: tuple[int | None, ...]) -> None:
             f"the folding_spec has world_size, pp_size, tp_size and ep_size {said}, where the call has {sizes}; "
             "build the spec with build_folding_spec of the sizes of the call"
         )
-
-
-def _of_mpu(mpu: Any, *names: str) -> int:
-    """What the first of these methods that a client's mpu has returns; 1 where there is none."""
-    for name in names:
-        if hasattr(mpu, name):
-            return int(getattr(mpu, name)())
-    return 1
 
 
 def initialize(ep_size: int = 1, mpu: Any = None) -> NoReturn:

@@ -88,9 +88,7 @@ class ModelParallelUnit(OfGroups):
     get_data_parallel_rank = rank_in(get_data_parallel_group, "This rank's place among them.")
     get_model_parallel_world_size = size_in(get_model_parallel_group, "The number of ranks of one replica.")
     get_model_parallel_rank = rank_in(get_model_parallel_group, "This rank's place among them.")
-    get_tensor_model_parallel_world_size = size_in(
-        get_tensor_model_parallel_group, "The number of ranks that share this rank's tensors."
-    )
+    get_tensor_model_parallel_world_size = size_in(get_tensor_model_parallel_group, "The number of its ranks.")
     get_tensor_model_parallel_rank = rank_in(get_tensor_model_parallel_group, "This rank's place among them.")
     get_pipeline_model_parallel_world_size = size_in(get_pipeline_model_parallel_group, "The number of stages.")
     get_pipeline_model_parallel_rank = rank_in(get_pipeline_model_parallel_group, "The stage of this rank.")
@@ -116,11 +114,7 @@ class SequenceParallelUnit(ModelParallelUnit):
         """The ranks among which ZeRO shards."""
         return self._group("sequence", "data")
 
-    get_sequence_parallel_world_size = size_in(
-        get_sequence_parallel_group, "The number of ranks that share this rank's sequence."
-    )
+    get_sequence_parallel_world_size = size_in(get_sequence_parallel_group, "The number of these ranks.")
     get_sequence_parallel_rank = rank_in(get_sequence_parallel_group, "This rank's place among them.")
-    get_sequence_data_parallel_world_size = size_in(
-        get_sequence_data_parallel_group, "The number of ranks among which ZeRO shards."
-    )
+    get_sequence_data_parallel_world_size = size_in(get_sequence_data_parallel_group, "The number of these ranks.")
     get_sequence_data_parallel_rank = rank_in(get_sequence_data_parallel_group, "This rank's place among them.")

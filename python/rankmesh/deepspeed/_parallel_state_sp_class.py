@@ -14,7 +14,7 @@ from __future__ import annotations
 from rankmesh import Mesh
 from rankmesh._dialects import deepspeed
 from rankmesh._originals import original, raises
-from rankmesh.deepspeed._connected import Connected, Handle, rank_in, size_in
+from rankmesh.deepspeed._connected import Connected, group_named, rank_in, size_in
 
 __all__: list[str] = []
 
@@ -39,26 +39,16 @@ class SequenceState(Connected):
             lambda mesh: {"sequence": mesh.group(rank, "sequence_parallel"), "sequence data": mesh.ranks},
         )
 
-    def get_sequence_parallel_group(self) -> Handle:
-        """The ranks that share this rank's sequence."""
-        return self._group("sequence", "sequence parallel group")
-
-    def get_sequence_data_parallel_group(self) -> Handle:
-        """The ranks among which ZeRO shards: all."""
-        return self._group("sequence data", "sequence data parallel group")
-
-    get_sequence_parallel_world_size = size_in(
-        get_sequence_parallel_group, "The number of ranks that share a sequence."
+    get_sequence_parallel_group = group_named(
+        "sequence", "sequence parallel group", "The ranks that share this rank's sequence."
     )
-    get_sequence_data_parallel_world_size = size_in(
-        get_sequence_data_parallel_group, "The number of ranks among which ZeRO shards."
+    get_sequence_parallel_world_size = size_in(get_sequence_parallel_group, "The number of these ranks.")
+    get_sequence_parallel_rank = rank_in(get_sequence_parallel_group, "This rank's place among them.")
+    get_sequence_data_parallel_group = group_named(
+        "sequence data", "sequence data parallel group", "The ranks among which ZeRO shards: all."
     )
-    get_sequence_parallel_rank = rank_in(
-        get_sequence_parallel_group, "This rank's place among those that share its sequence."
-    )
-    get_sequence_data_parallel_rank = rank_in(
-        get_sequence_data_parallel_group, "This rank's place among those among which ZeRO shards."
-    )
+    get_sequence_data_parallel_world_size = size_in(get_sequence_data_parallel_group, "The number of these ranks.")
+    get_sequence_data_parallel_rank = rank_in(get_sequence_data_parallel_group, "This rank's place among them.")
 
     # An mpu calls these groups model parallel.
     get_model_parallel_group = get_sequence_parallel_group

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from rankmesh import Mesh
 from rankmesh._originals import original
+from rankmesh.deepspeed._connected import of_mpu
 
 Ranks: TypeAlias = tuple[int, ...]
 
@@ -86,18 +87,16 @@ def build_folding_spec(
     )
 
 
-def _meshes(spec: ParallelFoldingSpec) -> tuple[Mesh, Mesh]:
-    """The dense mesh of a spec and the experts', whose axes of equal outer sizes are stages."""
-    if spec.etp_size != 1:
-        _refuse(f"expert_parallel.expert_tensor_parallel_size={spec.etp_size} is not supported yet; it must be 1")
-    return (
-        Mesh(f"pp={spec.pp_size} dp={spec.dp_size} tp={spec.tp_size}"),
-        Mesh(f"pp={spec.pp_size} edp={spec.edp_size} ep={spec.ep_size}"),
-    )
+def _unsupported(spec: ParallelFoldingSpec) -> str:
+    return f"expert_parallel.expert_tensor_parallel_size={spec.etp_size} is not supported yet; it must be 1"
 
 
 def _axes(spec: ParallelFoldingSpec) -> Iterator[tuple[str, Mesh, str]]:
-    dense, experts = _meshes(spec)
+    """Each kind of groups with its mesh, the dense one or the experts', and the axis of its groups."""
+    if spec.etp_size != 1:
+        _refuse(_unsupported(spec))
+    dense = Mesh(f"pp={spec.pp_size} dp={spec.dp_size} tp={spec.tp_size}")
+    experts = Mesh(f"pp={spec.pp_size} edp={spec.edp_size} ep={spec.ep_size}")
     yield from (("tp", dense, "tp"), ("dense_dp", dense, "dp"), ("ep", experts, "ep"), ("edp", experts, "edp"))
 
 
@@ -110,10 +109,6 @@ def expected_folding_group_tables(spec: ParallelFoldingSpec) -> FoldingGroupTabl
 def local_folding_ranks(global_rank: int, spec: ParallelFoldingSpec) -> dict[str, Ranks]:
     """The groups of one rank: tp, dense_dp, ep and edp."""
     return {name: tuple(mesh.group(global_rank, axis)) for name, mesh, axis in _axes(spec)}
-
-
-def _size_of_mpu(mpu: Any, *names: str) -> int | None:
-    return next((getattr(mpu, name)() for name in names if hasattr(mpu, name)), None)
 
 
 def validate_folding_global(
@@ -135,16 +130,13 @@ def validate_folding_global(
         return
     tensor = f"tensor_parallel.autotp_size={spec.tp_size}"
     folded = spec.tp_size > 1
-    mpu_tensor = _size_of_mpu(mpu, "get_tensor_model_parallel_world_size", "get_model_parallel_world_size")
-    mpu_stages = _size_of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipeline_parallel_world_size")
+    mpu_tensor = of_mpu(mpu, "get_tensor_model_parallel_world_size", "get_model_parallel_world_size")
+    mpu_stages = of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipeline_parallel_world_size")
     for wrong, text in (
         (folded and deepcompile_enabled, f"{tensor} is not supported with compile.deepcompile; disable it"),
         (folded and spec.pp_size > 1, f"{tensor} with experts supports pp_size=1 only, got pp_size={spec.pp_size}"),
         (folded and sp_size > 1, f"{tensor} with experts and sp_size={sp_size} are mutually exclusive"),
-        (
-            spec.etp_size != 1,
-            f"expert_parallel.expert_tensor_parallel_size={spec.etp_size} is not supported yet; it must be 1",
-        ),
+        (spec.etp_size != 1, _unsupported(spec)),
         (
             tp_preset is not None and ep_preset is not None and tp_preset != ep_preset,
             f"tensor_parallel.preset_model={tp_preset!r} and expert_parallel.preset_model={ep_preset!r} must match",

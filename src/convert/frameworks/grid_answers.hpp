@@ -8,6 +8,8 @@
 
 namespace rankmesh::conversion {
 
+using deepspeed::all_but_data;
+
 inline Answers grid_answers(const deepspeed::GridRankInfo& p) {
     return Answers{}
         .add("get_global_rank", [&] { return p.get_global_rank(); })
@@ -25,14 +27,6 @@ inline Answers grid_answers(const deepspeed::GridRankInfo& p) {
         .add("is_first_stage", [&] { return p.is_first_stage; })
         .add("is_last_stage", [&] { return p.is_last_stage; })
         .add("p2p_groups[rank]", [&] { return p.p2p_groups(p.global_rank); });
-}
-
-/// All axes but `data`: one replica.
-inline AxisSet all_but_data(const Mesh& mesh) {
-    auto axes = AxisSet{};
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (mesh.name(AxisId{a}) != "data") axes.insert(AxisId{a});
-    return axes;
 }
 
 }  // namespace rankmesh::conversion

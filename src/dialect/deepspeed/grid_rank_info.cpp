@@ -26,14 +26,14 @@ void check_axes(const ProcessTopology& topology) {
                                             axis, "'; a grid needs pipe and data"));
 }
 
-AxisSet all_but(const Mesh& mesh, std::string_view axis) {
+}  // namespace
+
+AxisSet all_but_data(const Mesh& mesh) {
     auto axes = AxisSet{};
     for (int a = 0; a < mesh.axis_count(); ++a)
-        if (mesh.name({a}) != axis) axes.insert({a});
+        if (mesh.name({a}) != "data") axes.insert({a});
     return axes;
 }
-
-}  // namespace
 
 GridRankInfo::GridRankInfo(ProcessTopology topology, int rank, std::string_view slice_axis)
     : global_rank((check_axes(topology), rank)),
@@ -42,14 +42,10 @@ GridRankInfo::GridRankInfo(ProcessTopology topology, int rank, std::string_view 
       pipe_parallel_size(topology.get_dim("pipe")),
       model_parallel_size(std::max(topology.get_dim(slice_axis), 1)),
       slice_parallel_size(model_parallel_size),
-      stage_id(-1),
-      data_parallel_id(-1),
-      ds_model_rank(-1),
       dp_groups(along(topology, "data")),
       pipe_groups(along(topology, "pipe")),
       model_groups(along(topology, slice_axis)),
-      topology_(std::move(topology)),
-      slice_id_(-1) {
+      topology_(std::move(topology)) {
     if (rank != -1) {
         const auto coord = topology_.get_coord(rank);
         const auto& mesh = topology_.mesh();
@@ -57,7 +53,7 @@ GridRankInfo::GridRankInfo(ProcessTopology topology, int rank, std::string_view 
         data_parallel_id = coord["data"];
         const auto slice = mesh.find(slice_axis);
         slice_id_ = slice ? coord[*slice] : 0;
-        ds_model_group = mesh.group(rank, all_but(mesh, "data"));
+        ds_model_group = mesh.group(rank, all_but_data(mesh));
         ds_model_world_size = ds_model_group->size();
         ds_model_rank = *ds_model_group->group_rank(rank);
         dp_group = mesh.group(rank, "data");

@@ -22,7 +22,8 @@ Mesh joined_mesh(const ProcessTopology& topology) {
     return Mesh(std::span<const Axis>(axes));
 }
 
-std::vector<std::string> all_but_data(const Mesh& mesh) {
+/// The names of all axes but data.
+std::vector<std::string> model_axes(const Mesh& mesh) {
     auto names = std::vector<std::string>{};
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.name({a}) != "data") names.emplace_back(mesh.name({a}));
@@ -31,7 +32,7 @@ std::vector<std::string> all_but_data(const Mesh& mesh) {
 
 Communicator model_group(const Member& member, const Mesh& mesh) {
     dialect::check_mesh(member, mesh, grid_joined_with);
-    const auto names = all_but_data(mesh);
+    const auto names = model_axes(mesh);
     return dialect::communicator(member, std::vector<std::string_view>(names.begin(), names.end()),
                                  grid_joined_with);
 }
@@ -51,7 +52,7 @@ ProcessTopology default_topology(int world_size) {
 
 Plan plan(const ProcessTopology& topology, std::string name) {
     const auto mesh = joined_mesh(topology);
-    return {{.name = std::move(name), .mesh = mesh, .over = {Axes(all_but_data(mesh))}}};
+    return {{.name = std::move(name), .mesh = mesh, .over = {Axes(model_axes(mesh))}}};
 }
 
 RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world)
@@ -62,10 +63,7 @@ RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world)
 
 std::vector<Partition> RankInfo::new_groups() const {
     const auto& mesh = topology().mesh();
-    auto model = AxisSet{};
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (mesh.name({a}) != "data") model.insert({a});
-    return {mesh.partition(model), dp_groups, pipe_groups, model_groups};
+    return {mesh.partition(all_but_data(mesh)), dp_groups, pipe_groups, model_groups};
 }
 
 PipelineParallelGrid::PipelineParallelGrid(const Member& member, const ProcessTopology& topology)

@@ -176,12 +176,6 @@ std::string ProcessTopology::str() const {
     return out + "}";
 }
 
-bool ProcessTopology::same_mapping(const ProcessTopology& other) const {
-    return axes_.size() == other.axes_.size() &&
-           std::equal(axes_.begin(), axes_.end(), other.axes_.begin(),
-                      [&](const auto& a, const auto& b) { return get_dim(a) == other.get_dim(b); });
-}
-
 PipeDataParallelTopology::PipeDataParallelTopology(int num_pp, int num_dp)
     : ProcessTopology({"pipe", "data"}, {num_pp, num_dp}) {}
 

@@ -12,6 +12,9 @@
 
 namespace rankmesh::deepspeed {
 
+/// All axes of a topology but data: one replica of the model.
+RANKMESH_EXPORT AxisSet all_but_data(const Mesh& mesh);
+
 /// What one rank is in a topology with axes pipe, data and maybe one of tensor slices, without starting a
 /// process.
 ///
@@ -21,9 +24,9 @@ public:
     int global_rank;
     int world_size;
     int data_parallel_size, pipe_parallel_size, model_parallel_size, slice_parallel_size;
-    int stage_id, data_parallel_id;
+    int stage_id = -1, data_parallel_id = -1;
     bool is_first_stage, is_last_stage;
-    int ds_model_rank;
+    int ds_model_rank = -1;
     std::optional<int> ds_model_world_size;  ///< nothing outside
     std::optional<Group> ds_model_group;     ///< all stages and slices of one replica
     std::optional<Group> dp_group, pp_group, slice_group;
@@ -56,7 +59,7 @@ protected:
 
 private:
     ProcessTopology topology_;
-    int slice_id_;
+    int slice_id_ = -1;
 };
 
 }  // namespace rankmesh::deepspeed

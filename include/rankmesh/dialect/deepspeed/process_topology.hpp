@@ -2,7 +2,9 @@
 // DeepSpeed's ProcessTopology: named axes over ranks, row-major, the last fastest.
 #pragma once
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +52,9 @@ public:
     const Mesh& mesh() const { return mesh_; }
 
     /// True for the same sizes in the same order, whatever the axes are called.
-    friend bool operator==(const ProcessTopology& a, const ProcessTopology& b) { return a.same_mapping(b); }
+    friend bool operator==(const ProcessTopology& a, const ProcessTopology& b) {
+        return std::ranges::equal(a.sizes(), b.sizes());
+    }
 
 protected:
     /// Where AReaL's topology says something else.
@@ -62,7 +66,7 @@ protected:
 
 private:
     int find(std::string_view axis) const;
-    bool same_mapping(const ProcessTopology& other) const;
+    std::span<const int> sizes() const { return std::span(dims_).first(axes_.size()); }
 
     std::vector<std::string> axes_;
     std::vector<int> dims_;
