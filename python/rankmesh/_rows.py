@@ -105,64 +105,123 @@ _HANDLES: dict[str, Callable[..., Any]] = {"GroupCoordinator": GroupCoordinator}
 class Current:
     """What a framework's module knows in one process: nothing, or its groups of one rank."""
 
-    def __init__(self, framework: str) -> None:
+    def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
         self._rows = _rows_of(framework)
         self.accessors = {each["name"]: each for each in self._rows["accessors"]}
         self._missing = {kind: missing for kind, _, missing in self._rows["kinds"]}
         self._state: _native.State | None = None
         self._live: NamedGroups | None = None
         self._handles: dict[str, Any] = {}
+        self._object = _native.Object(framework) if self._rows["own_class"] else None
+        self._world: tuple[int, int] | None = None
+        self._pure = rank is not None or world_size is not None
+        if self._pure:
+            self._enter(*world_of(type(self).__name__, rank, world_size))
 
-    def _raising(self, function: Callable[[], T]) -> T:
-        """What a function gives; raises the framework's own types for what it refuses."""
+    def _raising(self, function: Callable[[], T], kind: str = "") -> T:
+        """What a function gives; raises the framework's own types, or that one, for what it refuses."""
         try:
             return function()
         except DialectError as error:
-            raise self._error(str(error), error.fault, error.rule) from None
+            raise self._error(str(error), error.fault, error.rule, kind) from None
 
-    def _error(self, text: str, fault: str, rule: str = "") -> DialectError:
+    def _error(self, text: str, fault: str, rule: str = "", kind: str = "") -> DialectError:
         raises = self._rows["raises"]
-        name = raises.get(fault, raises.get("", "ValueError"))
+        name = kind or (rule and raises.get(rule)) or raises.get(fault) or raises.get("", "ValueError")
         return original(getattr(builtins, name), text, fault, rule)
 
     def _not_initialized(self, kind: str) -> DialectError:
         return self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
 
+    @property
+    def rank(self) -> int | None:
+        """The rank that this speaks for; None before any is known."""
+        return self._world[0] if self._world else None
+
+    @property
+    def world_size(self) -> int | None:
+        """The size of its world; None before any is known."""
+        return self._world[1] if self._world else None
+
+    @property
+    def groups(self) -> _native.Groups:
+        """Every group of the world by kind, each kind in the order in which the original makes its groups."""
+        if self._state is None:
+            raise self._not_initialized(self._rows["kinds"][0][0])
+        return self._state.groups
+
+    def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
+        """Speaks for this rank of this world from now on."""
+        if (native := self._object) is not None and self._world != (rank, world_size):
+            try:
+                native.enter(rank, world_size)
+            except DialectError as error:
+                name = self._rows["raises"].get("no such rank") if error.fault == "out of range" else ""
+                raise self._error(str(error), error.fault, error.rule, name or "") from None
+        self._world = (rank, world_size)
+        return rank, world_size
+
+    def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
+        """The world given, else torch's, else the one entered before."""
+        if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
+            return self._world
+        try:
+            return self._enter(*world_of(self._rows["initialize"], rank, world_size))
+        except DialectError:
+            raise
+        except UsageError as error:
+            if (kind := self._rows["raises"].get("no world")) is None:
+                raise
+            raise self._error(str(error), "not initialised", kind=kind) from None
+
     def initialize(self, settings: dict[str, Any], rank: int | None, world_size: int | None) -> None:
         """Makes the groups of these settings, torch's where torch.distributed is initialised and no rank is given."""
-        if self._state is not None:
+        if self._object is None and self._state is not None:
             raise self._error(f"the groups of {self._rows['name']} are already initialized", "exists")
-        live = rank is None and world_size is None and of_torch() is not None
-        if self._rows["is_class"] and rank is None and world_size is None and not live:
+        self._pure = self._pure or rank is not None or world_size is not None
+        live = not self._pure and of_torch() is not None
+        if self._rows["is_class"] and "no world" not in self._rows["raises"] and not self._pure and not live:
             axes = {each["name"]: each["axis"] for each in self._rows["settings"] if each["axis"]}
             products = [axis for each in axes.values() if " " in each for axis in each.split()]
             sizes = [settings.get(name) for name, axis in axes.items() if axis not in products]
             rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
-        rank, world = world_of(self._rows["initialize"], rank, world_size)
 
         def made() -> _native.State:
-            return _native.State(_native.Groups(self._rows["name"], settings, world), rank)
+            rank_of, world = self._known_world(rank, world_size)
+            try:
+                if self._object is not None:
+                    self._object.initialize(settings, world)
+                return _native.State(_native.Groups(self._rows["name"], settings, world), rank_of)
+            except DialectError as error:
+                sizes = [settings[each["name"]] for each in self._rows["settings"] if each["axis"]]
+                kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
+                raise self._error(str(error), error.fault, error.rule, kind) from None
 
         if not live:
-            self._state = self._raising(made)
+            self._state = made()
             return
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         defaults = {each["name"]: each["default"] for each in self._rows["settings"]}
-        changed = [f"{name}={value}" for name, value in settings.items() if value != defaults.get(name)]
+        needed = {each["name"] for each in self._rows["settings"] if each["needed"]}
+        changed = [f"{name}={it}" for name, it in settings.items() if name in needed or it != defaults.get(name)]
         said = f"{self._rows['name']}: " + (", ".join(changed) or "no parallelism")
         with errors_reach_peers(said):
-            state = self._raising(made)
+            state = made()
         groups, wanted = state.groups, []
         for kind in groups.kinds():
-            own = groups.of(kind, rank)
+            own = groups.of(kind, state.rank)
             if own is None:
                 continue
             apart = groups.is_apart(kind)
             wanted.append(Named(kind, own, apart=apart))
             if self._rows["host"]:
                 wanted.append(Named(f"{kind}.{self._rows['host']}", own, "gloo", apart=apart))
-        self._live = NamedGroups(said, wanted)
+        try:
+            self._live = NamedGroups(said, wanted)
+        except BaseException:
+            self.destroy()
+            raise
         self._state = state
 
     def is_initialized(self) -> bool:
@@ -175,22 +234,49 @@ class Current:
             self._live.destroy()
         self._live, self._state = None, None
         self._handles.clear()
+        if self._object is not None:
+            self._object.destroy()
 
     def ask(self, accessor: str, **options: Any) -> Any:
         """The answer of an accessor: a number, or a group as the framework has it."""
         if accessor not in self.accessors:
             raise UsageError(f"{self._rows['name']} has no {accessor}")
         row = self.accessors[accessor]
+        if (native := self._object) is not None and row["is_member"]:
+            return self._raising(lambda: native.ask(accessor, options), row["raises"])
         if (state := self._state) is None:
             if row["without"] is not None:
                 return _shaped(row, row["without"][0])
             raise self._not_initialized(row["kind"])
         if row["quantity"] == "matrix":
             return state.groups.mesh.numpy()
+        if row["quantity"] == "mesh":
+            return state.groups.mesh
+        if row["quantity"] == "group" and not row["kind"] and not row["chooses"]:
+            return self._whole(state)
         if row["quantity"] != "group":
             return _shaped(row, self._raising(lambda: state.ask(accessor, options)))
         ranks = self._raising(lambda: state.group(accessor, options))
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
+
+    def _whole(self, state: _native.State) -> Any:
+        """The group of all ranks, torch's own where there is a process."""
+        if self._live is None:
+            return Group(range(state.groups.world_size))
+        import torch.distributed
+
+        return torch.distributed.group.WORLD
+
+    def variable(self, name: str) -> Any:
+        """The framework's variable of that name: a group or an accessor's answer, None before there is one."""
+        if name not in self._missing and name not in self.accessors:
+            raise AttributeError(f"module {self._rows['original']!r} has no attribute {name!r}")
+        try:
+            return self.group(name) if name in self._missing else self.ask(name)
+        except DialectError as error:
+            if error.rule or error.fault not in ("not initialised", "not a member"):
+                raise
+            return None
 
     def group(self, kind: str) -> Any:
         """This rank's group of a kind as the framework has it: torch's where there is a process, else its ranks."""

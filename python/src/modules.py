@@ -1,4 +1,6 @@
-"""Writes the Python module of each framework that is described by rows: modules.py FOLDER NAME..."""
+"""Writes the Python module of each framework that is described by rows: modules.py FOLDER NAME...
+
+Where the rows name a module, the framework is a package with that module in it."""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ TYPES = {
     "is_last": "bool",
     "size_and_rank": "tuple[int, int]",
     "matrix": "Any",
+    "mesh": "Mesh",
+    "action": "None",
 }
 
 HEAD = '''"""{title}
 
-The names are those of {original} {version}. Where torch.distributed is initialised,
+The names are those of {original}. Where torch.distributed is initialised,
 `{initialize}` makes torch's groups; with `rank=67, world_size=65536` no process is needed, and a group is
 its ranks. This file is written when the package is built.
 """
@@ -28,8 +32,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rankmesh._rows import Current
-{imports}'''
+from rankmesh._core import Mesh as Mesh
+{imports}from rankmesh._rows import Current
+'''
 
 FUNCTIONS = '''
 current = Current("{name}")
@@ -64,6 +69,77 @@ def for_rank(rank: int, world_size: int, **settings: Any) -> Current:
     return other
 '''
 
+OWN_CLASS = '''
+
+class {own_class}(Current):
+    """What the module knows of one rank: every function of it as a method."""
+
+    def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
+        Current.__init__(self, "{name}", rank, world_size)
+
+    def {initialize}(
+        self,
+{parameters}
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed.{notes}
+        """
+        settings = locals()
+        del settings["self"]
+        self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
+
+    def model_parallel_is_initialized(self) -> bool:
+        """True if the groups are made."""
+        return self.is_initialized()
+
+    def destroy_model_parallel(self) -> None:
+        """Forgets the groups and what was set; torch's groups are ended."""
+        self.destroy()
+'''
+
+OWN_FUNCTIONS = '''
+
+def for_rank(rank: int, world_size: int, **settings: Any) -> {own_class}:
+    """The state of any rank, by the arguments of `{initialize}`; the module's own stays."""
+    state = {own_class}(rank, world_size)
+    state.{initialize}(**settings)
+    return state
+
+
+def __getattr__(name: str) -> Any:
+    return current.variable(name)
+
+
+current = {own_class}()
+"""What the functions of this module ask."""
+
+'''
+
+PACKAGE = '''"""{title}"""
+
+from rankmesh._install import installer
+from rankmesh.{name} import {module} as {module}
+{imports}
+install = installer(__name__, {{"{package}": ["{module}"]}})
+'''
+
+VARIABLE = '''
+
+{variable}: {initialize}
+"""The object that `{maker}` has made last; not there before."""
+
+
+def {maker}(
+{parameters}
+    rank: int | None = None,
+    world_size: int | None = None,
+) -> None:
+    """Makes this process's `{initialize}`, the variable `{variable}` of this module."""
+    global {variable}
+    {variable} = {initialize}(**locals())
+'''
+
 CLASS = '''
 
 class {initialize}(Current):
@@ -82,7 +158,7 @@ class {initialize}(Current):
         self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
 '''
 
-MAKER = '''
+GETTER = '''
 
 _made: {initialize} | None = None
 
@@ -113,14 +189,10 @@ def {name}({parameters}) -> {type}:
 '''
 
 
-def is_required(setting: dict[str, Any]) -> bool:
-    """True for a number without a default."""
-    return setting["default"] is None and setting["type"] == "int"
-
-
 def parameter(setting: dict[str, Any]) -> str:
     text = f"{setting['name']}: {setting['type']}"
-    return text if is_required(setting) else f"{text} = {setting['default']!r}"
+    needed = setting["needed"] or (setting["default"] is None and setting["type"] == "int")
+    return text if needed else f"{text} = {setting['default']!r}"
 
 
 def notes(settings: list[dict[str, Any]]) -> str:
@@ -130,59 +202,75 @@ def notes(settings: list[dict[str, Any]]) -> str:
 
 
 def type_of(accessor: dict[str, Any], handle: str) -> str:
-    kind: str = accessor["type"] if accessor["quantity"] == "value" else TYPES.get(accessor["quantity"], "int")
-    if accessor["quantity"] == "group":
+    quantity = accessor["quantity"]
+    kind: str = accessor["type"] if quantity == "value" else TYPES.get(quantity, "int")
+    if quantity == "group":
         kind = handle
     return f"{kind} | None" if accessor["without"] == (None,) else kind
 
 
-def accessor(each: dict[str, Any], handle: str, is_member: bool) -> str:
-    """A function; of a class a property where it has no options, else a method."""
+def accessor(each: dict[str, Any], handle: str, kind: str) -> str:
+    """A function, or a member: a method, and of a class of attributes a property where it has no options."""
     options = [parameter(option) for option in each["options"]]
     text = ACCESSOR.format(
         name=each["name"],
-        parameters=", ".join(["self"] * is_member + options),
+        parameters=", ".join(["self"] * (kind != "function") + options),
         type=type_of(each, handle),
         doc=each["doc"],
-        asked="self" if is_member else "current",
+        asked="current" if kind == "function" else "self",
         given="".join(f", {option['name']}={option['name']}" for option in each["options"]),
     )
-    if not is_member:
+    if each["quantity"] == "action":
+        text = text.replace("    answer: None = ", "    ").replace("    return answer\n", "")
+    if kind == "function":
         return "\n\n" + text
-    return "\n" + indent(text if options else "@property\n" + text, "    ")
+    is_property = kind == "property" and not options and not each["name"].startswith("__")
+    return "\n" + indent("@property\n" + text if is_property else text, "    ")
 
 
-def module(name: str) -> str:
+def module(told: dict[str, Any]) -> str:
     """The text of a framework's module; what makes the groups is a class where its name is capitalised."""
-    told = rows(name)
-    settings, handle = told["settings"], told["handle"] or "Any"
-    is_class = told["is_class"]
+    settings = [each for each in told["settings"] if not each["only_configured"]]
+    handle = told["handle"] or "Any"
+    kind = "property" if told["is_class"] else "method" if told["own_class"] else "function"
     own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
     apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
     parameters = "\n".join([*own, "    *,", *apart])
-    imports = f"from rankmesh._rows import {handle} as {handle}\n" if told["handle"] else ""
+    words = {
+        **told,
+        "parameters": parameters if kind == "function" else indent(parameters, "    "),
+        "original": f"{told['original']} {told['version']}".rstrip(),
+        "imports": "from rankmesh._errors import UsageError\n" * bool(told["getter"])
+        + f"from rankmesh._rows import {told['handle']} as {told['handle']}\n" * bool(told["handle"]),
+        "notes": notes(settings),
+        "example": told["accessors"][0]["name"],
+    }
+    head = {"property": CLASS, "method": OWN_CLASS, "function": FUNCTIONS}[kind]
+    accessors = [each for each in told["accessors"] if not each["name"].startswith("_") or each["name"] == "__str__"]
+    text = (HEAD + head).format(**words) + "".join(accessor(each, handle, kind) for each in accessors)
+    if kind == "method":
+        names = [told["initialize"], "model_parallel_is_initialized", "destroy_model_parallel"]
+        text += OWN_FUNCTIONS.format(**words)
+        text += "".join(f"{name} = current.{name}\n" for name in [*names, *(each["name"] for each in accessors)])
     if told["maker"]:
-        imports += "from rankmesh._errors import UsageError\n"
-    text = (HEAD + (CLASS if is_class else FUNCTIONS)).format(
-        name=name,
-        title=told["title"],
-        original=told["original"],
-        version=told["version"],
-        initialize=told["initialize"],
-        imports=imports,
-        parameters=indent(parameters, "    ") if is_class else parameters,
-        notes=notes(settings),
-        example=told["accessors"][0]["name"],
-    )
-    text += "".join(accessor(each, handle, is_class) for each in told["accessors"])
-    if not told["maker"]:
-        return text
-    return text + MAKER.format(
-        initialize=told["initialize"], maker=told["maker"], getter=told["getter"], parameters=parameters
-    )
+        text += (VARIABLE if told["variable"] else GETTER).format(**{**words, "parameters": parameters})
+    return text
+
+
+def package(told: dict[str, Any]) -> str:
+    """The text of a package's own file."""
+    names = [told["initialize"], told["maker"]] if told["is_class"] else []
+    imports = "".join(f"from rankmesh.{told['name']}.{told['module']} import {name} as {name}\n" for name in names)
+    return PACKAGE.format(**told, imports=imports, package=told["original"].rpartition(".")[0])
 
 
 if __name__ == "__main__":
     folder, *names = sys.argv[1:]
     for name in names:
-        (Path(folder) / f"{name}.py").write_text(module(name))
+        told = rows(name)
+        if told["module"]:
+            (Path(folder) / name).mkdir(exist_ok=True)
+            (Path(folder) / name / "__init__.py").write_text(package(told))
+            (Path(folder) / name / f"{told['module']}.py").write_text(module(told))
+        else:
+            (Path(folder) / f"{name}.py").write_text(module(told))

@@ -24,7 +24,8 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
     switch (row.type) {
         case Type::number:
         case Type::maybe_number:
-            return as_value(settings.number(name));
+            return as_value(row.axis.empty() || !settings.number(name) ? settings.number(name)
+                                                                       : std::optional(settings.size(name)));
         case Type::flag:
             return as_value(settings.flag(name));
         case Type::word:
@@ -49,7 +50,18 @@ bool is_counted(const frameworks::Framework& rows, const frameworks::Setting& se
     });
 }
 
-Groups groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
+/// What was given, and the ranks that are known or counted.
+struct Read {
+    frameworks::Values values;
+    Groups groups;
+};
+
+Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
+    const auto known = rows.leaves.empty()
+                           ? world_of(settings, world)
+                           : std::optional(needed_world(settings, world, cat(rows.name, "'s ", rows.leaves)));
+    if (!rows.table.empty()) settings.enter(rows.table);
+    for (const auto name : frameworks::words_of(rows.let_be)) settings.let_be({name});
     auto values = frameworks::Values{};
     auto product = std::int64_t{1};
     for (const auto& row : rows.settings) {
@@ -67,13 +79,14 @@ Groups groups_of(const frameworks::Framework& rows, Settings& settings, std::opt
     }
     if (product > Mesh::max_size)
         throw UsageError(cat("the sizes make more than ", Mesh::max_size, " ranks"));
-    const auto ranks = world_of(settings, world).value_or(static_cast<int>(product));
+    const auto ranks = known.value_or(static_cast<int>(product));
     if (rows.check_flags) {
         auto given = frameworks::Given(rows.name, rows.settings, values, ranks);
         if (rows.check) rows.check(given);
         rows.check_flags(given);
     }
-    return Groups(rows.name, values, ranks);
+    auto groups = Groups(rows.name, values, ranks);
+    return {std::move(values), std::move(groups)};
 }
 
 std::string_view role(const frameworks::Framework& rows, std::string_view axis) {
@@ -82,7 +95,7 @@ std::string_view role(const frameworks::Framework& rows, std::string_view axis) 
 }
 
 Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
-    const auto groups = groups_of(rows, settings, world);
+    const auto [values, groups] = groups_of(rows, settings, world);
     auto axes = std::vector<std::pair<std::string, int>>{};
     const auto& mesh = groups.mesh();
     for (int a = 0; a < mesh.axis_count(); ++a) {
@@ -98,6 +111,14 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     if (rows.experts)
         if (const auto experts = rows.experts(frameworks::Access::given(groups), mesh))
             arrangement.meshes.push_back(*experts);
+    for (const auto& [name, value] : values) {
+        const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
+        if (row->extra.empty()) continue;
+        if (const auto* number = std::get_if<int>(&value))
+            arrangement.extras.push_back({row->extra, std::to_string(*number)});
+        for (const auto& [word, meaning] : row->words)
+            if (value == Value(word)) arrangement.extras.push_back({row->extra, meaning});
+    }
     return arrangement;
 }
 
@@ -120,31 +141,40 @@ std::string text_of(const Json& value) {
 /// The settings as flags where the framework has a command line, else as a call.
 Document document_of(const frameworks::Framework& rows, const frameworks::Values& values) {
     auto document = Document{Json::object(), {}};
+    if (!rows.table.empty()) {
+        for (const auto& [name, value] : values) document.values[rows.table][name] = json_of(value);
+        document.text = document.values.dump(2);
+        return document;
+    }
     const auto flags = !rows.is_class() &&
                        std::ranges::any_of(rows.settings, [](const auto& row) { return !row.flag.empty(); });
-    for (const auto& [name, value] : values) {
-        const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
-        const auto is_none = row->otherwise == Value();
-        if (value == (is_none ? Value(1) : row->otherwise)) continue;
-        const auto& said = flags && !row->flag.empty() ? row->flag : name;
+    const auto say = [&](const frameworks::Setting& row, const Value& value) {
+        auto said = flags && !row.flag.empty() ? row.flag : row.name;
         const auto json = json_of(value);
         document.values[said] = json;
-        if (flags) {
-            auto dashed = said;
-            std::ranges::replace(dashed, '_', '-');
-            document.text += cat(document.text.empty() ? "--" : " --", dashed,
-                                 json.is_boolean() ? "" : cat(" ", json.dump()));
-        } else {
-            document.text += cat(document.text.empty() ? "" : ", ", said, "=", text_of(json));
-        }
+        const auto* between = document.text.empty() ? "" : flags ? " " : ", ";
+        if (flags) std::ranges::replace(said, '_', '-');
+        document.text += flags ? cat(between, "--", said, json.is_boolean() ? "" : cat(" ", json.dump()))
+                               : cat(between, said, "=", text_of(json));
+    };
+    for (const auto& [name, value] : values) {
+        const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
+        if (value != (row->otherwise == Value() ? Value(1) : row->otherwise)) say(*row, value);
     }
-    if (document.text.empty()) {  // say at least one
-        const auto& first = rows.settings.front();
-        document.values[flags && !first.flag.empty() ? first.flag : first.name] = 1;
-    }
+    if (document.text.empty()) say(rows.settings.front(), 1);  // at least one
     if (!flags)
         document.text = cat(rows.maker.empty() ? rows.initialize : rows.maker, "(", document.text, ")");
     return document;
+}
+
+/// True for settings that the framework does not refuse.
+bool takes(const frameworks::Framework& rows, const frameworks::Values& values, int world) {
+    try {
+        Groups(rows.name, values, world);
+        return true;
+    } catch (const UsageError&) {
+        return false;
+    }
 }
 
 Document write(const frameworks::Framework& rows, const Arrangement& arrangement) {
@@ -171,20 +201,35 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
                 std::erase_if(values, [&](const auto& said) { return said.first == value.first; });
                 values.push_back(std::move(value));
             }
+    for (const auto& row : rows.settings)
+        if (const auto extra = row.extra.empty() ? std::nullopt : extra_of(arrangement, row.extra)) {
+            auto said = values;
+            if (row.words.empty()) said.emplace_back(row.name, std::stoi(*extra));
+            for (const auto& [word, meaning] : row.words)
+                if (meaning == *extra) said.emplace_back(row.name, word);
+            if (takes(rows, said, dense.size())) values = std::move(said);
+        }
     return document_of(rows, values);
+}
+
+/// True for what is one value of a rank.
+bool is_answer(const frameworks::AccessorRow& row) {
+    const auto others = {Quantity::group, Quantity::ranks, Quantity::matrix, Quantity::mesh,
+                         Quantity::action};
+    return std::ranges::find(others, row.quantity) == others.end();
 }
 
 Words words(const frameworks::Framework& rows, const Arrangement& roles, const Document& document) {
     auto settings = Settings(rows.name, document.values, document.text);
-    const auto groups = groups_of(rows, settings, roles.dense().size());
+    const auto groups = groups_of(rows, settings, roles.dense().size()).groups;
     auto in_words =
         Words{.dialect = {}, .mesh = groups.mesh(), .kinds = {}, .answers = [groups, &rows](int rank) {
                   const auto state = frameworks::State(groups, rank);
                   auto answers = Answers{};
                   for (const auto& row : rows.accessors)
-                      if (row.quantity != Quantity::group && row.quantity != Quantity::ranks &&
-                          row.quantity != Quantity::matrix)
-                          answers.add(row.name, [&] { return json_of(state.ask(row.name)); });
+                      if (is_answer(row))
+                          answers.add(row.name == "__str__" ? cat("str(", rows.variable, ")") : row.name,
+                                      [&] { return json_of(state.ask(row.name)); });
                   return answers.all();
               }};
     for (const auto& kind : groups.kinds())
@@ -215,6 +260,7 @@ Framework of_rows(const frameworks::Framework& rows) {
         if (std::ranges::find(framework.roles, name) == framework.roles.end())
             framework.roles.push_back(name);
     };
+    for (const auto axis : frameworks::words_of(rows.meshes.front().axes)) know(role(rows, axis));
     for (const auto& row : rows.settings)
         for (const auto axis : frameworks::words_of(row.axis)) know(role(rows, axis));
     for (const auto& [axis, name] : rows.roles) know(name);

@@ -19,6 +19,20 @@ std::string_view wanted(Type type) {
     return texts[static_cast<std::size_t>(type)];
 }
 
+std::string shown(const Value& value) {
+    const auto list = [](const auto& all) {
+        auto text = std::string{};
+        for (const auto& each : all) text += cat(text.empty() ? "" : ", ", each);
+        return cat("[", text, "]");
+    };
+    if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+    if (const auto* number = std::get_if<int>(&value)) return std::to_string(*number);
+    if (const auto* word = std::get_if<std::string>(&value)) return detail::in_quotes(*word);
+    if (const auto* numbers = std::get_if<std::vector<int>>(&value)) return list(*numbers);
+    if (const auto* words = std::get_if<std::vector<std::string>>(&value)) return list(*words);
+    return "nothing";
+}
+
 bool is_of(const Value& value, const Setting& setting) {
     switch (setting.type) {
         case Type::number:
@@ -59,8 +73,15 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
                                               : near));
         }
         if (!is_of(value, *found))
-            throw UsageError(
-                cat(name, " of ", what, " is ", wanted(found->type), ", not another kind of value"));
+            throw UsageError(cat(name, " of ", what, " is ", shown(value), "; it is ", wanted(found->type)));
+        const auto* word = std::get_if<std::string>(&value);
+        if (word && !found->words.empty() && std::ranges::find(found->words, *word, [](const auto& each) {
+                                                 return each.first;
+                                             }) == found->words.end()) {
+            auto words = std::string{};
+            for (const auto& each : found->words) words += cat(words.empty() ? "" : " or ", each.first);
+            throw UsageError(cat(name, " is ", detail::in_quotes(*word), "; it is ", words));
+        }
         values_[static_cast<std::size_t>(found - known.begin())].second = value;
     }
     for (const auto& setting : known)

@@ -41,7 +41,7 @@ struct Kind {
 
     Declaration declaration() const {
         auto declared = Declaration{.name = name};
-        const auto ranks = apart ? "ranks" : "group";
+        const auto ranks = apart || !at.empty() ? "ranks" : "group";
         const auto parts = {Axis{"groups", count()}, Axis{ranks, size}};
         auto names = std::vector<std::string_view>{};
         for (int a = 0; a < listed.axis_count(); ++a) names.push_back(listed.name(AxisId{a}));
@@ -53,7 +53,7 @@ struct Kind {
         }
         declared.axes = std::vector<std::string>{};
         if (!at.empty())
-            declared.picks.push_back({ranks, at, "picked"});
+            declared.picks.push_back({ranks, at, "group"});
         else if (apart)
             declared.over.push_back(Axes(ranks).separate("group"));
         else
@@ -176,6 +176,7 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     if (world_size < 1) throw Error(Fault::sizes, cat("a world of ", world_size, " ranks; it has 1 or more"));
     auto made = std::make_shared<Made>(
         Made{&framework, Given(framework.name, framework.settings, settings, world_size), {}, {}});
+    if (framework.check_first) framework.check_first(made->given);
     check_sizes(framework, made->given);
     if (framework.check) framework.check(made->given);
     auto meshes = framework.meshes;

@@ -2,7 +2,9 @@
 // How a framework is described: rows that can be held against its own source.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +31,11 @@ struct Setting {
     Type type = Type::number;
     bool apart = false;    ///< not an argument of the original's function, which has it from elsewhere
     std::string doc = {};  ///< one sentence
+    bool needed = false;   ///< an argument without a default, though a configuration may leave it out
+    bool only_configured = false;  ///< of a configuration, and of no function
+    std::string extra = {};        ///< what it says beside where ranks stand: `pipeline schedule`
+    /// Its words, with what they are called as an extra; a word that is none of them is refused.
+    std::vector<std::pair<std::string, std::string>> words = {};
 };
 
 /// The words of a row, by spaces.
@@ -48,6 +55,8 @@ public:
     const std::vector<int>& numbers(std::string_view name) const;
     const std::string& word(std::string_view name) const;
     const Value& value(std::string_view name) const;
+    /// The value of setting number `i`.
+    const Value& at(std::size_t i) const { return values_[i].second; }
     bool has(std::string_view name) const;
     /// Sets what follows from the settings, for rows that name it, in the place of a setting of that name.
     void derive(std::string_view name, Value value);
@@ -93,7 +102,9 @@ enum class Quantity : std::uint8_t {
     is_last,
     size_and_rank,
     matrix,  ///< all ranks in the shape of the framework's first mesh
-    value    ///< of the setting, or what follows from them, that `kind` names
+    mesh,    ///< the framework's first mesh
+    value,   ///< of the setting, or what follows from them, that `kind` names
+    action   ///< sets something, and answers nothing
 };
 
 /// A function or attribute of the framework that answers about one kind of groups.
@@ -110,20 +121,34 @@ struct AccessorRow {
     /// What no row can say.
     Value (*code)(const State&, const Given& given, const Given& options) = nullptr;
     Type type = Type::number;  ///< of a value
+    /// The member of the framework's own class that answers; see frameworks/members.hpp.
+    Value (*member)(void* object, const Given& options) = nullptr;
+    std::string raises = {};  ///< the Python type of what it raises, where that is another
+};
+
+/// A class of the framework's own, whose objects answer what depends on what was set before.
+struct OwnClass {
+    std::string name = {};                      ///< in Python, where its methods are the module's functions
+    std::shared_ptr<void> (*make)() = nullptr;  ///< an object that is in no world; null: there is no class
+    void (*enter)(void*, int rank, int world_size) = nullptr;
+    void (*initialize)(void*, const Given&) = nullptr;
+    void (*destroy)(void*) = nullptr;
 };
 
 /// The rows of a framework.
 struct Framework {
     std::string name;
-    std::string version;      ///< of the original that the rows were compared with
-    std::string original;     ///< its module
-    std::string title;        ///< one sentence
-    std::string settings_of;  ///< whose settings these are, for the help of convert
-    std::string example;      ///< settings that it reads
+    std::string version = {};  ///< of the original that the rows were compared with, where it has one
+    std::string original;      ///< its module
+    std::string title;         ///< one sentence
+    std::string settings_of;   ///< whose settings these are, for the help of convert
+    std::string example;       ///< settings that it reads
     std::vector<Setting> settings;
     std::vector<MeshRow> meshes;
     std::vector<KindRow> kinds;
     std::vector<AccessorRow> accessors;
+    /// Throws Error for what is refused before a size below one is.
+    void (*check_first)(const Given&) = nullptr;
     /// Throws Error for settings that the framework refuses; what follows from them is derived here.
     void (*check)(Given&) = nullptr;
     /// Throws Error for what its command line refuses besides.
@@ -149,6 +174,12 @@ struct Framework {
     std::string handle = {};
     /// True if `initialize` is a class, whose attributes and methods the accessors are.
     bool is_class() const { return !initialize.empty() && initialize[0] >= 'A' && initialize[0] <= 'Z'; }
+    OwnClass own = {};
+    std::string module = {};    ///< that of a package NAME in which the Python names are; empty: NAME itself
+    std::string table = {};     ///< of a configuration, in which the settings stand
+    std::string let_be = {};    ///< settings there, by spaces, that do not say where ranks stand
+    std::string leaves = {};    ///< what the axis without a setting is called, where the world must be said
+    std::string variable = {};  ///< the variable that holds the object of the class which `maker` has made
     std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not
 };
 
@@ -156,6 +187,31 @@ struct Framework {
 RANKMESH_EXPORT const std::vector<Framework>& all();
 /// The framework of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
+/// The accessor of that name; throws UsageError that names the nearest.
+const AccessorRow& accessor_named(const Framework& framework, std::string_view name);
+
+/// An object of a framework's own class, which is there before its groups are made and after; copies are it,
+/// too.
+class RANKMESH_EXPORT Object {
+public:
+    /// Empty where the framework has no class of its own.
+    explicit Object(const Framework& framework);
+
+    explicit operator bool() const { return object_ != nullptr; }
+    const Framework& framework() const { return *framework_; }
+    /// As one rank of a world from now on; throws Error for a rank outside it, and where groups are made.
+    void enter(int rank, int world_size);
+    /// Throws as `Groups` does, and Error where it was called before.
+    void initialize(const Given& given);
+    void initialize(const Values& settings, int world_size);
+    void destroy();
+    /// Throws UsageError for an unknown accessor or option, and Error where the original raises.
+    Value ask(std::string_view accessor, const Values& options) const;
+
+private:
+    const Framework* framework_;
+    std::shared_ptr<void> object_;
+};
 
 /// What only the rooms beside this one ask of groups.
 struct RANKMESH_EXPORT Access {

@@ -9,8 +9,6 @@ namespace rankmesh::frameworks {
 
 using detail::cat;
 
-namespace {
-
 const AccessorRow& accessor_named(const Framework& framework, std::string_view name) {
     auto known = std::vector<std::string_view>{};
     for (const auto& row : framework.accessors) {
@@ -19,6 +17,8 @@ const AccessorRow& accessor_named(const Framework& framework, std::string_view n
     }
     throw UsageError(cat(framework.name, " has no ", detail::in_quotes(name), did_you_mean(name, known)));
 }
+
+namespace {
 
 /// What the options of a call mean.
 struct Asked {
@@ -38,8 +38,8 @@ struct Asked {
             if (const auto own = groups.of(kind, state.rank())) return own;
         if (row.without) return std::nullopt;
         if (!groups.has(kind)) static_cast<void>(groups.count(kind));  // throws what the original says
-        throw Error(Fault::not_member,
-                    cat(Access::missing(groups, kind), ": rank ", state.rank(), " is in none of the groups"));
+        throw Error(Fault::not_member, cat(Access::missing(groups, kind), " on rank ", state.rank(),
+                                           ", which is in none of the groups"));
     }
 };
 
@@ -50,6 +50,7 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
         case Quantity::group:
         case Quantity::ranks:
         case Quantity::matrix:
+        case Quantity::mesh:
             return std::vector<int>(group.begin(), group.end());
         case Quantity::rank:
             return own;
@@ -67,7 +68,8 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
             return own == 0;
         case Quantity::is_last:
             return own == size - 1;
-        case Quantity::value:  // has no group
+        case Quantity::value:  // these have no group
+        case Quantity::action:
             break;
         case Quantity::size_and_rank:
             return std::vector{size, own};
@@ -77,14 +79,35 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
 
 }  // namespace
 
+Object::Object(const Framework& framework)
+    : framework_(&framework), object_(framework.own.make ? framework.own.make() : nullptr) {}
+
+void Object::enter(int rank, int world_size) { framework_->own.enter(object_.get(), rank, world_size); }
+void Object::initialize(const Given& given) { framework_->own.initialize(object_.get(), given); }
+void Object::initialize(const Values& settings, int world_size) {
+    initialize(Given(framework_->name, framework_->settings, settings, world_size));
+}
+void Object::destroy() { framework_->own.destroy(object_.get()); }
+
+Value Object::ask(std::string_view accessor, const Values& options) const {
+    const auto& row = accessor_named(*framework_, accessor);
+    return row.member(object_.get(), Given(row.name, row.options, options, 0));
+}
+
 State::State(Groups groups, int rank) : groups_(std::move(groups)), rank_(rank) {
     if (rank < 0 || rank >= groups_.world_size())
         throw Error(Fault::out_of_range, cat("rank ", rank, " of a world of ", groups_.world_size(),
                                              "; ranks are 0..", groups_.world_size() - 1));
+    auto object = Object(Access::framework(groups_));
+    if (!object) return;
+    object.enter(rank, groups_.world_size());
+    object.initialize(Access::given(groups_));
+    object_ = std::make_shared<const Object>(std::move(object));
 }
 
 Value State::ask(std::string_view accessor, const Values& values) const {
     const auto asked = Asked(*this, accessor, values);
+    if (asked.row.member) return object_->ask(accessor, values);
     if (asked.row.code) return asked.row.code(*this, Access::given(groups_), asked.options);
     if (asked.row.quantity == Quantity::value) return Access::given(groups_).value(asked.row.kind);
     const auto own = asked.group(*this);

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-DIALECTS = ["_device_mesh", "deepspeed", "llamafactory", "olmo", "picotron", "torchtitan"]
+DIALECTS = ["_device_mesh", "deepspeed", "llamafactory", "olmo", "torchtitan"]
 
 
 def modules() -> Iterator[str]:

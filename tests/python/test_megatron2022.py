@@ -32,7 +32,7 @@ def test_groups_are_those_of_the_mesh_on_every_rank(world: int, tp: int, pp: int
         assert state.get_data_parallel_group() == mesh.group(rank, "dp")
         assert state.get_model_parallel_group() == mesh.group(rank, "pp", "tp")
         assert state.get_data_parallel_rank() == mesh.index(rank, "dp")
-        assert list(state.get_data_parallel_group()) in state.groups.data()
+        assert list(state.get_data_parallel_group()) in state.groups.partition("_DATA_PARALLEL_GROUP")
         assert type(state.get_data_parallel_group()) is Group
 
 

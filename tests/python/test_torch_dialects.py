@@ -250,7 +250,8 @@ def megatron2022(rank: int, size: int) -> None:
             else:
                 check(getattr(ps, name)(), expected)
         ps.destroy_model_parallel()
-    with pytest.raises(rankmesh.Disagreement, match=r"rank \{1\}: megatron2022: tensor 2, pipeline 4, "):
+    said = r"rank \{1\}: megatron2022: tensor_model_parallel_size=2, pipeline_model_parallel_size=4"
+    with pytest.raises(rankmesh.Disagreement, match=said):
         ps.initialize_model_parallel(2, 4 if rank == 1 else 2)
     assert not ps.model_parallel_is_initialized()
 

@@ -26,6 +26,8 @@ using Value =
 /// Settings or options by name.
 using Values = std::vector<std::pair<std::string, Value>>;
 
+class Object;
+
 /// Every group of a world by kind, each kind in the order in which the original makes its groups.
 ///
 ///     frameworks::Groups("vllm", {{"tensor_model_parallel_size", 2}}, 8).group("tp", 1)[0] == 2
@@ -63,6 +65,8 @@ private:
 ///
 ///     const auto state = frameworks::State({"vllm", {{"tensor_model_parallel_size", 2}}, 8}, 3);
 ///     EXPECT_EQ(state.ask("get_tensor_model_parallel_rank"), frameworks::Value(1));
+///
+/// What a framework's `set_` functions set is set in copies, too.
 class RANKMESH_EXPORT State {
 public:
     /// Throws dialect::Error for a rank outside the world.
@@ -82,6 +86,7 @@ public:
 private:
     Groups groups_;
     int rank_;
+    std::shared_ptr<const Object> object_;  // of the framework's own class
 };
 
 /// The frameworks that are described by rows, by name.

@@ -36,10 +36,8 @@ NB_MODULE(_dialects, m) {
     bind_deepspeed(m);
     bind_llamafactory(m);
     bind_olmo(m);
-    bind_picotron(m);
     bind_torchtitan(m);
     bind_areal(m);
     bind_megatron(m);
-    bind_megatron2022(m);
     bind_rows(m);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frameworks that are described by rows.
+#include <algorithm>
+
 #include <nanobind/stl/variant.h>
 
 #include <rankmesh/frameworks/groups.hpp>
@@ -12,13 +14,14 @@ namespace rankmesh::python {
 namespace {
 
 using frameworks::Groups;
+using frameworks::Object;
 using frameworks::State;
 using frameworks::Value;
 using frameworks::Values;
 
 constexpr std::string_view quantities[] = {"group",         "ranks",  "rank", "size",     "first",
                                            "last",          "next",   "prev", "is_first", "is_last",
-                                           "size_and_rank", "matrix", "value"};
+                                           "size_and_rank", "matrix", "mesh", "value",    "action"};
 constexpr std::string_view types[] = {
     "int",      "int | None", "bool", "str", "list[int] | None", "str | None", "str | dict[str, str] | None",
     "list[str]"};
@@ -49,14 +52,25 @@ Value value_of(nb::handle value, const std::string& name) {
     return int_of(value, name.c_str());
 }
 
-Values values_of(const nb::dict& given) {
+Values values_of(const nb::dict& given, const std::vector<frameworks::Setting>& known) {
     auto values = Values{};
     for (const auto& [key, value] : given) {
         auto name = text_of(key, "the name of a setting");
-        auto converted = value_of(value, name);
+        const auto row = std::ranges::find(known, name, &frameworks::Setting::name);
+        const auto is_number =
+            row != known.end() && (row->type == frameworks::Type::number ||
+                                   (row->type == frameworks::Type::maybe_number && !value.is_none()));
+        auto converted = is_number ? Value(int_of(value, name.c_str())) : value_of(value, name);
         values.emplace_back(std::move(name), std::move(converted));
     }
     return values;
+}
+
+const frameworks::AccessorRow& accessor_of(const State& state, nb::handle name) {
+    return accessor_named(frameworks::Access::framework(state.groups()), text_of(name, "an accessor"));
+}
+const frameworks::AccessorRow& accessor_of(const Object& object, nb::handle name) {
+    return accessor_named(object.framework(), text_of(name, "an accessor"));
 }
 
 std::vector<int> ranks_of(const frameworks::GroupPart& part) { return {part.begin(), part.end()}; }
@@ -78,6 +92,8 @@ nb::list settings_of(const std::vector<frameworks::Setting>& settings) {
         entry["default"] = object_of(row.otherwise);
         entry["type"] = types[static_cast<std::size_t>(row.type)];
         entry["apart"] = row.apart;
+        entry["needed"] = row.needed;
+        entry["only_configured"] = row.only_configured;
         entry["axis"] = row.axis;
         entry["flag"] = row.flag;
         entry["doc"] = row.doc;
@@ -98,6 +114,9 @@ nb::dict rows_of(nb::handle name) {
     rows["is_class"] = framework.is_class();
     rows["maker"] = framework.maker;
     rows["getter"] = framework.getter;
+    rows["own_class"] = framework.own.name;
+    rows["module"] = framework.module;
+    rows["variable"] = framework.variable;
     rows["handle"] = framework.handle;
     rows["host"] = framework.host;
     rows["settings"] = settings_of(framework.settings);
@@ -118,6 +137,9 @@ nb::dict rows_of(nb::handle name) {
         entry["quantity"] = quantities[static_cast<std::size_t>(row.quantity)];
         entry["type"] = types[static_cast<std::size_t>(row.type)];
         entry["doc"] = row.doc;
+        entry["chooses"] = row.choose != nullptr;
+        entry["is_member"] = row.member != nullptr;
+        entry["raises"] = row.raises;
         entry["options"] = settings_of(row.options);
         entry["without"] = row.without ? nb::object(nb::make_tuple(object_of(*row.without))) : nb::none();
         accessors.append(entry);
@@ -137,8 +159,9 @@ void bind_rows(nb::module_& parent) {
         .def(
             "__init__",
             [](Groups* self, nb::handle framework, const nb::dict& settings, nb::handle world_size) {
-                new (self) Groups(text_of(framework, "the name of a framework"), values_of(settings),
-                                  int_of(world_size, "world_size"));
+                const auto& rows = frameworks::framework_named(text_of(framework, "the name of a framework"));
+                new (self)
+                    Groups(rows.name, values_of(settings, rows.settings), int_of(world_size, "world_size"));
             },
             nb::arg("framework").none(), nb::arg("settings"), nb::arg("world_size").none(),
             nb::sig("def __init__(self, framework: str, settings: dict[str, typing.Any], world_size: int) -> "
@@ -165,6 +188,37 @@ void bind_rows(nb::module_& parent) {
                 return handle_of(self.of(text_of(kind, "a kind"), int_of(rank, "rank")));
             },
             nb::arg("kind").none(), nb::arg("rank").none(), "The group of a rank; None where it is in none.");
+    nb::class_<Object>(m, "Object", "An object of a framework's own class, with or without groups.")
+        .def(
+            "__init__",
+            [](Object* self, nb::handle framework) {
+                new (self) Object(frameworks::framework_named(text_of(framework, "the name of a framework")));
+            },
+            nb::arg("framework").none())
+        .def(
+            "enter",
+            [](Object& self, nb::handle rank, nb::handle world_size) {
+                self.enter(int_of(rank, "rank"), int_of(world_size, "world_size"));
+            },
+            nb::arg("rank").none(), nb::arg("world_size").none(), "As one rank of a world from now on.")
+        .def(
+            "initialize",
+            [](Object& self, const nb::dict& settings, nb::handle world_size) {
+                self.initialize(values_of(settings, self.framework().settings),
+                                int_of(world_size, "world_size"));
+            },
+            nb::arg("settings"), nb::arg("world_size").none(),
+            nb::sig("def initialize(self, settings: dict[str, typing.Any], world_size: int) -> None"))
+        .def("destroy", &Object::destroy)
+        .def(
+            "ask",
+            [](const Object& self, nb::handle accessor, const nb::dict& options) {
+                const auto& row = accessor_of(self, accessor);
+                return object_of(self.ask(row.name, values_of(options, row.options)));
+            },
+            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
+            nb::sig("def ask(self, accessor: str, options: dict[str, typing.Any] = {}) -> typing.Any"),
+            "The answer of an accessor that is a member of the class.");
     nb::class_<State>(m, "State", "What the framework's accessors answer on one rank.")
         .def(
             "__init__",
@@ -178,7 +232,8 @@ void bind_rows(nb::module_& parent) {
         .def(
             "ask",
             [](const State& self, nb::handle accessor, const nb::dict& options) {
-                return object_of(self.ask(text_of(accessor, "an accessor"), values_of(options)));
+                const auto& row = accessor_of(self, accessor);
+                return object_of(self.ask(row.name, values_of(options, row.options)));
             },
             nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
             nb::sig("def ask(self, accessor: str, options: dict[str, typing.Any] = {}) -> typing.Any"),
@@ -186,7 +241,8 @@ void bind_rows(nb::module_& parent) {
         .def(
             "group",
             [](const State& self, nb::handle accessor, const nb::dict& options) {
-                return handle_of(self.group(text_of(accessor, "an accessor"), values_of(options)));
+                const auto& row = accessor_of(self, accessor);
+                return handle_of(self.group(row.name, values_of(options, row.options)));
             },
             nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
             nb::sig("def group(self, accessor: str, options: dict[str, typing.Any] = {}) -> "
@@ -195,7 +251,8 @@ void bind_rows(nb::module_& parent) {
         .def(
             "kind",
             [](const State& self, nb::handle accessor, const nb::dict& options) {
-                return self.kind(text_of(accessor, "an accessor"), values_of(options));
+                const auto& row = accessor_of(self, accessor);
+                return self.kind(row.name, values_of(options, row.options));
             },
             nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
             nb::sig("def kind(self, accessor: str, options: dict[str, typing.Any] = {}) -> str"),

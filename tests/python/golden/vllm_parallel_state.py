@@ -10,7 +10,14 @@ from rankmesh.megatron2022.parallel_state import ParallelState
 from golden import attempt
 
 Config = dict[str, Any]
-KINDS = ("data", "model", "tensor", "pipeline", "embedding", "position_embedding")
+KINDS = {
+    "data": "_DATA_PARALLEL_GROUP",
+    "model": "_MODEL_PARALLEL_GROUP",
+    "tensor": "_TENSOR_MODEL_PARALLEL_GROUP",
+    "pipeline": "_PIPELINE_MODEL_PARALLEL_GROUP",
+    "embedding": "_EMBEDDING_GROUP",
+    "position_embedding": "_POSITION_EMBEDDING_GROUP",
+}
 
 
 def made(sizes: Iterable[int | None], rank: int, world: int) -> ParallelState:
@@ -52,8 +59,8 @@ def one_rank(mpu: ParallelState, names: Iterable[str]) -> Config:
         "pipeline": lambda: list(mpu.get_pipeline_model_parallel_group()),
         "embedding": lambda: list(mpu.get_embedding_group()),
         "position_embedding": lambda: list(mpu.get_position_embedding_group()),
-        "embedding_global_ranks": lambda: mpu._variable("_EMBEDDING_GLOBAL_RANKS"),
-        "position_embedding_global_ranks": lambda: mpu._variable("_POSITION_EMBEDDING_GLOBAL_RANKS"),
+        "embedding_global_ranks": lambda: mpu.variable("_EMBEDDING_GLOBAL_RANKS"),
+        "position_embedding_global_ranks": lambda: mpu.variable("_POSITION_EMBEDDING_GLOBAL_RANKS"),
         "sizes_tp_pp_dp": several(
             mpu.get_tensor_model_parallel_world_size,
             mpu.get_pipeline_model_parallel_world_size,
@@ -81,12 +88,16 @@ def one_rank(mpu: ParallelState, names: Iterable[str]) -> Config:
     return {name: attempt(answers[name]) for name in names}
 
 
+def calls(mpu: ParallelState) -> int:
+    return sum(len(mpu.groups.partition(kind)) for kind in KINDS.values())
+
+
 def init(config: Config, meta: Config) -> Any:
     world = config["world_size"]
     first = made(sizes_of(config), 0, world)
     return {
-        "groups": lambda expected: {kind: getattr(first.groups, kind)() for kind in KINDS if kind in expected},
-        "n_new_group_calls": first.groups.new_group_calls(),
+        "groups": lambda expected: {kind: first.groups.partition(KINDS[kind]) for kind in expected},
+        "n_new_group_calls": calls(first),
         "initialized": first.model_parallel_is_initialized(),
         "per_rank": lambda rows: [[rank, one_rank(made(sizes_of(config), rank, world), row)] for rank, row in rows],
     }
@@ -96,10 +107,10 @@ def init_error(config: Config, meta: Config) -> Any:
     mpu = made(sizes_of(config), 0, config["world_size"])
     return {
         "ok": True,
-        "n_new_group_calls": mpu.groups.new_group_calls(),
+        "n_new_group_calls": calls(mpu),
         "initialized_after": mpu.model_parallel_is_initialized(),
         "vpp_size_after": mpu.get_virtual_pipeline_model_parallel_world_size(),
-        "split_after": mpu._variable("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK"),
+        "split_after": mpu.variable("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK"),
     }
 
 
@@ -141,7 +152,7 @@ def overrides(config: Config, meta: Config) -> Any:
     said["next_prev2"] = attempt(next_prev)
     mpu.set_pipeline_model_parallel_split_rank(0)
     said["split_setter_effect_before_after"] = split_queries(mpu)[:2]
-    said["split_global"] = mpu._variable("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK")
+    said["split_global"] = mpu.variable("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK")
     for back in (
         mpu.set_tensor_model_parallel_world_size,
         mpu.set_tensor_model_parallel_rank,
@@ -180,15 +191,15 @@ def destroy(config: Config, meta: Config) -> Any:
     def answer(expected: Config) -> Config:
         said: Config = {
             "initialized": mpu.model_parallel_is_initialized(),
-            "stale": {name: attempt(lambda n=name: mpu._variable(n)) for name in expected["stale"]},
+            "stale": {name: attempt(lambda n=name: mpu.variable(n)) for name in expected["stale"]},
             "cleared": {
-                name: set_rank() if name.startswith("_MPU") else mpu._variable(name) for name in expected["cleared"]
+                name: set_rank() if name.startswith("_MPU") else mpu.variable(name) for name in expected["cleared"]
             },
         }
         mpu.initialize_model_parallel(*config["second"])
         said["reinit_ok"] = mpu.model_parallel_is_initialized()
         said["split_leaks_into_reinit_before_after_at"] = attempt(lambda: split_queries(mpu))
-        said["reinit_embedding"] = mpu._variable("_EMBEDDING_GLOBAL_RANKS")
+        said["reinit_embedding"] = mpu.variable("_EMBEDDING_GLOBAL_RANKS")
         return said
 
     return answer

@@ -59,6 +59,8 @@ public:
     State() = default;
     State(int global_rank, int world_size) { enter(global_rank, world_size); }
 
+    /// As one rank of a world from now on; throws dialect::Error where groups are made.
+    void enter(int global_rank, int world_size);
     /// Throws dialect::Error where it was called before; a call that throws changes nothing.
     void initialize_model_parallel(const Sizes& sizes = {});
     bool model_parallel_is_initialized() const { return groups_.has_value(); }
@@ -129,8 +131,6 @@ public:
     std::optional<int> get_virtual_pipeline_model_parallel_world_size() const { return virtual_size_; }
 
 protected:
-    /// As one rank of a world from now on; throws dialect::Error where groups are made.
-    void enter(int global_rank, int world_size);
     /// All groups; throws dialect::Error that `what` is not initialized.
     const Groups& groups(std::string_view what) const;
 
