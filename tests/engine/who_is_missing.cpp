@@ -55,13 +55,37 @@ TEST(WhoIsMissing, AnErrorSaysWhatEachMissingRankWasLastSeenDoing) {
     const auto wanted = std::regex(
         ".* cannot be used any more; rank 1 \\[dp=1\\] is outside any call[^;]*; rank 2 \\[dp=2\\] is "
         "in "
-        "all_reduce of 4 f32 by sum, call number 1 on 'other' of mesh dp=5, for [01]\\.\\d s; rank 3 "
+        "all_reduce of 4 f32 by sum, call number 1 on 'other' of mesh dp=5, for [01]\\.\\d s, waiting for "
+        "ranks \\{0, 1, 3, 4\\}; rank 3 "
         "\\[dp=3\\] is "
-        "in shift of 4 f32 by 1, call number 1 on 'third' of mesh dp=5, for [01]\\.\\d s; rank 4 \\[dp=4\\] "
+        "in shift of 4 f32 by 1, call number 1 on 'third' of mesh dp=5, for [01]\\.\\d s, waiting for ranks "
+        "\\{0..2\\}; rank 4 \\[dp=4\\] "
         "is "
         "outside any call for [01]\\.\\d s, has started broadcast of 4 f32 from 2, call number 1 on 'third' "
         "of "
         "mesh dp=5 and not waited for it");
+    EXPECT_TRUE(std::regex_match(said, wanted)) << said;
+}
+
+TEST(WhoIsMissing, AnErrorFollowsWhoWaitsForWhomToTheRankThatComesNowhere) {
+    auto said = std::string{};
+    auto expired = std::latch(1);
+    run(4,
+        [&](World& world) {
+            auto me = world.join({{"dp", 2}, {"tp", 2}});
+            if (world.rank() == 2) return expired.wait();
+            if (world.rank() == 3) me.on("tp").barrier();  // throws, as that of rank 1
+            if (world.rank() == 1) me.on("dp").barrier();
+            std::this_thread::sleep_for(300ms);  // until they are where they stay
+            said = text_of<Timeout>([&] { me.on("tp").within(700ms).barrier(); });
+            expired.count_down();
+        },
+        {.timeout = 20s});
+    const auto wanted = std::regex(
+        ".* cannot be used any more; rank 1 \\[dp=0 tp=1\\] is in barrier, [^;]* s, waiting for rank 3; rank "
+        "3 "
+        "\\[dp=1 tp=1\\] is in barrier, [^;]* s, waiting for rank 2; rank 2 \\[dp=1 tp=0\\] is outside any "
+        "call.*");
     EXPECT_TRUE(std::regex_match(said, wanted)) << said;
 }
 

@@ -24,8 +24,6 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr auto most_described = std::size_t{4};  // missing ranks of which an error says what they do
-
 /// Those of this process, used under the lock of it. Never destroyed: other threads may end the process
 /// meanwhile.
 std::vector<std::weak_ptr<Recorder>>& recorders() {

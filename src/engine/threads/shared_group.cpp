@@ -31,8 +31,8 @@ std::size_t offset(const Call& call, const std::size_t* counts, std::size_t memb
 
 }  // namespace
 
-SharedGroup::SharedGroup(std::vector<int> ranks, Doing doing)
-    : doing_(std::move(doing)),
+SharedGroup::SharedGroup(std::vector<int> ranks, Seen seen)
+    : seen_(std::move(seen)),
       ranks_(std::move(ranks)),
       collectives_(ranks_.size(), 0),
       messages_(ranks_.size(), 0) {}
@@ -123,6 +123,7 @@ void SharedGroup::match(int from, int to, const Label& label) {
 void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase) {
     auto lock = std::unique_lock(mutex_);
     auto& posted = posted_.at(ticket);
+    posted.waited = true;
     const auto until = end_of_wait(timeout);
     const auto over = [&] { return posted.done() || failure_ || hopeless(posted); };
     const auto in_time = changed_.wait_until(lock, until, over);
@@ -140,9 +141,12 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
             const auto& entry =
                 *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
             auto [arrived, missing] = absent(entry);
-            auto seen = last_seen(missing, label, doing_);
-            failure_ = expired(timeout, rank(entry.group_rank), what(entry), label, std::move(arrived),
-                               std::move(missing), std::move(seen));
+            lock.unlock();
+            auto seen = seen_(missing, label);
+            lock.lock();
+            if (!posted.done() && !failure_)
+                failure_ = expired(timeout, rank(entry.group_rank), what(entry), label, std::move(arrived),
+                                   std::move(missing), std::move(seen));
         }
         changed_.notify_all();
     }
@@ -190,6 +194,15 @@ bool SharedGroup::done(std::uint64_t ticket) {
     const auto lock = std::lock_guard(mutex_);
     const auto& posted = posted_.at(ticket);
     return failure_ || posted.done() || hopeless(posted);
+}
+
+std::vector<int> SharedGroup::awaited(int rank) {
+    const auto lock = std::lock_guard(mutex_);
+    for (const auto& [ticket, posted] : posted_)
+        for (const auto& entry : posted.entries)
+            if (!failure_ && posted.waited && entry.open > 0 && this->rank(entry.group_rank) == rank)
+                return absent(entry).second;
+    return {};
 }
 
 void SharedGroup::withdraw(std::uint64_t ticket, const Label& label, const Cause& cause) noexcept {

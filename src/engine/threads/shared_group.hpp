@@ -25,9 +25,9 @@ namespace rankmesh::detail {
 /// It is kept simple: it is the reference that every other engine is compared with.
 class SharedGroup {
 public:
-    /// What a rank does, in words, for the error of an expired timeout.
-    using Doing = std::function<std::string(int rank)>;
-    SharedGroup(std::vector<int> ranks, Doing doing);
+    /// What missing ranks do, in words, for the error of an expired timeout; may ask other groups.
+    using Seen = std::function<std::string(const std::vector<int>& missing, const Label& label)>;
+    SharedGroup(std::vector<int> ranks, Seen seen);
 
     const std::vector<int>& ranks() const { return ranks_; }
 
@@ -37,6 +37,8 @@ public:
     /// Errors of a step that is not an operation name it by `phrase`.
     void wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase = {});
     bool done(std::uint64_t ticket);
+    /// The ranks that `rank` waits for, none if it waits for nothing here.
+    std::vector<int> awaited(int rank);
     /// Stops using the buffers of a ticket; fails the group if its calls were not complete, as `cause` says.
     void withdraw(std::uint64_t ticket, const Label& label, const Cause& cause) noexcept;
     /// Makes every present and later call of every rank throw this.
@@ -62,6 +64,7 @@ private:
     };
     struct Posted {
         std::deque<Entry> entries;  // which do not move
+        bool waited = false;        // its rank is in wait()
         bool done() const;
     };
     /// One collective, until all members have posted it.
@@ -87,7 +90,7 @@ private:
     const Entry* hopeless(const Posted& posted) const;
     int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
 
-    const Doing doing_;
+    const Seen seen_;
     std::mutex mutex_;
     std::condition_variable changed_;
     const std::vector<int> ranks_;

@@ -122,8 +122,10 @@ Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
       returned_(static_cast<std::size_t>(size), false) {}
 
 /// This job outlives its groups' calls: the channels that make them hold both.
-std::shared_ptr<SharedGroup> Job::group_of(std::vector<int> ranks) const {
-    return std::make_shared<SharedGroup>(std::move(ranks), [this](int rank) { return doing(rank); });
+std::shared_ptr<SharedGroup> Job::group_of(std::vector<int> ranks) {
+    return std::make_shared<SharedGroup>(
+        std::move(ranks),
+        [this](const std::vector<int>& missing, const Label& label) { return seen(missing, label); });
 }
 
 void Job::record(int rank, const std::shared_ptr<Recorder>& recorder) {
@@ -141,6 +143,34 @@ std::string Job::doing(int rank) const {
     if (const auto known = recorder(rank)) return cat("is ", known->doing());
     const auto lock = std::lock_guard(recording_);
     return recorders_[static_cast<std::size_t>(rank)] ? "is gone: it has left the world" : "has not begun";
+}
+
+std::vector<int> Job::awaited(int rank) {
+    auto lock = std::unique_lock(mutex_);
+    const auto groups = alive_[static_cast<std::size_t>(rank)];
+    lock.unlock();
+    for (const auto& weak : groups)
+        if (const auto group = weak.lock())
+            if (auto ranks = group->awaited(rank); !ranks.empty()) return ranks;
+    return {};
+}
+
+std::string Job::seen(const std::vector<int>& missing, const Label& label) {
+    auto ranks = missing;
+    auto waits = std::map<int, std::vector<int>>{};
+    for (std::size_t i = 0; i < std::min(ranks.size(), most_described); ++i) {
+        const auto rank = ranks[i];
+        waits[rank] = awaited(rank);
+        for (const auto each : waits[rank])
+            if (ranks.size() < most_described && !contains(ranks, each)) ranks.push_back(each);
+    }
+    return last_seen(ranks, label, [&](int rank) {
+        const auto& for_whom = waits[rank];
+        if (for_whom.empty()) return doing(rank);
+        return cat(
+            doing(rank), ", waiting for ",
+            for_whom.size() == 1 ? cat("rank ", for_whom.front()) : cat("ranks ", ranks_to_string(for_whom)));
+    });
 }
 
 int Job::number_of(int parents_rank) const {

@@ -99,6 +99,8 @@ public:
     std::shared_ptr<Recorder> recorder(int rank) const;
     /// `is in barrier, ...`.
     std::string doing(int rank) const;
+    /// What the missing ranks do, and those that they wait for in turn.
+    std::string seen(const std::vector<int>& missing, const Label& label);
 
     const int size;
     const std::shared_ptr<SharedGroup> world;
@@ -106,7 +108,9 @@ public:
     std::vector<Mailbox> mailboxes;  // by rank
 
 private:
-    std::shared_ptr<SharedGroup> group_of(std::vector<int> ranks) const;
+    std::shared_ptr<SharedGroup> group_of(std::vector<int> ranks);
+    /// The ranks that a rank waits for in a call.
+    std::vector<int> awaited(int rank);
 
     template <class T>
     struct Shared {
