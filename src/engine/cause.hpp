@@ -16,10 +16,10 @@ namespace rankmesh::detail {
 /// taken for the cause itself.
 class Cause {
 public:
-    /// The first failure stays.
+    /// The first failure that names a rank stays.
     void set(std::optional<Failure> failure) {
         const auto lock = std::lock_guard(mutex_);
-        if (failure_ || !failure || failure->kind == Failure::Kind::engine) return;
+        if (failure_ || !failure || (failure->lost.empty() && failure->missing.empty())) return;
         failure_ = std::move(failure);
         is_set_ = true;
     }

@@ -114,8 +114,8 @@ public:
     };
 
     const WorldOptions options;
-    /// Why calls of this rank fail, if they do.
-    const std::shared_ptr<Cause> cause = std::make_shared<Cause>();
+    /// Why calls of this rank fail, if they do; of all worlds that exchange messages by this one.
+    std::shared_ptr<Cause> cause = std::make_shared<Cause>();
     /// Processes have entered it, of which one may have ended since: all ranks hear of that in their next
     /// join.
     bool is_grown = false;

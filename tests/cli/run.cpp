@@ -161,7 +161,7 @@ TEST(RunSubcommand, VerifiesOnDevicesBesideEveryEngineOfProcesses) {
     for (const auto& engine : engines) {
         SCOPED_TRACE(engine);
         const auto outcome = under_mpirun(
-            4, "run 'dp=2 tp=2' --bytes 64 --json --device nccl --engine " + engine, with_devices(4));
+            8, "run 'dp=2 cp=1 tp=4' --bytes 64 --json --device nccl --engine " + engine, with_devices(8));
         ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
         expect_all_ok_with_devices(nlohmann::json::parse(outcome.output.substr(outcome.output.find('{'))),
                                    engine);

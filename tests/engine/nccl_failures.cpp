@@ -235,6 +235,49 @@ TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost
     EXPECT_EQ(lost, 3);
 }
 
+TEST(NcclFailures, ARankThatLeavesBecauseOfAnotherNamesThatOneUntilItHasMadeACallAgain) {
+    for (const auto goes_on : {false, true}) {
+        auto lost = std::vector<int>{};
+        auto called = std::latch(4);
+        const auto program = [&](nccl::World& world) {
+            auto me = world.join({{"dp", 2}, {"tp", 2}});
+            const auto x = DeviceArray<float>(1, 1.0f);
+            const auto call = [&](Member& of, const char* axis) {
+                of.on(axis).start_all_reduce(*x).synchronize();
+            };
+            call(me, "dp");
+            call(me, "tp");
+            called.arrive_and_wait();  // the device of a peer may need rank 3 until then
+            // Of its member only: a world that is left fails all groups of threads at once.
+            const auto leave = [&](auto&& because) {
+                auto left = std::move(me);
+                because(left);
+                throw std::runtime_error("boom");
+            };
+            if (world.rank() == 3) {
+                EXPECT_THROW(leave([](Member&) {}), std::runtime_error);
+            } else if (world.rank() == 2 && goes_on) {
+                EXPECT_THROW(leave([&](Member& left) {
+                                 EXPECT_THROW(call(left, "tp"), PeerLost);
+                                 call(left, "dp");
+                             }),
+                             std::runtime_error);
+            } else if (world.rank() == 2) {
+                EXPECT_THROW(leave([&](Member& left) { call(left, "tp"); }), PeerLost);
+            } else if (world.rank() == 0) {
+                try {
+                    if (goes_on) call(me, "dp");
+                    call(me, "dp");
+                } catch (const PeerLost& error) {
+                    lost = error.ranks;
+                }
+            }
+        };
+        on_devices(4, program, unchecked);
+        EXPECT_EQ(lost, std::vector{goes_on ? 2 : 3});
+    }
+}
+
 TEST(NcclFailures, WhereverARankThrowsNobodyHangs) {
     for (int victim = 0; victim < 2; ++victim)
         for (int step = 0; step < 5; ++step) {

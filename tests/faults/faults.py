@@ -642,7 +642,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
     if named(end) - followed - {job.victim}:
         return [("E", said)]
     # A rank that ends because of another passes that one on: who is named otherwise has not come, and waits for the victim.
-    if job.engine in ("threads", "gloo") and end["type"] == "PeerLost" and named(end) != {job.victim}:
+    if job.engine != "mpi" and end["type"] == "PeerLost" and named(end) != {job.victim}:
         return [("E", said)]
     follows = bool(named(end) & followed) and end["phase"] == "step" and not end["type"] == "Disagreement"
     if job.row == "mismatch":

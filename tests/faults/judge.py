@@ -39,7 +39,7 @@ class Judge(unittest.TestCase):
         self.assertEqual(judge(job, {0: lost, 2: lost}), "")
         follows = {0: lost, 2: error("PeerLost", [0], seconds=0.2)}
         self.assertEqual(judge(job, follows), "E", "rank 0 passes on why it ends")
-        self.assertEqual(judge(job_of("kill", engine="nccl"), follows), "")
+        self.assertEqual(judge(job_of("kill", engine="nccl"), follows), "E")
         self.assertEqual(judge(job, {0: lost, 2: error("PeerLost", [])}), "E")
         self.assertEqual(judge(job, {0: lost, 2: error("Disagreement", [1])}), "E")
         self.assertEqual(judge(job, {0: lost, 2: error("EngineFailure", [1])}), "E")

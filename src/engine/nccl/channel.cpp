@@ -184,6 +184,7 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
     }
     last_ = stream;
     latest_ = &work;
+    if (parts_.cause) parts_.cause->clear();
     return work;
 }
 

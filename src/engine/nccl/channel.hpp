@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine/cause.hpp"
 #include "engine/channel.hpp"
 #include "engine/nccl/comm.hpp"
 #include "engine/nccl/device.hpp"
@@ -30,8 +31,9 @@ public:
         std::shared_ptr<const Label> label = nullptr;  // that of the first handle
         int group_rank = 0;
         int size = 1;
-        Duration timeout = {};       // the timeout for connections that a call makes
-        bool high_priority = false;  // of the channel's stream for started calls
+        Duration timeout = {};                   // the timeout for connections that a call makes
+        bool high_priority = false;              // of the channel's stream for started calls
+        std::shared_ptr<Cause> cause = nullptr;  // why calls of the rank fail, until one is made again
     };
     explicit NcclChannel(Parts parts);
     /// Returns once nothing is in flight, or the channel has failed.

@@ -50,12 +50,13 @@ std::vector<std::string> all_say(Exchange& exchange, const std::string& own) {
 }
 
 NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
-                       std::unique_ptr<NcclComm> root)
+                       std::unique_ptr<NcclComm> root, std::shared_ptr<Cause> cause)
     : exchange_(exchange),
       device_(std::move(device)),
       share_(share),
       timeout_(timeout),
       free_before_(free_memory()),
+      cause_(std::move(cause)),
       root_(std::move(root)) {}
 
 NcclEngine::~NcclEngine() { device_->reaper()->retire(std::move(root_)); }
@@ -203,7 +204,8 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
                                                          .group_rank = request->group_rank,
                                                          .size = request->label->ranks.size(),
                                                          .timeout = timeout_,
-                                                         .high_priority = request->settings.high_priority});
+                                                         .high_priority = request->settings.high_priority,
+                                                         .cause = cause_});
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);
     return channel;

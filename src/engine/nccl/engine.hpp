@@ -23,7 +23,7 @@ public:
     /// `root`, if any, is an existing communicator of all ranks, whose configuration says whether those split
     /// from it share its resources; otherwise `share` does.
     NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
-               std::unique_ptr<NcclComm> root);
+               std::unique_ptr<NcclComm> root, std::shared_ptr<Cause> cause);
     ~NcclEngine() override;
 
     std::shared_ptr<Channel> create(const ChannelRequest* request, const std::shared_ptr<Channel>& host,
@@ -55,6 +55,7 @@ private:
     const bool share_;
     const Duration timeout_;
     const std::size_t free_before_;
+    const std::shared_ptr<Cause> cause_;
     std::unique_ptr<NcclComm> root_;
     std::vector<std::weak_ptr<NcclChannel>> channels_;  // of several ranks
     struct Host {

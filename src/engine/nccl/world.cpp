@@ -125,9 +125,10 @@ NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::shared_ptr<NcclDevic
     : WorldState(host->options),
       host_(std::move(host)),
       share_(share),
-      engine_(host_->exchange(), std::move(device), share, options.timeout, std::move(root)) {
+      engine_(host_->exchange(), std::move(device), share, options.timeout, std::move(root), host_->cause) {
     WorldState::record_in(host_->recorder(), host_->roots());
     groups = host_->groups;
+    cause = host_->cause;
     joins = 1'000'000;  // different from the host world's, whose channels have keys of the same form
     auto version = 0;
     Libraries::get().nccl.get_version(&version);
