@@ -10,6 +10,7 @@
 #include <rankmesh/engine/join_cost.hpp>
 
 #include "costly_plans.hpp"
+#include "engine/threads/world.hpp"
 
 using namespace rankmesh;
 using namespace rankmesh::detail;
@@ -17,7 +18,7 @@ using namespace rankmesh::detail;
 namespace {
 
 /// A channel that only records that it was made.
-class Made final : public Channel {
+class Made : public Channel {
 public:
     void run(const Call&, const Label&, Duration) override {}
     std::uint64_t start(std::span<const Call>, const Label&) override { return 0; }
@@ -28,7 +29,7 @@ public:
 };
 
 /// One rank of a world in which all others agree: counts what the protocol does.
-class Counting final : public Exchange {
+class Counting : public Exchange {
 public:
     Counting(int rank, int size) : rank_(rank), size_(size) {}
     int rank() const override { return rank_; }
@@ -277,4 +278,37 @@ TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {
         "dp,tp");
     EXPECT_EQ(said({tuned({})}), said({base})) << "what says nothing changes nothing";
     EXPECT_EQ(said({of_pick}), "m: dp=4 tp=2, over dp; tp; dp,tp; dp[0,3] as ends tuned to max_ctas=8");
+}
+
+TEST(Join, ARankThatLosesAnotherNamesThatOneOnTheConnectionsThatItHasMade) {
+    const auto world = std::make_shared<ThreadsWorld>(std::make_shared<Job>(1), std::make_shared<JobStore>(),
+                                                      0, WorldOptions{});
+    auto told = std::vector<int>{};
+    class Connected final : public Made {
+    public:
+        Connected(WorldState& world, std::vector<int>& told) : world_(world), told_(told) {}
+        void leave() noexcept override { told_ = world_.cause->of_leaving(0, "left").lost; }
+
+    private:
+        WorldState& world_;
+        std::vector<int>& told_;
+    };
+    class Losing final : public Counting {
+    public:
+        Losing(WorldState& world, std::vector<int>& told) : Counting(0, 4), world_(world), told_(told) {}
+        std::shared_ptr<Channel> create(const ChannelRequest& request) override {
+            Counting::create(request);
+            if (created.size() == 2) throw PeerLost("rank 1 is gone", {1});
+            return std::make_shared<Connected>(world_, told_);
+        }
+
+    private:
+        WorldState& world_;
+        std::vector<int>& told_;
+    };
+    auto exchange = Losing(*world, told);
+    auto joining =
+        Joining{.exchange = exchange, .key = "join 1", .timeout = std::chrono::seconds(1), .world = world};
+    EXPECT_THROW(join(Plan{{.mesh = {{"dp", 2}, {"tp", 2}}}}, std::nullopt, joining), PeerLost);
+    EXPECT_EQ(told, std::vector{1});
 }

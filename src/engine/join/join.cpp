@@ -267,6 +267,7 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
     auto order = std::vector<MeshEntry*>{};
     // Channels that just end would wait until all peers know it, also for one that is stopped.
     const auto leave = [&] {
+        if (joining.world) joining.world->cause->set_by_exception();
         for (const auto* channels : {&joining.channels, &joining.on_device})
             for (const auto& channel : *channels) channel->leave();
     };
