@@ -55,7 +55,7 @@ bool in_time() {
 
 /// Makes what jobs do late enough to look at their communicators before.
 struct Slow {
-    Slow() { setenv("FAKE_LAG", "50000", 1); }
+    Slow() { setenv("FAKE_LAG", "200000", 1); }
     ~Slow() { unsetenv("FAKE_LAG"); }
 };
 

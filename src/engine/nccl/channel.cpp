@@ -174,7 +174,11 @@ NcclChannel::Work& NcclChannel::launch(std::span<const Call> calls, const Label&
                                          parts_.timeout, [&] { parts_.host->throw_if_broken(label); }});
         cuda_.check(cuda_.event_record(work.over, stream), "cudaEventRecord");
     } catch (...) {
-        const auto error = in_other_words(std::current_exception());
+        work.call = calls.front();
+        work.label = &label;
+        work.number = next_number(work.call);
+        work.timeout = parts_.timeout;
+        const auto error = in_other_words(std::current_exception(), work);
         if (parts_.comm) parts_.comm->wait_for_abort(buffers_in_use);
         const auto lock = std::lock_guard(mutex_);
         free_.push_back(&work);
@@ -262,7 +266,7 @@ void NcclChannel::publish(Work& work, std::span<const Call> calls, const Label& 
     work.stream = stream_of(call);
     work.call = call;
     work.label = &label;
-    work.number = (is_point_to_point(call.operation) ? messages_ : collectives_) + 1;
+    work.number = next_number(call);
     for (const auto& each : calls) ++(is_point_to_point(each.operation) ? messages_ : collectives_);
     work.held = held;
     work.flying = true;

@@ -90,6 +90,10 @@ private:
     bool all_say(bool it);
     bool try_on(void (NcclComm::*step)(const NcclComm::Phase&), const char* what);
     Work& fresh();
+    /// The number of a call that is made next.
+    std::uint64_t next_number(const Call& call) const {
+        return (is_point_to_point(call.operation) ? messages_ : collectives_) + 1;
+    }
     void publish(Work& work, std::span<const Call> calls, const Label& label, bool held);
     bool is_over(const Work& work) const;
     void reap();
@@ -99,7 +103,7 @@ private:
     void let_go(const Work& work) const noexcept;
     void settle_all();
     NcclComm::Phase phase(const char* what) const;
-    std::exception_ptr in_other_words(std::exception_ptr error) const;
+    std::exception_ptr in_other_words(std::exception_ptr error, const Work& work) const;
     std::exception_ptr with_names(std::exception_ptr error) const;
     void watch() noexcept override;
     std::string text(const Work& work) const;

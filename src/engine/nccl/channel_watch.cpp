@@ -129,14 +129,17 @@ void NcclChannel::watch() noexcept {
     }
 }
 
-/// The error of the host's engine if it has one, else `error`.
-std::exception_ptr NcclChannel::in_other_words(std::exception_ptr error) const {
+/// The error of the host's engine if it has one, else `error`, of a work that could not be enqueued.
+std::exception_ptr NcclChannel::in_other_words(std::exception_ptr error, const Work& work) const {
     if (!parts_.host) return error;
     auto until = std::chrono::steady_clock::now();
+    auto expired = false;
     try {
         std::rethrow_exception(error);
     } catch (const PeerLost&) {
         until += host_lag;
+    } catch (const Timeout&) {
+        expired = true;
     } catch (...) {
     }
     try {
@@ -148,7 +151,7 @@ std::exception_ptr NcclChannel::in_other_words(std::exception_ptr error) const {
     } catch (...) {
         return std::current_exception();
     }
-    return with_names(error);
+    return expired ? timeout_of(work) : with_names(error);
 }
 
 /// A loss that names nobody as that of the peers that have this channel no more, or do not answer.

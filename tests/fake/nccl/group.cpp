@@ -69,6 +69,16 @@ void run(std::vector<Job> jobs) {
         if (each.result != ncclSuccess) throw each;
 }
 
+/// With FAKE_CONNECT=1 the first collective of a communicator meets those of all its ranks before it is on
+/// a stream.
+void connect(const Calls& calls) {
+    auto& communicator = *calls.front().communicator;
+    if (setting("FAKE_CONNECT", 0) == 0 || communicator.collectives > 0) return;
+    if (std::ranges::all_of(calls, &Operation::is_message)) return;
+    communicator.exchange(communicator.ranks, hash(text(communicator.id, " connected")), 0,
+                          "its first collective", {});
+}
+
 void run(std::vector<Calls> all) {
     auto communicators = std::vector<std::shared_ptr<Communicator>>{};
     for (const auto& calls : all) {
@@ -88,7 +98,10 @@ void run(std::vector<Calls> all) {
                           "a message to the own rank is not sent and received in one group"};
     }
     auto work = [all = std::move(all)]() mutable {
-        for (auto& calls : all) launch(std::move(calls));
+        for (auto& calls : all) {
+            connect(calls);
+            launch(std::move(calls));
+        }
     };
     if (communicators.front()->is_blocking()) return work();
     later(communicators, std::move(work));
