@@ -1,12 +1,14 @@
 """Writes a module whose functions ask one object: functions.py FILE_OF_CLASS MODULE
 
 From `deepspeed/_groups_class.py`, whose last class is `Groups`, it writes `deepspeed/groups.py`: what the file exports,
-`current = Groups()`, every method of this class, without those it inherits, and every variable of a class there.
+`current = Groups()`, every method of this class and of a native class that it inherits, and every variable of a class
+there.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 from pathlib import Path
 
@@ -27,6 +29,14 @@ current = {kind}()
 {functions}'''
 
 
+def native(package: str, classes: list[ast.ClassDef]) -> list[str]:
+    """The methods of the classes `_native.NAME` among the bases, which are in the package's extension module."""
+    bases = [ast.unparse(base).partition("_native.")[2] for kind in classes for base in kind.bases]
+    extension = importlib.import_module("rankmesh._dialects") if any(bases) else None
+    found = [vars(getattr(getattr(extension, package), name)) for name in bases if name]
+    return [name for each in found for name in each if not name.startswith("_")]
+
+
 def module(file: Path) -> str:
     """The text of the module beside a file with a class."""
     tree = ast.parse(file.read_text())
@@ -39,6 +49,7 @@ def module(file: Path) -> str:
             functions.append(each.name)
         elif isinstance(each, ast.Assign):
             functions += map(ast.unparse, each.targets)
+    functions += [name for name in native(file.parent.name, classes) if name not in functions]
     return TEXT.format(
         doc=ast.get_docstring(tree, clean=False),
         package=file.parent.name,

@@ -15,39 +15,36 @@ Ranks ranks_of(const GroupPart& part) {
     return Ranks(std::vector<int>(part.begin(), part.end()));
 }
 
-/// A group's description and its ranks.
-using Described = std::pair<std::string, Ranks>;
-
-/// The parallel state of any rank, whose getters tell which group they mean.
-class DescribedState final : public ParallelGroups<Described> {
+/// The parallel state of any rank, whose groups are ranks, or torch's once those are given.
+class PythonState final : public ParallelGroups<nb::any> {
 public:
-    DescribedState() = default;
+    PythonState() = default;
     void enter_world(int rank, int world_size) { enter(rank, world_size); }
     void initialize_model_parallel(const Sizes& sizes) { initialize(sizes); }
-    void destroy_model_parallel() { destroy(); }
+    void destroy_model_parallel() {
+        destroy();
+        live_.reset();
+    }
+    /// torch's groups by their descriptions.
+    void connect(nb::object live) { live_ = std::move(live); }
 
 private:
-    Described handle(const Named& named) const override {
-        return {std::string(named.desc), ranks_of(ranks(named))};
+    nb::any handle(const Named& named) const override {
+        auto own = ranks_of(ranks(named));
+        if (!live_.is_valid()) return nb::borrow<nb::any>(nb::cast(std::move(own)));
+        return nb::borrow<nb::any>(live_[nb::str(named.desc.data(), named.desc.size())]);
     }
-};
 
-/// A setter of what wins over a group's own number, None to give that back.
-auto setter(void (ParallelRanks::*set)(std::optional<int>), const char* what) {
-    return [set, what](DescribedState& self, nb::handle value) { (self.*set)(optional_int(value, what)); };
-}
-
-constexpr auto data = [](bool with_cp, bool with_gtp_remat, bool partial, bool all_gather = false) {
-    return DataParallel{with_cp, partial, with_gtp_remat, all_gather};
-};
-constexpr auto expert_data = [](bool with_gtp_remat, bool partial) {
-    return ExpertDataParallel{partial, with_gtp_remat};
+    nb::object live_;
 };
 
 /// `tp` is one dimension, a sequence of str several.
 Dims dims_of(nb::handle dims) { return {texts_of(dims, "the dimensions")}; }
 
 using View = std::optional<std::string_view>;
+
+/// An int, shown so in signatures.
+using Integer = nb::typed<nb::object, int>;
 
 std::vector<int> optional_ints(nb::handle values, const char* what) {
     return values.is_none() ? std::vector<int>{} : ints_of(values, what);
@@ -238,182 +235,201 @@ void bind_process_groups(nb::module_& m) {
         .def("new_group_calls", &ProcessGroups::new_group_calls, "How many groups the original creates.");
 }
 
+using Bound = nb::class_<PythonState>;
+
+/// What a getter gives, or None where there is no such group and that is no error.
+template <class Get>
+auto unless_missing(bool is_error, const Get& get) -> std::optional<decltype(get())> {
+    try {
+        return get();
+    } catch (const dialect::Error& error) {
+        const auto is_missing =
+            error.fault == dialect::Fault::not_initialised || error.fault == dialect::Fault::not_member;
+        if (is_error || !is_missing) throw;
+        return std::nullopt;
+    }
+}
+
+nb::any or_none(const std::optional<nb::any>& group) {
+    return group ? *group : nb::borrow<nb::any>(nb::none());
+}
+
+auto check_initialized() { return nb::arg("check_initialized") = true; }
+auto with_context_parallel() { return nb::arg("with_context_parallel") = false; }
+auto with_gtp_remat() { return nb::arg("with_gtp_remat") = true; }
+auto partial() { return nb::arg("partial_data_parallel") = false; }
+auto partial_expert() { return nb::arg("partial_expert_data_parallel") = false; }
+
+/// A getter of a number, by the options that it has.
+template <class Number>
+void answer(Bound& state, const char* name, Number (ParallelRanks::*get)() const, const char* doc) {
+    state.def(
+        name, [get](const PythonState& self) { return (self.*get)(); }, doc);
+}
+template <class Number>
+void answer(Bound& state, const char* name, Number (ParallelRanks::*get)(bool) const, const char* doc) {
+    state.def(
+        name, [get](const PythonState& self, bool with_cp) { return (self.*get)(with_cp); },
+        with_context_parallel(), doc);
+}
+template <class Number>
+void answer(Bound& state, const char* name, Number (ParallelRanks::*get)(DataParallel) const,
+            const char* doc) {
+    state.def(
+        name,
+        [get](const PythonState& self, bool with_cp, bool gtp, bool part) {
+            return (self.*get)({with_cp, part, gtp});
+        },
+        with_context_parallel(), with_gtp_remat(), partial(), doc);
+}
+template <class Number>
+void answer(Bound& state, const char* name, Number (ParallelRanks::*get)(ExpertDataParallel) const,
+            const char* doc) {
+    state.def(
+        name,
+        [get](const PythonState& self, bool gtp, bool part) {
+            return (self.*get)({part, gtp});
+        },
+        with_gtp_remat(), partial_expert(), doc);
+}
+template <class Number>
+void answer(Bound& state, const char* name, Number (ParallelRanks::*get)(Stage) const, const char* doc) {
+    state.def(
+        name,
+        [get](const PythonState& self, bool ignore_virtual, const Integer& vp_stage) {
+            return (self.*get)({ignore_virtual, optional_int(vp_stage, "vp_stage")});
+        },
+        nb::arg("ignore_virtual") = true, nb::arg("vp_stage") = nb::none(), doc);
+}
+
+void bind_groups(Bound& state) {
+    state
+#define RANKMESH_GROUP(name, desc, missing, sentence)                                         \
+    .def(                                                                                     \
+        "get_" #name "_group",                                                                \
+        [](const PythonState& self, bool check) {                                             \
+            return or_none(unless_missing(check, [&] { return self.get_##name##_group(); })); \
+        },                                                                                    \
+        check_initialized(), sentence)
+        RANKMESH_MEGATRON_GROUPS(RANKMESH_GROUP)
+#undef RANKMESH_GROUP
+#define RANKMESH_RANKS(name)                                                                         \
+    .def(                                                                                            \
+        "get_" #name "_global_ranks",                                                                \
+        [](const PythonState& self, bool check) {                                                    \
+            return unless_missing(check, [&] { return list_of(self.get_##name##_global_ranks()); }); \
+        },                                                                                           \
+        check_initialized(), "The ranks of the group that get_" #name "_group gives.")
+            RANKMESH_MEGATRON_RANKS(RANKMESH_RANKS)
+#undef RANKMESH_RANKS
+                .def(
+                    "get_data_parallel_group",
+                    [](const PythonState& self, bool with_cp, bool gtp, bool part, bool all_gather) {
+                        return self.get_data_parallel_group({with_cp, part, gtp, all_gather});
+                    },
+                    with_context_parallel(), with_gtp_remat(), partial(), nb::kw_only(),
+                    nb::arg("independent_all_gather") = false,
+                    "Those who hold other samples: also along cp, along gtp_remat, or of one optimizer "
+                    "instance only.\n"
+                    "\n"
+                    "With context parallelism `independent_all_gather` is the second group of "
+                    "`create_all_gather_group`.")
+                .def(
+                    "get_data_parallel_group_gloo",
+                    [](const PythonState& self, bool with_cp, bool part) {
+                        return self.get_data_parallel_group_gloo({with_cp, part});
+                    },
+                    with_context_parallel(), partial(), "The same on the host.")
+                .def(
+                    "get_hierarchical_context_parallel_groups",
+                    [](const PythonState& self, bool check) {
+                        return unless_missing(
+                            check, [&] { return self.get_hierarchical_context_parallel_groups(); });
+                    },
+                    check_initialized(), "A list of one group a level, innermost first.")
+                .def(
+                    "get_hybrid_data_context_parallel_groups",
+                    [](const PythonState& self, bool check, const Integer& group_size) {
+                        const auto size = optional_int(group_size, "group_size");
+                        if (!size)
+                            throw dialect::Error(dialect::Fault::unknown,
+                                                 "give the group_size of a hybrid group");
+                        return or_none(unless_missing(
+                            check, [&] { return self.get_hybrid_data_context_parallel_groups(*size); }));
+                    },
+                    check_initialized(), nb::arg("group_size") = nb::none(),
+                    "The group of `group_size` consecutive data and context parallel ranks.")
+                .def("get_amax_reduction_group", &PythonState::get_amax_reduction_group,
+                     with_context_parallel(), nb::arg("tp_only_amax_red") = false,
+                     "The ranks that agree on a largest value: tensor with data or context parallel ranks.")
+                .def(
+                    "get_tensor_and_data_parallel_group",
+                    [](const PythonState& self, bool check, bool with_cp) {
+                        return or_none(unless_missing(
+                            check, [&] { return self.get_tensor_and_data_parallel_group(with_cp); }));
+                    },
+                    check_initialized(), with_context_parallel(),
+                    "The tensor and data parallel ranks of one stage.")
+                .def(
+                    "get_expert_tensor_model_pipeline_parallel_group",
+                    [](const PythonState& self, bool check, bool egtp) {
+                        return or_none(unless_missing(check, [&] {
+                            return self.get_expert_tensor_model_pipeline_parallel_group(egtp);
+                        }));
+                    },
+                    check_initialized(), nb::arg("with_egtp_remat") = false,
+                    "All ranks that hold one set of experts on any stage.")
+                .def(
+                    "get_expert_data_parallel_group",
+                    [](const PythonState& self, bool check, bool gtp, bool part) {
+                        return or_none(unless_missing(check, [&] {
+                            return self.get_expert_data_parallel_group({part, gtp});
+                        }));
+                    },
+                    check_initialized(), with_gtp_remat(), partial_expert(),
+                    "The ranks that hold the same experts: also along gtp_remat, or of one optimizer "
+                    "instance only.")
+                .def(
+                    "get_expert_data_parallel_group_gloo",
+                    [](const PythonState& self, bool part) {
+                        return self.get_expert_data_parallel_group_gloo({part});
+                    },
+                    partial_expert(), "The same on the host.");
+}
+
 void bind_state(nb::module_& m) {
-    using State = DescribedState;
-    auto state = nb::class_<State>(m, "State", "The parallel state of any rank.");
-    state.def(nb::init<>())
-        .def(
-            "enter_world",
-            [](State& self, nb::handle rank, nb::handle world_size) {
-                self.enter_world(int_of(rank, "rank"), int_of(world_size, "world_size"));
-            },
-            nb::arg("rank"), nb::arg("world_size"))
-        .def("initialize_model_parallel", &State::initialize_model_parallel, nb::arg("sizes"))
-        .def("destroy_model_parallel", &State::destroy_model_parallel)
-        .def_prop_ro("process_groups", &State::process_groups, nb::rv_policy::copy)
-        .def("is_initialized", &State::is_initialized)
-        .def("model_parallel_is_initialized", &State::model_parallel_is_initialized)
-        .def("has_separate_all_gather_group", &State::has_separate_all_gather_group)
-        .def("get_all_ranks", &State::get_all_ranks);
-
-    state.def("get_model_parallel_group", &State::get_model_parallel_group)
-        .def("get_tensor_model_parallel_group", &State::get_tensor_model_parallel_group)
-        .def("get_pipeline_model_parallel_group", &State::get_pipeline_model_parallel_group)
-        .def(
-            "get_data_parallel_group",
-            [](const State& self, bool with_cp, bool with_gtp_remat, bool partial, bool all_gather) {
-                return self.get_data_parallel_group(data(with_cp, with_gtp_remat, partial, all_gather));
-            },
-            nb::arg("with_context_parallel"), nb::arg("with_gtp_remat"), nb::arg("partial_data_parallel"),
-            nb::arg("independent_all_gather"))
-        .def(
-            "get_data_parallel_group_gloo",
-            [](const State& self, bool with_cp, bool partial) {
-                return self.get_data_parallel_group_gloo(data(with_cp, true, partial));
-            },
-            nb::arg("with_context_parallel"), nb::arg("partial_data_parallel"))
-        .def("get_context_parallel_group", &State::get_context_parallel_group)
-        .def("get_hierarchical_context_parallel_groups", &State::get_hierarchical_context_parallel_groups)
-        .def(
-            "get_hybrid_data_context_parallel_groups",
-            [](const State& self, nb::handle group_size) {
-                return self.get_hybrid_data_context_parallel_groups(int_of(group_size, "group_size"));
-            },
-            nb::arg("group_size"))
-        .def("get_embedding_group", &State::get_embedding_group)
-        .def("get_position_embedding_group", &State::get_position_embedding_group)
-        .def("get_amax_reduction_group", &State::get_amax_reduction_group, nb::arg("with_context_parallel"),
-             nb::arg("tp_only_amax_red"))
-        .def("get_tensor_and_data_parallel_group", &State::get_tensor_and_data_parallel_group,
-             nb::arg("with_context_parallel"))
-        .def("get_tensor_and_context_parallel_group", &State::get_tensor_and_context_parallel_group)
-        .def("get_expert_model_parallel_group", &State::get_expert_model_parallel_group)
-        .def("get_expert_tensor_parallel_group", &State::get_expert_tensor_parallel_group)
-        .def("get_expert_tensor_and_model_parallel_group", &State::get_expert_tensor_and_model_parallel_group)
-        .def("get_expert_tensor_model_pipeline_parallel_group",
-             &State::get_expert_tensor_model_pipeline_parallel_group, nb::arg("with_egtp_remat"))
-        .def(
-            "get_expert_data_parallel_group",
-            [](const State& self, bool with_gtp_remat, bool partial) {
-                return self.get_expert_data_parallel_group(expert_data(with_gtp_remat, partial));
-            },
-            nb::arg("with_gtp_remat"), nb::arg("partial_expert_data_parallel"))
-        .def(
-            "get_expert_data_parallel_group_gloo",
-            [](const State& self, bool partial) {
-                return self.get_expert_data_parallel_group_gloo(expert_data(true, partial));
-            },
-            nb::arg("partial_expert_data_parallel"))
-        .def("get_intra_distributed_optimizer_instance_group",
-             &State::get_intra_distributed_optimizer_instance_group)
-        .def("get_inter_distributed_optimizer_instance_group",
-             &State::get_inter_distributed_optimizer_instance_group)
-        .def("get_gtp_weight_remat_group", &State::get_gtp_weight_remat_group)
-        .def("get_expert_gtp_weight_remat_group", &State::get_expert_gtp_weight_remat_group);
-
-    state.def("get_tensor_model_parallel_rank", &State::get_tensor_model_parallel_rank)
-        .def("get_tensor_model_parallel_world_size", &State::get_tensor_model_parallel_world_size)
-        .def("get_pipeline_model_parallel_rank", &State::get_pipeline_model_parallel_rank)
-        .def("get_pipeline_model_parallel_world_size", &State::get_pipeline_model_parallel_world_size)
-        .def(
-            "get_data_parallel_rank",
-            [](const State& self, bool with_cp, bool with_gtp_remat, bool partial) {
-                return self.get_data_parallel_rank(data(with_cp, with_gtp_remat, partial));
-            },
-            nb::arg("with_context_parallel"), nb::arg("with_gtp_remat"), nb::arg("partial_data_parallel"))
-        .def(
-            "get_data_parallel_world_size",
-            [](const State& self, bool with_cp, bool with_gtp_remat, bool partial) {
-                return self.get_data_parallel_world_size(data(with_cp, with_gtp_remat, partial));
-            },
-            nb::arg("with_context_parallel"), nb::arg("with_gtp_remat"), nb::arg("partial_data_parallel"))
-        .def("get_context_parallel_rank", &State::get_context_parallel_rank)
-        .def("get_context_parallel_world_size", &State::get_context_parallel_world_size)
-        .def("get_tensor_and_context_parallel_rank", &State::get_tensor_and_context_parallel_rank)
-        .def("get_tensor_and_context_parallel_world_size", &State::get_tensor_and_context_parallel_world_size)
-        .def("get_expert_model_parallel_rank", &State::get_expert_model_parallel_rank)
-        .def("get_expert_model_parallel_world_size", &State::get_expert_model_parallel_world_size)
-        .def("get_expert_tensor_parallel_rank", &State::get_expert_tensor_parallel_rank)
-        .def("get_expert_tensor_parallel_world_size", &State::get_expert_tensor_parallel_world_size)
-        .def("get_expert_tensor_and_model_parallel_rank", &State::get_expert_tensor_and_model_parallel_rank)
-        .def("get_expert_tensor_and_model_parallel_world_size",
-             &State::get_expert_tensor_and_model_parallel_world_size)
-        .def(
-            "get_expert_data_parallel_rank",
-            [](const State& self, bool with_gtp_remat, bool partial) {
-                return self.get_expert_data_parallel_rank(expert_data(with_gtp_remat, partial));
-            },
-            nb::arg("with_gtp_remat"), nb::arg("partial_expert_data_parallel"))
-        .def(
-            "get_expert_data_parallel_world_size",
-            [](const State& self, bool with_gtp_remat, bool partial) {
-                return self.get_expert_data_parallel_world_size(expert_data(with_gtp_remat, partial));
-            },
-            nb::arg("with_gtp_remat"), nb::arg("partial_expert_data_parallel"))
-        .def("get_gtp_weight_remat_rank", &State::get_gtp_weight_remat_rank)
-        .def("get_gtp_weight_remat_world_size", &State::get_gtp_weight_remat_world_size)
-        .def("get_expert_gtp_weight_remat_rank", &State::get_expert_gtp_weight_remat_rank)
-        .def("get_expert_gtp_weight_remat_world_size", &State::get_expert_gtp_weight_remat_world_size);
-
-    const auto value = nb::arg("value").none();
-    state
-        .def("set_tensor_model_parallel_rank", setter(&ParallelRanks::set_tensor_model_parallel_rank, "rank"),
-             value)
-        .def("set_tensor_model_parallel_world_size",
-             setter(&ParallelRanks::set_tensor_model_parallel_world_size, "world_size"), value)
-        .def("set_pipeline_model_parallel_rank",
-             setter(&ParallelRanks::set_pipeline_model_parallel_rank, "rank"), value)
-        .def("set_pipeline_model_parallel_world_size",
-             setter(&ParallelRanks::set_pipeline_model_parallel_world_size, "world_size"), value)
-        .def("set_data_parallel_rank", setter(&ParallelRanks::set_data_parallel_rank, "rank"), value)
-        .def("set_expert_model_parallel_rank", setter(&ParallelRanks::set_expert_model_parallel_rank, "rank"),
-             value)
-        .def("set_expert_model_parallel_world_size",
-             setter(&ParallelRanks::set_expert_model_parallel_world_size, "world_size"), value)
-        .def("set_expert_tensor_parallel_rank",
-             setter(&ParallelRanks::set_expert_tensor_parallel_rank, "rank"), value)
-        .def("set_expert_tensor_parallel_world_size",
-             setter(&ParallelRanks::set_expert_tensor_parallel_world_size, "world_size"), value)
-        .def("set_virtual_pipeline_model_parallel_rank",
-             setter(&ParallelRanks::set_virtual_pipeline_model_parallel_rank, "rank"), value)
-        .def("set_virtual_pipeline_model_parallel_world_size",
-             setter(&ParallelRanks::set_virtual_pipeline_model_parallel_world_size, "world_size"), value)
-        .def("get_virtual_pipeline_model_parallel_rank", &State::get_virtual_pipeline_model_parallel_rank)
-        .def("get_virtual_pipeline_model_parallel_world_size",
-             &State::get_virtual_pipeline_model_parallel_world_size);
-
-    const auto stage = [](bool ignore_virtual, nb::handle vp_stage) {
-        return Stage{ignore_virtual, optional_int(vp_stage, "vp_stage")};
-    };
-    state
-        .def(
-            "is_pipeline_first_stage",
-            [stage](const State& self, bool ignore_virtual, nb::handle vp_stage) {
-                return self.is_pipeline_first_stage(stage(ignore_virtual, vp_stage));
-            },
-            nb::arg("ignore_virtual"), nb::arg("vp_stage").none())
-        .def(
-            "is_pipeline_last_stage",
-            [stage](const State& self, bool ignore_virtual, nb::handle vp_stage) {
-                return self.is_pipeline_last_stage(stage(ignore_virtual, vp_stage));
-            },
-            nb::arg("ignore_virtual"), nb::arg("vp_stage").none())
-        .def(
-            "is_rank_in_embedding_group",
-            [stage](const State& self, bool ignore_virtual, nb::handle vp_stage) {
-                return self.is_rank_in_embedding_group(stage(ignore_virtual, vp_stage));
-            },
-            nb::arg("ignore_virtual"), nb::arg("vp_stage").none())
-        .def("is_rank_in_position_embedding_group", &State::is_rank_in_position_embedding_group)
-        .def("get_tensor_model_parallel_src_rank", &State::get_tensor_model_parallel_src_rank)
-        .def("get_model_parallel_src_rank", &State::get_model_parallel_src_rank)
-        .def("get_expert_model_parallel_src_rank", &State::get_expert_model_parallel_src_rank)
-        .def("get_data_parallel_src_rank", &State::get_data_parallel_src_rank,
-             nb::arg("with_context_parallel"))
-        .def("get_pipeline_model_parallel_first_rank", &State::get_pipeline_model_parallel_first_rank)
-        .def("get_pipeline_model_parallel_last_rank", &State::get_pipeline_model_parallel_last_rank)
-        .def("get_pipeline_model_parallel_next_rank", &State::get_pipeline_model_parallel_next_rank)
-        .def("get_pipeline_model_parallel_prev_rank", &State::get_pipeline_model_parallel_prev_rank);
+    auto state = Bound(m, "State", "The parallel state of any rank, under the names of parallel_state.");
+    state.def(nb::init<>());
+    bind_groups(state);
+#define RANKMESH_ANSWER(type, name, parameters, value, sentence) \
+    answer(state, #name, &ParallelRanks::name, sentence);
+    RANKMESH_MEGATRON_ANSWERS(RANKMESH_ANSWER)
+    RANKMESH_MEGATRON_OTHER_ANSWERS(RANKMESH_ANSWER)
+#undef RANKMESH_ANSWER
+#define RANKMESH_SLOT(name, parameter)                                                                     \
+    state.def(                                                                                             \
+        "set_" #name,                                                                                      \
+        [](PythonState& self, const Integer& value) { self.set_##name(optional_int(value, #parameter)); }, \
+        nb::arg(#parameter).none(), "What the getter answers from now on; None: the group's own again.");
+    RANKMESH_MEGATRON_SLOTS(RANKMESH_SLOT)
+#undef RANKMESH_SLOT
+    // What changes a state, apart from the original's names.
+    m.def(
+        "enter_world",
+        [](PythonState& self, nb::handle rank, nb::handle world_size) {
+            self.enter_world(int_of(rank, "rank"), int_of(world_size, "world_size"));
+        },
+        nb::arg("state"), nb::arg("rank"), nb::arg("world_size"),
+        "Speaks for this rank of this world from now on.");
+    m.def("initialize", &PythonState::initialize_model_parallel, nb::arg("state"), nb::arg("sizes"),
+          "Makes the groups.");
+    m.def("connect", &PythonState::connect, nb::arg("state"), nb::arg("live"),
+          "Gives torch's groups, by description, to the getters.");
+    m.def("destroy", &PythonState::destroy_model_parallel, nb::arg("state"),
+          "Forgets the groups and what was set.");
+    m.def(
+        "process_groups", [](const PythonState& self) { return self.process_groups(); }, nb::arg("state"),
+        "All process groups of the world.");
 }
 
 }  // namespace

@@ -200,44 +200,12 @@ Document write(const Arrangement& arrangement) {
     return {values, text};
 }
 
-Json answers(const megatron::State& s) {
-    return Answers{}
-        .add("get_tensor_model_parallel_rank", [&] { return s.get_tensor_model_parallel_rank(); })
-        .add("get_tensor_model_parallel_world_size", [&] { return s.get_tensor_model_parallel_world_size(); })
-        .add("get_pipeline_model_parallel_rank", [&] { return s.get_pipeline_model_parallel_rank(); })
-        .add("get_pipeline_model_parallel_world_size",
-             [&] { return s.get_pipeline_model_parallel_world_size(); })
-        .add("get_data_parallel_rank", [&] { return s.get_data_parallel_rank(); })
-        .add("get_data_parallel_world_size", [&] { return s.get_data_parallel_world_size(); })
-        .add("get_context_parallel_rank", [&] { return s.get_context_parallel_rank(); })
-        .add("get_context_parallel_world_size", [&] { return s.get_context_parallel_world_size(); })
-        .add("get_tensor_and_context_parallel_rank", [&] { return s.get_tensor_and_context_parallel_rank(); })
-        .add("get_tensor_and_context_parallel_world_size",
-             [&] { return s.get_tensor_and_context_parallel_world_size(); })
-        .add("get_expert_model_parallel_rank", [&] { return s.get_expert_model_parallel_rank(); })
-        .add("get_expert_model_parallel_world_size", [&] { return s.get_expert_model_parallel_world_size(); })
-        .add("get_expert_tensor_parallel_rank", [&] { return s.get_expert_tensor_parallel_rank(); })
-        .add("get_expert_tensor_parallel_world_size",
-             [&] { return s.get_expert_tensor_parallel_world_size(); })
-        .add("get_expert_data_parallel_rank", [&] { return s.get_expert_data_parallel_rank(); })
-        .add("get_expert_data_parallel_world_size", [&] { return s.get_expert_data_parallel_world_size(); })
-        .add("get_tensor_model_parallel_src_rank", [&] { return s.get_tensor_model_parallel_src_rank(); })
-        .add("get_data_parallel_src_rank", [&] { return s.get_data_parallel_src_rank(); })
-        .add("get_model_parallel_src_rank", [&] { return s.get_model_parallel_src_rank(); })
-        .add("get_expert_model_parallel_src_rank", [&] { return s.get_expert_model_parallel_src_rank(); })
-        .add("get_pipeline_model_parallel_first_rank",
-             [&] { return s.get_pipeline_model_parallel_first_rank(); })
-        .add("get_pipeline_model_parallel_last_rank",
-             [&] { return s.get_pipeline_model_parallel_last_rank(); })
-        .add("get_pipeline_model_parallel_next_rank",
-             [&] { return s.get_pipeline_model_parallel_next_rank(); })
-        .add("get_pipeline_model_parallel_prev_rank",
-             [&] { return s.get_pipeline_model_parallel_prev_rank(); })
-        .add("is_pipeline_first_stage", [&] { return s.is_pipeline_first_stage(); })
-        .add("is_pipeline_last_stage", [&] { return s.is_pipeline_last_stage(); })
-        .add("is_rank_in_embedding_group", [&] { return s.is_rank_in_embedding_group(); })
-        .add("is_rank_in_position_embedding_group", [&] { return s.is_rank_in_position_embedding_group(); })
-        .all();
+Json answers(const megatron::State& state) {
+    auto answers = Answers{};
+#define RANKMESH_ANSWER(type, name, ...) answers.add(#name, [&] { return state.name(); });
+    RANKMESH_MEGATRON_ANSWERS(RANKMESH_ANSWER)
+#undef RANKMESH_ANSWER
+    return answers.all();
 }
 
 Words words(const Arrangement& roles, const Document&) {

@@ -22,16 +22,15 @@ public:
         return find(desc) ? std::optional(handle({desc, {}})) : std::nullopt;
     }
 
-    /// Tensor and pipeline parallel ranks of one replica, those of weight re-materialisation with them.
-    Handle get_model_parallel_group() const { return handle(model_parallel); }
-    Handle get_tensor_model_parallel_group() const { return handle(tensor_parallel); }
-    Handle get_pipeline_model_parallel_group() const { return handle(pipeline_parallel); }
+#define RANKMESH_GROUP(name, ...) \
+    Handle get_##name##_group() const { return handle(name); }
+    RANKMESH_MEGATRON_GROUPS(RANKMESH_GROUP)
+#undef RANKMESH_GROUP
     Handle get_data_parallel_group(DataParallel which = {}) const { return handle(data_parallel(which)); }
     /// The same on the host; throws dialect::Error if `create_gloo_process_groups` is false.
     Handle get_data_parallel_group_gloo(DataParallel which = {}) const {
         return handle(data_parallel_gloo(which));
     }
-    Handle get_context_parallel_group() const { return handle(context_parallel); }
     /// One group a level, innermost first.
     std::vector<Handle> get_hierarchical_context_parallel_groups() const {
         auto groups = std::vector<Handle>{};
@@ -43,9 +42,6 @@ public:
         const auto desc = hybrid(group_size);
         return handle({desc, "hybrid context parallel groups are not initialized"});
     }
-    /// Only on the stages that hold embeddings.
-    Handle get_embedding_group() const { return handle(embedding); }
-    Handle get_position_embedding_group() const { return handle(position_embedding); }
     /// Those who agree on a largest value: tensor with data or context parallel ranks.
     Handle get_amax_reduction_group(bool with_context_parallel = false, bool tp_only_amax_red = false) const {
         return handle(amax_reduction(with_context_parallel, tp_only_amax_red));
@@ -53,14 +49,8 @@ public:
     Handle get_tensor_and_data_parallel_group(bool with_context_parallel = false) const {
         return handle(tensor_and_data(with_context_parallel));
     }
-    Handle get_tensor_and_context_parallel_group() const { return handle(tensor_and_context); }
-
-    Handle get_expert_model_parallel_group() const { return handle(expert_model); }
-    Handle get_expert_tensor_parallel_group() const { return handle(expert_tensor); }
-    Handle get_expert_tensor_and_model_parallel_group() const { return handle(expert_tensor_model); }
     Handle get_expert_tensor_model_pipeline_parallel_group(bool with_egtp_remat = false) const {
-        return handle(with_egtp_remat ? expert_tensor_model_pipeline_with_egtp
-                                      : expert_tensor_model_pipeline);
+        return handle(expert_tensor_model_pipeline(with_egtp_remat));
     }
     Handle get_expert_data_parallel_group(ExpertDataParallel which = {}) const {
         return handle(expert_data_parallel(which));
@@ -72,12 +62,6 @@ public:
     Handle get_data_modulo_expert_parallel_group(ExpertDataParallel which = {}) const {
         return get_expert_data_parallel_group(which);
     }
-    /// All ranks of one optimizer instance, and this rank's counterparts in the other instances.
-    Handle get_intra_distributed_optimizer_instance_group() const { return handle(intra_instance); }
-    Handle get_inter_distributed_optimizer_instance_group() const { return handle(inter_instance); }
-    /// Those who share the pieces of a weight that is gathered before use.
-    Handle get_gtp_weight_remat_group() const { return handle(gtp_weight_remat); }
-    Handle get_expert_gtp_weight_remat_group() const { return handle(expert_gtp_weight_remat); }
 
 protected:
     using ParallelRanks::ParallelRanks;

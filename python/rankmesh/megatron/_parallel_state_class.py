@@ -1,0 +1,457 @@
+"""Megatron-core's parallel_state: the original's functions, which ask one current ParallelState.
+
+Where torch.distributed is initialised, its groups are torch's, which `initialize_model_parallel` makes. With
+`rank=67, world_size=65536` it needs no process, and they are `rankmesh.Group`s. `for_rank` gives a state of its
+own for any other rank.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rankmesh._core import Group
+from rankmesh._dialects import megatron as _native
+from rankmesh._errors import NotBuilt, UsageError
+from rankmesh._originals import DialectError, original, raises, raising
+from rankmesh._world import of_torch, world_of
+from rankmesh.megatron.rank_generator import (
+    RankGenerator,
+    _inject_gtp_remat_axis,
+    default_embedding_ranks,
+    default_position_embedding_ranks,
+    generate_masked_orthogonal_rank_groups,
+)
+
+if TYPE_CHECKING:
+    from rankmesh.torch._named import NamedGroups
+
+__all__ = [
+    "_GROUPS",
+    "Handle",
+    "PickRanks",
+    "RankGenerator",
+    "_inject_gtp_remat_axis",
+    "default_embedding_ranks",
+    "default_position_embedding_ranks",
+    "for_rank",
+    "generate_masked_orthogonal_rank_groups",
+    "overwrite_nccl_comm_cfgs",
+]
+
+Handle: TypeAlias = Any
+"""A group of this rank: torch's or a rankmesh.Group; None where `check_initialized` is false and there is none."""
+
+PickRanks: TypeAlias = Callable[[list[int]], Sequence[int]]
+"""From the ranks of a pipeline to those of them that hold an embedding."""
+
+
+def _kind_of_sizes(error: DialectError) -> type[Exception]:
+    """What initialize_model_parallel raises for sizes that do not fit: it asserts most of them."""
+    text = str(error)
+    if error.fault == "missing":  # gtp_remat in the order hides from the original that tp is missing
+        return AssertionError if text.startswith("The size of (tp)") else RuntimeError
+    return RuntimeError if text.startswith(("world_size (", "pipeline-model-parallel size should")) else AssertionError
+
+
+class _Made(_native.State):
+    """A state's rank and world, and how its groups are made."""
+
+    def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
+        super().__init__()
+        self._world: tuple[int, int] | None = None
+        self._live: NamedGroups | None = None
+        self._created: list[Any] = []
+        self._memory_buffer: Any = None
+        self._pure = rank is not None or world_size is not None
+        if self._pure:
+            self._enter(*world_of("ParallelState", rank, world_size))
+
+    @raises(ValueError, exists=AssertionError)
+    def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
+        """Speaks for this rank of this world from now on."""
+        if self._world != (rank, world_size):
+            _native.enter_world(self, rank, world_size)
+            self._world = (rank, world_size)
+        return rank, world_size
+
+    def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
+        """The world given, else the one entered before, else torch's."""
+        if rank is None and world_size is None and self._world is not None:
+            if not self._pure and (torch := of_torch()) is not None:
+                return self._enter(*torch)
+            return self._world
+        try:
+            return self._enter(*world_of("initialize_model_parallel", rank, world_size))
+        except DialectError:
+            raise
+        except UsageError as error:
+            raise original(AssertionError, str(error), "not initialised") from None
+
+    @contextlib.contextmanager
+    def _connected(self, given: dict[str, Any]) -> Iterator[None]:
+        """Makes torch's groups of what was initialised within, after all ranks have said how."""
+        if self._pure or of_torch() is None:
+            yield
+            return
+        import datetime
+        import inspect
+
+        from rankmesh.megatron import _nccl
+        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
+
+        defaults = inspect.signature(ParallelState.initialize_model_parallel).parameters
+        path = given.pop("nccl_communicator_config_path")  # its contents are compared, not its name
+        words = [f"{key}={value}" for key, value in given.items() if value != defaults[key].default]
+        said = "megatron: " + (", ".join(words) or "no parallelism but dp")
+        timeout = datetime.timedelta(minutes=given["distributed_timeout_minutes"])
+        compared = not given["rank_offset"] and given["local_world_size"] is None
+        sharp = (given["sharp_enabled_group"] or "dp") if given["use_sharp"] else None
+        with errors_reach_peers(said, timeout, compared=compared):
+            configs = _nccl.read_configs(path, given["high_priority_stream_groups"])
+            options = _nccl.options_of(configs)
+            if sharp is not None:
+                _nccl.check_sharp()
+            yield
+        if configs:
+            said += f", with options for NCCL: {configs}"
+        made, rank = self.process_groups, self._world[0] if self._world else 0
+        wanted = [
+            Named(desc, group, "gloo" if "_GLOO" in desc else None, apart=desc.endswith("_AG"))
+            for desc in made.descriptions()
+            if (group := made.group(desc, rank)) is not None
+        ]
+        try:
+            named = _nccl.with_options(wanted, options, given["pipeline_model_parallel_comm_backend"], sharp)
+            self._live = NamedGroups(said, named, timeout=timeout, compared=compared)
+        except BaseException:
+            _native.destroy(self)
+            raise
+        _native.connect(self, self._live)
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that this is the state of; None before any is known."""
+        return self._world[0] if self._world else None
+
+    @property
+    def world_size(self) -> int | None:
+        """The size of its world; None before any is known."""
+        return self._world[1] if self._world else None
+
+    @property
+    @raises(AssertionError)
+    def process_groups(self) -> _native.ProcessGroups:
+        """All process groups of the world, by the `group_desc` under which the original creates them."""
+        return _native.process_groups(self)
+
+    def _second(self, generator: RankGenerator, token: str, desc: str) -> Handle:
+        group = generator.group(token, self._world[0]) if self._world else None
+        if group is None or self._live is None:
+            return group
+        from rankmesh.torch._named import Named
+
+        return self._live.add(Named(desc, group, apart=True))
+
+
+@raising(AssertionError, unknown=KeyError, out_of_range=IndexError, sizes=ZeroDivisionError)
+class ParallelState(_Made):
+    """What parallel_state knows of one rank: every function of the module as a method."""
+
+    @raises(_kind_of_sizes, unknown=KeyError, out_of_range=ValueError, argument=ValueError)
+    def initialize_model_parallel(
+        self,
+        tensor_model_parallel_size: int = 1,
+        pipeline_model_parallel_size: int = 1,
+        virtual_pipeline_model_parallel_size: int | None = None,
+        pipeline_model_parallel_comm_backend: str | None = None,
+        use_sharp: bool = False,
+        context_parallel_size: int = 1,
+        hierarchical_context_parallel_sizes: Sequence[int] | None = None,
+        hybrid_context_parallel: bool = False,
+        expert_model_parallel_size: int = 1,
+        gtp_remat_size: int = 1,
+        expert_gtp_remat_size: int = 1,
+        num_distributed_optimizer_instances: int = 1,
+        expert_tensor_parallel_size: int | None = None,
+        nccl_communicator_config_path: str | None = None,
+        distributed_timeout_minutes: int = 30,
+        order: str = "tp-cp-ep-dp-pp",
+        get_embedding_ranks: PickRanks | None = None,
+        get_position_embedding_ranks: PickRanks | None = None,
+        create_gloo_process_groups: bool = True,
+        high_priority_stream_groups: list[str] | None = None,
+        sharp_enabled_group: str | None = None,
+        rank_offset: int = 0,
+        local_world_size: int | None = None,
+        *,
+        create_all_gather_group: bool = False,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed."""
+        given = {key: value for key, value in locals().items() if key not in ("self", "rank", "world_size")}
+        given["get_embedding_ranks"] = given["get_position_embedding_ranks"] = None  # their stages, once they are known
+        self._pure = self._pure or rank is not None or world_size is not None
+        with self._connected(given):
+            _check_sharp(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances)
+            _check_backend(pipeline_model_parallel_comm_backend)
+            own_rank, world = self._known_world(rank, world_size)
+            # Ranks and sizes only: timeouts belong to the process groups themselves.
+            sizes = functools.partial(
+                _native.Sizes,
+                tensor_model_parallel_size=tensor_model_parallel_size,
+                pipeline_model_parallel_size=pipeline_model_parallel_size,
+                virtual_pipeline_model_parallel_size=virtual_pipeline_model_parallel_size,
+                context_parallel_size=context_parallel_size,
+                hierarchical_context_parallel_sizes=hierarchical_context_parallel_sizes,
+                hybrid_context_parallel=bool(hybrid_context_parallel),
+                expert_model_parallel_size=expert_model_parallel_size,
+                gtp_remat_size=gtp_remat_size,
+                expert_gtp_remat_size=expert_gtp_remat_size,
+                num_distributed_optimizer_instances=num_distributed_optimizer_instances,
+                expert_tensor_parallel_size=expert_tensor_parallel_size,
+                order=order,
+                create_gloo_process_groups=bool(create_gloo_process_groups),
+                rank_offset=rank_offset,
+                local_world_size=local_world_size,
+                create_all_gather_group=bool(create_all_gather_group),
+            )
+            stages: list[list[int] | None] = [None, None]
+            if get_embedding_ranks or get_position_embedding_ranks:
+                groups = _native.ProcessGroups(sizes(embedding_stages=None, position_embedding_stages=None), world)
+                desc = "PIPELINE_MODEL_PARALLEL_GROUP"
+                pipeline = groups.group(desc, own_rank) or Group(groups.groups(desc)[0])
+                stages = [_stages(pick, pipeline) for pick in (get_embedding_ranks, get_position_embedding_ranks)]
+            given["get_embedding_ranks"], given["get_position_embedding_ranks"] = stages
+            _native.initialize(self, sizes(embedding_stages=stages[0], position_embedding_stages=stages[1]))
+
+    def destroy_model_parallel(self) -> None:
+        """Everything but the rank and its world is as before; torch's groups are ended."""
+        if self._live is not None:
+            self._live.destroy()
+            self._live = None
+        self._memory_buffer = None
+        _native.destroy(self)
+
+    def is_unitialized(self) -> bool:
+        """The opposite of is_initialized, which the original no longer has."""
+        _deprecated("is_unitialized is deprecated, use is_initialized instead")
+        return not self.is_initialized()
+
+    def get_data_modulo_expert_parallel_group(self, partial_expert_data_parallel: bool = False) -> Handle:
+        """The same as get_expert_data_parallel_group, which the original no longer has."""
+        _deprecated(
+            "get_data_modulo_expert_parallel_group is deprecated, please use get_expert_data_parallel_group instead."
+        )
+        return self.get_expert_data_parallel_group(partial_expert_data_parallel=partial_expert_data_parallel)
+
+    def create_all_gather_groups(
+        self,
+        for_expert_parallelism: bool = False,
+        timeout: Any = None,
+        nccl_comm_cfgs: dict[str, Any] | None = None,
+    ) -> tuple[Handle, Handle]:
+        """Second groups of the dp-cp ranks and of the experts' dp ranks, for gathering beside the first ones.
+
+        As in the original they are those of the default order without an offset.
+        """
+        if self._world is None or not self.is_initialized():
+            text = (
+                "create_all_gather_groups() requires parallel state to be initialized. "
+                "Call initialize_model_parallel() first."
+            )
+            raise original(RuntimeError, text, "not initialised")
+        pp = self.get_pipeline_model_parallel_world_size()
+        ep = self.get_expert_model_parallel_world_size()
+        dense = RankGenerator(
+            tp=self.get_tensor_model_parallel_world_size(),
+            ep=1,
+            dp=self.get_data_parallel_world_size(),
+            pp=pp,
+            cp=self.get_context_parallel_world_size(),
+            order=_inject_gtp_remat_axis("tp-cp-ep-dp-pp", after="tp"),
+            gtp_remat=self.get_gtp_weight_remat_world_size() or 1,
+        )
+        made = [self._second(dense, "dp-cp", "DATA_PARALLEL_GROUP_WITH_CP_AG"), None]
+        if for_expert_parallelism and ep > 1:
+            expert = RankGenerator(
+                tp=self.get_expert_tensor_parallel_world_size() or 1,
+                ep=ep,
+                dp=self.get_expert_data_parallel_world_size(),
+                pp=pp,
+                cp=1,
+                order=_inject_gtp_remat_axis("tp-cp-ep-dp-pp", after="ep"),
+                gtp_remat=self.get_expert_gtp_weight_remat_world_size() or 1,
+            )
+            made[1] = self._second(expert, "dp", "EXPERT_DATA_PARALLEL_GROUP_AG")
+        return made[0], made[1]
+
+    def set_virtual_pipeline_model_parallel_rank(self, rank: int | None) -> None:
+        """The current virtual stage; deprecated in the original, which passes `vp_stage` instead."""
+        _deprecated(
+            "set_virtual_pipeline_model_parallel_rank in global scope is deprecated. "
+            "Pass vp_stage explicitly to is_pipeline_first_stage, is_pipeline_last_stage, etc."
+        )
+        super().set_virtual_pipeline_model_parallel_rank(rank)
+
+    # --- what the original has beside groups
+
+    def get_global_memory_buffer(self) -> Any:
+        """Megatron-core's own GlobalMemoryBuffer, one from initialize_model_parallel to destroy_model_parallel."""
+        if not self.is_initialized():
+            raise original(AssertionError, "global memory buffer is not initialized", "not initialised")
+        if self._memory_buffer is None:
+            from importlib import import_module
+
+            try:
+                self._memory_buffer = import_module("megatron.core.utils").GlobalMemoryBuffer()
+            except ImportError as error:
+                text = "get_global_memory_buffer gives what megatron.core.utils has, which could not be imported"
+                raise NotBuilt(f"{text}: {error}") from None
+        return self._memory_buffer
+
+    def destroy_global_memory_buffer(self) -> None:
+        """Forgets it; the next one that is asked for is new."""
+        self._memory_buffer = None
+
+    def create_group(
+        self,
+        ranks: Sequence[int] | None = None,
+        timeout: Any = None,
+        backend: str | None = None,
+        pg_options: Any = None,
+        use_local_synchronization: bool = False,
+        group_desc: str | None = None,
+    ) -> Any:
+        """torch's new_group, whose group `update_pg_timeout` knows."""
+        import torch.distributed as dist
+
+        group = dist.new_group(
+            ranks if ranks is None else list(ranks),
+            timeout=timeout,
+            backend=backend,
+            pg_options=pg_options,
+            use_local_synchronization=use_local_synchronization,
+            group_desc=group_desc,
+        )
+        if group is not dist.GroupMember.NON_GROUP_MEMBER:
+            self._created.append(group)
+        return group
+
+    def update_pg_timeout(self, timeout: Any, pg: Any = None) -> None:
+        """Sets the timeout of a group, or of the default group and all made here, after a barrier of its ranks."""
+        import torch
+        import torch.distributed as dist
+        from torch.distributed import distributed_c10d as c10d
+
+        dist.barrier(pg)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        live = [] if self._live is None else self._live.groups
+        for group in [pg] if pg is not None else [None, *self._created, *live]:
+            c10d._set_pg_timeout(timeout, group)
+
+    def __getattr__(self, name: str) -> Handle:
+        """The original's module variables: what a getter gives, None where it raises."""
+        if name not in _GROUPS:
+            raise AttributeError(f"module 'rankmesh.megatron.parallel_state' has no attribute {name!r}")
+        getter, options = _GROUPS[name]
+        try:
+            return getattr(self, getter)(**options)
+        except DialectError as error:
+            if error.fault not in ("not initialised", "not a member"):
+                raise
+            return None
+
+
+def _deprecated(text: str) -> None:
+    warnings.warn(text, DeprecationWarning, stacklevel=4)
+
+
+def _check_sharp(use_sharp: bool, group: str | None, instances: int) -> None:
+    text = ""
+    if not use_sharp and group is not None:
+        text = "sharp_enabled_group is only valid when use_sharp is True"
+    elif use_sharp and group not in (None, "dp", "dp_replica"):
+        text = "Invalid sharp_enabled_group"
+    elif group == "dp_replica" and instances <= 1:
+        text = "dp_replica group requires num_distributed_optimizer_instances > 1"
+    if text:
+        raise original(AssertionError, text, "argument")
+
+
+def _check_backend(backend: str | None) -> None:
+    if backend not in (None, "nccl", "ucc"):
+        text = f'"{backend}" backend for PP communication is currently not supported'
+        raise original(AssertionError, text, "argument")
+
+
+def _stages(pick: PickRanks | None, pipeline: Group) -> list[int] | None:
+    """Where in a pipeline the ranks stand that hold an embedding."""
+    if pick is None:
+        return None
+    stages = []
+    for rank in pick(list(pipeline)):
+        stage = pipeline.group_rank(rank)
+        if stage is None:
+            text = f"an embedding is put on rank {rank}, which is not in the pipeline {pipeline}"
+            raise original(ValueError, text, "out of range")
+        stages.append(stage)
+    return stages
+
+
+def for_rank(rank: int, world_size: int, **sizes: Any) -> ParallelState:
+    """The state of any rank, initialised with the arguments of `initialize_model_parallel`; the module's own stays."""
+    state = ParallelState(rank, world_size)
+    state.initialize_model_parallel(**sizes)
+    return state
+
+
+def overwrite_nccl_comm_cfgs(
+    nccl_comm_cfgs: dict[str, dict[str, Any]], pg_name: str, key_value_pair: tuple[str, Any]
+) -> None:
+    """Sets one entry of the configuration of one group's communicator."""
+    nccl_comm_cfgs.setdefault(pg_name, {})[key_value_pair[0]] = key_value_pair[1]
+
+
+# The getters behind the original's module variables, with their arguments.
+_GROUPS: dict[str, tuple[str, dict[str, bool]]] = {
+    **{
+        f"_{name.upper()}": (f"get_{name.lower()}", {})
+        for name in (
+            "tensor_model_parallel_group",
+            "gtp_weight_remat_group",
+            "pipeline_model_parallel_group",
+            "model_parallel_group",
+            "embedding_group",
+            "position_embedding_group",
+            "data_parallel_group_gloo",
+            "context_parallel_group",
+            "hierarchical_context_parallel_groups",
+            "tensor_and_data_parallel_group",
+            "tensor_and_context_parallel_group",
+            "expert_gtp_weight_remat_group",
+            "expert_model_parallel_group",
+            "expert_tensor_parallel_group",
+            "expert_tensor_and_model_parallel_group",
+            "expert_tensor_model_pipeline_parallel_group",
+            "expert_data_parallel_group_gloo",
+            "intra_distributed_optimizer_instance_group",
+        )
+    },
+    "_DATA_PARALLEL_GROUP": ("get_data_parallel_group", {"with_gtp_remat": False}),
+    "_DATA_PARALLEL_GROUP_WITH_CP": (
+        "get_data_parallel_group",
+        {"with_context_parallel": True, "with_gtp_remat": False},
+    ),
+    "_DATA_PARALLEL_GROUP_WITH_CP_GLOO": ("get_data_parallel_group_gloo", {"with_context_parallel": True}),
+    "_TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP": (
+        "get_tensor_and_data_parallel_group",
+        {"with_context_parallel": True},
+    ),
+    "_EXPERT_DATA_PARALLEL_GROUP": ("get_expert_data_parallel_group", {"with_gtp_remat": False}),
+}
