@@ -264,13 +264,18 @@ def package(told: dict[str, Any]) -> str:
     return PACKAGE.format(**told, imports=imports, package=told["original"].rpartition(".")[0])
 
 
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)  # else a link of an earlier build would be written through
+    path.write_text(text)
+
+
 if __name__ == "__main__":
     folder, *names = sys.argv[1:]
     for name in names:
         told = rows(name)
         if told["module"]:
-            (Path(folder) / name).mkdir(exist_ok=True)
-            (Path(folder) / name / "__init__.py").write_text(package(told))
-            (Path(folder) / name / f"{told['module']}.py").write_text(module(told))
+            write(Path(folder) / name / "__init__.py", package(told))
+            write(Path(folder) / name / f"{told['module']}.py", module(told))
         else:
-            (Path(folder) / f"{name}.py").write_text(module(told))
+            write(Path(folder) / f"{name}.py", module(told))
