@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import functools
+from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 
 from rankmesh._core import Group
 from rankmesh._dialects import areal
 from rankmesh._errors import UsageError
-from rankmesh._originals import raises
+from rankmesh._originals import original, raises
 from rankmesh._world import of_torch, world_of
 from rankmesh.deepspeed import topology as deepspeed
 from rankmesh.deepspeed.topology import _described
@@ -25,11 +26,11 @@ Handle: TypeAlias = Any
 NCCL_DEFAULT_TIMEOUT = datetime.timedelta(seconds=7200)
 """The timeout of torch's groups."""
 
-GLOBAL_PROCESS_GROUP_REGISTRY = areal.ProcessGroupRegistry()
-"""The sets of ranks for which a group was asked, each once a backend; in torch.distributed those with this rank."""
+GLOBAL_PROCESS_GROUP_REGISTRY: dict[tuple[tuple[int, ...], str], Handle] = {}
+"""The group of each set of ranks and backend for which one was asked; in torch.distributed those with this rank."""
 
-_live: dict[tuple[tuple[int, ...], str], tuple[NamedGroups, str]] = {}
-"""Where torch's group of each of them is."""
+_made: list[NamedGroups] = []
+"""What has torch's groups of the registry."""
 
 
 def _connect(said: str, wanted: Mapping[str, tuple[Group, str | None]]) -> dict[str, Handle]:
@@ -38,21 +39,21 @@ def _connect(said: str, wanted: Mapping[str, tuple[Group, str | None]]) -> dict[
 
     from rankmesh.torch._named import Named, NamedGroups
 
-    if any(made.ended for made, _ in _live.values()):  # with a torch.distributed before this one
-        _live.clear()
-        GLOBAL_PROCESS_GROUP_REGISTRY.destroy_all_comm_groups()
+    registry = GLOBAL_PROCESS_GROUP_REGISTRY
+    if all(made.ended for made in _made):  # with a torch.distributed before this one
+        _made.clear()
+        registry.clear()
     keys = {name: (tuple(sorted(ranks)), backend or dist.get_backend()) for name, (ranks, backend) in wanted.items()}
-    lacking = {key: name for name, key in reversed(keys.items()) if key not in _live}  # each once, by its first name
+    lacking = {key: name for name, key in reversed(keys.items()) if key not in registry}  # each once, by its first name
     ordered = [name for name in keys if name in lacking.values()]
     made = NamedGroups(
         f"areal: {said}",
         [Named(name, Group(keys[name][0]), keys[name][1]) for name in ordered],
         timeout=NCCL_DEFAULT_TIMEOUT,
     )
-    for name in ordered:
-        _live[keys[name]] = made, name
-        GLOBAL_PROCESS_GROUP_REGISTRY.new_or_get_group(*keys[name])
-    return {name: _live[key][0][_live[key][1]] for name, key in keys.items()}
+    _made.append(made)
+    registry.update({keys[name]: made[name] for name in ordered})
+    return {name: registry[key] for name, key in keys.items()}
 
 
 def new_or_get_group(ranks: Iterable[int], backend: str | None = None) -> Handle:
@@ -60,13 +61,11 @@ def new_or_get_group(ranks: Iterable[int], backend: str | None = None) -> Handle
 
     In torch.distributed every rank calls it, and one outside gets `GroupMember.NON_GROUP_MEMBER`, as from torch.
     """
-    members = sorted(ranks)
+    group = Group(sorted(ranks))
     if (world := of_torch()) is None:
-        GLOBAL_PROCESS_GROUP_REGISTRY.new_or_get_group(members, backend)
-        return Group(members)
+        return GLOBAL_PROCESS_GROUP_REGISTRY.setdefault((tuple(group), backend or "nccl"), group)
     import torch.distributed as dist
 
-    group = Group(members)
     wanted = {"new_or_get_group": (group, backend)} if world[0] in group else {}
     made = _connect(f"new_or_get_group of {group} on {backend or dist.get_backend()}", wanted)
     return made.get("new_or_get_group", dist.GroupMember.NON_GROUP_MEMBER)
@@ -75,10 +74,10 @@ def new_or_get_group(ranks: Iterable[int], backend: str | None = None) -> Handle
 def destroy_all_comm_groups() -> None:
     """Ends all groups of the registry; as in the original nothing happens without torch.distributed."""
     if of_torch() is not None:
-        for made in {id(made): made for made, _ in _live.values()}.values():
+        for made in _made:
             made.destroy()
-        _live.clear()
-    GLOBAL_PROCESS_GROUP_REGISTRY.destroy_all_comm_groups(of_torch() is not None)
+        _made.clear()
+        GLOBAL_PROCESS_GROUP_REGISTRY.clear()
 
 
 @raises(TypeError)
@@ -87,22 +86,8 @@ def decompose_to_three_factors(n: int) -> list[tuple[int, int, int]]:
     return areal.decompose_to_three_factors(n)
 
 
-class PipeDataTensorProcessCoord(NamedTuple):
-    """A coordinate of what a model trains on."""
-
-    pipe: int
-    data: int
-    tensor: int
-
-
-class DataPipeTensorProcessCoord(NamedTuple):
-    """A coordinate of what a model generates on."""
-
-    data: int
-    pipe: int
-    tensor: int
-
-
+PipeDataTensorProcessCoord = namedtuple("PipeDataTensorProcessCoord", ["pipe", "data", "tensor"])  # noqa: PYI024
+DataPipeTensorProcessCoord = namedtuple("DataPipeTensorProcessCoord", ["data", "pipe", "tensor"])  # noqa: PYI024
 PROCESS_COORD_REGISTRY: dict[str, Any] = {
     "pipe#data#tensor": PipeDataTensorProcessCoord,
     "data#pipe#tensor": DataPipeTensorProcessCoord,
@@ -171,28 +156,11 @@ class DataPipeTensorParallelTopology(ProcessTopology):
         self.max_prompt_len = max_prompt_len
 
 
-_GROUPS = (
-    "ds_model_proc_group",
-    "ds_model_proc_group_gloo",
-    "dp_proc_group",
-    "dp_proc_group_gloo",
-    "pp_proc_group",
-    "pp_proc_group_gloo",
-    "embedding_proc_group",
-    "position_embedding_proc_group",
-    "slice_proc_group",
-    "slice_proc_group_gloo",
-    "tp_dp_proc_group",
-)
-
-
-def _group(name: str, doc: str) -> property:
-    def get(grid: ParallelGrid) -> Handle:
-        if grid._handles is not None:
-            return grid._handles.get(name)
-        return getattr(super(ParallelGrid, grid), name.removesuffix("_gloo"))
-
-    return property(get, doc=doc)
+def _lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
+    """All groups of the topology, made when they are asked for."""
+    lists: functools.cached_property[list[list[int]]] = functools.cached_property(lambda grid: getattr(grid, name)())
+    lists.__doc__ = doc
+    return lists
 
 
 class ParallelGrid(areal.ModelGrid):
@@ -208,6 +176,7 @@ class ParallelGrid(areal.ModelGrid):
     Group('{1, 5}')
     """
 
+    topo: ProcessTopology
     mp_group: list[int]
     """Always empty, as in the original."""
     _handles: dict[str, Handle] | None = None
@@ -224,7 +193,7 @@ class ParallelGrid(areal.ModelGrid):
     ) -> None:
         live = rank is None and world_size is None and of_torch() is not None
         rank, world_size = world_of("ParallelGrid", rank, world_size)
-        self._topo = topology
+        self.topo = topology
         self._mapping = rank_mapping
         self.mp_group = []
         if not live:
@@ -238,7 +207,7 @@ class ParallelGrid(areal.ModelGrid):
         with errors_reach_peers(f"areal: {said}"):
             super().__init__(topology._topology, rank, world_size, rank_mapping)
             self._check_process_group(process_group)
-        pure = {name: getattr(self, name) for name in _GROUPS}
+        pure = {name: getattr(self, name) for name in vars(areal.ModelGrid) if "_proc_group" in name}
         wanted = {
             name: (group, "gloo" if name.endswith("_gloo") else None)
             for name, group in pure.items()
@@ -257,51 +226,21 @@ class ParallelGrid(areal.ModelGrid):
                 "by the rank mapping; the group's ranks must be those that the mapping gives, in its order"
             )
 
-    ds_model_proc_group = _group("ds_model_proc_group", "All stages and slices of one replica.")
-    ds_model_proc_group_gloo = _group("ds_model_proc_group_gloo", "The same on the host.")
-    dp_proc_group = _group("dp_proc_group", "The ranks of the same stage of all pipelines.")
-    dp_proc_group_gloo = _group("dp_proc_group_gloo", "The same on the host.")
-    pp_proc_group = _group("pp_proc_group", "This rank's pipeline.")
-    pp_proc_group_gloo = _group("pp_proc_group_gloo", "The same on the host.")
-    embedding_proc_group = _group("embedding_proc_group", "The first and last stage, on these stages.")
-    position_embedding_proc_group = _group("position_embedding_proc_group", "The first stage, on this stage.")
-    slice_proc_group = _group("slice_proc_group", "The tensor slices of this rank's stage and replica.")
-    slice_proc_group_gloo = _group("slice_proc_group_gloo", "The same on the host.")
-    tp_dp_proc_group = _group("tp_dp_proc_group", "All replicas and slices of this rank's stage.")
+    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the topology.")
+    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the topology.")
+    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the topology.")
+    p2p_groups = _lists(
+        "mapped_p2p_groups", "Each rank of the world with the one at the next stage, the first after the last."
+    )
 
     def topology(self) -> ProcessTopology:
         """The topology of the grid."""
-        return self._topo
-
-    @property
-    def topo(self) -> ProcessTopology:
-        """The topology of the grid."""
-        return self._topo
+        return self.topo
 
     @functools.cached_property
     def rank_mapping(self) -> Mapping[int, int]:
         """From ranks of the topology to those of the world, as it was given."""
         return self._mapping if self._mapping is not None else {rank: rank for rank in range(self.world_size)}
-
-    @functools.cached_property
-    def dp_groups(self) -> list[list[int]]:
-        """All data parallel groups, a list of the topology."""
-        return self.all_dp_groups()
-
-    @functools.cached_property
-    def pipe_groups(self) -> list[list[int]]:
-        """All pipelines, a list of the topology."""
-        return self.all_pipe_groups()
-
-    @functools.cached_property
-    def model_groups(self) -> list[list[int]]:
-        """All groups of tensor slices, a list of the topology."""
-        return self.all_model_groups()
-
-    @functools.cached_property
-    def p2p_groups(self) -> list[list[int]]:
-        """Each rank of the world with the one at the next stage, the first after the last."""
-        return self.mapped_p2p_groups()
 
     @property
     def slice_group(self) -> list[int] | None:  # type: ignore[override]  # None outside the model
@@ -323,43 +262,18 @@ class ParallelGrid(areal.ModelGrid):
         """The topology rank at another stage, with this rank's index on all other axes but those given."""
         return super().stage_to_global(stage_id, **kwargs)
 
-    def get_pipe_parallel_group(self) -> Handle:
-        """This rank's pipeline."""
-        return self.pp_proc_group
 
-    def get_data_parallel_group(self) -> Handle:
-        """The ranks of the same stage of all pipelines."""
-        return self.dp_proc_group
-
-    def get_data_parallel_group_gloo(self) -> Handle:
-        """The same on the host."""
-        return self.dp_proc_group_gloo
-
-    def get_model_parallel_group(self) -> Handle:
-        """All stages and slices of one replica."""
-        return self.ds_model_proc_group
-
-    def get_tensor_model_parallel_group(self) -> Handle:
-        """The tensor slices of this rank's stage and replica."""
-        return self.slice_proc_group
-
-    def get_tensor_model_parallel_cpu_group(self) -> Handle:
-        """The same on the host."""
-        return self.slice_proc_group_gloo
-
-
-class FakeGrid(areal.FakeGrid):
-    """A grid of ranks and sizes without groups, for trying a schedule without processes."""
-
-    coord: Any
-    """The coordinate of the rank, a namedtuple."""
+class FakeGrid(areal.ModelGrid):
+    """A grid of ranks and sizes, for trying a schedule without processes."""
 
     @raises(ValueError)
     def __init__(self, rank: int, topo: ProcessTopology) -> None:
-        super().__init__(rank, topo._topology)
-        self._topo = topo
-        self.coord = topo.get_coord(rank)
+        self.rank, self.coord = rank, topo.get_coord(rank)
+        super().__init__(topo._topology, rank, topo.world_size(), None)
+        self.dp_id, self.pp_id, self.mp_id = self.coord.data, self.coord.pipe, self.coord.tensor
 
-    get_pipe_parallel_group = raises(RuntimeError)(areal.FakeGrid.get_pipe_parallel_group)
-    get_data_parallel_group = raises(RuntimeError)(areal.FakeGrid.get_data_parallel_group)
-    get_tensor_model_parallel_group = raises(RuntimeError)(areal.FakeGrid.get_tensor_model_parallel_group)
+    def get_pipe_parallel_group(self) -> NoReturn:
+        """There is none: raises a RuntimeError."""
+        raise original(RuntimeError, "No groups in fake grid.", "not member")
+
+    get_data_parallel_group = get_tensor_model_parallel_group = get_pipe_parallel_group

@@ -26,17 +26,10 @@ RankMapping mapping_of(nb::handle ranks) {
 }
 
 /// The world ranks of a group of topology ranks, None outside the model.
-auto handle(std::optional<Group> ModelGrid::*group) {
-    return [group](const ModelGrid& self) -> std::optional<Ranks> {
-        if (!(self.*group)) return std::nullopt;
-        if (self.rank_mapping.step() == 1 && self.rank_mapping[0] == 0) return Ranks(*(self.*group));
-        const auto mapped = self.mapped(*(self.*group));
-        return Ranks(std::vector<int>(mapped.begin(), mapped.end()));
-    };
-}
-/// The same of what a grid has in common with DeepSpeed's.
-auto handle(std::optional<Group> deepspeed::GridRankInfo::*group) {
-    return handle(static_cast<std::optional<Group> ModelGrid::*>(group));
+std::optional<Ranks> handle(const ModelGrid& grid, const std::optional<Group>& group) {
+    if (!group) return std::nullopt;
+    if (grid.rank_mapping.step() == 1 && grid.rank_mapping[0] == 0) return Ranks(*group);
+    return Ranks(grid.mapped(*group));
 }
 
 void bind_model_topology(nb::module_& m) {
@@ -61,39 +54,9 @@ void bind_model_topology(nb::module_& m) {
 }
 
 void bind_model_grid(nb::module_& m) {
-    using Registry = ProcessGroupRegistry;
-    nb::class_<Registry>(m, "ProcessGroupRegistry",
-                         "The sets of ranks for which AReaL would have made a process group, each once a "
-                         "backend.")
-        .def(
-            "__init__",
-            [](Registry* self, nb::handle backend) { new (self) Registry(text_of(backend, "the backend")); },
-            nb::arg("backend") = "nccl", nb::sig("def __init__(self, backend: str = 'nccl') -> None"))
-        .def(
-            "new_or_get_group",
-            [](Registry& self, nb::handle ranks, nb::handle backend) {
-                return self.new_or_get_group(
-                    ints_of(ranks, "the ranks"),
-                    backend.is_none() ? std::nullopt : std::optional(text_of(backend, "the backend")));
-            },
-            nb::arg("ranks"), nb::arg("backend").none() = nb::none(),
-            nb::sig("def new_or_get_group(self, ranks: collections.abc.Iterable[int], "
-                    "backend: str | None = None) -> int"),
-            "The number of the group of these ranks, in any order, on this backend.")
-        .def(
-            "made",
-            [](const Registry& self) {
-                auto made = nb::typed<nb::list, nb::typed<nb::tuple, IntList, nb::str>>(nb::list());
-                for (const auto& group : self.made())
-                    made.append(nb::make_tuple(list_of(group.ranks), group.backend));
-                return made;
-            },
-            "What was made, in this order: sorted ranks and the backend.")
-        .def("__len__", &Registry::size)
-        .def("destroy_all_comm_groups", &Registry::destroy_all_comm_groups, nb::arg("is_initialized") = true,
-             "Forgets all groups; nothing happens where the processes were never initialised.");
-    nb::class_<ModelGrid, deepspeed::GridRankInfo>(m, "ModelGrid", "What AReaL's grid knows of one rank.")
-        .def(
+    auto grid = nb::class_<ModelGrid, deepspeed::GridRankInfo>(m, "ModelGrid",
+                                                               "What AReaL's grid knows of one rank.");
+    grid.def(
             "__init__",
             [](ModelGrid* self, const ProcessTopology& topology, nb::handle rank, nb::handle world_size,
                nb::handle rank_mapping) {
@@ -101,47 +64,54 @@ void bind_model_grid(nb::module_& m) {
                                      mapping_of(rank_mapping));
             },
             nb::arg("topology"), nb::arg("rank"), nb::arg("world_size"), nb::arg("rank_mapping").none())
-        .def_prop_ro("ds_model_proc_group", handle(&ModelGrid::ds_model_group))
-        .def_prop_ro("dp_proc_group", handle(&ModelGrid::dp_group))
-        .def_prop_ro("pp_proc_group", handle(&ModelGrid::pp_group))
-        .def_prop_ro("slice_proc_group", handle(&ModelGrid::slice_group))
-        .def_prop_ro("embedding_proc_group", handle(&ModelGrid::embedding_group))
-        .def_prop_ro("position_embedding_proc_group", handle(&ModelGrid::position_embedding_group))
-        .def_prop_ro("tp_dp_proc_group", handle(&ModelGrid::tp_dp_group))
         .def("mapped_p2p_groups",
              [](const ModelGrid& self) {
                  auto pairs = std::vector<std::array<int, 2>>{};
                  for (int rank = 0; rank < self.world_size; ++rank) pairs.push_back(self.p2p_groups(rank));
                  return lists_of(pairs);
              })
-        .def("make_groups", &ModelGrid::make_groups, nb::arg("registry"),
-             "Asks for every group of the grid in the original's order, so that those which the registry "
-             "lacks are made.");
-    nb::class_<FakeGrid>(m, "FakeGrid", "A grid of ranks and sizes without groups.")
         .def(
-            "__init__",
-            [](FakeGrid* self, nb::handle rank, const ProcessTopology& topo) {
-                new (self) FakeGrid(int_of(rank, "rank"), topo);
+            "asked_groups",
+            [](const ModelGrid& self) {
+                auto registry = ProcessGroupRegistry();
+                self.make_groups(registry);
+                auto asked = nb::typed<nb::list, nb::typed<nb::tuple, IntList, nb::str>>(nb::list());
+                for (const auto& group : registry.made())
+                    asked.append(nb::make_tuple(list_of(group.ranks), group.backend));
+                return asked;
             },
-            nb::arg("rank"), nb::arg("topo"))
-        .def_ro("rank", &FakeGrid::rank)
-        .def_ro("data_parallel_size", &FakeGrid::data_parallel_size)
-        .def_ro("pipe_parallel_size", &FakeGrid::pipe_parallel_size)
-        .def_ro("model_parallel_size", &FakeGrid::model_parallel_size)
-        .def_ro("world_size", &FakeGrid::world_size)
-        .def_ro("dp_id", &FakeGrid::dp_id)
-        .def_ro("pp_id", &FakeGrid::pp_id)
-        .def_ro("mp_id", &FakeGrid::mp_id)
-        .def("get_pipe_parallel_world_size", &FakeGrid::get_pipe_parallel_world_size)
-        .def("get_pipe_parallel_rank", &FakeGrid::get_pipe_parallel_rank)
-        .def("get_data_parallel_world_size", &FakeGrid::get_data_parallel_world_size)
-        .def("get_data_parallel_rank", &FakeGrid::get_data_parallel_rank)
-        .def("get_tensor_model_parallel_world_size", &FakeGrid::get_tensor_model_parallel_world_size)
-        .def("get_tensor_model_parallel_rank", &FakeGrid::get_tensor_model_parallel_rank)
-        .def("get_pipe_parallel_group", [](const FakeGrid& self) { self.get_pipe_parallel_group(); })
-        .def("get_data_parallel_group", [](const FakeGrid& self) { self.get_data_parallel_group(); })
-        .def("get_tensor_model_parallel_group",
-             [](const FakeGrid& self) { self.get_tensor_model_parallel_group(); });
+            "The ranks and backend of each group that the original's grid asks for, once, in its order.");
+    // Torch's groups, where the object has them as _handles, else their ranks.
+    const auto add = [&grid](const std::string& name, std::optional<Group> ModelGrid::*group, const char* doc,
+                             const std::string& getter = {}) {
+        const auto get = [name, group](nb::handle self) -> nb::object {
+            const auto handles = nb::object(nb::getattr(self, "_handles", nb::none()));
+            const auto& pure = nb::cast<const ModelGrid&>(self);
+            return handles.is_none() ? nb::cast(handle(pure, pure.*group)) : handles.attr("get")(name);
+        };
+        const auto sig = [](const std::string& of) {
+            return detail::cat("def ", of, "(self) -> typing.Any");
+        };
+        grid.def_prop_ro(name.c_str(), get, nb::sig(sig(name).c_str()), doc);
+        if (!getter.empty()) grid.def(getter.c_str(), get, nb::sig(sig(getter).c_str()), doc);
+    };
+    const auto add_both = [&](const std::string& name, std::optional<Group> ModelGrid::*group,
+                              const char* doc, const char* getter, const char* on_host = "") {
+        add(name, group, doc, getter);
+        add(name + "_gloo", group, "The same on the host.", on_host);
+    };
+    add_both("ds_model_proc_group", &ModelGrid::ds_model_group, "All stages and slices of one replica.",
+             "get_model_parallel_group");
+    add_both("dp_proc_group", &ModelGrid::dp_group, "The ranks of the same stage of all pipelines.",
+             "get_data_parallel_group", "get_data_parallel_group_gloo");
+    add_both("pp_proc_group", &ModelGrid::pp_group, "This rank's pipeline.", "get_pipe_parallel_group");
+    add("embedding_proc_group", &ModelGrid::embedding_group, "The first and last stage, on these stages.");
+    add("position_embedding_proc_group", &ModelGrid::position_embedding_group,
+        "The first stage, on this stage.");
+    add_both("slice_proc_group", &ModelGrid::slice_group,
+             "The tensor slices of this rank's stage and replica.", "get_tensor_model_parallel_group",
+             "get_tensor_model_parallel_cpu_group");
+    add("tp_dp_proc_group", &ModelGrid::tp_dp_group, "All replicas and slices of this rank's stage.");
 }
 
 }  // namespace

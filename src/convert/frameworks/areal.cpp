@@ -20,16 +20,12 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                 "num_pp, num_tp and num_dp are of two topologies; write PipeDataTensorParallelTopology(...) "
                 "or "
                 "DataPipeTensorParallelTopology(...) around them");
-        const auto pipe = std::pair<std::string, int>("pipe", settings.size("num_pp"));
-        const auto data = std::pair<std::string, int>("data", settings.size("num_dp"));
         settings.let_be({"sequence_parallel", "gradient_checkpointing", "gradient_accumulation_fusion",
                          "max_prompt_len"});
-        const auto mesh = plain_mesh(
-            {pipe_first ? pipe : data, pipe_first ? data : pipe, {"tensor", settings.size("num_tp")}});
-        if (const auto known = world_of(settings, world); known && *known != mesh.size())
-            throw UsageError(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
-                                 "; they must be equal"));
-        return {{mesh}};
+        const auto pp = settings.size("num_pp"), dp = settings.size("num_dp"), tp = settings.size("num_tp");
+        return of_topology(pipe_first ? plain_mesh({{"pipe", pp}, {"data", dp}, {"tensor", tp}})
+                                      : plain_mesh({{"data", dp}, {"pipe", pp}, {"tensor", tp}}),
+                           settings, world);
     }
     const auto given = topology_of(settings, world, "tensor");
     return {{areal::ProcessTopology(given.axes, given.dims).mesh()}};

@@ -44,11 +44,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         const auto pp = settings.size("num_pp");
         const auto dp = settings.size("num_dp");
         const auto mp = settings.size("num_mp");
-        const auto mesh = deepspeed::PipeModelDataParallelTopology(pp, mp, dp).mesh();
-        if (const auto known = world_of(settings, world); known && *known != mesh.size())
-            throw UsageError(cat("the topology has ", mesh.size(), " ranks, but the world ", *known,
-                                 "; they must be equal"));
-        return {{mesh}};
+        return of_topology(deepspeed::PipeModelDataParallelTopology(pp, mp, dp).mesh(), settings, world);
     }
     const auto given = topology_of(settings, world, "model");
     return {{deepspeed::ProcessTopology(given.axes, given.dims).mesh()}};

@@ -5,6 +5,21 @@ namespace rankmesh::conversion {
 
 using detail::cat;
 
+namespace {
+
+void check_world(std::int64_t ranks, std::optional<int> known) {
+    if (known && ranks != *known)
+        throw UsageError(
+            cat("the topology has ", ranks, " ranks, but the world ", *known, "; they must be equal"));
+}
+
+}  // namespace
+
+Arrangement of_topology(const Mesh& mesh, Settings& settings, std::optional<int> world) {
+    check_world(mesh.size(), world_of(settings, world));
+    return {{mesh}};
+}
+
 TopologySettings topology_of(Settings& settings, std::optional<int> world, std::string_view tensor) {
     auto given = TopologySettings{};
     const auto known = world_of(settings, world);
@@ -34,9 +49,7 @@ TopologySettings topology_of(Settings& settings, std::optional<int> world, std::
     }
     auto ranks = std::int64_t{1};
     for (auto dim : given.dims) ranks *= dim;
-    if (known && ranks != *known)
-        throw UsageError(
-            cat("the topology has ", ranks, " ranks, but the world ", *known, "; they must be equal"));
+    check_world(ranks, known);
     return given;
 }
 

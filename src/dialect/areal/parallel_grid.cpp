@@ -16,8 +16,6 @@ namespace {
 
 constexpr auto joined_with = "areal::plan(topology, rank_mapping)";
 
-std::vector<int> listed(const MappedGroup& group) { return {group.begin(), group.end()}; }
-
 /// The mesh that is joined: of world ranks, or of positions where the mapping has a table.
 Mesh joined_mesh(const ProcessTopology& topology, const RankMapping& mapping) {
     const auto& mesh = topology.mesh();
@@ -38,7 +36,7 @@ Mesh joined_mesh(const ProcessTopology& topology, const RankMapping& mapping) {
 Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping, std::string name) {
     rank_mapping.check(topology.world_size(), std::numeric_limits<int>::max());
     auto placed = std::vector<int>{};
-    if (!rank_mapping.step()) placed = listed(rank_mapping.of(topology.mesh().ranks()));
+    if (!rank_mapping.step()) placed = rank_mapping.of(topology.mesh().ranks());
     return {{.name = std::move(name),
              .mesh = joined_mesh(topology, rank_mapping),
              .over = {{"pipe", "tensor"}, {"data", "tensor"}},
@@ -70,10 +68,10 @@ std::array<int, 2> RankInfo::p2p_groups(int rank) const {
 
 void RankInfo::make_groups(ProcessGroupRegistry& registry) const {
     const auto& mesh = topology().mesh();
-    const auto make = [&](const Group& group) { registry.new_or_get_group(listed(mapped(group))); };
+    const auto make = [&](const Group& group) { registry.new_or_get_group(mapped(group)); };
     const auto make_both = [&](const Group& group) {
         make(group);
-        registry.new_or_get_group(listed(mapped(group)), "gloo");
+        registry.new_or_get_group(mapped(group), "gloo");
     };
     for (const auto& group : mesh.partition("pipe", "tensor")) make_both(group);
     for (const auto& group : dp_groups) make_both(group);
@@ -97,51 +95,25 @@ RankInfo checked_info(const Member& member, const ProcessTopology& topology, con
     return info;
 }
 
-ParallelGrid::Handle handle(const Member& member, const RankInfo& info,
-                            std::initializer_list<std::string_view> names) {
-    if (info.global_rank == -1) return std::nullopt;
-    return dialect::communicator(member, names, joined_with);
-}
-
-ParallelGrid::Handle on_host(const ParallelGrid::Handle& handle) {
-    return handle ? ParallelGrid::Handle(handle->host()) : std::nullopt;
-}
-
 }  // namespace
 
 ParallelGrid::ParallelGrid(const Member& member, const ProcessTopology& topology, const RankMapping& mapping)
-    : RankInfo(checked_info(member, topology, mapping)),
-      ds_model_proc_group(handle(member, *this, {"pipe", "tensor"})),
-      ds_model_proc_group_gloo(on_host(ds_model_proc_group)),
-      dp_proc_group(handle(member, *this, {"data"})),
-      dp_proc_group_gloo(on_host(dp_proc_group)),
-      pp_proc_group(handle(member, *this, {"pipe"})),
-      pp_proc_group_gloo(on_host(pp_proc_group)),
-      slice_proc_group(handle(member, *this, {"tensor"})),
-      slice_proc_group_gloo(on_host(slice_proc_group)),
-      tp_dp_proc_group(handle(member, *this, {"data", "tensor"})) {
-    if (embedding_group) embedding_proc_group = handle(member, *this, {"embedding"});
-    if (position_embedding_group)
-        position_embedding_proc_group = handle(member, *this, {"position_embedding"});
+    : RankInfo(checked_info(member, topology, mapping)) {
+    if (global_rank == -1) return;
+    const auto on = [&](auto... axes) { return dialect::communicator(member, {axes...}, joined_with); };
+    ds_model_proc_group = on("pipe", "tensor");
+    dp_proc_group = on("data");
+    pp_proc_group = on("pipe");
+    slice_proc_group = on("tensor");
+    tp_dp_proc_group = on("data", "tensor");
+    if (embedding_group) embedding_proc_group = on("embedding");
+    if (position_embedding_group) position_embedding_proc_group = on("position_embedding");
+    ds_model_proc_group_gloo = ds_model_proc_group->host();
+    dp_proc_group_gloo = dp_proc_group->host();
+    pp_proc_group_gloo = pp_proc_group->host();
+    slice_proc_group_gloo = slice_proc_group->host();
 }
 
-FakeGrid::FakeGrid(int of_rank, const ProcessTopology& topo)
-    : rank(of_rank),
-      coord(topo.get_coord(of_rank)),
-      data_parallel_size(topo.get_dim("data")),
-      pipe_parallel_size(topo.get_dim("pipe")),
-      model_parallel_size(topo.get_dim("tensor")),
-      world_size(topo.world_size()),
-      dp_id(coord["data"]),
-      pp_id(coord["pipe"]),
-      mp_id(coord["tensor"]) {}
-
-namespace {
-[[noreturn]] void throw_no_groups() { throw Error(Fault::not_member, "No groups in fake grid."); }
-}  // namespace
-
-void FakeGrid::get_pipe_parallel_group() const { throw_no_groups(); }
-void FakeGrid::get_data_parallel_group() const { throw_no_groups(); }
-void FakeGrid::get_tensor_model_parallel_group() const { throw_no_groups(); }
+void FakeGrid::get_pipe_parallel_group() const { throw Error(Fault::not_member, "No groups in fake grid."); }
 
 }  // namespace rankmesh::areal

@@ -14,10 +14,9 @@ using dialect::Fault;
 namespace {
 
 /// `['pipe', 'data']`
-std::string list_text(const std::vector<std::string>& names) {
-    auto out = std::string("[");
-    for (const auto& name : names) detail::append(out, cat(out.size() > 1 ? ", '" : "'", name, "'"));
-    return out + "]";
+std::string list_text(std::vector<std::string> names) {
+    for (auto& name : names) name = cat("'", name, "'");
+    return cat("[", detail::with_commas(names), "]");
 }
 
 /// What AReaL calls a coordinate of these axes; throws for axes that it does not know.
@@ -34,28 +33,8 @@ ProcessTopology::ProcessTopology(const std::vector<std::string>& axes, const std
     : deepspeed::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
 
 std::string ProcessTopology::repr() const {
-    auto out = cat("ProcessTopology(axes=", list_text(axes()), ", dims=[");
-    for (std::size_t i = 0; i < dims().size(); ++i) detail::append(out, cat(i > 0 ? ", " : "", dims()[i]));
-    return out + "])";
+    return cat("ProcessTopology(axes=", list_text(axes()), ", dims=[", detail::with_commas(dims()), "])");
 }
-
-PipeDataTensorParallelTopology::PipeDataTensorParallelTopology(int num_pp, int num_tp, int num_dp,
-                                                               bool with_sequence_parallel,
-                                                               bool with_gradient_checkpointing,
-                                                               bool with_gradient_accumulation_fusion,
-                                                               std::optional<int> prompt_len)
-    : ProcessTopology({"pipe", "data", "tensor"}, {num_pp, num_dp, num_tp}),
-      sequence_parallel(with_sequence_parallel),
-      gradient_checkpointing(with_gradient_checkpointing),
-      gradient_accumulation_fusion(with_gradient_accumulation_fusion),
-      max_prompt_len(prompt_len) {}
-
-DataPipeTensorParallelTopology::DataPipeTensorParallelTopology(int num_pp, int num_tp, int num_dp,
-                                                               bool with_sequence_parallel,
-                                                               std::optional<int> prompt_len)
-    : ProcessTopology({"data", "pipe", "tensor"}, {num_dp, num_pp, num_tp}),
-      sequence_parallel(with_sequence_parallel),
-      max_prompt_len(prompt_len) {}
 
 std::vector<std::array<int, 3>> decompose_to_three_factors(int n) {
     if (n < 0) throw Error(Fault::argument, cat("decompose ", n, " to three factors; give 0 or more"));

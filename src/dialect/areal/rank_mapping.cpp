@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/areal/rank_mapping.hpp>
 
+#include <algorithm>
+#include <ranges>
+
 #include <rankmesh/dialect/error.hpp>
 
 namespace rankmesh::areal {
@@ -10,36 +13,7 @@ using dialect::Error;
 using dialect::Fault;
 using dialect::Refusal;
 
-RankMapping::RankMapping(const std::map<int, int>& ranks)
-    : table_(std::make_shared<const std::map<int, int>>(ranks)) {
-    if (ranks.empty()) {
-        size_ = 0;
-        table_.reset();
-        return;
-    }
-    offset_ = ranks.begin()->second;
-    if (ranks.size() > 1) {
-        const auto step = std::int64_t{std::next(ranks.begin())->second} - offset_;
-        step_ = static_cast<int>(step);
-        if (step_ != step) return;
-    }
-    auto next = 0;
-    for (auto [from, to] : ranks) {
-        if (from != next || std::int64_t{to} != offset_ + std::int64_t{next} * step_) return;
-        ++next;
-    }
-    size_ = next;
-    table_.reset();
-}
-
 void RankMapping::check(int size, int world_size) const {
-    if (size > size_) (*this)[size_];
-    const auto refuse_step = [](int rank, int before, int after) {
-        throw Refusal(
-            Fault::argument, "mapping-not-rising",
-            cat("the rank mapping puts topology ranks ", rank, " and ", rank + 1, " on ranks ", before,
-                " and ", after, "; groups are sorted, so each rank must be above the one before"));
-    };
     const auto check_inside = [&](std::int64_t rank) {
         if (rank < 0 || rank >= world_size)
             throw Error(Fault::out_of_range,
@@ -47,44 +21,42 @@ void RankMapping::check(int size, int world_size) const {
                             "rank ",
                             rank, " is not in a world of ", world_size));
     };
-    if (!step()) {
-        for (int rank = 0; rank < size; ++rank) check_inside((*this)[rank]);
-        for (int rank = 0; rank + 1 < size; ++rank)
-            if ((*this)[rank] >= (*this)[rank + 1]) refuse_step(rank, (*this)[rank], (*this)[rank + 1]);
+    const auto check_rising = [](int rank, std::int64_t before, std::int64_t after) {
+        if (before >= after)
+            throw Refusal(
+                Fault::argument, "mapping-not-rising",
+                cat("the rank mapping puts topology ranks ", rank, " and ", rank + 1, " on ranks ", before,
+                    " and ", after, "; groups are sorted, so each rank must be above the one before"));
+    };
+    if (!table_) {  // the first two ranks and the last say it for all
+        check_inside(offset_);
+        check_inside(offset_ + (std::int64_t{size} - 1) * step_);
+        if (size > 1) check_rising(0, offset_, std::int64_t{offset_} + step_);
         return;
     }
-    const auto last = offset_ + (std::int64_t{size} - 1) * step_;
-    check_inside(offset_);
-    check_inside(last);
-    if (step_ < 1 && size > 1) refuse_step(0, offset_, offset_ + step_);
+    for (int rank = 0; rank < size; ++rank) check_inside((*this)[rank]);
+    for (int rank = 0; rank + 1 < size; ++rank) check_rising(rank, (*this)[rank], (*this)[rank + 1]);
 }
 
 int RankMapping::operator[](int topology_rank) const {
-    const auto none = [&] {
-        return Error(Fault::missing, cat("the rank mapping has no rank ", topology_rank));
-    };
-    if (step()) {
-        if (topology_rank < 0 || topology_rank >= size_) throw none();
-        return offset_ + topology_rank * step_;
-    }
+    if (!table_) return offset_ + topology_rank * step_;
     const auto found = table_->find(topology_rank);
-    if (found == table_->end()) throw none();
+    if (found == table_->end())
+        throw Error(Fault::missing, cat("the rank mapping has no rank ", topology_rank));
     return found->second;
 }
 
 std::optional<int> RankMapping::find(int world_rank, int size) const {
-    auto low = 0;
-    auto high = size;
-    while (low < high) {
-        const auto middle = low + (high - low) / 2;
-        if ((*this)[middle] < world_rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < size && (*this)[low] == world_rank ? std::optional(low) : std::nullopt;
+    const auto ranks = std::views::iota(0, size);
+    const auto found =
+        std::ranges::lower_bound(ranks, world_rank, {}, [&](int rank) { return (*this)[rank]; });
+    return found != ranks.end() && (*this)[*found] == world_rank ? std::optional(*found) : std::nullopt;
 }
 
-MappedGroup RankMapping::of(const Group& topology_ranks) const { return {topology_ranks, *this}; }
+std::vector<int> RankMapping::of(const Group& topology_ranks) const {
+    auto ranks = std::vector<int>(topology_ranks.begin(), topology_ranks.end());
+    for (auto& rank : ranks) rank = (*this)[rank];
+    return ranks;
+}
 
 }  // namespace rankmesh::areal

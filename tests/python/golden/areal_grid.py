@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rankmesh._dialects.areal import ProcessGroupRegistry
+from rankmesh.areal import topology as areal
+from rankmesh.areal.topology import GLOBAL_PROCESS_GROUP_REGISTRY as REGISTRY
 from rankmesh.areal.topology import ParallelGrid, ProcessTopology
 
 from golden import attempt, fnv1a64
@@ -47,8 +48,6 @@ def in_form_of(expected: Any, made: list[tuple[list[int], str]]) -> Any:
 
 def grid(config: Config, meta: Config) -> Any:
     first = grid_of(config, 0)
-    registry = ProcessGroupRegistry()
-    first.make_groups(registry)
 
     def row(rank: int) -> list[Any]:
         place = grid_of(config, rank)
@@ -65,7 +64,7 @@ def grid(config: Config, meta: Config) -> Any:
         ]
 
     return lambda expected: {
-        "calls": lambda calls: in_form_of(calls, registry.made()),
+        "calls": lambda calls: in_form_of(calls, first.asked_groups()),
         "p2p_groups": first.p2p_groups,
         "dp_groups": first.dp_groups,
         "pipe_groups": first.pipe_groups,
@@ -87,37 +86,37 @@ def stage_to_global_kwargs(config: Config, meta: Config) -> Any:
 
 
 def registry_reuse(config: Config, meta: Config) -> Any:
-    registry = ProcessGroupRegistry()
+    REGISTRY.clear()
 
     def new_calls(name: str) -> int:
         axes, dims = config[name]
-        before = len(registry)
-        grid_of({"axes": axes.split("#"), "dims": dims}, 0).make_groups(registry)
-        return len(registry) - before
+        before = len(REGISTRY)
+        for ranks, backend in grid_of({"axes": axes.split("#"), "dims": dims}, 0).asked_groups():
+            areal.new_or_get_group(ranks, backend)
+        return len(REGISTRY) - before
 
     answer = {
         "new_calls_grid1": new_calls("a"),
         "new_calls_grid2": new_calls("b"),
         "new_calls_grid1_again": new_calls("a"),
-        "registry_size": len(registry),
+        "registry_size": len(REGISTRY),
     }
-    registry.destroy_all_comm_groups(False)
-    answer["after_destroy_uninitialized"] = len(registry)
-    registry.destroy_all_comm_groups()
-    answer["after_destroy"] = len(registry)
-    return answer
+    areal.destroy_all_comm_groups()  # without processes
+    answer["after_destroy_uninitialized"] = len(REGISTRY)
+    REGISTRY.clear()
+    return {**answer, "after_destroy": len(REGISTRY)}
 
 
 def new_or_get_group(config: Config, meta: Config) -> Any:
     """The operations are texts such as `[3,1,2];[1,2,3]gloo`."""
-    registry = ProcessGroupRegistry()
-    numbers = []
+    REGISTRY.clear()
+    groups = []
     for operation in config["ops"].split(";"):
         ranks, backend = operation[: operation.index("]") + 1], operation[operation.index("]") + 1 :]
-        numbers.append(registry.new_or_get_group(json.loads(ranks), backend or None))
+        groups.append(areal.new_or_get_group(json.loads(ranks), backend or None))
     return {
-        "same_any_order": numbers[0] == numbers[1],
-        "different_backend_differs": numbers[1] != numbers[2],
-        "default_backend_same_as_nccl": numbers[1] == numbers[3],
-        "calls": [list(made) for made in registry.made()],
+        "same_any_order": groups[0] is groups[1],
+        "different_backend_differs": groups[1] is not groups[2],
+        "default_backend_same_as_nccl": groups[1] is groups[3],
+        "calls": [[list(ranks), backend] for ranks, backend in REGISTRY],
     }

@@ -32,7 +32,7 @@ struct RANKMESH_EXPORT RankInfo : deepspeed::GridRankInfo {
     std::optional<Group> tp_dp_group;  ///< all replicas and slices of one stage
     RankMapping rank_mapping;
 
-    MappedGroup mapped(const Group& topology_ranks) const { return rank_mapping.of(topology_ranks); }
+    std::vector<int> mapped(const Group& topology_ranks) const { return rank_mapping.of(topology_ranks); }
     /// The world ranks of a topology rank and of the one at the next stage, the first after the last.
     std::array<int, 2> p2p_groups(int rank) const;
     /// Asks for every group of the grid in the original's order, so that those which `registry` lacks are
@@ -64,25 +64,24 @@ struct RANKMESH_EXPORT ParallelGrid : RankInfo {
 };
 
 /// A grid of ranks and sizes without groups, for trying a schedule without processes.
-struct RANKMESH_EXPORT FakeGrid {
+struct RANKMESH_EXPORT FakeGrid : private deepspeed::GridRankInfo {
     /// Throws dialect::Error for a rank outside the topology.
-    FakeGrid(int rank, const ProcessTopology& topo);
+    FakeGrid(int of_rank, const ProcessTopology& topo)
+        : GridRankInfo(topo, of_rank, "tensor"), rank(of_rank), coord(topo.get_coord(of_rank)) {}
 
-    int get_pipe_parallel_world_size() const { return pipe_parallel_size; }
-    int get_pipe_parallel_rank() const { return pp_id; }
-    int get_data_parallel_world_size() const { return data_parallel_size; }
-    int get_data_parallel_rank() const { return dp_id; }
-    int get_tensor_model_parallel_world_size() const { return model_parallel_size; }
-    int get_tensor_model_parallel_rank() const { return mp_id; }
+    using GridRankInfo::get_data_parallel_rank, GridRankInfo::get_data_parallel_world_size;
+    using GridRankInfo::get_pipe_parallel_rank, GridRankInfo::get_pipe_parallel_world_size;
+    using GridRankInfo::get_tensor_model_parallel_rank, GridRankInfo::get_tensor_model_parallel_world_size;
     /// Throw dialect::Error: `No groups in fake grid.`
     [[noreturn]] void get_pipe_parallel_group() const;
-    [[noreturn]] void get_data_parallel_group() const;
-    [[noreturn]] void get_tensor_model_parallel_group() const;
+    [[noreturn]] void get_data_parallel_group() const { get_pipe_parallel_group(); }
+    [[noreturn]] void get_tensor_model_parallel_group() const { get_pipe_parallel_group(); }
 
+    using GridRankInfo::data_parallel_size, GridRankInfo::pipe_parallel_size;
+    using GridRankInfo::model_parallel_size, GridRankInfo::world_size;
     int rank;
     Coordinate coord;
-    int data_parallel_size, pipe_parallel_size, model_parallel_size, world_size;
-    int dp_id, pp_id, mp_id;
+    int dp_id = data_parallel_id, pp_id = stage_id, mp_id = get_tensor_model_parallel_rank();
 };
 
 }  // namespace rankmesh::areal

@@ -23,19 +23,26 @@ public:
 };
 
 /// What a model trains on.
-struct RANKMESH_EXPORT PipeDataTensorParallelTopology : ProcessTopology {
-    PipeDataTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence_parallel,
-                                   bool gradient_checkpointing, bool gradient_accumulation_fusion,
-                                   std::optional<int> max_prompt_len = {});
+struct PipeDataTensorParallelTopology : ProcessTopology {
+    PipeDataTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence, bool checkpointing,
+                                   bool fusion, std::optional<int> prompt_len = {})
+        : ProcessTopology({"pipe", "data", "tensor"}, {num_pp, num_dp, num_tp}),
+          sequence_parallel(sequence),
+          gradient_checkpointing(checkpointing),
+          gradient_accumulation_fusion(fusion),
+          max_prompt_len(prompt_len) {}
 
     bool sequence_parallel, gradient_checkpointing, gradient_accumulation_fusion;
     std::optional<int> max_prompt_len;
 };
 
 /// What a model generates on.
-struct RANKMESH_EXPORT DataPipeTensorParallelTopology : ProcessTopology {
-    DataPipeTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence_parallel,
-                                   std::optional<int> max_prompt_len = {});
+struct DataPipeTensorParallelTopology : ProcessTopology {
+    DataPipeTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence,
+                                   std::optional<int> prompt_len = {})
+        : ProcessTopology({"data", "pipe", "tensor"}, {num_dp, num_pp, num_tp}),
+          sequence_parallel(sequence),
+          max_prompt_len(prompt_len) {}
 
     bool sequence_parallel;
     std::optional<int> max_prompt_len;
