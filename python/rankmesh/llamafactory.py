@@ -69,8 +69,8 @@ class DistributedStrategy:
     @raises(_kind)
     def __post_init__(self, world_size: int | None) -> None:
         if world_size is None:
-            environment = llamafactory.Environment.from_environment()
-            world_size = None if environment.rank is None else environment.world_size
+            rank, of_launcher, *_ = llamafactory.environment()
+            world_size = None if rank is None else of_launcher
         self.mp_shard_size, self.dp_size = llamafactory.strategy(
             self.mp_replicate_size, self.mp_shard_size, self.dp_size, self.cp_size, world_size
         )
@@ -103,7 +103,7 @@ def _setting(training_args: Any, name: str, default: Any) -> Any:
     return getattr(training_args, name, default)
 
 
-class DistributedInterface:
+class DistributedInterface(llamafactory.Interface):
     """What LlamaFactory's interface knows of one rank, under its names.
 
     Without `rank` it is that of this process, by the launcher's environment, and one object: the first call makes it.
@@ -148,11 +148,9 @@ class DistributedInterface:
         if (rank is None) != (world_size is None):
             raise UsageError("DistributedInterface was given one of rank and world_size; give both")
         self._environment = (
-            llamafactory.Environment.from_environment()
-            if world_size is None
-            else llamafactory.Environment(rank, world_size, local_rank, local_world_size)
+            llamafactory.environment() if world_size is None else (rank, world_size, local_rank, local_world_size)
         )
-        self._rank = self._environment.rank
+        self._rank, self._world_size, *_ = self._environment
         live = rank is None and self._rank is not None and (of_torch() is not None or "MASTER_ADDR" in os.environ)
         self.timeout = _setting(training_args, "dist_timeout", _setting(training_args, "timeout", 18000))
         sizes = (
@@ -161,20 +159,22 @@ class DistributedInterface:
             _setting(training_args, "dp_size", None),
             _setting(training_args, "cp_size", 1),
         )
-        if live:
-            self._connect(sizes)
-        else:
-            self._shape(sizes)
-            self.model_device_mesh = self._device_mesh(
-                self.strategy.model_mesh_shape, self.strategy.model_mesh_dim_names
-            )
-            self.data_device_mesh = self._device_mesh(self.strategy.data_mesh_shape, self.strategy.data_mesh_dim_names)
+        (self._connect if live else self._shape)(sizes)
         self._initialized = True
 
     def _shape(self, sizes: tuple[Any, Any, Any, Any]) -> None:
-        world = None if self._rank is None else self._environment.world_size
-        self.strategy = DistributedStrategy(*sizes, world_size=world)
-        self._interface = llamafactory.Interface(*sizes, self._environment)
+        """Says who stands where, which no process is asked."""
+        world = None if self._rank is None else self._world_size
+        self.strategy = shape = DistributedStrategy(*sizes, world_size=world)
+        super().__init__(*sizes, *self._environment)
+
+        def mesh(sizes: Any, names: tuple[str, str]) -> DeviceMesh | None:
+            if world is None:
+                return None
+            return init_device_mesh("cpu", sizes, mesh_dim_names=names, rank=self._rank, world_size=world)
+
+        self.model_device_mesh = mesh(shape.model_mesh_shape, shape.model_mesh_dim_names)
+        self.data_device_mesh = mesh(shape.data_mesh_shape, shape.data_mesh_dim_names)
 
     def _connect(self, sizes: tuple[Any, Any, Any, Any]) -> None:
         """Makes torch's meshes of this process, whose groups are made with those of all processes."""
@@ -186,7 +186,7 @@ class DistributedInterface:
 
         device = self.current_device
         if device.type != "cpu":
-            torch.accelerator.set_device_index(self._environment.local_rank)
+            torch.accelerator.set_device_index(self._environment[2])
         self.current_accelerator = device.type
         self.device_count = torch.accelerator.device_count()
         timeout = datetime.timedelta(seconds=self.timeout)
@@ -197,16 +197,16 @@ class DistributedInterface:
         said = "llamafactory: " + ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
         with errors_reach_peers(said, timeout):
             place = dist.get_rank(), dist.get_world_size()
-            if place != (self._rank, self._environment.world_size):
+            if place != (self._rank, self._world_size):
                 raise UsageError(
-                    f"RANK={self._rank} and WORLD_SIZE={self._environment.world_size} of the environment are not those "
+                    f"RANK={self._rank} and WORLD_SIZE={self._world_size} of the environment are not those "
                     f"of torch.distributed, which are {place[0]} and {place[1]}"
                 )
             self._shape(sizes)
-        shape = self.strategy
-        of_model: Any = zip(shape.model_mesh_dim_names, shape.model_mesh_shape, strict=True)
-        of_data: Any = zip(shape.data_mesh_dim_names, shape.data_mesh_shape, strict=True)
-        meshes = [Mesh(of_model), Mesh(of_data)]
+        meshes = [
+            Mesh(zip(each.mesh_dim_names, each.shape, strict=True))
+            for each in (self.model_device_mesh, self.data_device_mesh)
+        ]
         made, self._live = device_meshes(said, meshes, device_type=device.type, timeout=timeout)
         self.model_device_mesh, self.data_device_mesh = made
 
@@ -220,20 +220,6 @@ class DistributedInterface:
             return torch.device("cpu")
         return torch.device(accelerator.type, torch.accelerator.current_device_index())
 
-    def _device_mesh(self, shape: tuple[Any, Any], names: tuple[str, str]) -> DeviceMesh | None:
-        if self._rank is None:
-            return None
-        return init_device_mesh(
-            self.current_accelerator,
-            shape,
-            mesh_dim_names=names,
-            rank=self._rank,
-            world_size=self._environment.world_size,
-        )
-
-    def __str__(self) -> str:
-        return str(self._interface)
-
     def get_device_mesh(self, dim: Dim | None = None) -> Any:
         """This rank's mesh along a dimension; None where nothing is distributed."""
         if dim is None:
@@ -245,31 +231,15 @@ class DistributedInterface:
         """This rank's group along a dimension, or its ranks; None for the world, and where nothing is distributed."""
         if self._live is not None and dim is not None:
             return self.get_device_mesh(dim).get_group()
-        return None if dim is None else self._interface.get_group(dim.value)
-
-    def get_rank(self, dim: Dim | None = None) -> int:
-        """This rank's place in its group along a dimension, or in the world."""
-        return self._interface.get_rank(None if dim is None else dim.value)
-
-    def get_world_size(self, dim: Dim | None = None) -> int:
-        """The number of ranks along a dimension, or in the world."""
-        return self._interface.get_world_size(None if dim is None else dim.value)
-
-    def get_local_rank(self) -> int:
-        """This rank's place on its host."""
-        return self._environment.local_rank
-
-    def get_local_world_size(self) -> int:
-        """The number of ranks on its host."""
-        return self._environment.local_world_size
+        return None if dim is None else self.ranks(dim)
 
     def _refuse(self, call: str) -> NoReturn:
         raise UsageError(
-            f"{call} of rank {self._rank} of {self._environment.world_size} needs the other ranks, "
+            f"{call} of rank {self._rank} of {self._world_size} needs the other ranks, "
             "and this interface asks no process; without RANK in the environment data passes through unchanged"
         )
 
-    def _operate(self, call: str, data: Any, dim: Dim | None, operation: Callable[[Any, Any], Any]) -> Any:
+    def _operate(self, call: str, data: Any, dim: Dim | None, operation: Callable[[Any, Any, Any], Any]) -> Any:
         """What an operation makes of a tensor, an array, a list or a number, as such a one."""
         if self._rank is None:
             return data
@@ -277,11 +247,12 @@ class DistributedInterface:
             self._refuse(call)
         import numpy
         import torch
+        import torch.distributed as dist
 
-        device = self.current_device
+        device, group = self.current_device, self.get_group(dim)
         if isinstance(data, torch.Tensor):
-            return operation(data.to(device), self.get_group(dim)).to(data.device)
-        result = operation(torch.tensor(data, dtype=torch.float, device=device), self.get_group(dim))
+            return operation(dist, data.to(device), group).to(data.device)
+        result = operation(dist, torch.tensor(data, dtype=torch.float, device=device), group)
         if isinstance(data, numpy.ndarray):
             return result.cpu().numpy()
         return result.item() if result.numel() == 1 else result.tolist()
@@ -289,9 +260,7 @@ class DistributedInterface:
     def all_gather(self, data: Any, dim: Dim | None = Dim.DP) -> Any:
         """The data of all ranks of a group, one after the other; the data itself where nothing is distributed."""
 
-        def operation(tensor: Any, group: Any) -> Any:
-            import torch.distributed as dist
-
+        def operation(dist: Any, tensor: Any, group: Any) -> Any:
             gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before 2.13
             gathered = tensor.new_empty(dist.get_world_size(group) * tensor.numel())
             gather(gathered, tensor.flatten(), group=group)  # Gloo takes no number without dimensions
@@ -302,24 +271,18 @@ class DistributedInterface:
     def all_reduce(self, data: Any, op: ReduceOp = ReduceOp.MEAN, dim: Dim | None = Dim.DP) -> Any:
         """The data of all ranks of a group as one, a tensor in place; the data itself where nothing is distributed."""
 
-        def operation(tensor: Any, group: Any) -> Any:
-            import torch.distributed as dist
-
+        def operation(dist: Any, tensor: Any, group: Any) -> Any:
             how = ReduceOp(op)
-            ops = {ReduceOp.MAX: dist.ReduceOp.MAX, ReduceOp.MIN: dist.ReduceOp.MIN}
-            dist.all_reduce(tensor, op=ops.get(how, dist.ReduceOp.SUM), group=group)
-            if how == ReduceOp.MEAN:
-                tensor /= dist.get_world_size(group)
-            return tensor
+            is_mean = how is ReduceOp.MEAN
+            dist.all_reduce(tensor, op=getattr(dist.ReduceOp, "SUM" if is_mean else how.name), group=group)
+            return tensor.div_(dist.get_world_size(group)) if is_mean else tensor
 
         return self._operate("all_reduce", data, dim, operation)
 
     def broadcast(self, data: Any, src: int = 0, dim: Dim | None = Dim.DP) -> Any:
         """The data of a rank of the world in this rank's group; the data itself where nothing is distributed."""
 
-        def operation(tensor: Any, group: Any) -> Any:
-            import torch.distributed as dist
-
+        def operation(dist: Any, tensor: Any, group: Any) -> Any:
             ranks = dist.get_process_group_ranks(group)
             if src not in ranks:
                 along = "the world" if dim is None else dim.value

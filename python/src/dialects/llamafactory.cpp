@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
 #include <rankmesh/dialect/llamafactory/interface.hpp>
 
 #include "dialects.hpp"
@@ -17,9 +20,10 @@ Config config_of(nb::handle replicas, nb::handle shards, nb::handle dp, nb::hand
             .cp_size = int_of(cp, "cp_size")};
 }
 
-std::optional<Dim> dim_of(nb::handle name) {
-    if (name.is_none()) return std::nullopt;
-    const auto given = text_of(name, "dim");
+/// A member of the enumeration Dim; its text is not one, as in the original.
+std::optional<Dim> dim_of(nb::handle member) {
+    if (member.is_none()) return std::nullopt;
+    const auto given = text_of(member.attr("value"), "dim");
     for (auto dim : {Dim::mp_replicate, Dim::mp_shard, Dim::dp, Dim::cp})
         if (to_string(dim) == given) return dim;
     throw UnknownName("no dimension is called '" + given + "'; they are mp_replicate, mp_shard, dp and cp");
@@ -40,46 +44,47 @@ void bind_llamafactory(nb::module_& parent) {
         nb::arg("mp_replicate_size").none(), nb::arg("mp_shard_size").none(), nb::arg("dp_size").none(),
         nb::arg("cp_size").none(), nb::arg("world_size").none(),
         "The sizes of mp_shard and dp in a world, None where nothing is distributed.");
-    nb::class_<Environment>(m, "Environment", "What the launcher says.")
-        .def_static("from_environment", &Environment::from_environment)
-        .def(
-            "__init__",
-            [](Environment* self, nb::handle rank, nb::handle world_size, nb::handle local_rank,
-               nb::handle local_world_size) {
-                new (self) Environment{.rank = optional_int(rank, "rank"),
-                                       .world_size = int_of(world_size, "world_size"),
-                                       .local_rank = int_of(local_rank, "local_rank"),
-                                       .local_world_size = int_of(local_world_size, "local_world_size")};
-            },
-            nb::arg("rank").none(), nb::arg("world_size").none(), nb::arg("local_rank").none(),
-            nb::arg("local_world_size").none())
-        .def_ro("rank", &Environment::rank)
-        .def_ro("world_size", &Environment::world_size)
-        .def_ro("local_rank", &Environment::local_rank)
-        .def_ro("local_world_size", &Environment::local_world_size);
+    m.def(
+        "environment",
+        [] {
+            const auto [rank, world_size, local_rank, local_world_size] = Environment::from_environment();
+            return std::tuple(rank, world_size, local_rank, local_world_size);
+        },
+        "RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE of the launcher; None where RANK is not set.");
     nb::class_<Interface>(m, "Interface", "What the interface knows of one rank.")
         .def(
             "__init__",
             [](Interface* self, nb::handle replicas, nb::handle shards, nb::handle dp, nb::handle cp,
-               const Environment& environment) {
-                new (self) Interface(config_of(replicas, shards, dp, cp), environment);
+               nb::handle rank, nb::handle world_size, nb::handle local_rank, nb::handle local_world_size) {
+                new (self) Interface(config_of(replicas, shards, dp, cp),
+                                     {.rank = optional_int(rank, "rank"),
+                                      .world_size = int_of(world_size, "world_size"),
+                                      .local_rank = int_of(local_rank, "local_rank"),
+                                      .local_world_size = int_of(local_world_size, "local_world_size")});
             },
             nb::arg("mp_replicate_size").none(), nb::arg("mp_shard_size").none(), nb::arg("dp_size").none(),
-            nb::arg("cp_size").none(), nb::arg("environment"))
+            nb::arg("cp_size").none(), nb::arg("rank").none(), nb::arg("world_size").none(),
+            nb::arg("local_rank").none(), nb::arg("local_world_size").none())
         .def(
-            "get_group",
+            "ranks",
             [](const Interface& self, nb::handle dim) -> std::optional<Ranks> {
                 if (const auto group = self.get_group(dim_of(dim))) return Ranks(*group);
                 return std::nullopt;
             },
-            nb::arg("dim").none())
+            nb::arg("dim").none(), "This rank's group along a dimension; None where nothing is distributed.")
         .def(
             "get_rank", [](const Interface& self, nb::handle dim) { return self.get_rank(dim_of(dim)); },
-            nb::arg("dim").none())
+            nb::arg("dim") = nb::none(),
+            nb::sig("def get_rank(self, dim: rankmesh._enums.StrEnum | None = None) -> int"),
+            "This rank's place in its group along a dimension, or in the world.")
         .def(
             "get_world_size",
             [](const Interface& self, nb::handle dim) { return self.get_world_size(dim_of(dim)); },
-            nb::arg("dim").none())
+            nb::arg("dim") = nb::none(),
+            nb::sig("def get_world_size(self, dim: rankmesh._enums.StrEnum | None = None) -> int"),
+            "The number of ranks along a dimension, or in the world.")
+        .def("get_local_rank", &Interface::get_local_rank, "This rank's place on its host.")
+        .def("get_local_world_size", &Interface::get_local_world_size, "The number of ranks on its host.")
         .def("__str__", &Interface::str);
 }
 

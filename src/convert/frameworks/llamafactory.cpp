@@ -61,33 +61,33 @@ Document write(const Arrangement& arrangement) {
     return {values, values.dump(2)};
 }
 
+using llamafactory::Dim;
+constexpr std::pair<const char*, Dim> dims[] = {{"Dim.MP_REPLICATE", Dim::mp_replicate},
+                                                {"Dim.MP_SHARD", Dim::mp_shard},
+                                                {"Dim.DP", Dim::dp},
+                                                {"Dim.CP", Dim::cp}};
+
 Words words(const Arrangement& roles, const Document&) {
-    using llamafactory::Dim;
     const auto config = llamafactory_config(roles);
     const auto world = roles.dense().size();
     const auto strategy = llamafactory::DistributedStrategy(config, world, true);
-    const auto model = strategy.model_mesh();
-    const auto data = strategy.data_mesh();
+    auto kinds = std::vector<GroupKind>{};
+    for (const auto& [name, dim] : dims) {
+        const auto mesh = dim == Dim::dp || dim == Dim::cp ? strategy.data_mesh() : strategy.model_mesh();
+        kinds.push_back(kind_along(detail::cat("get_group(", name, ")"), mesh, mesh.axes(to_string(dim))));
+    }
     return {.dialect = {},
-            .mesh = data,
-            .kinds = {kind_along("get_group(Dim.MP_REPLICATE)", model, model.axes("mp_replicate")),
-                      kind_along("get_group(Dim.MP_SHARD)", model, model.axes("mp_shard")),
-                      kind_along("get_group(Dim.DP)", data, data.axes("dp")),
-                      kind_along("get_group(Dim.CP)", data, data.axes("cp"))},
+            .mesh = strategy.data_mesh(),
+            .kinds = std::move(kinds),
             .answers = [config, world](int rank) {
                 const auto info = llamafactory::RankInfo(config, {.rank = rank, .world_size = world});
                 auto answers = Answers{};
                 answers.add("get_rank()", [&] { return info.get_rank(); });
                 answers.add("get_world_size()", [&] { return info.get_world_size(); });
-                constexpr auto dims =
-                    std::array<std::pair<const char*, Dim>, 4>{{{"Dim.MP_REPLICATE", Dim::mp_replicate},
-                                                                {"Dim.MP_SHARD", Dim::mp_shard},
-                                                                {"Dim.DP", Dim::dp},
-                                                                {"Dim.CP", Dim::cp}}};
                 for (const auto& [name, dim] : dims) {
-                    answers.add(std::string("get_rank(") + name + ")",
+                    answers.add(detail::cat("get_rank(", name, ")"),
                                 [&, d = dim] { return info.get_rank(d); });
-                    answers.add(std::string("get_world_size(") + name + ")",
+                    answers.add(detail::cat("get_world_size(", name, ")"),
                                 [&, d = dim] { return info.get_world_size(d); });
                 }
                 return answers.all();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/llamafactory/interface.hpp>
 
+#include <rankmesh/core/name.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
 namespace rankmesh::llamafactory {
 
-using detail::append;
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
@@ -22,16 +22,11 @@ bool is_of_model(Dim dim) { return dim == Dim::mp_replicate || dim == Dim::mp_sh
 
 /// `DeviceMesh('cpu', [[0, 1], [2, 3]], mesh_dim_names=('dp', 'cp'))`, as torch prints it.
 std::string device_mesh_text(const std::string& device, const Mesh& mesh) {
-    auto text = cat("DeviceMesh('", device, "', [");
-    const auto rows = mesh.size(AxisId{0});
-    const auto columns = mesh.size(AxisId{1});
-    for (int row = 0; row < rows; ++row) {
-        append(text, row > 0 ? ", [" : "[");
-        for (int column = 0; column < columns; ++column)
-            append(text, cat(column > 0 ? ", " : "", row * columns + column));
-        append(text, "]");
-    }
-    return cat(text, "], mesh_dim_names=('", mesh.name(AxisId{0}), "', '", mesh.name(AxisId{1}), "'))");
+    auto rows = std::vector<std::string>{};
+    for (const auto& row : mesh.partition(mesh.name(AxisId{1})))
+        rows.push_back(cat("[", detail::with_commas(row), "]"));
+    return cat("DeviceMesh('", device, "', [", detail::with_commas(rows), "], mesh_dim_names=('",
+               mesh.name(AxisId{0}), "', '", mesh.name(AxisId{1}), "'))");
 }
 
 /// The environment of a rank of a world that runs.
@@ -94,12 +89,11 @@ DistributedInterface::DistributedInterface(const Member& member, const Config& c
     const auto data = member["data"];
     dialect::check_mesh(model, strategy().model_mesh(), joined_with);
     dialect::check_mesh(data, strategy().data_mesh(), joined_with);
-    groups_.push_back(dialect::communicator(model, {"mp_replicate"}, joined_with));
-    groups_.push_back(dialect::communicator(model, {"mp_shard"}, joined_with));
-    groups_.push_back(dialect::communicator(data, {"dp"}, joined_with));
-    groups_.push_back(dialect::communicator(data, {"cp"}, joined_with));
-    groups_.push_back(dialect::communicator(member["world"], {"world"}, joined_with));
-    groups_.push_back(dialect::communicator(member["world"], {"node"}, joined_with));
+    for (auto dim : {Dim::mp_replicate, Dim::mp_shard, Dim::dp, Dim::cp})
+        groups_.push_back(
+            dialect::communicator(is_of_model(dim) ? model : data, {to_string(dim)}, joined_with));
+    for (const auto* level : {"world", "node"})
+        groups_.push_back(dialect::communicator(member["world"], {level}, joined_with));
 }
 
 DistributedInterface::DistributedInterface(const Config& config) : RankInfo(config, Environment{}) {}
@@ -112,50 +106,6 @@ Communicator& DistributedInterface::group(std::optional<Dim> dim) const {
     return groups_[dim ? static_cast<std::size_t>(*dim) : world_group];
 }
 
-namespace {
-
-template <class T>
-void reduce_over(Communicator& on, std::span<T> data, ReduceOp op) {
-    switch (op) {
-        case ReduceOp::sum:
-            return on.all_reduce(data, rankmesh::sum);
-        case ReduceOp::mean:
-            return on.all_reduce(data, rankmesh::mean);
-        case ReduceOp::max:
-            return on.all_reduce(data, rankmesh::max);
-        case ReduceOp::min:
-            return on.all_reduce(data, rankmesh::min);
-    }
-}
-
-template <class T>
-std::vector<T> gather_over(Communicator& on, std::span<const T> data) {
-    auto all = std::vector<T>(data.size() * static_cast<std::size_t>(on.size()));
-    on.all_gather(data, all);
-    return all;
-}
-
-}  // namespace
-
-void DistributedInterface::reduce(std::span<double> data, ReduceOp op, std::optional<Dim> dim) const {
-    if (is_distributed()) reduce_over(group(dim), data, op);
-}
-void DistributedInterface::reduce(std::span<float> data, ReduceOp op, std::optional<Dim> dim) const {
-    if (is_distributed()) reduce_over(group(dim), data, op);
-}
-
-std::vector<double> DistributedInterface::all_gather(double value, std::optional<Dim> dim) const {
-    return all_gather(std::vector<double>{value}, dim);
-}
-std::vector<double> DistributedInterface::all_gather(const std::vector<double>& list,
-                                                     std::optional<Dim> dim) const {
-    return is_distributed() ? gather_over(group(dim), std::span<const double>(list)) : list;
-}
-std::vector<float> DistributedInterface::all_gather(std::span<const float> data,
-                                                    std::optional<Dim> dim) const {
-    return is_distributed() ? gather_over(group(dim), data) : std::vector<float>(data.begin(), data.end());
-}
-
 int DistributedInterface::group_rank_of(int src, std::optional<Dim> dim) const {
     const auto& on = group(dim);
     if (const auto position = on.group_rank_of(src)) return *position;
@@ -166,22 +116,6 @@ int DistributedInterface::group_rank_of(int src, std::optional<Dim> dim) const {
                     "; src must be one of these"));
 }
 
-double DistributedInterface::broadcast(double value, int src, std::optional<Dim> dim) const {
-    return broadcast(std::vector<double>{value}, src, dim).front();
-}
-std::vector<double> DistributedInterface::broadcast(std::vector<double> list, int src,
-                                                    std::optional<Dim> dim) const {
-    if (is_distributed()) group(dim).broadcast(list, group_rank_of(src, dim));
-    return list;
-}
-std::string DistributedInterface::broadcast(std::string text, int src, std::optional<Dim> dim) const {
-    if (is_distributed()) group(dim).broadcast_object(text, group_rank_of(src, dim));
-    return text;
-}
-void DistributedInterface::broadcast(std::span<float> data, int src, std::optional<Dim> dim) const {
-    if (is_distributed()) group(dim).broadcast(data, group_rank_of(src, dim));
-}
-
 void DistributedInterface::barrier() const {
     if (is_distributed()) group().barrier();
 }
@@ -190,13 +124,14 @@ void DistributedInterface::main_process_first(const std::function<void()>& body,
     if (!is_distributed()) return body();
     auto& on = local_only ? (group(), groups_[host_group]) : group();
     if (on.rank() != 0) on.barrier();
+    auto failed = std::exception_ptr{};
     try {
         body();
     } catch (...) {
-        if (on.rank() == 0) on.barrier();  // the others need not wait for what has failed
-        throw;
+        failed = std::current_exception();
     }
-    if (on.rank() == 0) on.barrier();
+    if (on.rank() == 0) on.barrier();  // also where it failed, so that the others need not wait
+    if (failed) std::rethrow_exception(failed);
 }
 
 }  // namespace rankmesh::llamafactory

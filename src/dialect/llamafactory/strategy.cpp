@@ -27,15 +27,10 @@ std::optional<int> number(const char* name) {
 
 /// The other of two sizes that make up the world: what was given, or what is left.
 int other(int world_size, int size, std::string_view name, std::optional<int> given, std::string_view both) {
-    if (given) {
-        if (std::int64_t{size} * *given != world_size)
-            throw Error(Fault::sizes,
-                        cat(both, " must equal to world_size, got ",
-                            name == "cp_size" ? cat(*given, " * ", size) : cat(size, " * ", *given),
-                            " != ", world_size, "."));
-        if (size < 1) throw Error(Fault::sizes, cat(name, " is ", size, "; sizes are 1 or more"));
-        return *given;
-    }
+    if (given && std::int64_t{size} * *given != world_size)
+        throw Error(Fault::sizes, cat(both, " must equal to world_size, got ",
+                                      name == "cp_size" ? cat(*given, " * ", size) : cat(size, " * ", *given),
+                                      " != ", world_size, "."));
     if (size < 1) throw Error(Fault::sizes, cat(name, " is ", size, "; sizes are 1 or more"));
     // The older version rounds down here, and ranks stand in no group.
     if (world_size % size != 0)
@@ -64,12 +59,8 @@ DistributedStrategy::DistributedStrategy(const Config& config, int world_size, b
 
 Plan plan(const Config& config, int world_size) {
     const auto strategy = DistributedStrategy(config, world_size, true);
-    return {{.name = "model",
-             .mesh = {{"mp_replicate", strategy.mp_replicate_size}, {"mp_shard", strategy.mp_shard_size}},
-             .timeout = config.timeout},
-            {.name = "data",
-             .mesh = {{"dp", strategy.dp_size}, {"cp", strategy.cp_size}},
-             .timeout = config.timeout},
+    return {{.name = "model", .mesh = strategy.model_mesh(), .timeout = config.timeout},
+            {.name = "data", .mesh = strategy.data_mesh(), .timeout = config.timeout},
             {.name = "world", .local = "node", .timeout = config.timeout}};
 }
 

@@ -71,16 +71,13 @@ public:
 
     /// The reduction of all members' value; numbers come back as numbers, lists as lists.
     template <class T>
-    requires std::integral<T> || std::floating_point<T>
+        requires std::integral<T> || std::floating_point<T>
     double all_reduce(T value, ReduceOp op = ReduceOp::mean, std::optional<Dim> dim = Dim::dp) const {
-        auto data = static_cast<double>(value);
-        reduce(std::span(&data, 1), op, dim);
-        return data;
+        return all_reduce(std::vector{static_cast<double>(value)}, op, dim).front();
     }
     std::vector<double> all_reduce(std::vector<double> list, ReduceOp op = ReduceOp::mean,
                                    std::optional<Dim> dim = Dim::dp) const {
-        reduce(list, op, dim);
-        return list;
+        return reduce(std::span(list), op, dim), list;
     }
     /// The same in place.
     void all_reduce(std::span<float> data, ReduceOp op = ReduceOp::mean,
@@ -89,16 +86,32 @@ public:
     }
     /// The members' values one after the other: as many as the group has members, where the original counts
     /// the world's.
-    std::vector<double> all_gather(double value, std::optional<Dim> dim = Dim::dp) const;
-    std::vector<double> all_gather(const std::vector<double>& list, std::optional<Dim> dim = Dim::dp) const;
-    std::vector<float> all_gather(std::span<const float> data, std::optional<Dim> dim = Dim::dp) const;
+    std::vector<double> all_gather(double value, std::optional<Dim> dim = Dim::dp) const {
+        return gather(std::span<const double>(&value, 1), dim);
+    }
+    std::vector<double> all_gather(const std::vector<double>& list, std::optional<Dim> dim = Dim::dp) const {
+        return gather(std::span(list), dim);
+    }
+    std::vector<float> all_gather(std::span<const float> data, std::optional<Dim> dim = Dim::dp) const {
+        return gather(data, dim);
+    }
     /// The data of global rank `src`, which must be in this rank's group: dialect::Error names those that
     /// are.
-    double broadcast(double value, int src = 0, std::optional<Dim> dim = Dim::dp) const;
+    double broadcast(double value, int src = 0, std::optional<Dim> dim = Dim::dp) const {
+        return broadcast(std::vector<double>{value}, src, dim).front();
+    }
     std::vector<double> broadcast(std::vector<double> list, int src = 0,
-                                  std::optional<Dim> dim = Dim::dp) const;
-    std::string broadcast(std::string text, int src = 0, std::optional<Dim> dim = Dim::dp) const;
-    void broadcast(std::span<float> data, int src = 0, std::optional<Dim> dim = Dim::dp) const;
+                                  std::optional<Dim> dim = Dim::dp) const {
+        if (is_distributed()) group(dim).broadcast(list, group_rank_of(src, dim));
+        return list;
+    }
+    std::string broadcast(std::string text, int src = 0, std::optional<Dim> dim = Dim::dp) const {
+        if (is_distributed()) group(dim).broadcast_object(text, group_rank_of(src, dim));
+        return text;
+    }
+    void broadcast(std::span<float> data, int src = 0, std::optional<Dim> dim = Dim::dp) const {
+        if (is_distributed()) group(dim).broadcast(data, group_rank_of(src, dim));
+    }
 
     /// Nothing is in flight on the host's engine when its calls return.
     void sync() const {}
@@ -111,8 +124,22 @@ public:
     void main_process_first(const std::function<void()>& body, bool local_only = true) const;
 
 private:
-    void reduce(std::span<double> data, ReduceOp op, std::optional<Dim> dim) const;
-    void reduce(std::span<float> data, ReduceOp op, std::optional<Dim> dim) const;
+    template <class T>
+    void reduce(std::span<T> data, ReduceOp op, std::optional<Dim> dim) const {
+        if (!is_distributed()) return;
+        auto& on = group(dim);
+        if (op == ReduceOp::sum) on.all_reduce(data, rankmesh::sum);
+        if (op == ReduceOp::mean) on.all_reduce(data, rankmesh::mean);
+        if (op == ReduceOp::max) on.all_reduce(data, rankmesh::max);
+        if (op == ReduceOp::min) on.all_reduce(data, rankmesh::min);
+    }
+    template <class T>
+    std::vector<T> gather(std::span<const T> data, std::optional<Dim> dim) const {
+        if (!is_distributed()) return {data.begin(), data.end()};
+        auto all = std::vector<T>(data.size() * static_cast<std::size_t>(get_world_size(dim)));
+        group(dim).all_gather(data, all);
+        return all;
+    }
     int group_rank_of(int src, std::optional<Dim> dim) const;
 
     mutable std::vector<Communicator> groups_;  // by Dim, then the world's, then the host's
