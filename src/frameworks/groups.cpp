@@ -94,7 +94,8 @@ Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row)
 
 void check_sizes(const Framework& framework, const Given& given) {
     for (const auto& setting : framework.settings)
-        if (!setting.axis.empty() && !given.is_none(setting.name) && given.number(setting.name) < 1)
+        if (!setting.axis.empty() && given.number(setting.name) < 1 &&
+            given.value(setting.name) != setting.otherwise && !given.is_none(setting.name))
             throw dialect::Refusal(
                 Fault::sizes, "sizes-below-one",
                 cat(setting.name, " is ", given.number(setting.name), "; every size is 1 or more"));

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// ArchonParallelDims of AReaL's engine Archon: PP x DP-shard x CP x TP; experts take their ranks from the
+// shards and CP, and from TP too where an expert is not split.
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_archon {
+
+using detail::cat;
+
+bool has_experts(const Given& given) { return given.number("ep") > 1; }
+bool has_none(const Given& given) { return !has_experts(given); }
+/// True where tp splits experts as it splits all else.
+bool splits(const Given& given) { return has_experts(given) && given.number("etp") == given.number("tp"); }
+bool borrows(const Given& given) { return has_experts(given) && !splits(given); }
+
+/// The ranks of a shard's ranks that experts share, and how many of them an expert's ranks take at least.
+void check_experts(Given& given) {
+    const auto ep = given.number("ep"), cp = given.number("cp"), tp = given.number("tp");
+    const auto least = splits(given) ? cp : cp * tp;
+    const auto most = given.number("dp_shard") * least;
+    const auto* rule = splits(given) ? "When etp=tp, " : "When etp=1, ";
+    const auto* of = splits(given) ? "cp" : "cp * tp";
+    if (has_experts(given) && ep % least != 0)
+        throw Error(Fault::sizes, cat(rule, "ep must be divisible by ", of, ", got ep=", ep, ", cp=", cp,
+                                      splits(given) ? "" : cat(", tp=", tp)));
+    if (has_experts(given) && most % ep != 0)
+        throw Error(Fault::sizes,
+                    cat(rule, "dp_shard * ", of, " must be divisible by ep, got ", most, ", ep=", ep));
+    given.derive("dp_shard_mod_ep", has_experts(given) ? most / ep : given.number("dp_shard"));
+    given.derive("dp_shard_in_ep", has_experts(given) ? ep / least : 1);
+}
+
+void check(Given& given) {
+    const auto number = [&](const char* name) { return given.number(name); };
+    const auto others = std::int64_t{number("tp")} * number("cp") * number("pp");
+    if (number("dp_shard") < 0) given.derive("dp_shard", static_cast<int>(given.world_size() / others));
+    if (const auto ranks = number("dp_shard") * others; ranks != given.world_size())
+        throw Error(Fault::sizes, cat("dp_shard * tp * cp * pp must equal world_size, got ",
+                                      number("dp_shard"), " * ", number("tp"), " * ", number("cp"), " * ",
+                                      number("pp"), " = ", ranks, ", world_size=", given.world_size()));
+    if (number("etp") != 1 && number("etp") != number("tp"))
+        throw Error(Fault::sizes,
+                    cat("etp must be 1 or equal to tp, got etp=", number("etp"), ", tp=", number("tp")));
+    check_experts(given);
+    for (const auto* size : {"dp_replicate", "dp_shard", "cp", "tp", "pp", "ep", "etp"})
+        given.derive(cat(size, "_enabled"), number(size) > 1);
+    given.derive("dp_enabled", given.flag("dp_replicate_enabled") || given.flag("dp_shard_enabled"));
+    given.derive("dp_cp_enabled", given.flag("dp_enabled") || given.flag("cp_enabled"));
+    given.derive("fsdp_enabled", given.flag("dp_shard_enabled") || given.flag("cp_enabled"));
+    given.derive("fsdp_gradient_divide_factor", number("dp_shard") * number("cp"));
+    given.derive("seq_len_divisor", number("tp") * number("cp") * 2);
+    given.derive("context_and_model_parallel_size", static_cast<int>(others));
+    given.derive("world_size", given.world_size());
+}
+
+std::optional<Mesh> experts(const Given& given, const Mesh&) {
+    if (has_none(given)) return std::nullopt;
+    return Mesh{{"pp", given.number("pp")},
+                {"edp", given.number("dp_shard_mod_ep")},
+                {"ep", given.number("ep")},
+                {"etp", splits(given) ? given.number("tp") : 1}};
+}
+Values write_experts(const Mesh& experts) {
+    const auto size = [&](const char* axis) { return experts.find(axis) ? experts.size(axis) : 1; };
+    return {{"ep", size("ep")}, {"etp", size("etp")}};
+}
+
+std::string named(const Given&, const Given& options) { return options.word("name"); }
+
+}  // namespace of_archon
+
+Framework archon() {
+    using namespace of_archon;
+    using enum Quantity;
+    const auto flag = [](const char* name, const char* doc) {
+        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc, .type = Type::flag};
+    };
+    const auto number = [](const char* name, const char* doc) {
+        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc};
+    };
+    const auto with_experts = [](const char* name, const char* groups, bool (*when)(const Given&)) {
+        return KindRow{.name = name, .groups = groups, .when = when};
+    };
+    return {
+        .name = "archon",
+        .version = "1.0.4",
+        .original = "areal.experimental.models.archon.parallel_dims",
+        .title =
+            "The groups of AReaL's engine Archon: stages, shards, context and tensor parallel ranks, and "
+            "experts.",
+        .settings_of = "the arguments of AReaL's ArchonParallelDims",
+        .example = "-- dp_shard=4 tp=2 ep=2",
+        .settings = {{.name = "dp_replicate", .doc = "always 1: the groups have no replicas"},
+                     {.name = "dp_shard",
+                      .otherwise = -1,
+                      .axis = "dp_shard",
+                      .doc = "ranks that share the model's state; -1: all that the other sizes leave"},
+                     {.name = "cp", .axis = "cp"},
+                     {.name = "tp", .axis = "tp"},
+                     {.name = "pp", .axis = "pp"},
+                     {.name = "ep", .doc = "ranks with other experts"},
+                     {.name = "etp", .doc = "ranks that share an expert: 1 or tp"}},
+        .meshes = {{"ranks", "pp dp_shard cp tp"}, {"experts", "pp dp_shard_mod_ep dp_shard_in_ep cp tp"}},
+        .kinds = {{"pp", "dp_shard cp tp | pp"},
+                  with_experts("dp_shard", "pp cp tp | dp_shard", has_none),
+                  with_experts("dp_shard_mod_ep", "experts: pp dp_shard_in_ep cp tp | dp_shard_mod_ep",
+                               has_experts),
+                  with_experts("dp_shard_in_ep", "experts: pp dp_shard_mod_ep cp tp | dp_shard_in_ep",
+                               has_experts),
+                  {"cp", "pp dp_shard tp | cp"},
+                  {"tp", "pp dp_shard cp | tp"},
+                  {"dp", "pp cp tp | dp_shard"},
+                  {"dp_shard_cp", "pp tp | dp_shard cp"},
+                  {"dp_cp", "pp tp | dp_shard cp"},
+                  {"pp_cp_tp", "dp_shard | pp cp tp"},
+                  with_experts("ep", "experts: pp dp_shard_mod_ep tp | dp_shard_in_ep cp", splits),
+                  with_experts("ep", "experts: pp dp_shard_mod_ep | dp_shard_in_ep cp tp", borrows)},
+        .accessors =
+            {{.name = "get_group",
+              .quantity = group,
+              .doc = "This rank's group of a kind; None where there is none.",
+              .options = {{.name = "name", .otherwise = Value(), .type = Type::word, .needed = true}},
+              .choose = named,
+              .without = Value()},
+             number("dp_replicate", "Always 1: there are no replicas."),
+             number("dp_shard", "The number of ranks that share the model's state."),
+             number("cp", "The number of context-parallel ranks."),
+             number("tp", "The number of tensor-parallel ranks."),
+             number("pp", "The number of stages."),
+             number("ep", "The number of ranks with other experts."),
+             number("etp", "The number of ranks that share an expert."),
+             number("world_size", "The number of all ranks."),
+             flag("dp_replicate_enabled", "True if there are replicas."),
+             flag("dp_shard_enabled", "True if ranks share the model's state."),
+             flag("dp_enabled", "True if there are data-parallel ranks."),
+             flag("dp_cp_enabled", "True if there are data-parallel or context-parallel ranks."),
+             flag("fsdp_enabled", "True if shards are of several ranks, context-parallel ones included."),
+             flag("cp_enabled", "True if ranks share a sequence."),
+             flag("tp_enabled", "True if ranks share layers."),
+             flag("pp_enabled", "True if there are several stages."),
+             flag("ep_enabled", "True if ranks have other experts."),
+             flag("etp_enabled", "True if ranks share an expert."),
+             number("fsdp_gradient_divide_factor", "What FSDP divides gradients by."),
+             number("seq_len_divisor", "What divides the length of a sequence."),
+             number("context_and_model_parallel_size", "The number of ranks that share a sample.")},
+        .check = check,
+        .why = {{"virtual pipeline stages", "Archon's stages are not interleaved by these settings"},
+                {"dp_replicate", "Archon has no replicas; its data-parallel ranks share the model's state"}},
+        .experts = experts,
+        .write_experts = write_experts,
+        .raises = {{"", "ValueError"}},
+        .initialize = "ArchonParallelDims"};
+}
+
+}  // namespace rankmesh::frameworks
