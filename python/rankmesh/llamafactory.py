@@ -10,6 +10,7 @@ import datetime
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rankmesh import Group, Mesh
@@ -96,13 +97,6 @@ class DistributedStrategy:
         return Dim.DP.value, Dim.CP.value
 
 
-def _setting(training_args: Any, name: str, default: Any) -> Any:
-    """A setting of an object, or of a mapping as older versions have it."""
-    if isinstance(training_args, Mapping):
-        return training_args.get(name, default)
-    return getattr(training_args, name, default)
-
-
 class DistributedInterface(llamafactory.Interface):
     """What LlamaFactory's interface knows of one rank, under its names.
 
@@ -152,21 +146,19 @@ class DistributedInterface(llamafactory.Interface):
         )
         self._rank, self._world_size, *_ = self._environment
         live = rank is None and self._rank is not None and (of_torch() is not None or "MASTER_ADDR" in os.environ)
-        self.timeout = _setting(training_args, "dist_timeout", _setting(training_args, "timeout", 18000))
-        sizes = (
-            _setting(training_args, "mp_replicate_size", 1),
-            _setting(training_args, "mp_shard_size", None),
-            _setting(training_args, "dp_size", None),
-            _setting(training_args, "cp_size", 1),
-        )
+        # An object has the settings, or a mapping as in older versions.
+        setting = training_args.get if isinstance(training_args, Mapping) else partial(getattr, training_args)
+        self.timeout = setting("dist_timeout", setting("timeout", 18000))
+        defaults = {"mp_replicate_size": 1, "mp_shard_size": None, "dp_size": None, "cp_size": 1}
+        sizes = {name: setting(name, otherwise) for name, otherwise in defaults.items()}
         (self._connect if live else self._shape)(sizes)
         self._initialized = True
 
-    def _shape(self, sizes: tuple[Any, Any, Any, Any]) -> None:
+    def _shape(self, sizes: dict[str, Any]) -> None:
         """Says who stands where, which no process is asked."""
         world = None if self._rank is None else self._world_size
-        self.strategy = shape = DistributedStrategy(*sizes, world_size=world)
-        super().__init__(*sizes, *self._environment)
+        self.strategy = shape = DistributedStrategy(**sizes, world_size=world)
+        super().__init__(shape.mp_replicate_size, shape.mp_shard_size, shape.dp_size, shape.cp_size, *self._environment)
 
         def mesh(sizes: Any, names: tuple[str, str]) -> DeviceMesh | None:
             if world is None:
@@ -176,7 +168,7 @@ class DistributedInterface(llamafactory.Interface):
         self.model_device_mesh = mesh(shape.model_mesh_shape, shape.model_mesh_dim_names)
         self.data_device_mesh = mesh(shape.data_mesh_shape, shape.data_mesh_dim_names)
 
-    def _connect(self, sizes: tuple[Any, Any, Any, Any]) -> None:
+    def _connect(self, sizes: dict[str, Any]) -> None:
         """Makes torch's meshes of this process, whose groups are made with those of all processes."""
         import torch
         import torch.distributed as dist
@@ -193,8 +185,7 @@ class DistributedInterface(llamafactory.Interface):
         if not dist.is_initialized():
             backend = {"cuda": "nccl", "npu": "hccl"}.get(device.type, "gloo")
             dist.init_process_group(backend, timeout=timeout)
-        names = ("mp_replicate_size", "mp_shard_size", "dp_size", "cp_size")
-        said = "llamafactory: " + ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
+        said = "llamafactory: " + ", ".join(f"{name}={size}" for name, size in sizes.items())
         with errors_reach_peers(said, timeout):
             place = dist.get_rank(), dist.get_world_size()
             if place != (self._rank, self._world_size):
