@@ -86,7 +86,10 @@ class OfGroups:
 class Connected(OfGroups):
     """Groups of one rank by name, which torch.distributed makes where no `rank` and `world_size` are given."""
 
-    def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
+    def __init__(
+        self, what: str = "deepspeed.groups", *, rank: int | None = None, world_size: int | None = None
+    ) -> None:
+        self._what = what
         self._given = rank, world_size
         self._ranks: dict[str, Group] = {}
         self._live: dict[str, NamedGroups] = {}
@@ -100,7 +103,7 @@ class Connected(OfGroups):
         self._ranks.clear()
 
     def _rank(self) -> tuple[int, int]:
-        return world_of("deepspeed.groups", *self._given)
+        return world_of(self._what, *self._given)
 
     def _is_live(self) -> bool:
         return self._given == (None, None) and of_torch() is not None

@@ -5,19 +5,13 @@ from __future__ import annotations
 import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from rankmesh import Group
 from rankmesh._dialects import deepspeed, topology
 from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._originals import raises
-from rankmesh._world import of_torch, world_of
-
-if TYPE_CHECKING:
-    from rankmesh.torch._named import NamedGroups
-
-Handle: TypeAlias = Any
-"""A group of this rank: torch's, or a rankmesh.Group of a grid without a process."""
+from rankmesh.deepspeed._connected import Connected, Handle
 
 
 @functools.cache
@@ -122,10 +116,7 @@ class PipeModelDataParallelTopology(ProcessTopology):
 
 
 def _group(name: str, doc: str) -> property:
-    def get(grid: PipelineParallelGrid) -> Handle:
-        return getattr(super(PipelineParallelGrid, grid), name) if grid._live is None else grid._live[name]
-
-    return property(get, doc=doc)
+    return property(lambda grid: grid._groups._find(name), doc=doc)
 
 
 def _getter(name: str, doc: str) -> Callable[[Any], Handle]:
@@ -157,7 +148,6 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
 
     mp_group: list[int]
     """Always empty, as in the original."""
-    _live: NamedGroups | None = None
 
     @raises(ValueError, sizes=AssertionError, unknown=AttributeError)
     def __init__(
@@ -168,21 +158,19 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        live = rank is None and world_size is None and of_torch() is not None
-        rank, world_size = world_of("PipelineParallelGrid", rank, world_size)
         self.mp_group = []
-        if not live:
-            self._stand(topology, rank, world_size)
-            return
-        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
+        self._groups = Connected("PipelineParallelGrid", rank=rank, world_size=world_size)
+        rank, world_size = self._groups._rank()
+        native = super()
 
-        said = f"deepspeed: PipelineParallelGrid over {_described(topology)}"
-        with errors_reach_peers(said):
-            _check_process_group(process_group, world_size)
+        def make() -> list[str]:
+            if self._groups._is_live():
+                _check_process_group(process_group, world_size)
             self._stand(topology, rank, world_size)
-        self._live = NamedGroups(
-            said, [Named(name, getattr(self, name)) for name in vars(PipelineParallelGrid) if "_proc_" in name]
-        )
+            return [name for name in vars(PipelineParallelGrid) if "_proc_" in name]
+
+        said = f"PipelineParallelGrid over {_described(topology)}"
+        self._groups._connect(said, make, lambda names: {name: getattr(native, name) for name in names})
 
     def _stand(self, topology: ProcessTopology | None, rank: int, world_size: int) -> None:
         if topology is None:
