@@ -16,16 +16,12 @@ TEXT = '''"""{doc}"""
 
 from __future__ import annotations
 
-from typing import Any as Any
-
-from rankmesh._originals import share
-from rankmesh.{package}.{file} import *  # noqa: F403
+{imports}from rankmesh.{package}.{file} import *  # noqa: F403
 from rankmesh.{package}.{file} import {kind} as {kind}
 
 current = {kind}()
 """The {kind} of this process, which the functions of this module ask."""
-{variables}share(__name__, current, {names})
-
+{variables}
 {functions}'''
 
 
@@ -50,13 +46,14 @@ def module(file: Path) -> str:
         elif isinstance(each, ast.Assign):
             functions += map(ast.unparse, each.targets)
     functions += [name for name in native(file.parent.name, classes) if name not in functions]
+    shared = [f"{name}: {of}" for name, of in variables.items()]
     return TEXT.format(
         doc=ast.get_docstring(tree, clean=False),
         package=file.parent.name,
         file=file.stem,
         kind=kind.name,
-        variables="".join(f"{name}: {of}\n" for name, of in variables.items()),
-        names=list(variables),
+        imports="from typing import Any\n\nfrom rankmesh._originals import share\n" if shared else "",
+        variables="\n".join([*shared, f"share(__name__, current, {list(variables)})\n"]) if shared else "",
         functions="".join(f"{name} = current.{name}\n" for name in functions),
     )
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from rankmesh import Group
 from rankmesh._dialects import deepspeed, topology
 from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._originals import raises
 from rankmesh.deepspeed._connected import Connected, Handle
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_Native: TypeAlias = topology.ProcessTopology
+_NativeGrid: TypeAlias = deepspeed.PipelineGrid
+
+
+def _asks(method: Callable[Concatenate[Any, P], T], **kinds: type[Exception]) -> Callable[Concatenate[Any, P], T]:
+    """A method of the native topology, which raises ValueError or these types by fault."""
+
+    @raises(ValueError, **kinds)
+    @functools.wraps(method)
+    def ask(self: ProcessTopology, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self._topology, *args, **kwargs)
+
+    return ask
 
 
 @functools.cache
@@ -44,61 +61,28 @@ class ProcessTopology:
         """The rank of each coordinate: a table of the world, made when it is asked for."""
         return {self.get_coord(rank): rank for rank in range(self.world_size())}
 
-    @raises(ValueError, out_of_range=AssertionError, unknown=TypeError)
-    def get_rank(self, **coord_kwargs: int) -> int:
-        """The rank at a coordinate of all axes."""
-        return self._topology.get_rank(**coord_kwargs)
+    world_size = _asks(_Native.world_size)
+    get_dim = _asks(_Native.get_dim)
+    get_rank = _asks(_Native.get_rank, out_of_range=AssertionError, unknown=TypeError)
+    get_rank_repr = _asks(_Native.get_rank_repr)
+    get_axis_comm_lists = _asks(_Native.get_axis_comm_lists)
+    get_axis_list = _asks(_Native.get_axis_list)
+    filter_match = _asks(_Native.filter_match, unknown=AttributeError)
 
     def get_axis_names(self) -> Sequence[str]:
         """The names of the axes, outermost first."""
         return self.axes
 
     @raises(ValueError)
-    def get_rank_repr(
-        self,
-        rank: int,
-        omit_axes: Iterable[str] = ["data", "pipe"],
-        inner_sep: str = "_",
-        outer_sep: str = "-",
-    ) -> str:
-        """The rank's place on all axes but those left out, as `model_01`, for the names of files."""
-        return self._topology.get_rank_repr(rank, omit_axes, inner_sep, outer_sep)
-
-    def get_dim(self, axis: str) -> int:
-        """The size of an axis; 0 where there is none of that name."""
-        return self._topology.get_dim(axis)
-
-    @raises(ValueError)
     def get_coord(self, rank: int) -> Any:
         """The coordinate of a rank, whose attributes are the axes."""
         return self.ProcessCoord._make(self._topology.get_coord(rank))
-
-    def get_axis_comm_lists(self, axis: str) -> list[list[int]]:
-        """The groups along an axis; none where there is no axis of that name."""
-        return self._topology.get_axis_comm_lists(axis)
-
-    @raises(AttributeError)
-    def filter_match(self, **filter_kwargs: int) -> list[int]:
-        """The ranks at these indices of some axes."""
-        return self._topology.filter_match(**filter_kwargs)
-
-    @raises(ValueError)
-    def get_axis_list(self, axis: str, idx: int) -> list[int]:
-        """The ranks at an index of an axis."""
-        return self._topology.get_axis_list(axis, idx)
-
-    def world_size(self) -> int:
-        """The number of ranks."""
-        return self._topology.world_size()
 
     def __str__(self) -> str:
         return str(self._topology)
 
 
-@raises(ValueError)
-def _prime_factors(N: int) -> list[int]:  # noqa: N803 (the original's name)
-    """The prime factors of a positive number, rising."""
-    return deepspeed.prime_factors(N)
+_prime_factors = raises(ValueError)(deepspeed.prime_factors)
 
 
 class PipeDataParallelTopology(ProcessTopology):
@@ -136,7 +120,7 @@ def _lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
     return lists
 
 
-class PipelineParallelGrid(deepspeed.PipelineGrid):
+class PipelineParallelGrid(_NativeGrid):
     """A rank's place in a topology with axes pipe and data, and its groups, which makes it an mpu of DeepSpeed's.
 
     Without `rank` and `world_size` it is this process's in torch.distributed, and makes its groups of torch with those
@@ -197,17 +181,11 @@ class PipelineParallelGrid(deepspeed.PipelineGrid):
 
     get_pipe_parallel_group = _getter("pp_proc_group", "This rank's pipeline.")
     get_data_parallel_group = _getter("dp_proc_group", "The ranks of the same stage of all pipelines.")
+    get_data_parallel_group_ranks = _getter("dp_group", "The list of the ranks of the same stage of all pipelines.")
     get_model_parallel_group = _getter("ds_model_proc_group", "All stages and slices of one replica.")
     get_slice_parallel_group = _getter("slice_proc_group", "The tensor slices of this rank's stage and replica.")
 
-    @raises(AssertionError, argument=TypeError, unknown=ValueError)
-    def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
-        """The rank at another stage, with this rank's index on all other axes but those given."""
-        return super().stage_to_global(stage_id, **kwargs)
-
-    def get_data_parallel_group_ranks(self) -> list[int]:
-        """The list of the ranks of the same stage of all pipelines."""
-        return self.dp_group
+    stage_to_global = raises(AssertionError, argument=TypeError, unknown=ValueError)(_NativeGrid.stage_to_global)
 
     def _is_grid_valid(self) -> bool:
         return self._topo.world_size() == self.world_size

@@ -80,7 +80,7 @@ Groups all_to_all_groups(int world_size, int device_per_node) {
 }
 
 void bind_functions(nb::module_& m) {
-    def_named(m, "prime_factors", _prime_factors, {"N"});
+    def_named(m, "prime_factors", _prime_factors, {"N"}, "The prime factors of a positive number, rising.");
     def_named(
         m, "default_dims", +[](int world_size) { return default_topology(world_size).dims(); },
         {"world_size"}, "The sizes of pipe and data where no topology is given.");

@@ -24,17 +24,19 @@ void bind_process_topology(nb::module_& m) {
                 new (self) ProcessTopology(texts_of(axes, "axes"), ints_of(dims, "dims"));
             },
             nb::arg("axes").none(), nb::arg("dims").none())
-        .def("world_size", &ProcessTopology::world_size)
+        .def("world_size", &ProcessTopology::world_size, "The number of ranks.")
         .def(
             "get_dim",
             [](const ProcessTopology& self, nb::handle axis) { return self.get_dim(text_of(axis, "axis")); },
-            nb::arg("axis").none())
+            nb::arg("axis").none(), nb::sig("def get_dim(self, axis: str) -> int"),
+            "The size of an axis; 0 where there is none of that name.")
         .def(
             "get_rank",
             [](const ProcessTopology& self, nb::args args, nb::kwargs coord) {
                 return self.get_rank(coordinate_of(args, coord));
             },
-            nb::sig("def get_rank(self, **coord: int) -> int"))
+            nb::sig("def get_rank(self, **coord_kwargs: int) -> int"),
+            "The rank at a coordinate of all axes.")
         .def(
             "get_coord",
             [](const ProcessTopology& self, nb::handle rank) {
@@ -51,27 +53,34 @@ void bind_process_topology(nb::module_& m) {
                 return self.get_rank_repr(int_of(rank, "rank"), texts_of(omit_axes, "omit_axes"),
                                           text_of(inner_sep, "inner_sep"), text_of(outer_sep, "outer_sep"));
             },
-            nb::arg("rank").none(), nb::arg("omit_axes").none(), nb::arg("inner_sep").none(),
-            nb::arg("outer_sep").none())
+            nb::arg("rank").none(), nb::arg("omit_axes").none() = std::vector<std::string>{"data", "pipe"},
+            nb::arg("inner_sep").none() = "_", nb::arg("outer_sep").none() = "-",
+            nb::sig("def get_rank_repr(self, rank: int, omit_axes: collections.abc.Iterable[str] = ['data', "
+                    "'pipe'], inner_sep: str = '_', outer_sep: str = '-') -> str"),
+            "The rank's place on all axes but those left out, as `model_01`, for the names of files.")
         .def(
             "get_axis_comm_lists",
             [](const ProcessTopology& self, nb::handle axis) {
                 const auto groups = self.get_axis_comm_lists(text_of(axis, "axis"));
                 return groups ? lists_of(*groups) : lists_of(std::vector<std::vector<int>>{});
             },
-            nb::arg("axis").none())
+            nb::arg("axis").none(), nb::sig("def get_axis_comm_lists(self, axis: str) -> list[list[int]]"),
+            "The groups along an axis; none where there is no axis of that name.")
         .def(
             "get_axis_list",
             [](const ProcessTopology& self, nb::handle axis, nb::handle idx) {
                 return list_or_empty(self.get_axis_list(text_of(axis, "axis"), int_of(idx, "idx")));
             },
-            nb::arg("axis").none(), nb::arg("idx").none())
+            nb::arg("axis").none(), nb::arg("idx").none(),
+            nb::sig("def get_axis_list(self, axis: str, idx: int) -> list[int]"),
+            "The ranks at an index of an axis.")
         .def(
             "filter_match",
             [](const ProcessTopology& self, nb::args args, nb::kwargs filter) {
                 return list_or_empty(self.filter_match(coordinate_of(args, filter)));
             },
-            nb::sig("def filter_match(self, **filter: int) -> list[int]"))
+            nb::sig("def filter_match(self, **filter_kwargs: int) -> list[int]"),
+            "The ranks at these indices of some axes.")
         .def(
             "same_mapping",
             [](const ProcessTopology& self, const ProcessTopology& other) { return self == other; },
@@ -110,7 +119,8 @@ void bind_grid(nb::module_& m) {
             [](const Grid& self, nb::handle stage_id, nb::args args, nb::kwargs kwargs) {
                 return self.stage_to_global(int_of(stage_id, "stage_id"), coordinate_of(args, kwargs));
             },
-            nb::sig("def stage_to_global(self, stage_id: int, **kwargs: int) -> int"))
+            nb::sig("def stage_to_global(self, stage_id: int, **kwargs: int) -> int"),
+            "The rank at another stage, with this rank's index on all other axes but those given.")
         .def("get_stage_id", &Grid::get_stage_id)
         .def("get_data_parallel_id", &Grid::get_data_parallel_id)
         .def("get_global_rank", &Grid::get_global_rank)

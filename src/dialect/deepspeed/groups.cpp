@@ -18,9 +18,10 @@ namespace {
 
 constexpr auto joined_with = "deepspeed::plan(sizes)";
 
+using Names = std::vector<std::string_view>;
+
 /// The communicator of a mesh of the plan, which must be this one.
-Communicator group(const Member& member, const std::string& name, const Mesh& mesh,
-                   std::initializer_list<std::string_view> axes) {
+Communicator group(const Member& member, const std::string& name, const Mesh& mesh, const Names& axes) {
     const auto joined = member[name];
     dialect::check_mesh(joined, mesh, joined_with);
     return dialect::communicator(joined, axes, joined_with);
@@ -59,15 +60,13 @@ GroupsRankInfo::GroupsRankInfo(const GroupSizes& sizes, int rank)
       zero_(_create_zero_param_parallel_group(sizes.world_size, sizes.zero_hpz_partition_size)),
       all_to_all_(_get_local_all_to_all_group(sizes.world_size, sizes.device_per_node)) {
     dialect::check_rank(rank, sizes.world_size);
-    for (auto expert = experts_.begin(); expert != experts_.end(); ++expert) {
-        if (expert->world_size() != sizes.world_size)
-            throw Error(Fault::sizes, cat("expert groups of a world of ", expert->world_size(),
+    for (const auto& expert : experts_) {
+        if (expert.world_size() != sizes.world_size)
+            throw Error(Fault::sizes, cat("expert groups of a world of ", expert.world_size(),
                                           " were given for a world of ", sizes.world_size));
-        for (auto other = experts_.begin(); other != expert; ++other)
-            if (other->group_name() == expert->group_name())
-                throw Error(Fault::exists, cat(expert->group_name(),
-                                               " is there twice; every expert size is "
-                                               "made once"));
+        const auto name = expert.group_name();
+        if (std::ranges::count(experts_, name, &ExpertGroups::group_name) > 1)
+            throw Error(Fault::exists, cat(name, " is there twice; every expert size is made once"));
     }
 }
 
@@ -78,9 +77,9 @@ void GroupsRankInfo::set_tensor_model_parallel_world_size(std::optional<int> wor
     tensor_size_ = world_size;
 }
 
-const ExpertGroups& GroupsRankInfo::expert(std::string_view group_name, const char* kind) const {
+const ExpertGroups& GroupsRankInfo::expert(Name name, const char* kind) const {
     for (const auto& expert : experts_)
-        if (expert.group_name() == group_name) return expert;
+        if (expert.group_name() == name) return expert;
     throw Error(Fault::not_initialised, cat(kind, " parallel group is not initialized"));
 }
 
@@ -116,9 +115,8 @@ Groups::Groups(const Member& member, const GroupSizes& sizes)
         const auto declared = expert.plan();
         const auto& data = declared.back();
         expert_.emplace(name, group(member, name, declared.front().mesh.resolve(), {"expert"}));
-        data_.emplace(name, data.over.empty()
-                                ? group(member, data.name, data.mesh.resolve(), {"expert_data"})
-                                : group(member, data.name, data.mesh.resolve(), {"expert_data", "lane"}));
+        const auto axes = data.over.empty() ? Names{"expert_data"} : Names{"expert_data", "lane"};
+        data_.emplace(name, group(member, data.name, data.mesh.resolve(), axes));
         if (declared.size() == 1) continue;
         check_ranks(expert_.find(name)->second, expert.expert_parallel_of(rank_));
         check_ranks(data_.find(name)->second, expert.expert_data_parallel_of(rank_));

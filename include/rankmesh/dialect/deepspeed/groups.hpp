@@ -53,33 +53,30 @@ public:
     int get_data_parallel_world_size() const { return tensor_.size("data_parallel"); }
     int get_data_parallel_rank() const { return tensor_.index(rank_, "data_parallel"); }
 
-    /// Experts, by `ep_size_4`; throw dialect::Error for a name that was not made.
+    /// Experts, by the name of their size, `ep_size_4`; throw dialect::Error for one that was not made.
+    using Name = std::string_view;
     std::optional<int> _get_max_expert_size() const;
     std::string _get_max_expert_size_name() const;
-    dialect::GroupPart _get_expert_parallel_group_ranks(std::string_view group_name) const {
-        return expert(group_name).expert_parallel_of(rank_);
+    dialect::GroupPart _get_expert_parallel_group_ranks(Name name) const {
+        return expert(name).expert_parallel_of(rank_);
     }
-    dialect::GroupPart _get_expert_data_parallel_group_ranks(std::string_view group_name) const {
-        return expert(group_name, "expert data").expert_data_parallel_of(rank_);
+    dialect::GroupPart _get_expert_data_parallel_group_ranks(Name name) const {
+        return expert_data(name).expert_data_parallel_of(rank_);
     }
-    int _get_expert_parallel_world_size(std::string_view group_name) const {
-        return expert(group_name).expert_parallel_size();
+    int _get_expert_parallel_world_size(Name name) const { return expert(name).expert_parallel_size(); }
+    int _get_expert_data_parallel_world_size(Name name) const {
+        return expert_data(name).expert_data_parallel_size();
     }
-    int _get_expert_data_parallel_world_size(std::string_view group_name) const {
-        return expert(group_name, "expert data").expert_data_parallel_size();
-    }
-    int _get_expert_parallel_rank(std::string_view group_name) const {
-        return expert(group_name).expert_parallel_rank(rank_);
-    }
-    int _get_expert_data_parallel_rank(std::string_view group_name) const {
-        return expert(group_name, "expert data").expert_data_parallel_rank(rank_);
+    int _get_expert_parallel_rank(Name name) const { return expert(name).expert_parallel_rank(rank_); }
+    int _get_expert_data_parallel_rank(Name name) const {
+        return expert_data(name).expert_data_parallel_rank(rank_);
     }
     /// The original's number, (rank // size) * size, which is in the group only where its ranks are adjacent.
-    int _get_expert_parallel_src_rank(std::string_view group_name) const {
-        return first_of_adjacent(_get_expert_parallel_world_size(group_name));
+    int _get_expert_parallel_src_rank(Name name) const {
+        return first_of_adjacent(_get_expert_parallel_world_size(name));
     }
-    int _get_expert_broadcast_src_rank(std::string_view group_name) const {
-        return expert(group_name, "expert data").expert_data_parallel_first(rank_);
+    int _get_expert_broadcast_src_rank(Name name) const {
+        return expert_data(name).expert_data_parallel_first(rank_);
     }
     /// How many tensor ranks have their own expert groups, in the groups that were made last with an mpu.
     int _get_expert_model_parallel_world_size() const;
@@ -105,7 +102,8 @@ public:
     }
 
 protected:
-    const ExpertGroups& expert(std::string_view group_name, const char* kind = "expert") const;
+    const ExpertGroups& expert(Name name, const char* kind = "expert") const;
+    const ExpertGroups& expert_data(Name name) const { return expert(name, "expert data"); }
     int first_of_adjacent(int size) const { return rank_ / size * size; }
 
     int rank_;
@@ -126,11 +124,9 @@ public:
     Communicator& get_data_parallel_group() { return data_group_; }
 
     /// Of one expert size, and of the largest; throw dialect::Error for a name that was not made.
-    Communicator& _get_expert_parallel_group(std::string_view group_name) {
-        return expert(group_name), expert_.find(group_name)->second;
-    }
-    Communicator& _get_expert_data_parallel_group(std::string_view group_name) {
-        return expert(group_name, "expert data"), data_.find(group_name)->second;
+    Communicator& _get_expert_parallel_group(Name name) { return expert(name), expert_.find(name)->second; }
+    Communicator& _get_expert_data_parallel_group(Name name) {
+        return expert_data(name), data_.find(name)->second;
     }
     Communicator& _get_max_expert_parallel_group() {
         return _get_expert_parallel_group(_get_max_expert_size_name());
