@@ -443,7 +443,7 @@ class Groups(_Made):
         rank, world_size = self._rank()
         groups: dict[str, Handle] = self._connect(
             f"_get_local_all_to_all_group() of {device_per_node} devices a node",
-            lambda: deepspeed.all_to_all_groups(world_size, device_per_node),
+            lambda: _all_to_all(deepspeed.all_to_all_mesh(world_size, device_per_node)),
             lambda groups: {name: group for name, group in groups.items() if rank in group},
         )
         if self._is_live():
@@ -460,6 +460,12 @@ def _devices() -> int:
     import torch
 
     return torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+
+
+def _all_to_all(mesh: Mesh) -> dict[str, Group]:
+    """The groups of each node and, with several nodes, of each device's ranks by name."""
+    axes = ("local", "global") if mesh.size_of("global") > 1 else ("local",)
+    return {f"{axis}_{i}": group for axis in axes for i, group in enumerate(mesh.partition(axis))}
 
 
 def _check_spec(spec: Any, sizes: tuple[int | None, ...]) -> None:

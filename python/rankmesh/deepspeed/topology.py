@@ -25,7 +25,7 @@ def _asks(method: Callable[Concatenate[Any, P], T], **kinds: type[Exception]) ->
 
     @raises(ValueError, **kinds)
     @functools.wraps(method)
-    def ask(self: ProcessTopology, *args: P.args, **kwargs: P.kwargs) -> T:
+    def ask(self: ProcessTopology, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return method(self._topology, *args, **kwargs)
 
     return ask
@@ -63,11 +63,11 @@ class ProcessTopology:
 
     world_size = _asks(_Native.world_size)
     get_dim = _asks(_Native.get_dim)
-    get_rank = _asks(_Native.get_rank, out_of_range=AssertionError, unknown=TypeError)
+    get_rank = _asks(_Native.get_rank, out_of_range=AssertionError, unknown=TypeError)  # type: ignore[arg-type]
     get_rank_repr = _asks(_Native.get_rank_repr)
     get_axis_comm_lists = _asks(_Native.get_axis_comm_lists)
     get_axis_list = _asks(_Native.get_axis_list)
-    filter_match = _asks(_Native.filter_match, unknown=AttributeError)
+    filter_match = _asks(_Native.filter_match, unknown=AttributeError)  # type: ignore[arg-type]
 
     def get_axis_names(self) -> Sequence[str]:
         """The names of the axes, outermost first."""

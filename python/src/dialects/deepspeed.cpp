@@ -65,20 +65,6 @@ void bind_expert_groups(nb::module_& m) {
             "All groups in the order in which the original makes them.");
 }
 
-using Groups = nb::typed<nb::dict, std::string, Ranks>;
-
-Groups all_to_all_groups(int world_size, int device_per_node) {
-    const auto mesh = _get_local_all_to_all_group(world_size, device_per_node);
-    const auto local = mesh.partition("local"), global = mesh.partition("global");
-    auto groups = Groups(nb::dict());
-    auto at = 0;
-    for (const auto& name : all_to_all_names(mesh)) {
-        groups[nb::cast(name)] = Ranks(at < local.size() ? local[at] : global[at - local.size()]);
-        ++at;
-    }
-    return groups;
-}
-
 void bind_functions(nb::module_& m) {
     def_named(m, "prime_factors", _prime_factors, {"N"}, "The prime factors of a positive number, rising.");
     def_named(
@@ -97,7 +83,7 @@ void bind_functions(nb::module_& m) {
     def_named(m, "sequence_mesh", sequence_parallel_mesh, {"world_size", "sequence_parallel_size"});
     def_named(m, "initialize_sequence_parallel", deepspeed::initialize_sequence_parallel,
               {"world_size", "sequence_parallel_size"});
-    def_named(m, "all_to_all_groups", all_to_all_groups, {"world_size", "device_per_node"});
+    def_named(m, "all_to_all_mesh", _get_local_all_to_all_group, {"world_size", "device_per_node"});
 }
 
 }  // namespace
