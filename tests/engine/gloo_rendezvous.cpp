@@ -316,6 +316,24 @@ TEST(GlooWorld, ARankThatCannotJoinEndsSoonAlsoWhereOneThatItHasConnectedToDoesN
     });
 }
 
+TEST(StoreRendezvous, WhoWaitsForAMessageOfARankThatWaitsItselfNamesTheRankThatNeverComes) {
+    auto waiting = std::latch(1);
+    on_ranks(
+        3, false,
+        [&](StoreRendezvous& world) {
+            if (world.rank() == 2) return waiting.wait();
+            if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            try {
+                world.receive(world.rank() == 0 ? 2 : 0);
+                ADD_FAILURE() << world.rank();
+            } catch (const Timeout& error) {
+                EXPECT_EQ(error.missing, std::vector{2}) << world.rank() << ": " << error.what();
+            }
+            if (world.rank() == 0) waiting.count_down();
+        },
+        std::chrono::milliseconds(300));
+}
+
 TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherIsNotTheCauseAlsoWhereThatOneIsNotAwaited) {
     on_ranks(
         4, false,

@@ -77,8 +77,6 @@ VIOLATION = "fake nccl: violation: "
 NEVER_STARTED = "mpirun itself can end without words, crash or hang where a rank never starts MPI"
 # What is known to fail today, and why: drawn, counted, and not run without --known.
 KNOWN = {  # (engine, checked, row or kind, moment, or of a mismatch how it is called): reason; None stands for any
-    ("nccl", None, "dies", "in-join"): "of a rank that ends while communicators on devices are made, one that failed of it can be named",
-    ("nccl", None, "stopped", "in-join"): "of a rank that stops while communicators on devices are made, one that failed of it can be named",
     ("nccl", False, "early", "step"): "NCCL says nothing of a call that meets the end of its communicator on a peer: the fake one ends the process",
     ("mpi", False, "mismatch", "started"): "Open MPI can crash in a started call whose data does not fit, before ranks have compared it",
     ("mpi", None, "absent", None): NEVER_STARTED,

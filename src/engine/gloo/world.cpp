@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
@@ -251,14 +250,7 @@ void GlooWorld::connected(const ChannelRequest& request,
     };
     // The other ranks are told before the connections go: they would take this rank for the cause.
     const auto fail = [&](Failure failure) {
-        const auto waits = failure.kind == Failure::Kind::timeout;
-        const auto until = from_now(waits ? Rendezvous::patience : Duration{});
-        rendezvous_->give_up(entry_, failure);
-        auto cause = rendezvous_->cause(entry_, failure);
-        while (!cause && std::chrono::steady_clock::now() < until) {
-            std::this_thread::sleep_for(Rendezvous::moment);
-            cause = rendezvous_->cause(entry_, failure);
-        }
+        const auto cause = rendezvous_->give_up_for_cause(entry_, failure);
         if (!lazy) rendezvous_->fail(entry_, cause.value_or(failure));
         if (cause) Heard::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
     };

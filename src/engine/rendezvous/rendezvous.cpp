@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/rendezvous/rendezvous.hpp"
 
+#include <thread>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
 
 #include "engine/failure.hpp"
 #include "engine/hash.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -28,6 +30,18 @@ void Rendezvous::throw_timeout(const std::string& phase, std::chrono::nanosecond
                                const std::vector<int>& arrived, const std::vector<int>& missing,
                                const std::string& seen) const {
     throw expired_in(phase, timeout, rank(), arrived, missing, ranks_to_string(missing), seen);
+}
+
+std::optional<Failure> Rendezvous::give_up_for_cause(const std::string& where, const Failure& failure) {
+    const auto waits = failure.kind == Failure::Kind::timeout;
+    const auto until = from_now(waits ? patience : std::chrono::milliseconds(0));
+    give_up(where, failure);
+    auto found = cause(where, failure);
+    while (!found && std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(moment);
+        found = cause(where, failure);
+    }
+    return found;
 }
 
 std::string Rendezvous::scope_of_next(const std::vector<int>& ranks) {

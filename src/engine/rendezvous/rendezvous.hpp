@@ -84,6 +84,9 @@ public:
     /// The failure for which the ranks that a failure lacks have given up to make the connections `where`,
     /// nothing if they have not. Any thread may ask.
     virtual std::optional<Failure> cause(const std::string&, const Failure&) const noexcept { return {}; }
+    /// Gives up to make the connections `where`, and returns that failure. After a timeout it waits for it:
+    /// those of ranks that wait for each other expire together.
+    std::optional<Failure> give_up_for_cause(const std::string& where, const Failure& failure);
     /// Throws what a rank has told by `fail` or `leave`, as a Heard error, if it concerns one of `ranks`,
     /// which this rank waits for.
     virtual void throw_if_failed(const std::string&, const std::vector<int>&) {}

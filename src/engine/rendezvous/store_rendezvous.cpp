@@ -549,7 +549,12 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
         if (!has_failed()) fail({}, heard.failure);  // this rank is the first that knows
         throw;
     } catch (const Timeout& timeout) {
-        fail({}, Failure::of(timeout));
+        const auto failure = Failure::of(timeout);
+        // Some ranks that do not come may wait for others themselves; of all ranks it is known who has come.
+        const auto cause = ranks.empty() ? std::nullopt : give_up_for_cause("receive", failure);
+        if (!cause && !ranks.empty()) throw_if_failed(phase, ranks);  // in another step of theirs
+        fail({}, cause.value_or(failure));
+        if (cause) Heard::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
         throw;
     } catch (const PeerLost& lost) {
         if (!contains(lost.ranks, rank())) fail({}, Failure::of(lost));
