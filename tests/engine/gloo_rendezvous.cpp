@@ -2,6 +2,7 @@
 // How the rendezvous works by entries, and what that costs: ranks are threads here, and their store counts.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <barrier>
 #include <cmath>
 #include <condition_variable>
@@ -317,19 +318,28 @@ TEST(GlooWorld, ARankThatCannotJoinEndsSoonAlsoWhereOneThatItHasConnectedToDoesN
 }
 
 TEST(StoreRendezvous, WhoWaitsForAMessageOfARankThatWaitsItselfNamesTheRankThatNeverComes) {
-    auto waiting = std::latch(1);
+    auto waiting = std::latch(4);
     on_ranks(
-        3, false,
+        5, false,
         [&](StoreRendezvous& world) {
             if (world.rank() == 2) return waiting.wait();
-            if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            const auto missing = std::vector{2};
             try {
-                world.receive(world.rank() == 0 ? 2 : 0);
-                ADD_FAILURE() << world.rank();
+                if (world.rank() == 4) {  // which makes connections in the same join
+                    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+                    world.give_up_for_cause(
+                        "connections",
+                        {.kind = Failure::Kind::timeout, .why = "no rank 2", .missing = missing});
+                } else {
+                    if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                    constexpr auto from = std::array{2, 0, 0, 4};
+                    world.receive(from[static_cast<std::size_t>(world.rank())], "connections");
+                    ADD_FAILURE() << world.rank();
+                }
             } catch (const Timeout& error) {
-                EXPECT_EQ(error.missing, std::vector{2}) << world.rank() << ": " << error.what();
+                EXPECT_EQ(error.missing, missing) << world.rank() << ": " << error.what();
             }
-            if (world.rank() == 0) waiting.count_down();
+            waiting.count_down();
         },
         std::chrono::milliseconds(300));
 }

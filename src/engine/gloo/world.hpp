@@ -49,7 +49,7 @@ private:
     void announce(const std::string& key, std::span<const ChannelRequest> requests) override;
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override { rendezvous_->send(to, bytes); }
-    std::string receive(int from) override { return rendezvous_->receive(from); }
+    std::string receive(int from) override { return rendezvous_->receive(from, entry_); }
     void tell(int to, const std::string& bytes) override { rendezvous_->tell(to, bytes); }
     std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
                                                   std::chrono::steady_clock::time_point until) override;

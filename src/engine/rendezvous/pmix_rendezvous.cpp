@@ -67,7 +67,7 @@ void PmixRendezvous::send(int to, const std::string& text) {
     if (!fence({{rank(), to}}, until)) throw_timeout("join", timeout_, {rank()}, {to});
 }
 
-std::string PmixRendezvous::receive(int from) {
+std::string PmixRendezvous::receive(int from, const std::string&) {
     const auto until = from_now(timeout_);
     const auto both = std::vector{from, rank()};
     const auto all_came = fence(both, until);

@@ -29,7 +29,7 @@ public:
                                    const std::string& name, std::span<const int> ranks,
                                    Instant until) override;
     void send(int to, const std::string& text) override;
-    std::string receive(int from) override;
+    std::string receive(int from, const std::string& where) override;
     void tell(int to, const std::string& text) override;
     std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
                                                   Instant until) override;

@@ -66,9 +66,10 @@ public:
     virtual std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
                                            const std::string& name, std::span<const int> ranks,
                                            Instant until) = 0;
-    /// Messages from one rank to another, in order.
+    /// Messages from one rank to another, in order. `where`: the connections that others may be making
+    /// meanwhile, as `give_up` names them.
     virtual void send(int to, const std::string& text) = 0;
-    virtual std::string receive(int from) = 0;
+    virtual std::string receive(int from, const std::string& where) = 0;
     /// The same between the ranks of a group that is made at run time, as Exchange says.
     virtual void tell(int to, const std::string& text) = 0;
     virtual std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,

@@ -246,11 +246,11 @@ void StoreRendezvous::send(int to, const std::string& text) {
     served("join", [&] { return store_->put(message, text, from_now(timeout_)); });
 }
 
-std::string StoreRendezvous::receive(int from) {
+std::string StoreRendezvous::receive(int from, const std::string& where) {
     const auto until = from_now(timeout_);
     const auto message = cat("message.", from, ".", rank(), ".", received_[from]++);
     const auto key = [&](int) { return message; };
-    auto text = wait_in_step("join", {message}, {from}, key, key, {}, until);
+    auto text = wait_in_step("join", {message}, {from}, key, key, {}, until, where);
     store_->remove({full(message)}, until);
     return std::move(text.front());
 }
@@ -542,7 +542,8 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
                                                        const std::vector<std::string>& names,
                                                        const std::vector<int>& ranks,
                                                        const Entries& arrival_key, const Entries& last_key,
-                                                       const Stuck& stuck, Instant until) {
+                                                       const Stuck& stuck, Instant until,
+                                                       const std::string& where) {
     try {
         return wait(phase, names, ranks, arrival_key, last_key, stuck, until);
     } catch (const Heard& heard) {
@@ -551,8 +552,7 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
     } catch (const Timeout& timeout) {
         const auto failure = Failure::of(timeout);
         // Some ranks that do not come may wait for others themselves; of all ranks it is known who has come.
-        const auto cause = ranks.empty() ? std::nullopt : give_up_for_cause("receive", failure);
-        if (!cause && !ranks.empty()) throw_if_failed(phase, ranks);  // in another step of theirs
+        const auto cause = ranks.empty() ? std::nullopt : give_up_for_cause(where, failure);
         fail({}, cause.value_or(failure));
         if (cause) Heard::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
         throw;

@@ -39,7 +39,7 @@ public:
                                    const std::string& name, std::span<const int> ranks,
                                    Instant until) override;
     void send(int to, const std::string& text) override;
-    std::string receive(int from) override;
+    std::string receive(int from, const std::string& where) override;
     void tell(int to, const std::string& text) override;
     std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
                                                   Instant until) override;
@@ -85,7 +85,8 @@ private:
                                   const Entries& last_key, const Stuck& stuck, Instant until);
     std::vector<std::string> wait_in_step(const std::string& phase, const std::vector<std::string>& names,
                                           const std::vector<int>& ranks, const Entries& arrival_key,
-                                          const Entries& last_key, const Stuck& stuck, Instant until);
+                                          const Entries& last_key, const Stuck& stuck, Instant until,
+                                          const std::string& where = {});
     void throw_if_ended(const std::string& phase, const std::vector<int>& ranks, const Entries& last_key);
     std::vector<int> missing(std::vector<int> ranks, const Entries& arrival_key);
     std::string made_fewer_worlds(const std::vector<int>& ranks);

@@ -118,7 +118,7 @@ void SimulatedExchange::send(int to, const std::string& bytes) {
 }
 
 std::string SimulatedExchange::receive(int from) {
-    if (rendezvous_) return rendezvous_->receive(from);
+    if (rendezvous_) return rendezvous_->receive(from, {});
     auto texts = std::vector<std::string>{};
     const auto name = cat("message.", from, ".", rank(), ".", numbers_[{from, rank()}]++);
     run_.read({&name, 1}, texts, 0);
