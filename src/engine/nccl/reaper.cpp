@@ -78,7 +78,8 @@ void NcclReaper::State::work() {
         if (!finalize_the_retired() && gives_up) retired.clear();
         lock.lock();
     }
-    for (auto* each : memory) libraries.cuda.free(each);
+    for (auto* each : memory) libraries.cuda.free(each);  // which may wait: without the lock
+    const auto lock = std::lock_guard(mutex);
     is_over = true;
     changed.notify_all();
 }
