@@ -344,6 +344,25 @@ TEST(StoreRendezvous, WhoWaitsForAMessageOfARankThatWaitsItselfNamesTheRankThatN
         std::chrono::milliseconds(300));
 }
 
+TEST(StoreRendezvous, ARankThatHearsWhyNoMessageComesIsNotTheCauseForThoseThatConnectToIt) {
+    auto heard = std::latch(1);
+    on_ranks(4, false, [&](StoreRendezvous& world) {
+        if (world.rank() == 1)
+            world.fail({}, {.kind = Failure::Kind::gone, .why = "rank 2 is gone", .lost = {2}});
+        if (world.rank() == 0) {
+            EXPECT_THROW(world.receive(1, "connections"), PeerLost);
+            heard.count_down();
+        }
+        if (world.rank() != 3) return;
+        heard.wait();
+        const auto lost =
+            Failure{.kind = Failure::Kind::gone, .why = "rank 0 cannot be reached", .lost = {0}};
+        const auto cause = world.cause("connections", lost);
+        ASSERT_TRUE(cause);
+        EXPECT_EQ(cause->lost, std::vector{2});
+    });
+}
+
 TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherIsNotTheCauseAlsoWhereThatOneIsNotAwaited) {
     on_ranks(
         4, false,

@@ -53,7 +53,10 @@ private:
     void tell(int to, const std::string& bytes) override { rendezvous_->tell(to, bytes); }
     std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
                                                   std::chrono::steady_clock::time_point until) override;
-    void fail(const Failure& failure) noexcept override { rendezvous_->fail({}, failure); }
+    void fail(const Failure& failure) noexcept override {
+        rendezvous_->give_up(entry_, failure);
+        rendezvous_->fail({}, failure);
+    }
     void throw_if_failed() override { rendezvous_->throw_if_failed("join", first_ranks(size())); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
     void restore(Channel& channel, const ChannelRequest& request) override;

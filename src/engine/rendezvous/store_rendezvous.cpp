@@ -547,6 +547,7 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const std::string& phase,
     try {
         return wait(phase, names, ranks, arrival_key, last_key, stuck, until);
     } catch (const Heard& heard) {
+        if (!ranks.empty()) give_up(where, heard.failure);
         if (!has_failed()) fail({}, heard.failure);  // this rank is the first that knows
         throw;
     } catch (const Timeout& timeout) {
