@@ -31,7 +31,7 @@ public:
     struct Dead {
         ncclComm_t comm = nullptr;
         std::shared_ptr<const DeviceSettings> settings = nullptr;
-        std::unique_ptr<NcclComm> child = nullptr;  // where the pointer is stored that a job will write
+        std::shared_ptr<NcclComm> child = nullptr;  // where the pointer is stored that a job will write
         std::promise<void> over = {};               // of the abort
     };
     /// Ready once it is aborted; until then a job may still use streams and buffers.
