@@ -252,17 +252,15 @@ class Current:
             return state.groups.mesh.numpy()
         if row["quantity"] == "mesh":
             return state.groups.mesh
-        if row["quantity"] == "group" and not row["kind"] and not row["chooses"]:
-            return self._whole(state)
         if row["quantity"] != "group":
             return _shaped(row, self._raising(lambda: state.ask(accessor, options)))
         ranks = self._raising(lambda: state.group(accessor, options))
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
 
-    def _whole(self, state: _native.State) -> Any:
+    def _whole(self, ranks: Group) -> Any:
         """The group of all ranks, torch's own where there is a process."""
         if self._live is None:
-            return Group(range(state.groups.world_size))
+            return ranks
         import torch.distributed
 
         return torch.distributed.group.WORLD
@@ -287,6 +285,8 @@ class Current:
         return None if ranks is None else self._handle(kind, ranks, state.rank)
 
     def _handle(self, kind: str, ranks: Group, rank: int) -> Any:
+        if kind == "*":
+            return self._whole(ranks)
         make = _HANDLES.get(self._rows["handle"])
         if make is None:
             return ranks if self._live is None else self._live[kind]

@@ -72,9 +72,9 @@ def original(settings, rank, world):
                 meshes["rollout_device_mesh"] = _rollout_mesh(settings["rollout"], world)
         except Exception as error:
             return refusal(error)
-        answers = {f"{name}()": ask(getattr(engine, name)) for name in OF_ENGINE}
+        answers = {name: ask(getattr(engine, name)) for name in OF_ENGINE}
         group = ask(engine.get_data_parallel_group)
-        answers["get_data_parallel_group()"] = group if isinstance(group, Raised) else members(group)
+        answers["get_data_parallel_group"] = group if isinstance(group, Raised) else members(group)
         answers |= {name: described(mesh) for name, mesh in meshes.items()}
         kinds = {
             f"{name}.{along}": (mesh, axis)
@@ -89,7 +89,15 @@ def original(settings, rank, world):
         )
 
 
-ours = by_rows("verl")
+_by_rows = by_rows("verl")
+
+
+def ours(settings, rank, world):
+    """What rankmesh answers, whose settings of the rollout stand beside the actor's."""
+    own = {name: value for name, value in settings.items() if name != "rollout"}
+    if settings.get("rollout") is not None:
+        own |= {f"rollout_{name}": settings["rollout"].get(name, 1) for name in SIZES}
+    return _by_rows(own, rank, world)
 
 
 def settings(random):

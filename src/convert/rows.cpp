@@ -24,8 +24,9 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
     switch (row.type) {
         case Type::number:
         case Type::maybe_number:
-            return as_value(row.axis.empty() || !settings.number(name) ? settings.number(name)
-                                                                       : std::optional(settings.size(name)));
+            return as_value(row.axis.empty() || row.otherwise == Value(-1) || !settings.number(name)
+                                ? settings.number(name)
+                                : std::optional(settings.size(name)));
         case Type::flag:
             return as_value(settings.flag(name));
         case Type::word:
@@ -82,6 +83,7 @@ Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optio
     const auto ranks = known.value_or(static_cast<int>(product));
     if (rows.check_flags) {
         auto given = frameworks::Given(rows.name, rows.settings, values, ranks);
+        if (rows.check_first) rows.check_first(given);
         if (rows.check) rows.check(given);
         rows.check_flags(given);
     }

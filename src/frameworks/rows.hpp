@@ -110,7 +110,7 @@ enum class Quantity : std::uint8_t {
 /// A function or attribute of the framework that answers about one kind of groups.
 struct AccessorRow {
     std::string name;
-    std::string kind = {};  ///< empty where the options choose
+    std::string kind = {};  ///< `*`: all ranks; empty where the options choose
     Quantity quantity = Quantity::group;
     std::string doc = {};  ///< one sentence
     std::vector<Setting> options = {};
@@ -147,8 +147,9 @@ struct Framework {
     std::vector<MeshRow> meshes;
     std::vector<KindRow> kinds;
     std::vector<AccessorRow> accessors;
-    /// Throws Error for what is refused before a size below one is.
-    void (*check_first)(const Given&) = nullptr;
+    /// Throws Error for what is refused before a size below one is, and derives sizes that such a one stands
+    /// for.
+    void (*check_first)(Given&) = nullptr;
     /// Throws Error for settings that the framework refuses; what follows from them is derived here.
     void (*check)(Given&) = nullptr;
     /// Throws Error for what its command line refuses besides.

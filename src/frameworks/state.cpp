@@ -34,6 +34,8 @@ struct Asked {
     /// The group; nothing where something else is answered then. Throws Error where the original raises.
     std::optional<GroupPart> group(const State& state) const {
         const auto& groups = state.groups();
+        if (kind == "*")
+            return GroupPart(Mesh{{"world", groups.world_size()}}.ranks(), 0, 1, groups.world_size());
         if (groups.has(kind))
             if (const auto own = groups.of(kind, state.rank())) return own;
         if (row.without) return std::nullopt;

@@ -137,7 +137,6 @@ nb::dict rows_of(nb::handle name) {
         entry["quantity"] = quantities[static_cast<std::size_t>(row.quantity)];
         entry["type"] = types[static_cast<std::size_t>(row.type)];
         entry["doc"] = row.doc;
-        entry["chooses"] = row.choose != nullptr;
         entry["is_member"] = row.member != nullptr;
         entry["raises"] = row.raises;
         entry["options"] = settings_of(row.options);

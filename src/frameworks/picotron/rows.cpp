@@ -11,7 +11,7 @@ namespace rankmesh::frameworks {
 namespace of_picotron {
 
 /// Throws where the sizes do not multiply to the world, which comes before a size below one.
-void check_first(const Given& given) {
+void check_first(Given& given) {
     const auto sizes = picotron::Sizes{.tp = given.number("tp_size"),
                                        .cp = given.number("cp_size"),
                                        .pp = given.number("pp_size"),
@@ -103,7 +103,7 @@ Framework picotron() {
              {"dp_group", "dp_group", group, "The replicas of this rank's part."},
              {"cp_dp_group", "cp_dp_group", group, "The ranks among which gradients are averaged."},
              {"pp_dp_group", "pp_dp_group", group, "The pipelines of all replicas."},
-             {"world_group", "", group, "All ranks."},
+             {"world_group", "*", group, "All ranks."},
              {"tp_world_size", "tp_group", size, "The size of `tp_group`."},
              {"tp_first_rank", "tp_group", first, "The first rank of `tp_group`."},
              {"tp_last_rank", "tp_group", last, "The last rank of `tp_group`."},
@@ -139,7 +139,9 @@ Framework picotron() {
                 {"dp_shard", replicas},
                 {"virtual pipeline stages", "picotron's pipeline has one stage a rank"},
                 {"pipeline schedule", "picotron's pp_engine is 1f1b or afab, which is 1F1B or GPipe"}},
-        .raises = {{"", "ValueError"}, {"sizes", "AssertionError"}, {"sizes-below-one", "RuntimeError"},
+        .raises = {{"", "ValueError"},
+                   {"sizes", "AssertionError"},
+                   {"sizes-below-one", "RuntimeError"},
                    {"no world", "ValueError"}},
         .initialize = "ProcessGroupManager",
         .maker = "setup_process_group_manager",

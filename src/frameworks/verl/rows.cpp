@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// verl's device meshes: replicas x FSDP of the actor, its sequence-parallel ranks, and the rollout's TP x PP.
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_verl {
+
+using detail::cat;
+
+constexpr const char* of_rollout[] = {"rollout_tensor_model_parallel_size", "rollout_data_parallel_size",
+                                      "rollout_pipeline_model_parallel_size"};
+
+/// A size below 0, or of the world and more, shards over all ranks.
+void check_first(Given& given) {
+    const auto shards = given.number("fsdp_size");
+    if (shards < 0 || shards >= given.world_size()) given.derive("fsdp_size", given.world_size());
+}
+
+/// A mesh of two axes takes the world's first ranks in the original; the others are in no group.
+void check_division(const Given& given, const char* name) {
+    const auto size = given.number(name);
+    if (const auto over = given.world_size() % size; over != 0)
+        throw dialect::Refusal(Fault::sizes, "ranks-left-out",
+                               cat(name, " ", size, " does not divide the ", given.world_size(),
+                                   " ranks of the world; the last ", over, " would be in no group"));
+}
+
+bool has_rollout(const Given& given) {
+    for (const auto* name : of_rollout)
+        if (!given.is_none(name)) return true;
+    return false;
+}
+
+void check(Given& given) {
+    const auto world = given.world_size();
+    const auto shards = given.number("fsdp_size");
+    const auto sequence = given.number("ulysses_sequence_parallel_size");
+    check_division(given, "fsdp_size");
+    if (sequence > 1) check_division(given, "ulysses_sequence_parallel_size");
+    const auto inner = shards % sequence == 0 ? sequence : 1;
+    given.derive("ddp", world / shards);
+    given.derive("fsdp", shards);
+    given.derive("shards", shards / inner);
+    given.derive("inner", inner);
+    given.derive("dp", world / sequence);
+    given.derive("sp", sequence);
+    auto sizes = std::vector<std::int64_t>{};
+    for (const auto* name : of_rollout) {
+        sizes.push_back(given.is_none(name) ? 1 : given.number(name));
+        if (sizes.back() < 1)
+            throw Error(Fault::sizes, cat(name, " is ", sizes.back(), "; every size is 1 or more"));
+    }
+    const auto engine = sizes[0] * sizes[1] * sizes[2];
+    if (world % engine != 0)
+        throw Error(Fault::sizes,
+                    cat("the rollout's ", world, " ranks are not divided by an engine of ", engine));
+    given.derive("rollout_dp", static_cast<int>(world / engine));
+    given.derive("infer_tp", static_cast<int>(sizes[0] * sizes[1]));
+    given.derive("infer_pp", static_cast<int>(sizes[2]));
+}
+
+/// What one mesh of all axes can say.
+void check_flags(const Given& given) {
+    const auto sequence = given.number("sp");
+    if (given.number("inner") != sequence)
+        throw Error(Fault::sizes,
+                    cat("ulysses_sequence_parallel_size ", sequence, " does not divide fsdp_size ",
+                        given.number("fsdp"), ", so no mesh has both as axes"));
+}
+
+bool has_replicas(const Given& given) { return given.number("ddp") > 1; }
+bool has_sequence(const Given& given) { return given.number("sp") > 1; }
+
+std::string data_parallel(const Given& given, const Given&) {
+    return has_sequence(given) ? "ulysses_device_mesh.dp" : "*";
+}
+std::string sequence_parallel(const Given& given, const Given&) {
+    return has_sequence(given) ? "ulysses_device_mesh.sp" : "";
+}
+
+}  // namespace of_verl
+
+Framework verl() {
+    using namespace of_verl;
+    using enum Quantity;
+    const auto rollout = [](const char* name) {
+        return Setting{.name = name, .otherwise = {}, .type = Type::maybe_number};
+    };
+    return {
+        .name = "verl",
+        .version = "0.9.1",
+        .original = "verl.workers.engine.fsdp.transformer_impl",
+        .title =
+            "verl's groups of replicas, shards and sequence-parallel ranks of the actor, and of the "
+            "rollout's engines.",
+        .settings_of =
+            "fsdp_size and ulysses_sequence_parallel_size of the actor, and the sizes of the rollout; needs "
+            "the world's size",
+        .example =
+            "fsdp_size=8 ulysses_sequence_parallel_size=2 rollout_tensor_model_parallel_size=4 world_size=16",
+        .settings = {{.name = "fsdp_size",
+                      .otherwise = -1,
+                      .axis = "shards inner",
+                      .doc = "ranks that share the model's state, -1: all"},
+                     {.name = "ulysses_sequence_parallel_size",
+                      .axis = "inner",
+                      .doc = "ranks that share a sequence and exchange it for heads"},
+                     rollout(of_rollout[0]),
+                     rollout(of_rollout[1]),
+                     rollout(of_rollout[2])},
+        .meshes = {{"ranks", "ddp shards inner"},
+                   {"device_mesh", "ddp fsdp"},
+                   {"ulysses_device_mesh", "dp sp"},
+                   {"rollout_device_mesh", "rollout_dp infer_tp infer_pp"}},
+        .kinds = {{.name = "device_mesh.ddp", .groups = "device_mesh: fsdp | ddp", .when = has_replicas},
+                  {"device_mesh.fsdp", "device_mesh: ddp | fsdp"},
+                  {.name = "ulysses_device_mesh.dp",
+                   .groups = "ulysses_device_mesh: sp | dp",
+                   .when = has_sequence},
+                  {.name = "ulysses_device_mesh.sp",
+                   .groups = "ulysses_device_mesh: dp | sp",
+                   .when = has_sequence},
+                  {.name = "rollout_device_mesh.dp",
+                   .groups = "rollout_device_mesh: infer_tp infer_pp | rollout_dp",
+                   .when = has_rollout},
+                  {.name = "rollout_device_mesh.infer_tp",
+                   .groups = "rollout_device_mesh: rollout_dp infer_pp | infer_tp",
+                   .when = has_rollout},
+                  {.name = "rollout_device_mesh.infer_pp",
+                   .groups = "rollout_device_mesh: rollout_dp infer_tp | infer_pp",
+                   .when = has_rollout}},
+        .accessors = {{.name = "get_data_parallel_rank",
+                       .quantity = rank,
+                       .doc = "Where this rank is among those with other data.",
+                       .choose = data_parallel},
+                      {.name = "get_data_parallel_size",
+                       .quantity = size,
+                       .doc = "The number of ranks with other data.",
+                       .choose = data_parallel},
+                      {.name = "get_data_parallel_group",
+                       .quantity = group,
+                       .doc = "The ranks with other data, all ranks where none share a sequence.",
+                       .choose = data_parallel},
+                      {.name = "is_mp_src_rank_with_outputs",
+                       .quantity = is_first,
+                       .doc = "True on the first of the ranks that share a sequence.",
+                       .choose = sequence_parallel,
+                       .without = true}},
+        .check_first = check_first,
+        .check = check,
+        .check_flags = check_flags,
+        .roles = {{"ddp", "dp_replicate"}, {"shards", "dp_shard"}, {"inner", "cp"}},
+        .why = {{"tp", "verl's FSDP engine does not cut layers; its Megatron engine has Megatron's settings"},
+                {"pp", "verl's FSDP engine has no stages; its Megatron engine has Megatron's settings"},
+                {"ep", "verl's FSDP engine has no expert parallelism"}},
+        .raises = {{"", "ValueError"}},
+        .initialize = "init_device_mesh",
+        .leaves = "number of replicas"};
+}
+
+}  // namespace rankmesh::frameworks
