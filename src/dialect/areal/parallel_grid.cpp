@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 
+#include <algorithm>
 #include <limits>
 
 #include <rankmesh/dialect/error.hpp>
@@ -44,6 +45,14 @@ Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping, std:
                        {.of = "pipe", .at = {0}, .as = "position_embedding"}},
              .placed = std::move(placed),
              .partial = true}};
+}
+
+int ProcessGroupRegistry::new_or_get_group(std::vector<int> ranks,
+                                           const std::optional<std::string>& backend) {
+    std::ranges::sort(ranks);
+    const auto [found, is_new] = ids_.try_emplace({ranks, backend.value_or(backend_)}, next_id_);
+    if (is_new) made_.push_back({std::move(ranks), found->first.second}), ++next_id_;
+    return found->second;
 }
 
 RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world, RankMapping mapping)

@@ -2,19 +2,20 @@
 // AReaL's GLOBAL_PROCESS_GROUP_REGISTRY, as an object.
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/export.hpp>
+
 namespace rankmesh::areal {
 
 /// The sets of ranks for which AReaL would have made a process group, each once a backend; it makes none.
 ///
 ///     areal::ProcessGroupRegistry().new_or_get_group({3, 1, 2}, "gloo") == 0
-class ProcessGroupRegistry {
+class RANKMESH_EXPORT ProcessGroupRegistry {
 public:
     struct Group {
         std::vector<int> ranks;  ///< sorted
@@ -25,12 +26,7 @@ public:
     explicit ProcessGroupRegistry(std::string backend = "nccl") : backend_(std::move(backend)) {}
 
     /// The number of the group of these ranks, in any order, on this backend, the default one if not given.
-    int new_or_get_group(std::vector<int> ranks, const std::optional<std::string>& backend = {}) {
-        std::ranges::sort(ranks);
-        const auto [found, is_new] = ids_.try_emplace({ranks, backend.value_or(backend_)}, next_id_);
-        if (is_new) made_.push_back({std::move(ranks), found->first.second}), ++next_id_;
-        return found->second;
-    }
+    int new_or_get_group(std::vector<int> ranks, const std::optional<std::string>& backend = {});
     /// What was made, in this order.
     const std::vector<Group>& made() const { return made_; }
     int size() const { return static_cast<int>(made_.size()); }
