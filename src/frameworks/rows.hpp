@@ -189,7 +189,7 @@ RANKMESH_EXPORT const std::vector<Framework>& all();
 /// The framework of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
 /// The accessor of that name; throws UsageError that names the nearest.
-const AccessorRow& accessor_named(const Framework& framework, std::string_view name);
+RANKMESH_EXPORT const AccessorRow& accessor_named(const Framework& framework, std::string_view name);
 
 /// An object of a framework's own class, which is there before its groups are made and after; copies are it,
 /// too.
