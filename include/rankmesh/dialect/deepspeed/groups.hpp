@@ -124,9 +124,13 @@ public:
     Communicator& get_data_parallel_group() { return data_group_; }
 
     /// Of one expert size, and of the largest; throw dialect::Error for a name that was not made.
-    Communicator& _get_expert_parallel_group(Name name) { return expert(name), expert_.find(name)->second; }
+    Communicator& _get_expert_parallel_group(Name name) {
+        static_cast<void>(expert(name));  // throws
+        return expert_.find(name)->second;
+    }
     Communicator& _get_expert_data_parallel_group(Name name) {
-        return expert_data(name), data_.find(name)->second;
+        static_cast<void>(expert_data(name));
+        return data_.find(name)->second;
     }
     Communicator& _get_max_expert_parallel_group() {
         return _get_expert_parallel_group(_get_max_expert_size_name());
