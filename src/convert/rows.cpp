@@ -214,8 +214,9 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
     return document_of(rows, values);
 }
 
-/// True for what is one value of a rank.
+/// True for what is one value of a rank, and no variable that repeats a function's.
 bool is_answer(const frameworks::AccessorRow& row) {
+    if (row.name.starts_with('_') && row.name != "__str__") return false;
     const auto others = {Quantity::group, Quantity::ranks, Quantity::matrix, Quantity::mesh,
                          Quantity::action};
     return std::ranges::find(others, row.quantity) == others.end();
