@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class DialectError(UsageError):
-    """What a dialect refuses; `rule` names the row of docs/dialects.md where the original goes on in silence."""
+    """What a dialect refuses; `rule` names the row of docs/frameworks.md where the original goes on in silence."""
 
     fault: str
     rule: str

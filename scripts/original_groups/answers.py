@@ -25,7 +25,7 @@ class Raised:
 @dataclass
 class Answers:
     refused: str | None = None  # the text
-    deliberately: str = ""  # the rule of docs/dialects.md by which ours refuses what the original takes
+    deliberately: str = ""  # the rule of docs/frameworks.md by which ours refuses what the original takes
     partitions: dict = field(default_factory=dict)  # kind: its groups in the order in which they are made
     groups: dict = field(default_factory=dict)  # kind: this rank's group, or None
     answers: dict = field(default_factory=dict)  # accessor: value

@@ -38,7 +38,7 @@ public:
 };
 
 /// What a dialect throws where the original silently does something wrong; `rule` names the line of
-/// docs/dialects.md that says why.
+/// docs/frameworks.md that says why.
 class RANKMESH_EXPORT Refusal : public Error {
 public:
     Refusal(Fault kind, std::string_view line, const std::string& text) : Error(kind, text), rule(line) {}

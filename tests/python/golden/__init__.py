@@ -34,7 +34,7 @@ class Raised:
 
 
 class Refused:
-    """What rankmesh refuses by a rule of docs/dialects.md where the original goes on; it stands for any value."""
+    """What rankmesh refuses by a rule of docs/frameworks.md where the original goes on; it stands for any value."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule
