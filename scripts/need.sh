@@ -105,17 +105,21 @@ find_python() {
     leave_out "no Python package: python3 has no venv, or could not fetch ${python_wheels[*]} ($(grep . "$folder.log" | tail -n 1))"
 }
 
-# What is tested on PyTorch; its wheels from PyPI bring CUDA, so that only CI fetches it unasked.
+# What is tested on PyTorch and on JAX, which are large, so that only CI fetches them unasked.
 torch_wheel=torch==2.13.0
+jax_wheels=(jax==0.10.2 jaxlib==0.10.2)
 
-# find_torch FOLDER: installs PyTorch into the virtual environment FOLDER in CI; elsewhere says where it is missing.
-find_torch() {
-    ! "$1/bin/python" -c 'import torch' 2>/dev/null || return 0
+# find_optional FOLDER MODULE WHEEL...: installs what has this module into the virtual environment FOLDER in CI; elsewhere says that
+# rankmesh.MODULE is not tested.
+find_optional() {
+    local folder=$1 module=$2
+    shift 2
+    ! "$folder/bin/python" -c "import $module" 2>/dev/null || return 0
     if [ "${CI:-}" = true ]; then
-        echo "fetching $torch_wheel"
-        "$1/bin/python" -m pip install -q "$torch_wheel" >>"$1.log" 2>&1 && return 0
+        echo "fetching $*"
+        "$folder/bin/python" -m pip install -q "$@" >>"$folder.log" 2>&1 && return 0
     fi
-    leave_out "no PyTorch: rankmesh.torch is not tested; to test it: $1/bin/pip install $torch_wheel"
+    leave_out "rankmesh.$module is not tested; to test it: $folder/bin/pip install $*"
 }
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.

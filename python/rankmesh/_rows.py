@@ -240,7 +240,7 @@ class Current:
     def ask(self, accessor: str, **options: Any) -> Any:
         """The answer of an accessor: a number, or a group as the framework has it."""
         if accessor not in self.accessors:
-            raise UsageError(f"{self._rows['name']} has no {accessor}")
+            _native.require(self._rows["name"], accessor)
         row = self.accessors[accessor]
         if (native := self._object) is not None and row["is_member"]:
             return self._raising(lambda: native.ask(accessor, options), row["raises"])

@@ -118,6 +118,13 @@ def test_wrong_names_are_told() -> None:
         framework.state("vllm", rank=0, world_size=8).ask("get_tb_group")
 
 
+def test_a_module_names_the_nearest_accessor() -> None:
+    from rankmesh import vllm
+
+    with pytest.raises(UsageError, match="vllm has no 'get_tb_group'; did you mean 'get_tp_group'"):
+        vllm.current.ask("get_tb_group")
+
+
 def test_vllm_raises_what_the_original_raises() -> None:
     vllm = module("vllm")
     with pytest.raises(AssertionError, match="tensor model parallel group is not initialized"):

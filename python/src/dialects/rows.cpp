@@ -154,6 +154,14 @@ void bind_rows(nb::module_& parent) {
     m.def("names", &frameworks::names, "The frameworks by name.");
     m.def("rows", &rows_of, nb::arg("name").none(), nb::sig("def rows(name: str) -> dict[str, typing.Any]"),
           "The rows of a framework.");
+    m.def(
+        "require",
+        [](nb::handle framework, nb::handle accessor) {
+            const auto& rows = frameworks::framework_named(text_of(framework, "the name of a framework"));
+            static_cast<void>(accessor_named(rows, text_of(accessor, "an accessor")));
+        },
+        nb::arg("framework").none(), nb::arg("accessor").none(),
+        "Raises UsageError that names the nearest where the framework has no such accessor.");
     nb::class_<Groups>(m, "Groups", "Every group of a world by kind.")
         .def(
             "__init__",
