@@ -92,7 +92,7 @@ TEST(WrongPrograms, AreManyAndOfEveryKind) {
     const auto named_by = [](By other) {
         return std::ranges::count_if(programs(), [=](const Program& program) { return program.by != other; });
     };
-    // As docs/reliability.md says.
+    // As docs/fault-tests.md says.
     EXPECT_EQ(programs().size(), 71U);
     EXPECT_EQ(named_by(By::explain), 50) << "by checked mode";
     EXPECT_EQ(named_by(By::checked), 60) << "by explain";
