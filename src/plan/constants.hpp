@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants of the model of steps; docs/plan.md says where each comes from.
+// The constants of the model of steps; docs/plan-model.md says where each comes from.
 #pragma once
 
 namespace rankmesh::plan {

@@ -78,7 +78,7 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
                              .scale_up_bandwidth = value("scaleup_gb_s_per_dir") * 1e9,
                              .scale_out_bandwidth = value("scaleout_gb_s_per_gpu") * 1e9,
                              .source = std::string(csv.text(row, "source"))};
-        // What nobody has measured is assumed, as docs/plan.md says.
+        // What nobody has measured is assumed, as docs/plan-model.md says.
         if (device.gemm_rate == 0) device.gemm_rate = 0.8 * device.dense_rate;
         if (device.scale_up_bandwidth == 0) continue;  // its network is no tree of switches
         try {

@@ -53,7 +53,7 @@ TEST(Devices, AreReadFromATableOfTheSameColumns) {
     EXPECT_EQ(one.dense_rate, 100e12);
     EXPECT_EQ(one.memory, 32000000000);
     EXPECT_EQ(one.sustained, 1);
-    EXPECT_EQ(read("X1,100,,32,1.5,300,8,,,me\n").at(0).gemm_rate, 80e12);  // as docs/plan.md says
+    EXPECT_EQ(read("X1,100,,32,1.5,300,8,,,me\n").at(0).gemm_rate, 80e12);  // as docs/plan-model.md says
     const auto text = [&](const std::string& line) { return text_of([&] { read(line); }); };
     EXPECT_EQ(text("X1,nan,,32,1.5,300,8,,,me\n"),
               "mine.csv:2: has 'nan' as bf16_dense_tflops, which is no number of 0 or more");

@@ -31,7 +31,7 @@ RANKMESH_EXPORT Machine machine(const Cluster& cluster, const Device& device);
 /// How attention runs: as matrix products with the scores in memory, or in one kernel.
 enum class Attention : std::uint8_t { unfused, early_flash, flash, newest };
 
-/// What differs between training frameworks and shows in step times and memory; docs/plan.md has the
+/// What differs between training frameworks and shows in step times and memory; docs/plan-model.md has the
 /// formulas.
 struct Stack {
     std::string name = {};
