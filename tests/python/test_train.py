@@ -16,7 +16,7 @@ from torch_ranks import preload, ranks
 
 SOURCE = Path(__file__).resolve().parents[2]
 EXAMPLE = SOURCE / "examples/python/train.py"
-DOCUMENT = SOURCE / "docs/python-torch.md"
+DOCUMENT = SOURCE / "docs/python-torch-measured.md"
 STEPS = 3
 preload("torch._dynamo")  # which the first optimizer of a process imports, in a second
 LAYOUTS = [
