@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from rankmesh import Group
-from rankmesh._device_mesh import DeviceMesh
+from rankmesh._device_mesh import DeviceMesh, native_of
 from rankmesh._dialects import device_mesh, olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
-from rankmesh.olmo._meshes import twin
 from rankmesh.olmo.exceptions import configuration_error, kind
 
 
@@ -86,13 +85,13 @@ class PipelineParallelConfig:
         None unless `p2p_use_separate_group` is true.
         """
         if isinstance(device_mesh, DeviceMesh) or not self.p2p_use_separate_group:
-            return olmo.build_p2p_process_group(self, twin(device_mesh))
+            return olmo.build_p2p_process_group(self, native_of(device_mesh))
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         settings = (str(self.p2p_backend), self.p2p_nccl_min_ctas, self.p2p_nccl_max_ctas)
         said = f"olmo: P2P group of {device_mesh.mesh_dim_names} of {tuple(device_mesh.shape)} by {settings}"
         with errors_reach_peers(said):
-            olmo.build_p2p_process_group(self, twin(device_mesh))
+            olmo.build_p2p_process_group(self, native_of(device_mesh))
             options = self._p2p_nccl_options()
         group = Named(
             "pipeline_p2p",
@@ -129,7 +128,11 @@ class PipelineParallelConfig:
 
     final_stage_rank = raises(kind)(olmo.final_stage_rank)
     rank_completion_order = raises(kind)(olmo.rank_completion_order)
-    stage_ids_this_rank = raises(kind)(olmo.stage_ids_this_rank)
+
+    @raises(kind)
+    def stage_ids_this_rank(self, pp_rank: int, num_stages: int) -> tuple[int, ...]:
+        """The stages of one rank of the pipeline: every degree-th, or two from both ends."""
+        return tuple(olmo.stage_ids_this_rank(self, pp_rank, num_stages))
 
 
 class Stage(Protocol):

@@ -5,8 +5,6 @@
 
 #include <rankmesh/dialect/error.hpp>
 
-#include "dialect/olmo/division.hpp"
-
 namespace rankmesh::olmo {
 
 using detail::cat;
@@ -184,7 +182,8 @@ DeviceMesh WorldMesh::build_world_mesh(const ParallelConfigs& configs) {
 
 DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank, int world_size) {
     const auto degree = ep_config.degree < 0 ? world_size : ep_config.degree;
-    if (!divides(degree, world_size, "'degree'"))
+    if (degree == 0) throw Error(Fault::sizes, "'degree' is 0, and nothing is divisible by 0");
+    if (world_size % degree != 0)
         throw Error(Fault::sizes, cat("Expert parallelism requires world size (", world_size,
                                       ") to be divisible by 'degree' (", degree, ")"));
     return mesh_of({{Dims::ep_replicate, world_size / degree}, {Dims::ep_shard, degree}}, rank, world_size);
@@ -219,53 +218,43 @@ std::string get_device_mesh_info(const DeviceMesh& device_mesh) {
     return cat(device_mesh.ndim(), "D device mesh with shape (", text, shape.size() == 1 ? ",)" : ")");
 }
 
-DeviceMesh get_dp_model_mesh(const DeviceMesh& device_mesh) {
-    return data_parallel(device_mesh, model_names(device_mesh));
-}
+DeviceMesh get_dp_model_mesh(const DeviceMesh& mesh) { return data_parallel(mesh, model_names(mesh)); }
 
-DeviceMesh get_dp_mesh(const DeviceMesh& device_mesh) {
-    auto names = names_of(device_mesh, "DP");
-    fold_experts(device_mesh, names);
+DeviceMesh get_dp_mesh(const DeviceMesh& mesh) {
+    auto names = names_of(mesh, "DP");
+    fold_experts(mesh, names);
     if (holds(names, Dims::dp_cp))
         throw Error(Fault::argument, "'get_dp_mesh' should be called on the original world mesh");
-    return data_parallel(device_mesh, std::move(names));
+    return data_parallel(mesh, std::move(names));
 }
 
-Group get_dp_process_group(const DeviceMesh& device_mesh) {
-    const auto dp_mesh = get_dp_mesh(device_mesh);
+Group get_dp_process_group(const DeviceMesh& mesh) {
+    const auto dp_mesh = get_dp_mesh(mesh);
     return dp_mesh.ndim() > 1 ? dp_mesh.flatten(Dims::dp).get_group() : dp_mesh.get_group();
 }
 
-DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh) {
-    return part_of_model(device_mesh, Dims::dp_shard, "data parallel shard");
+DeviceMesh get_dp_shard_mesh(const DeviceMesh& mesh) {
+    return part_of_model(mesh, Dims::dp_shard, "data parallel shard");
 }
-DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh) {
-    return part_of_model(device_mesh, Dims::dp_replicate, "data parallel replicate");
+DeviceMesh get_dp_replicate_mesh(const DeviceMesh& mesh) {
+    return part_of_model(mesh, Dims::dp_replicate, "data parallel replicate");
 }
-DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh) {
-    return part_of_model(device_mesh, Dims::tp, "tensor parallel");
-}
-DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh) {
-    return own_part(device_mesh, Dims::cp, "context parallel");
-}
-DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh) {
-    return own_part(device_mesh, Dims::pp, "pipeline parallel");
-}
+DeviceMesh get_tp_mesh(const DeviceMesh& mesh) { return part_of_model(mesh, Dims::tp, "tensor parallel"); }
+DeviceMesh get_cp_mesh(const DeviceMesh& mesh) { return own_part(mesh, Dims::cp, "context parallel"); }
+DeviceMesh get_pp_mesh(const DeviceMesh& mesh) { return own_part(mesh, Dims::pp, "pipeline parallel"); }
 
-DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh, const std::optional<DeviceMesh>& pp_mesh) {
-    const auto pipeline = names_of(pp_mesh ? *pp_mesh : get_pp_mesh(device_mesh), "pipeline parallel stage");
-    auto names = names_of(device_mesh, "pipeline parallel stage");
+DeviceMesh get_pp_stage_mesh(const DeviceMesh& mesh, const std::optional<DeviceMesh>& pp_mesh) {
+    const auto pipeline = names_of(pp_mesh ? *pp_mesh : get_pp_mesh(mesh), "pipeline parallel stage");
+    auto names = names_of(mesh, "pipeline parallel stage");
     std::erase_if(names, [&](const std::string& name) { return holds(pipeline, name); });
-    return device_mesh[names];
+    return mesh[names];
 }
 
-DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh) {
-    return part(device_mesh, names_of(device_mesh, "expert parallel"), "expert parallel",
+DeviceMesh get_ep_mesh(const DeviceMesh& mesh) {
+    return part(mesh, names_of(mesh, "expert parallel"), "expert parallel",
                 {Dims::ep, Dims::ep_shard, Dims::dp_shard});
 }
 
-DeviceMesh flatten_mesh(const DeviceMesh& device_mesh, std::string_view name) {
-    return device_mesh.flatten(name);
-}
+DeviceMesh flatten_mesh(const DeviceMesh& mesh, std::string_view name) { return mesh.flatten(name); }
 
 }  // namespace rankmesh::olmo

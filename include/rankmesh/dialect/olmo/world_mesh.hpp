@@ -8,8 +8,6 @@
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/olmo/config.hpp>
-#include <rankmesh/dialect/olmo/device_mesh.hpp>
-#include <rankmesh/dialect/olmo/pipeline.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::olmo {
