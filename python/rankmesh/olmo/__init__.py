@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeAlias
 
 from rankmesh._device_mesh import DeviceMesh, init_device_mesh, native_of
@@ -21,7 +20,7 @@ from rankmesh._dialects import device_mesh as _native
 from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
 from rankmesh._install import installer
-from rankmesh._originals import DialectError, raises
+from rankmesh._originals import raises
 from rankmesh._world import of_torch, world_of
 from rankmesh.olmo.context_parallel import ContextParallelConfig
 from rankmesh.olmo.data_parallel import DataParallelConfig, DataParallelType, DPMeshDimName
@@ -107,9 +106,7 @@ def _made(
 
     with errors_reach_peers(f"olmo: {what} of {said}"):
         mesh = build()
-    for flattens in (olmo.get_dp_model_mesh, olmo.get_dp_process_group):
-        with suppress(DialectError):  # a mesh without dp
-            flattens(mesh)
+    olmo.get_dp_model_mesh(mesh)  # flattens what the functions below ask for
     said = f"olmo: {what} {mesh.root.text}"
     (made,), _ = device_meshes(said, [mesh.root], device_type=device_type, flattened=mesh.flattened)
     return made
@@ -200,10 +197,8 @@ def build_expert_parallel_mesh(
 ) -> AnyMesh:
     """The mesh of the experts, which is kept by nobody."""
     live, *place = _place("build_expert_parallel_mesh", rank, world_size)
-    degree = ep_config.degree
-
-    build = functools.partial(olmo.build_expert_parallel_mesh, degree, *place)
-    return _made("expert mesh", f"degree {degree}", build, device_type, live)
+    build = functools.partial(olmo.build_expert_parallel_mesh, ep_config.degree, *place)
+    return _made("expert mesh", f"degree {ep_config.degree}", build, device_type, live)
 
 
 @raises(kind)
@@ -277,10 +272,8 @@ def get_device_mesh_info(device_mesh: AnyMesh) -> str:
 @raises(kind)
 def get_dp_process_group(device_mesh: AnyMesh) -> Any:
     """The group, or without a process the ranks, of those that read different data."""
-    if isinstance(device_mesh, DeviceMesh):
-        return olmo.get_dp_process_group(device_mesh._of)
     mesh = get_dp_mesh(device_mesh)
-    return (mesh if mesh.ndim == 1 else flatten_mesh(mesh, "dp")).get_group()
+    return (flatten_mesh(mesh, "dp") if mesh.ndim > 1 else mesh).get_group()
 
 
 @raises(kind)

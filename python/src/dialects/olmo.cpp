@@ -100,9 +100,6 @@ void bind_olmo(nb::module_& parent) {
         +[](int degree, int rank, int world) { return build_expert_parallel_mesh({degree}, rank, world); },
         {"degree", "rank", "world_size"});
     m.def("get_device_mesh_info", &get_device_mesh_info, nb::arg("device_mesh"));
-    m.def(
-        "get_dp_process_group", [](const DeviceMesh& mesh) { return Ranks(get_dp_process_group(mesh)); },
-        nb::arg("device_mesh"));
     m.def("get_pp_stage_mesh", &get_pp_stage_mesh, nb::arg("device_mesh"), nb::arg("pp_mesh").none());
     const auto part = [&m](const char* name, DeviceMesh (*get)(const DeviceMesh&), const char* doc) {
         m.def(name, get, nb::arg("device_mesh"), doc);
