@@ -12,7 +12,7 @@ from rankmesh._device_mesh import DeviceMesh, native_of
 from rankmesh._dialects import device_mesh, olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
-from rankmesh._originals import original, raises
+from rankmesh._originals import original, raises, raising
 from rankmesh.olmo.exceptions import configuration_error, kind
 
 
@@ -61,6 +61,7 @@ class PipelineP2PBackend(StrEnum):
     nccl_device = "nccl_device"
 
 
+@raising(kind)
 @dataclass
 class PipelineParallelConfig:
     """How many ranks a pipeline has, and in which order they run its stages."""
@@ -78,7 +79,6 @@ class PipelineParallelConfig:
         """True where activations and gradients have a group of their own."""
         return self.p2p_use_separate_group
 
-    @raises(kind)
     def build_p2p_process_group(self, device_mesh: Any) -> Any:
         """The group, or without a process the ranks, between whose stages activations and gradients go.
 
@@ -109,8 +109,8 @@ class PipelineParallelConfig:
         import torch.distributed as dist
 
         nccl: Any = getattr(dist, "ProcessGroupNCCL", None)
-        options = None if nccl is None else nccl.Options()
-        if options is None or not hasattr(options, "config"):
+        options = nccl and nccl.Options()
+        if not hasattr(options, "config"):
             raise original(
                 configuration_error(),
                 "P2P NCCL CTA caps require a PyTorch with ProcessGroupNCCL.Options.config",
@@ -121,15 +121,13 @@ class PipelineParallelConfig:
                 setattr(options.config, name, ctas)
         return options
 
-    @raises(kind)
     def infer_style(self) -> PipelineSplitStyle:
         """The style given, else the schedule's own; OLMo-core's own schedules have one style each."""
         return PipelineSplitStyle(olmo.infer_style(self))
 
-    final_stage_rank = raises(kind)(olmo.final_stage_rank)
-    rank_completion_order = raises(kind)(olmo.rank_completion_order)
+    final_stage_rank = olmo.final_stage_rank
+    rank_completion_order = olmo.rank_completion_order
 
-    @raises(kind)
     def stage_ids_this_rank(self, pp_rank: int, num_stages: int) -> tuple[int, ...]:
         """The stages of one rank of the pipeline: every degree-th, or two from both ends."""
         return tuple(olmo.stage_ids_this_rank(self, pp_rank, num_stages))

@@ -19,9 +19,6 @@ struct MeshDimName {
                                       ep_replicate = "ep_replicate", ep_shard = "ep_shard", dp_ep = "dp_ep",
                                       dp_cp = "dp_cp", ep_mp = "ep_mp", ep_dp = "ep_dp";
 };
-struct DPMeshDimName {
-    static constexpr auto replicate = MeshDimName::dp_replicate, shard = MeshDimName::dp_shard;
-};
 
 /// What is given of each parallelism; what is not given has no axis, a degree of 1 has one.
 struct ParallelConfigs {
