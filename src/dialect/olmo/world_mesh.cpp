@@ -2,6 +2,7 @@
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <rankmesh/dialect/error.hpp>
 
@@ -42,10 +43,7 @@ int divided(int ranks, int degree, std::string_view config) {
 }
 
 void check_experts(const ParallelConfigs& configs, int dp_world_size) {
-    const auto degree = configs.ep->degree;
-    if (degree == 0 || dp_world_size % degree != 0)
-        throw Error(Fault::sizes,
-                    "ExpertParallelConfig.degree must be at least 1 and divide into the world size");
+    divided(dp_world_size, std::abs(configs.ep->degree), "ExpertParallelConfig");
     if (configs.tp)
         throw Error(Fault::exclusive, "expert parallelism is mutually exclusive with tensor parallism");
     if (configs.dp->name != DataParallelType::hsdp)
