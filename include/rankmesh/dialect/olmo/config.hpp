@@ -19,7 +19,6 @@ using dialect::DeviceMesh;
 using dialect::DimNames;
 using dialect::init_device_mesh;
 using dialect::new_groups;
-using dialect::NewGroups;
 using dialect::to_string;
 
 /// What the launcher says of the machines.
