@@ -292,16 +292,5 @@ def flatten_mesh(device_mesh: AnyMesh, name: str | None = None) -> AnyMesh:
     return flatten_alike("olmo", device_mesh, name)
 
 
-install = installer(
-    __name__,
-    {
-        "olmo_core.distributed.parallel": [
-            "",
-            "context_parallel",
-            "data_parallel",
-            "expert_parallel",
-            "pipeline_parallel",
-            "tensor_parallel",
-        ]
-    },
-)
+_modules = ["", "context_parallel", "data_parallel", "expert_parallel", "pipeline_parallel", "tensor_parallel"]
+install = installer(__name__, {"olmo_core.distributed.parallel": _modules})

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh, native_of
-from rankmesh._dialects import device_mesh, olmo
+from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises, raising
@@ -93,13 +93,8 @@ class PipelineParallelConfig:
         with errors_reach_peers(said):
             olmo.build_p2p_process_group(self, native_of(device_mesh))
             options = self._p2p_nccl_options()
-        group = Named(
-            "pipeline_p2p",
-            Group(device_mesh["pp"].mesh.tolist()),
-            backend=None if options is None else "nccl",
-            apart=True,
-            pg_options=options,
-        )
+        ranks, backend = Group(device_mesh["pp"].mesh.tolist()), None if options is None else "nccl"
+        group = Named("pipeline_p2p", ranks, backend, apart=True, pg_options=options)
         return NamedGroups(said, [group])[group.name]
 
     def _p2p_nccl_options(self) -> Any:
@@ -111,11 +106,8 @@ class PipelineParallelConfig:
         nccl: Any = getattr(dist, "ProcessGroupNCCL", None)
         options = nccl and nccl.Options()
         if not hasattr(options, "config"):
-            raise original(
-                configuration_error(),
-                "P2P NCCL CTA caps require a PyTorch with ProcessGroupNCCL.Options.config",
-                "missing",
-            )
+            text = "P2P NCCL CTA caps require a PyTorch with ProcessGroupNCCL.Options.config"
+            raise original(configuration_error(), text, "missing")
         for name, ctas in (("min_ctas", self.p2p_nccl_min_ctas), ("max_ctas", self.p2p_nccl_max_ctas)):
             if ctas is not None:
                 setattr(options.config, name, ctas)
@@ -169,10 +161,9 @@ class PipelineSchedule:
         self.pp_mesh = pp_mesh
         self.schedule_name = schedule_name
         self.loss_fn = loss_fn
-        live = not isinstance(pp_mesh, DeviceMesh)
-        of = device_mesh.init_device_mesh(pp_mesh.shape, None, 0, pp_mesh.size()) if live else pp_mesh._of
+        of = native_of(pp_mesh)
         self.num_microbatches = olmo.num_microbatches(len(stages), of, str(schedule_name), num_microbatches)
-        if live:
+        if not isinstance(pp_mesh, DeviceMesh):
             if str(schedule_name).startswith("Custom"):
                 raise UsageError(
                     f"schedule {schedule_name} is OLMo-core's own, and torch does not have it; "
