@@ -114,8 +114,8 @@ void bind_olmo(nb::module_& parent) {
     part("get_cp_mesh", get_cp_mesh, "The dimension that sequences are sharded over.");
     part("get_pp_mesh", get_pp_mesh, "The dimension of pipelines.");
 
-    def_named(
-        m, "num_nodes", +[] { return environment_of().num_nodes; }, {}, "NUM_NODES, None if not set.");
+    m.def(
+        "num_nodes", [] { return environment_of().num_nodes; }, "NUM_NODES, None if not set.");
     def_named(m, "get_num_nodes", +[](int world) { return get_num_nodes(environment_of(), world); },
               {"world_size"});
     def_named(m, "get_replicate_and_shard_degree",
