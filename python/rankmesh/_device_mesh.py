@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rankmesh import Group, Mesh
 from rankmesh._dialects import device_mesh
@@ -130,3 +131,10 @@ def init_device_mesh(
     """The mesh of this shape over the world as a rank sees it, row-major."""
     rank, world_size = world_of("init_device_mesh", rank, world_size)
     return DeviceMesh(device_mesh.init_device_mesh(mesh_shape, mesh_dim_names, rank, world_size), device_type)
+
+
+def native_of(mesh: Any) -> device_mesh.DeviceMesh:
+    """What answers for a mesh; for torch's it has the same dimensions, and is rank 0's."""
+    if isinstance(mesh, DeviceMesh):
+        return mesh._of
+    return device_mesh.init_device_mesh(mesh.shape, mesh.mesh_dim_names, 0, mesh.size())

@@ -15,16 +15,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from rankmesh._device_mesh import DeviceMesh, init_device_mesh
+from rankmesh._device_mesh import DeviceMesh, init_device_mesh, native_of
 from rankmesh._dialects import device_mesh as _native
 from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
 from rankmesh._install import installer
 from rankmesh._originals import raises
 from rankmesh._world import of_torch, world_of
-from rankmesh.olmo._meshes import twin
 from rankmesh.olmo.context_parallel import ContextParallelConfig
-from rankmesh.olmo.data_parallel import DataParallelConfig, DataParallelType, DPMeshDimName, machines
+from rankmesh.olmo.data_parallel import DataParallelConfig, DataParallelType, DPMeshDimName
 from rankmesh.olmo.exceptions import OLMoConfigurationError, OLMoError, kind
 from rankmesh.olmo.expert_parallel import ExpertParallelConfig
 from rankmesh.olmo.pipeline_parallel import (
@@ -96,22 +95,6 @@ AnyMesh: TypeAlias = Any
 """torch's DeviceMesh, or a DeviceMesh of this module."""
 
 
-def _flattened(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """What the functions below flatten of a mesh of these dimensions: each name with the dimensions behind it."""
-    sets: dict[str, tuple[str, ...]] = {}
-    for name, axes in (
-        ("dp_ep", ("dp", "ep")),
-        ("dp", ("ep_replicate", "ep_shard")),
-        ("dp", ("dp_replicate", "dp_shard")),
-    ):
-        if set(axes) <= set(names):
-            sets[name] = tuple(axes)
-    if "cp" in names:
-        before = names[names.index("cp") - 1]
-        sets["dp_cp"] = ("dp", "ep", "cp") if before == "ep" and "dp_ep" in sets else (before, "cp")
-    return sets
-
-
 def _made(
     what: str, said: str, build: Callable[[], _native.DeviceMesh], device_type: str | None, is_live: bool
 ) -> AnyMesh:
@@ -122,10 +105,10 @@ def _made(
     from rankmesh.torch._named import errors_reach_peers
 
     with errors_reach_peers(f"olmo: {what} of {said}"):
-        mesh = build().root
-    (made,), _ = device_meshes(
-        f"olmo: {what} {mesh.text}", [mesh], device_type=device_type, flattened=_flattened(tuple(mesh.axes))
-    )
+        mesh = build()
+    olmo.get_dp_model_mesh(mesh)  # flattens what the functions below ask for
+    said = f"olmo: {what} {mesh.root.text}"
+    (made,), _ = device_meshes(said, [mesh.root], device_type=device_type, flattened=mesh.flattened)
     return made
 
 
@@ -148,9 +131,8 @@ class WorldMesh:
     """
 
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
-        self._live, *place = _place("the world mesh", rank, world_size)
-        self._place = (*place, *machines())
-        self._of = olmo.WorldMesh(*self._place)
+        self._live, *self._place = _place("the world mesh", rank, world_size)
+        self._of = olmo.world_mesh(*self._place)
         self._built: AnyMesh | None = None
 
     @raises(kind)
@@ -168,9 +150,9 @@ class WorldMesh:
         given = (dp, tp, cp, pp, ep)
         is_live = self._live and self._built is None
         if is_live:
-            self._of = olmo.WorldMesh(*self._place)  # a build on which the ranks did not agree is none
-        mesh = _made("world mesh", _said(*given), lambda: self._of.build_world_mesh(*given), device_type, is_live)
-        if self._of.get_world_mesh() is not None:
+            self._of = olmo.world_mesh(*self._place)  # a build on which the ranks did not agree is none
+        mesh = _made("world mesh", _said(*given), lambda: self._of.build_world_mesh(given), device_type, is_live)
+        if dp is not None:
             self._built = mesh
         return mesh
 
@@ -215,12 +197,8 @@ def build_expert_parallel_mesh(
 ) -> AnyMesh:
     """The mesh of the experts, which is kept by nobody."""
     live, *place = _place("build_expert_parallel_mesh", rank, world_size)
-    degree = ep_config.degree
-
-    def build() -> _native.DeviceMesh:
-        return olmo.build_expert_parallel_mesh(degree, *place)
-
-    return _made("expert mesh", f"degree {degree}", build, device_type, live)
+    build = functools.partial(olmo.build_expert_parallel_mesh, ep_config.degree, *place)
+    return _made("expert mesh", f"degree {ep_config.degree}", build, device_type, live)
 
 
 @raises(kind)
@@ -247,20 +225,20 @@ def build_dense_and_moe_mesh(
     live, *place = _place("build_dense_and_moe_mesh", rank, world_size)
     given = (dp, tp, cp, pp, ep)
 
-    def made(what: str) -> AnyMesh:
+    def made(what: str, number: int) -> AnyMesh:
         def build() -> _native.DeviceMesh:
-            return olmo.build_dense_or_moe_mesh(what == "moe", *given, *place)
+            return olmo.build_dense_and_moe_mesh(given, *place)[number]
 
         return _made(f"{what} mesh", _said(*given), build, device_type, live)
 
-    return {"dense": made("dense"), "moe": None if ep is None else made("moe")}
+    return {"dense": made("dense", 0), "moe": None if ep is None else made("moe", 1)}
 
 
 def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
-    """The part of a mesh that its twin has answered with."""
+    """The part of a mesh that the native one has answered with."""
     if isinstance(mesh, DeviceMesh):
         return mesh._like(part)
-    names, sets = tuple(part.mesh_dim_names or ()), _flattened(mesh.mesh_dim_names)
+    names, sets = tuple(part.mesh_dim_names or ()), part.flattened
     flat = {name: flatten_mesh(mesh[sets[name]], name) for name in names if name not in mesh.mesh_dim_names}
     return flat[names[0]] if len(names) == 1 and flat else mesh[names]
 
@@ -271,7 +249,7 @@ def _of_mesh(find: Callable[[_native.DeviceMesh], _native.DeviceMesh]) -> Callab
     @raises(kind)
     @functools.wraps(find)
     def part(device_mesh: AnyMesh) -> AnyMesh:
-        return _part(device_mesh, find(twin(device_mesh)))
+        return _part(device_mesh, find(native_of(device_mesh)))
 
     return part
 
@@ -288,22 +266,20 @@ get_pp_mesh = _of_mesh(olmo.get_pp_mesh)
 
 def get_device_mesh_info(device_mesh: AnyMesh) -> str:
     """The dimensions of a mesh in words, as `2D device mesh with shape (dp=4, tp=2)`."""
-    return olmo.get_device_mesh_info(twin(device_mesh))
+    return olmo.get_device_mesh_info(native_of(device_mesh))
 
 
 @raises(kind)
 def get_dp_process_group(device_mesh: AnyMesh) -> Any:
     """The group, or without a process the ranks, of those that read different data."""
-    if isinstance(device_mesh, DeviceMesh):
-        return olmo.get_dp_process_group(device_mesh._of)
     mesh = get_dp_mesh(device_mesh)
-    return (mesh if mesh.ndim == 1 else flatten_mesh(mesh, "dp")).get_group()
+    return (flatten_mesh(mesh, "dp") if mesh.ndim > 1 else mesh).get_group()
 
 
 @raises(kind)
 def get_pp_stage_mesh(device_mesh: AnyMesh, pp_mesh: AnyMesh | None = None) -> AnyMesh:
     """All dimensions but those of `pp_mesh`, the pipeline's unless given."""
-    stage = olmo.get_pp_stage_mesh(twin(device_mesh), None if pp_mesh is None else twin(pp_mesh))
+    stage = olmo.get_pp_stage_mesh(native_of(device_mesh), None if pp_mesh is None else native_of(pp_mesh))
     return _part(device_mesh, stage)
 
 
@@ -316,16 +292,5 @@ def flatten_mesh(device_mesh: AnyMesh, name: str | None = None) -> AnyMesh:
     return flatten_alike("olmo", device_mesh, name)
 
 
-install = installer(
-    __name__,
-    {
-        "olmo_core.distributed.parallel": [
-            "",
-            "context_parallel",
-            "data_parallel",
-            "expert_parallel",
-            "pipeline_parallel",
-            "tensor_parallel",
-        ]
-    },
-)
+_modules = ["", "context_parallel", "data_parallel", "expert_parallel", "pipeline_parallel", "tensor_parallel"]
+install = installer(__name__, {"olmo_core.distributed.parallel": _modules})

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Placement, Shard, distribute_module
+from torch.distributed.tensor import DTensor, Placement, Shard
 from torch.distributed.tensor.parallel import SequenceParallel as OfTorch
 
 
@@ -20,17 +18,7 @@ class SequenceParallel(OfTorch):
         super().__init__(sequence_dim=sequence_dim, use_local_output=use_local_output)
         self.output_layouts = (Shard(sequence_dim) if output_layouts is None else output_layouts,)
 
-    @staticmethod
-    def _lay_out(layouts: tuple[Placement, ...], local: bool, _: Any, output: DTensor, __: DeviceMesh) -> torch.Tensor:
-        if output.placements != layouts:
-            output = output.redistribute(placements=layouts, async_op=True)
+    def _prepare_output_fn(self, local: bool, _: Any, output: DTensor, __: Any) -> torch.Tensor:  # type: ignore[override]
+        if output.placements != self.output_layouts:
+            output = output.redistribute(placements=self.output_layouts, async_op=True)
         return output.to_local() if local else output
-
-    def _apply(self, module: torch.nn.Module, device_mesh: DeviceMesh) -> torch.nn.Module:
-        return distribute_module(
-            module,
-            device_mesh,
-            self._replicate_module_fn,
-            functools.partial(self._prepare_input_fn, self.sequence_sharding),
-            functools.partial(self._lay_out, self.output_layouts, self.use_local_output),  # type: ignore[arg-type]
-        )

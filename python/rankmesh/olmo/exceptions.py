@@ -28,28 +28,24 @@ def configuration_error() -> type[Exception]:
     return OLMoConfigurationError if theirs is OLMoConfigurationError else _both(theirs)
 
 
-_KINDS: dict[str, dict[str, type[Exception]]] = {
-    "sizes": {
-        "divisible by 0": ZeroDivisionError,
-        "invalid shape dimension": RuntimeError,
-        "Mesh should not be bigger": RuntimeError,
-        "v schedules": AssertionError,
-        "Interleaved 1F1B": AssertionError,
-        "": OLMoConfigurationError,
-    },
-    "missing": {
-        "give NUM_NODES or LOCAL_WORLD_SIZE": KeyError,
-        "Data parallel config": OLMoConfigurationError,
-    },
-    "exclusive": {"": OLMoConfigurationError},
-    "unknown": {"could not": RuntimeError, "": KeyError},
-    "argument": {"Custom 1F1B": NotImplementedError, "ascending order": KeyError, "'cp' is folded": AssertionError},
+_BY_TEXT: dict[str, type[Exception]] = {
+    "divisible by 0": ZeroDivisionError,
+    "invalid shape dimension": RuntimeError,
+    "Mesh should not be bigger": RuntimeError,
+    "v schedules": AssertionError,
+    "Interleaved 1F1B": AssertionError,
+    "'cp' is folded": AssertionError,
+    "give NUM_NODES or LOCAL_WORLD_SIZE": KeyError,
+    "ascending order": KeyError,
+    "could not": RuntimeError,
+    "Data parallel config": OLMoConfigurationError,
+    "Custom 1F1B": NotImplementedError,
 }
-"""The types by fault, and by what the text holds; all others are RuntimeError."""
+_BY_FAULT = {"sizes": OLMoConfigurationError, "exclusive": OLMoConfigurationError, "unknown": KeyError}
 
 
 def kind(error: DialectError) -> type[Exception]:
-    """By fault, and where one fault has several types in the original by text."""
-    kinds = _KINDS.get(error.fault, {})
-    found = next((kind for part, kind in kinds.items() if part in str(error)), RuntimeError)
+    """What OLMo-core raises, by what the text holds, else by fault; all others are RuntimeError."""
+    by_text = (kind for part, kind in _BY_TEXT.items() if part in str(error))
+    found = next(by_text, _BY_FAULT.get(error.fault, RuntimeError))
     return configuration_error() if found is OLMoConfigurationError else found

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from rankmesh import Group
-from rankmesh._device_mesh import DeviceMesh
-from rankmesh._dialects import device_mesh, olmo
+from rankmesh._device_mesh import DeviceMesh, native_of
+from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
-from rankmesh._originals import original, raises
-from rankmesh.olmo._meshes import twin
+from rankmesh._originals import original, raises, raising
 from rankmesh.olmo.exceptions import configuration_error, kind
 
 
@@ -62,6 +61,7 @@ class PipelineP2PBackend(StrEnum):
     nccl_device = "nccl_device"
 
 
+@raising(kind)
 @dataclass
 class PipelineParallelConfig:
     """How many ranks a pipeline has, and in which order they run its stages."""
@@ -79,28 +79,22 @@ class PipelineParallelConfig:
         """True where activations and gradients have a group of their own."""
         return self.p2p_use_separate_group
 
-    @raises(kind)
     def build_p2p_process_group(self, device_mesh: Any) -> Any:
         """The group, or without a process the ranks, between whose stages activations and gradients go.
 
         None unless `p2p_use_separate_group` is true.
         """
         if isinstance(device_mesh, DeviceMesh) or not self.p2p_use_separate_group:
-            return olmo.build_p2p_process_group(self, twin(device_mesh))
+            return olmo.build_p2p_process_group(self, native_of(device_mesh))
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         settings = (str(self.p2p_backend), self.p2p_nccl_min_ctas, self.p2p_nccl_max_ctas)
         said = f"olmo: P2P group of {device_mesh.mesh_dim_names} of {tuple(device_mesh.shape)} by {settings}"
         with errors_reach_peers(said):
-            olmo.build_p2p_process_group(self, twin(device_mesh))
+            olmo.build_p2p_process_group(self, native_of(device_mesh))
             options = self._p2p_nccl_options()
-        group = Named(
-            "pipeline_p2p",
-            Group(device_mesh["pp"].mesh.tolist()),
-            backend=None if options is None else "nccl",
-            apart=True,
-            pg_options=options,
-        )
+        ranks, backend = Group(device_mesh["pp"].mesh.tolist()), None if options is None else "nccl"
+        group = Named("pipeline_p2p", ranks, backend, apart=True, pg_options=options)
         return NamedGroups(said, [group])[group.name]
 
     def _p2p_nccl_options(self) -> Any:
@@ -110,26 +104,25 @@ class PipelineParallelConfig:
         import torch.distributed as dist
 
         nccl: Any = getattr(dist, "ProcessGroupNCCL", None)
-        options = None if nccl is None else nccl.Options()
-        if options is None or not hasattr(options, "config"):
-            raise original(
-                configuration_error(),
-                "P2P NCCL CTA caps require a PyTorch with ProcessGroupNCCL.Options.config",
-                "missing",
-            )
+        options = nccl and nccl.Options()
+        if not hasattr(options, "config"):
+            text = "P2P NCCL CTA caps require a PyTorch with ProcessGroupNCCL.Options.config"
+            raise original(configuration_error(), text, "missing")
         for name, ctas in (("min_ctas", self.p2p_nccl_min_ctas), ("max_ctas", self.p2p_nccl_max_ctas)):
             if ctas is not None:
                 setattr(options.config, name, ctas)
         return options
 
-    @raises(kind)
     def infer_style(self) -> PipelineSplitStyle:
         """The style given, else the schedule's own; OLMo-core's own schedules have one style each."""
         return PipelineSplitStyle(olmo.infer_style(self))
 
-    final_stage_rank = raises(kind)(olmo.final_stage_rank)
-    rank_completion_order = raises(kind)(olmo.rank_completion_order)
-    stage_ids_this_rank = raises(kind)(olmo.stage_ids_this_rank)
+    final_stage_rank = olmo.final_stage_rank
+    rank_completion_order = olmo.rank_completion_order
+
+    def stage_ids_this_rank(self, pp_rank: int, num_stages: int) -> tuple[int, ...]:
+        """The stages of one rank of the pipeline: every degree-th, or two from both ends."""
+        return tuple(olmo.stage_ids_this_rank(self, pp_rank, num_stages))
 
 
 class Stage(Protocol):
@@ -168,10 +161,9 @@ class PipelineSchedule:
         self.pp_mesh = pp_mesh
         self.schedule_name = schedule_name
         self.loss_fn = loss_fn
-        live = not isinstance(pp_mesh, DeviceMesh)
-        of = device_mesh.init_device_mesh(pp_mesh.shape, None, 0, pp_mesh.size()) if live else pp_mesh._of
+        of = native_of(pp_mesh)
         self.num_microbatches = olmo.num_microbatches(len(stages), of, str(schedule_name), num_microbatches)
-        if live:
+        if not isinstance(pp_mesh, DeviceMesh):
             if str(schedule_name).startswith("Custom"):
                 raise UsageError(
                     f"schedule {schedule_name} is OLMo-core's own, and torch does not have it; "

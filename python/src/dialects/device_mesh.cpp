@@ -48,6 +48,20 @@ void bind_device_mesh(nb::module_& parent) {
             },
             nb::arg("name").none())
         .def_prop_ro("root", &DeviceMesh::root)
+        .def_prop_ro(
+            "flattened",
+            [](const DeviceMesh& self) {
+                auto all =
+                    nb::typed<nb::dict, nb::str, nb::typed<nb::tuple, nb::str, nb::ellipsis>>(nb::dict());
+                for (const auto& [name, axes] : self.flattened()) {
+                    auto names = nb::list();
+                    for (int a = 0; a < self.root().axis_count(); ++a)
+                        if (axes.contains(AxisId{a})) names.append(self.root().name(AxisId{a}));
+                    all[nb::cast(name)] = nb::tuple(names);
+                }
+                return all;
+            },
+            "The names that `flatten` gave to parts of the root, with the axes of each.")
         .def(
             "new_groups",
             [](const DeviceMesh& self) {

@@ -102,10 +102,23 @@ nb::list settings_of(const std::vector<frameworks::Setting>& settings) {
     return list;
 }
 
+// What a function is given, as its signature shows it.
+using Text = nb::typed<nb::object, nb::str>;
+using Integer = nb::typed<nb::object, int>;
+using Named = nb::typed<nb::dict, nb::str, nb::any>;
+
+const frameworks::Framework& framework_of(const Text& name) {
+    return frameworks::framework_named(text_of(name, "the name of a framework"));
+}
+Groups groups_of(const Text& framework, const Named& settings, const Integer& world_size) {
+    const auto& rows = framework_of(framework);
+    return {rows.name, values_of(settings, rows.settings), int_of(world_size, "world_size")};
+}
+
 /// The rows of a framework, for what is made of them in Python.
-nb::dict rows_of(nb::handle name) {
-    const auto& framework = frameworks::framework_named(text_of(name, "the name of a framework"));
-    auto rows = nb::dict();
+Named rows_of(const Text& name) {
+    const auto& framework = framework_of(name);
+    auto rows = Named(nb::dict());
     rows["name"] = framework.name;
     rows["version"] = framework.version;
     rows["original"] = framework.original;
@@ -147,123 +160,93 @@ nb::dict rows_of(nb::handle name) {
     return rows;
 }
 
+/// A method that gives what `ask` does about an accessor and its options.
+template <class Self, class Ask>
+auto about_accessor(const Ask& ask) {
+    return [ask](const Self& self, const Text& accessor, const Named& options) {
+        const auto& row = accessor_of(self, accessor);
+        return ask(self, row.name, values_of(options, row.options));
+    };
+}
+
+constexpr auto answer_of = [](const auto& self, const std::string& accessor, const Values& options) {
+    return nb::borrow<nb::any>(object_of(self.ask(accessor, options)));
+};
+
 }  // namespace
 
 void bind_rows(nb::module_& parent) {
+    const auto any = [](const char* name) { return nb::arg(name).none(); };
+    const auto options = nb::arg("options") = nb::dict();
     auto m = parent.def_submodule("rows", "The frameworks that are described by rows.");
     m.def("names", &frameworks::names, "The frameworks by name.");
-    m.def("rows", &rows_of, nb::arg("name").none(), nb::sig("def rows(name: str) -> dict[str, typing.Any]"),
-          "The rows of a framework.");
+    m.def("rows", &rows_of, any("name"), "The rows of a framework.");
     m.def(
         "require",
-        [](nb::handle framework, nb::handle accessor) {
-            const auto& rows = frameworks::framework_named(text_of(framework, "the name of a framework"));
-            static_cast<void>(accessor_named(rows, text_of(accessor, "an accessor")));
+        [](const Text& framework, const Text& accessor) {
+            static_cast<void>(accessor_named(framework_of(framework), text_of(accessor, "an accessor")));
         },
-        nb::arg("framework").none(), nb::arg("accessor").none(),
+        any("framework"), any("accessor"),
         "Raises UsageError that names the nearest where the framework has no such accessor.");
     nb::class_<Groups>(m, "Groups", "Every group of a world by kind.")
-        .def(
-            "__init__",
-            [](Groups* self, nb::handle framework, const nb::dict& settings, nb::handle world_size) {
-                const auto& rows = frameworks::framework_named(text_of(framework, "the name of a framework"));
-                new (self)
-                    Groups(rows.name, values_of(settings, rows.settings), int_of(world_size, "world_size"));
-            },
-            nb::arg("framework").none(), nb::arg("settings"), nb::arg("world_size").none(),
-            nb::sig("def __init__(self, framework: str, settings: dict[str, typing.Any], world_size: int) -> "
-                    "None"))
+        .def(nb::new_(&groups_of), any("framework"), nb::arg("settings"), any("world_size"))
         .def_prop_ro("world_size", &Groups::world_size)
         .def_prop_ro("mesh", &Groups::mesh, "The framework's own axes, outermost first.")
         .def("kinds", &Groups::kinds, "The kinds that these settings give.")
         .def(
             "is_apart",
-            [](const Groups& self, nb::handle kind) { return self.is_apart(text_of(kind, "a kind")); },
-            nb::arg("kind").none(), "True where groups of equal ranks do not share a channel.")
+            [](const Groups& self, const Text& kind) { return self.is_apart(text_of(kind, "a kind")); },
+            any("kind"), "True where groups of equal ranks do not share a channel.")
         .def(
             "partition",
-            [](const Groups& self, nb::handle name) {
+            [](const Groups& self, const Text& name) {
                 const auto kind = text_of(name, "a kind");
                 auto all = std::vector<std::vector<int>>{};
                 for (int i = 0; i < self.count(kind); ++i) all.push_back(ranks_of(self.group(kind, i)));
                 return all;
             },
-            nb::arg("kind").none(), "The groups of a kind, in the order in which the framework makes them.")
+            any("kind"), "The groups of a kind, in the order in which the framework makes them.")
         .def(
             "of",
-            [](const Groups& self, nb::handle kind, nb::handle rank) {
+            [](const Groups& self, const Text& kind, const Integer& rank) {
                 return handle_of(self.of(text_of(kind, "a kind"), int_of(rank, "rank")));
             },
-            nb::arg("kind").none(), nb::arg("rank").none(), "The group of a rank; None where it is in none.");
+            any("kind"), any("rank"), "The group of a rank; None where it is in none.");
     nb::class_<Object>(m, "Object", "An object of a framework's own class, with or without groups.")
-        .def(
-            "__init__",
-            [](Object* self, nb::handle framework) {
-                new (self) Object(frameworks::framework_named(text_of(framework, "the name of a framework")));
-            },
-            nb::arg("framework").none())
+        .def(nb::new_([](const Text& framework) { return Object(framework_of(framework)); }),
+             any("framework"))
         .def(
             "enter",
-            [](Object& self, nb::handle rank, nb::handle world_size) {
+            [](Object& self, const Integer& rank, const Integer& world_size) {
                 self.enter(int_of(rank, "rank"), int_of(world_size, "world_size"));
             },
-            nb::arg("rank").none(), nb::arg("world_size").none(), "As one rank of a world from now on.")
+            any("rank"), any("world_size"), "As one rank of a world from now on.")
         .def(
             "initialize",
-            [](Object& self, const nb::dict& settings, nb::handle world_size) {
+            [](Object& self, const Named& settings, const Integer& world_size) {
                 self.initialize(values_of(settings, self.framework().settings),
                                 int_of(world_size, "world_size"));
             },
-            nb::arg("settings"), nb::arg("world_size").none(),
-            nb::sig("def initialize(self, settings: dict[str, typing.Any], world_size: int) -> None"))
+            nb::arg("settings"), any("world_size"))
         .def("destroy", &Object::destroy)
-        .def(
-            "ask",
-            [](const Object& self, nb::handle accessor, const nb::dict& options) {
-                const auto& row = accessor_of(self, accessor);
-                return object_of(self.ask(row.name, values_of(options, row.options)));
-            },
-            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
-            nb::sig("def ask(self, accessor: str, options: dict[str, typing.Any] = {}) -> typing.Any"),
-            "The answer of an accessor that is a member of the class.");
+        .def("ask", about_accessor<Object>(answer_of), any("accessor"), options,
+             "The answer of an accessor that is a member of the class.");
     nb::class_<State>(m, "State", "What the framework's accessors answer on one rank.")
-        .def(
-            "__init__",
-            [](State* self, const Groups& groups, nb::handle rank) {
-                new (self) State(groups, int_of(rank, "rank"));
-            },
-            nb::arg("groups"), nb::arg("rank").none())
+        .def(nb::new_([](const Groups& groups, const Integer& rank) {
+                 return State(groups, int_of(rank, "rank"));
+             }),
+             nb::arg("groups"), any("rank"))
         .def_prop_ro("rank", &State::rank)
         .def_prop_ro("groups", &State::groups)
         .def("accessors", &State::accessors, "The names of the accessors, in the framework's order.")
-        .def(
-            "ask",
-            [](const State& self, nb::handle accessor, const nb::dict& options) {
-                const auto& row = accessor_of(self, accessor);
-                return object_of(self.ask(row.name, values_of(options, row.options)));
-            },
-            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
-            nb::sig("def ask(self, accessor: str, options: dict[str, typing.Any] = {}) -> typing.Any"),
-            "The answer of an accessor.")
-        .def(
-            "group",
-            [](const State& self, nb::handle accessor, const nb::dict& options) {
-                const auto& row = accessor_of(self, accessor);
-                return handle_of(self.group(row.name, values_of(options, row.options)));
-            },
-            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
-            nb::sig("def group(self, accessor: str, options: dict[str, typing.Any] = {}) -> "
-                    "rankmesh._core.Group | None"),
-            "The group that an accessor gives.")
-        .def(
-            "kind",
-            [](const State& self, nb::handle accessor, const nb::dict& options) {
-                const auto& row = accessor_of(self, accessor);
-                return self.kind(row.name, values_of(options, row.options));
-            },
-            nb::arg("accessor").none(), nb::arg("options") = nb::dict(),
-            nb::sig("def kind(self, accessor: str, options: dict[str, typing.Any] = {}) -> str"),
-            "The kind that an accessor is about.");
+        .def("ask", about_accessor<State>(answer_of), any("accessor"), options, "The answer of an accessor.")
+        .def("group",
+             about_accessor<State>([](const State& self, const std::string& accessor, const Values& given) {
+                 return handle_of(self.group(accessor, given));
+             }),
+             any("accessor"), options, "The group that an accessor gives.")
+        .def("kind", about_accessor<State>(std::mem_fn(&State::kind)), any("accessor"), options,
+             "The kind that an accessor is about.");
 }
 
 }  // namespace rankmesh::python

@@ -54,7 +54,7 @@ Communicator& ProcessGroups::get_group(const DeviceMesh& mesh, std::optional<std
 
 Communicator& ProcessGroups::get_dp_process_group() {
     const auto dp_mesh = get_dp_mesh(device_mesh_);
-    return get_group(dp_mesh.ndim() > 1 ? dp_mesh.flatten(MeshDimName::dp) : dp_mesh);
+    return get_group(dp_mesh.ndim() > 1 ? dp_mesh.flatten("dp") : dp_mesh);
 }
 
 }  // namespace rankmesh::olmo

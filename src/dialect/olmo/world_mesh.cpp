@@ -2,10 +2,9 @@
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <rankmesh/dialect/error.hpp>
-
-#include "dialect/olmo/division.hpp"
 
 namespace rankmesh::olmo {
 
@@ -13,7 +12,6 @@ using detail::cat;
 using dialect::Error;
 using dialect::Fault;
 using AxisNames = std::vector<std::string>;
-using Dims = MeshDimName;
 
 namespace {
 
@@ -44,10 +42,7 @@ int divided(int ranks, int degree, std::string_view config) {
 }
 
 void check_experts(const ParallelConfigs& configs, int dp_world_size) {
-    const auto degree = configs.ep->degree;
-    if (degree == 0 || dp_world_size % degree != 0)
-        throw Error(Fault::sizes,
-                    "ExpertParallelConfig.degree must be at least 1 and divide into the world size");
+    divided(dp_world_size, std::abs(configs.ep->degree), "ExpertParallelConfig");
     if (configs.tp)
         throw Error(Fault::exclusive, "expert parallelism is mutually exclusive with tensor parallism");
     if (configs.dp->name != DataParallelType::hsdp)
@@ -58,7 +53,7 @@ void check_experts(const ParallelConfigs& configs, int dp_world_size) {
 /// The dimensions that the configurations make, checked in the original's order.
 Dimensions dimensions(const ParallelConfigs& configs, int world_size, const Environment& environment) {
     const auto& [dp, tp, cp, pp, ep] = configs;
-    if (!dp && !tp && !cp && !pp && !ep) return {{Dims::dp, world_size}};
+    if (!dp && !tp && !cp && !pp && !ep) return {{"dp", world_size}};
     if (!dp) throw_no_data_parallel();
     auto dp_world_size = world_size;
     if (pp) dp_world_size = divided(dp_world_size, pp->degree, "PipelineParallelConfig");
@@ -67,20 +62,20 @@ Dimensions dimensions(const ParallelConfigs& configs, int world_size, const Envi
     if (ep) check_experts(configs, dp_world_size);
 
     auto made = Dimensions{};
-    if (pp) made.emplace_back(Dims::pp, pp->degree);
+    if (pp) made.emplace_back("pp", pp->degree);
     if (dp->name == DataParallelType::hsdp) {
         const auto by_node = !dp->num_replicas && !dp->shard_degree;
         const auto [num_replicas, shard_degree] = dp->get_replicate_and_shard_degree(
             dp_world_size, by_node ? get_num_nodes(environment, world_size) : 1);
         if (ep && ep->degree >= 0 && ep->degree != shard_degree)
             throw Error(Fault::sizes, "expert parallelism + HSDP requires the same sharding degree");
-        made.emplace_back(Dims::dp_replicate, num_replicas);
-        made.emplace_back(Dims::dp_shard, shard_degree);
+        made.emplace_back("dp_replicate", num_replicas);
+        made.emplace_back("dp_shard", shard_degree);
     } else {
-        made.emplace_back(Dims::dp, dp_world_size);
+        made.emplace_back("dp", dp_world_size);
     }
-    if (cp) made.emplace_back(Dims::cp, cp->degree);
-    if (tp) made.emplace_back(Dims::tp, tp->degree);
+    if (cp) made.emplace_back("cp", cp->degree);
+    if (tp) made.emplace_back("tp", tp->degree);
     return made;
 }
 
@@ -128,31 +123,31 @@ void fold(const DeviceMesh& mesh, AxisNames& names, const AxisNames& two, std::s
 
 /// Experts see different data, and the ranks of both expert dimensions hold the rest of the model together.
 void fold_experts(const DeviceMesh& mesh, AxisNames& names) {
-    if (holds(names, Dims::dp) && holds(names, Dims::ep))
-        fold(mesh, names, {"dp", "ep"}, Dims::dp_ep);
-    else if (holds(names, Dims::ep_replicate) && holds(names, Dims::ep_shard))
-        fold(mesh, names, {"ep_replicate", "ep_shard"}, Dims::dp);
+    if (holds(names, "dp") && holds(names, "ep"))
+        fold(mesh, names, {"dp", "ep"}, "dp_ep");
+    else if (holds(names, "ep_replicate") && holds(names, "ep_shard"))
+        fold(mesh, names, {"ep_replicate", "ep_shard"}, "dp");
 }
 
 /// The names of the mesh's dimensions as the model sees them, by which its root is indexable.
 AxisNames model_names(const DeviceMesh& mesh) {
     auto names = names_of(mesh, "DP model");
     fold_experts(mesh, names);
-    const auto cp = std::ranges::find(names, Dims::cp);
+    const auto cp = std::ranges::find(names, "cp");
     if (cp != names.end()) {
         // Before the first name stands the last one, as the original counts.
         const auto before = cp == names.begin() ? names.back() : *(cp - 1);
-        if (!before.starts_with(Dims::dp))
+        if (!before.starts_with("dp"))
             throw Error(Fault::argument,
                         cat("'cp' is folded into the data-parallel dimension before it, and '", before,
                             "' is none, in ", to_string(names)));
-        fold(mesh, names, {before, std::string(Dims::cp)}, Dims::dp_cp);
+        fold(mesh, names, {before, "cp"}, "dp_cp");
     }
     return names;
 }
 
 DeviceMesh data_parallel(const DeviceMesh& mesh, AxisNames names) {
-    std::erase_if(names, [](const std::string& name) { return !name.starts_with(Dims::dp); });
+    std::erase_if(names, [](const std::string& name) { return !name.starts_with("dp"); });
     return mesh[names];
 }
 
@@ -184,10 +179,11 @@ DeviceMesh WorldMesh::build_world_mesh(const ParallelConfigs& configs) {
 
 DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config, int rank, int world_size) {
     const auto degree = ep_config.degree < 0 ? world_size : ep_config.degree;
-    if (!divides(degree, world_size, "'degree'"))
+    if (degree == 0) throw Error(Fault::sizes, "'degree' is 0, and nothing is divisible by 0");
+    if (world_size % degree != 0)
         throw Error(Fault::sizes, cat("Expert parallelism requires world size (", world_size,
                                       ") to be divisible by 'degree' (", degree, ")"));
-    return mesh_of({{Dims::ep_replicate, world_size / degree}, {Dims::ep_shard, degree}}, rank, world_size);
+    return mesh_of({{"ep_replicate", world_size / degree}, {"ep_shard", degree}}, rank, world_size);
 }
 
 DenseAndMoe build_dense_and_moe_mesh(const ParallelConfigs& configs, int rank, int world_size) {
@@ -197,14 +193,14 @@ DenseAndMoe build_dense_and_moe_mesh(const ParallelConfigs& configs, int rank, i
     auto dp_ranks = folded;
     if (cp) dp_ranks = shared(dp_ranks, cp->degree, "ContextParallelConfig");
     if (tp) dp_ranks = shared(dp_ranks, tp->degree, "TensorParallelConfig");
-    auto dense = pp ? Dimensions{{Dims::pp, pp->degree}} : Dimensions{};
+    auto dense = pp ? Dimensions{{"pp", pp->degree}} : Dimensions{};
     auto moe = dense;
-    dense.emplace_back(Dims::dp, dp_ranks);
-    if (cp) dense.emplace_back(Dims::cp, cp->degree);
+    dense.emplace_back("dp", dp_ranks);
+    if (cp) dense.emplace_back("cp", cp->degree);
     if (ep) {
         const auto experts = ep->degree < 0 ? folded : ep->degree;
-        moe.emplace_back(Dims::ep_dp, shared(folded, experts, "ExpertParallelConfig"));
-        moe.emplace_back(Dims::ep_mp, experts);
+        moe.emplace_back("ep_dp", shared(folded, experts, "ExpertParallelConfig"));
+        moe.emplace_back("ep_mp", experts);
     }
     return {.dense = mesh_of(dense, rank, world_size),
             .moe = ep ? std::optional(mesh_of(moe, rank, world_size)) : std::nullopt};
@@ -219,53 +215,42 @@ std::string get_device_mesh_info(const DeviceMesh& device_mesh) {
     return cat(device_mesh.ndim(), "D device mesh with shape (", text, shape.size() == 1 ? ",)" : ")");
 }
 
-DeviceMesh get_dp_model_mesh(const DeviceMesh& device_mesh) {
-    return data_parallel(device_mesh, model_names(device_mesh));
-}
+DeviceMesh get_dp_model_mesh(const DeviceMesh& mesh) { return data_parallel(mesh, model_names(mesh)); }
 
-DeviceMesh get_dp_mesh(const DeviceMesh& device_mesh) {
-    auto names = names_of(device_mesh, "DP");
-    fold_experts(device_mesh, names);
-    if (holds(names, Dims::dp_cp))
+DeviceMesh get_dp_mesh(const DeviceMesh& mesh) {
+    auto names = names_of(mesh, "DP");
+    fold_experts(mesh, names);
+    if (holds(names, "dp_cp"))
         throw Error(Fault::argument, "'get_dp_mesh' should be called on the original world mesh");
-    return data_parallel(device_mesh, std::move(names));
+    return data_parallel(mesh, std::move(names));
 }
 
-Group get_dp_process_group(const DeviceMesh& device_mesh) {
-    const auto dp_mesh = get_dp_mesh(device_mesh);
-    return dp_mesh.ndim() > 1 ? dp_mesh.flatten(Dims::dp).get_group() : dp_mesh.get_group();
+Group get_dp_process_group(const DeviceMesh& mesh) {
+    const auto dp_mesh = get_dp_mesh(mesh);
+    return dp_mesh.ndim() > 1 ? dp_mesh.flatten("dp").get_group() : dp_mesh.get_group();
 }
 
-DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh) {
-    return part_of_model(device_mesh, Dims::dp_shard, "data parallel shard");
+DeviceMesh get_dp_shard_mesh(const DeviceMesh& mesh) {
+    return part_of_model(mesh, "dp_shard", "data parallel shard");
 }
-DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh) {
-    return part_of_model(device_mesh, Dims::dp_replicate, "data parallel replicate");
+DeviceMesh get_dp_replicate_mesh(const DeviceMesh& mesh) {
+    return part_of_model(mesh, "dp_replicate", "data parallel replicate");
 }
-DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh) {
-    return part_of_model(device_mesh, Dims::tp, "tensor parallel");
-}
-DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh) {
-    return own_part(device_mesh, Dims::cp, "context parallel");
-}
-DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh) {
-    return own_part(device_mesh, Dims::pp, "pipeline parallel");
-}
+DeviceMesh get_tp_mesh(const DeviceMesh& mesh) { return part_of_model(mesh, "tp", "tensor parallel"); }
+DeviceMesh get_cp_mesh(const DeviceMesh& mesh) { return own_part(mesh, "cp", "context parallel"); }
+DeviceMesh get_pp_mesh(const DeviceMesh& mesh) { return own_part(mesh, "pp", "pipeline parallel"); }
 
-DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh, const std::optional<DeviceMesh>& pp_mesh) {
-    const auto pipeline = names_of(pp_mesh ? *pp_mesh : get_pp_mesh(device_mesh), "pipeline parallel stage");
-    auto names = names_of(device_mesh, "pipeline parallel stage");
+DeviceMesh get_pp_stage_mesh(const DeviceMesh& mesh, const std::optional<DeviceMesh>& pp_mesh) {
+    const auto pipeline = names_of(pp_mesh ? *pp_mesh : get_pp_mesh(mesh), "pipeline parallel stage");
+    auto names = names_of(mesh, "pipeline parallel stage");
     std::erase_if(names, [&](const std::string& name) { return holds(pipeline, name); });
-    return device_mesh[names];
+    return mesh[names];
 }
 
-DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh) {
-    return part(device_mesh, names_of(device_mesh, "expert parallel"), "expert parallel",
-                {Dims::ep, Dims::ep_shard, Dims::dp_shard});
+DeviceMesh get_ep_mesh(const DeviceMesh& mesh) {
+    return part(mesh, names_of(mesh, "expert parallel"), "expert parallel", {"ep", "ep_shard", "dp_shard"});
 }
 
-DeviceMesh flatten_mesh(const DeviceMesh& device_mesh, std::string_view name) {
-    return device_mesh.flatten(name);
-}
+DeviceMesh flatten_mesh(const DeviceMesh& mesh, std::string_view name) { return mesh.flatten(name); }
 
 }  // namespace rankmesh::olmo

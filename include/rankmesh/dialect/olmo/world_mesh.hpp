@@ -8,22 +8,9 @@
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/olmo/config.hpp>
-#include <rankmesh/dialect/olmo/device_mesh.hpp>
-#include <rankmesh/dialect/olmo/pipeline.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::olmo {
-
-/// The names of dimensions.
-struct MeshDimName {
-    static constexpr std::string_view dp = "dp", dp_replicate = "dp_replicate", dp_shard = "dp_shard",
-                                      tp = "tp", cp = "cp", pp = "pp", ep = "ep",
-                                      ep_replicate = "ep_replicate", ep_shard = "ep_shard", dp_ep = "dp_ep",
-                                      dp_cp = "dp_cp", ep_mp = "ep_mp", ep_dp = "ep_dp";
-};
-struct DPMeshDimName {
-    static constexpr auto replicate = MeshDimName::dp_replicate, shard = MeshDimName::dp_shard;
-};
 
 /// What is given of each parallelism; what is not given has no axis, a degree of 1 has one.
 struct ParallelConfigs {
