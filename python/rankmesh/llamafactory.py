@@ -232,8 +232,8 @@ class DistributedInterface(Answers):
         mesh = None if dim is None else self.get_device_mesh(dim)
         return None if mesh is None else mesh.get_group()
 
-    def _ask(self, accessor: str, *, dim: Any) -> Any:
-        return self._state.ask(accessor, {"dim": None if dim is None else dim.value})
+    def _ask(self, accessor: str, **options: Any) -> Any:
+        return self._state.ask(accessor, {name: dim.value for name, dim in options.items() if dim is not None})
 
     def get_local_rank(self) -> int:
         """This rank's place on its host."""

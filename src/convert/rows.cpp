@@ -290,8 +290,9 @@ Words words(const frameworks::Framework& rows, const Arrangement& roles, const D
                       answers.add(call.text, [&] { return json_of(state.ask(call.accessor, call.options)); });
                   return answers.all();
               }};
-    for (const auto& kind : groups.kinds())
-        in_words.kinds.push_back({.name = kind,
+    for (const auto& kind : groups.kinds()) {
+        const auto row = std::ranges::find(rows.kinds, kind, &frameworks::KindRow::name);
+        in_words.kinds.push_back({.name = row == rows.kinds.end() || row->shown.empty() ? kind : row->shown,
                                   .count = groups.count(kind),
                                   .group = [groups, kind](int i) { return list_of(groups.group(kind, i)); },
                                   .of =
@@ -299,6 +300,7 @@ Words words(const frameworks::Framework& rows, const Arrangement& roles, const D
                                           const auto own = groups.of(kind, rank);
                                           return own ? list_of(*own) : std::vector<int>{};
                                       }});
+    }
     return in_words;
 }
 

@@ -2,6 +2,7 @@
 // Accessors that are members of a framework's own class, written in C++.
 #pragma once
 
+#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -66,7 +67,7 @@ struct Signature {
         return [&]<std::size_t... i>(std::index_sequence<i...>) -> Value {
             Class& own = *static_cast<Object*>(object);
             const auto ask = [&]() -> Answer {
-                return (own.*member)(argument_of<std::decay_t<Arguments>>(options.at(i))...);
+                return std::invoke(member, own, argument_of<std::decay_t<Arguments>>(options.at(i))...);
             };
             if constexpr (std::is_void_v<Answer>)
                 return ask(), Value();
@@ -80,6 +81,9 @@ template <class Class, class Answer, class... Arguments>
 Signature<Class, Answer, Arguments...> signature(Answer (Class::*)(Arguments...));
 template <class Class, class Answer, class... Arguments>
 Signature<Class, Answer, Arguments...> signature(Answer (Class::*)(Arguments...) const);
+template <class Class, class Answer>
+    requires std::is_object_v<Answer>
+Signature<Class, Answer> signature(Answer Class::*);
 
 }  // namespace detail_of_members
 
@@ -96,6 +100,7 @@ AccessorRow answer(std::string name, std::string doc, std::vector<Setting> optio
     using Owner = std::conditional_t<std::is_void_v<Object>, typename Called::Owner, Object>;
     row.member = &Called::template call<member, Owner>;
     if (std::is_same_v<Result, bool>) row.type = Type::flag;
+    if (std::is_same_v<Result, std::string>) row.type = Type::word;
     if (std::is_same_v<Result, std::optional<int>>) row.type = Type::maybe_number;
     if (std::is_same_v<Result, Group>) row.quantity = Quantity::ranks;
     if (detail_of_members::is_mesh<Result>) row.quantity = Quantity::device_mesh;

@@ -92,6 +92,7 @@ struct KindRow {
     std::string_view (*same)(const Given&) = nullptr;  ///< the kind whose group it is, empty for its own
     std::vector<int> (*at)(const Given&) = nullptr;    ///< only the members at these positions
     bool apart = false;                                ///< with a channel of its own
+    std::string shown = {};                            ///< what `--as` calls it, where that is not its name
 };
 
 enum class Quantity : std::uint8_t {

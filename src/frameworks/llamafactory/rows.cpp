@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // LlamaFactory's DistributedInterface: the data mesh dp x cp, and over the same ranks the model mesh
 // mp_replicate x mp_shard.
+#include <algorithm>
+#include <cctype>
+
 #include <rankmesh/dialect/llamafactory/strategy.hpp>
 
 #include "frameworks/rows.hpp"
@@ -11,8 +14,16 @@ namespace of_llamafactory {
 
 using detail::cat;
 
-constexpr std::pair<const char*, const char*> dims[] = {
-    {"mp_replicate", "Dim.MP_REPLICATE"}, {"mp_shard", "Dim.MP_SHARD"}, {"dp", "Dim.DP"}, {"cp", "Dim.CP"}};
+/// `get_rank(Dim.DP)`.
+std::string call_of(std::string_view accessor, std::string dim) {
+    std::ranges::transform(dim, dim.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    return cat(accessor, "(Dim.", dim, ")");
+}
+
+KindRow along(const char* dim, const char* groups) {
+    return {.name = dim, .groups = groups, .shown = call_of("get_group", dim)};
+}
 
 void check_first(Given& given) {
     const auto size = [&](const char* name) {
@@ -63,16 +74,14 @@ Values write(const std::vector<Mesh>& meshes) {
 
 /// The kind of the groups along a dimension.
 std::string kind_of(const Given&, const Given& options) {
-    for (const auto& [dim, member] : dims)
-        if (options.value("dim") == Value(dim)) return cat("get_group(", member, ")");
-    return "*";
+    return options.is_none("dim") ? "*" : options.word("dim");
 }
 
 std::vector<Call> calls(const Given&) {
     auto all = std::vector<Call>{};
-    for (const auto& [dim, member] : dims)
+    for (const auto* dim : {"mp_replicate", "mp_shard", "dp", "cp"})
         for (const auto* accessor : {"get_rank", "get_world_size"})
-            all.push_back({cat(accessor, "(", member, ")"), accessor, {{"dim", dim}}});
+            all.push_back({call_of(accessor, dim), accessor, {{"dim", dim}}});
     return all;
 }
 
@@ -93,13 +102,12 @@ Framework llamafactory() {
             .example = "mp_replicate_size=2 cp_size=2 world_size=16",
             .settings = {{.name = "mp_replicate_size"},
                          {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
-                         {.name = "dp_size", .otherwise = {}, .axis = "dp", .type = Type::maybe_number},
+                         {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
                          {.name = "cp_size", .axis = "cp"}},
             .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
-            .kinds = {{"get_group(Dim.MP_REPLICATE)", "model: mp_shard | mp_replicate"},
-                      {"get_group(Dim.MP_SHARD)", "model: mp_replicate | mp_shard"},
-                      {"get_group(Dim.DP)", "data: cp | dp"},
-                      {"get_group(Dim.CP)", "data: dp | cp"}},
+            .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
+                      along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
+                      along("cp", "data: dp | cp")},
             .accessors = {{.name = "get_rank",
                            .quantity = Quantity::rank,
                            .doc = "This rank's place in its group along a dimension, or in the world.",

@@ -118,8 +118,8 @@ Framework torchtitan() {
     constexpr auto experts_why =
         "torchtitan's experts are runs of dp_shard, cp and tp, whose expert_tensor_parallel_degree is 1 or "
         "that of tp";
-    const auto degree = [](const char* axis, const char* flag, int otherwise = 1) {
-        return Setting{.name = axis, .otherwise = otherwise, .axis = axis, .flag = flag};
+    const auto degree = [](const char* axis, const char* flag) {
+        return Setting{.name = axis, .axis = axis, .flag = flag};
     };
     const auto dims = Setting{.name = "dims", .otherwise = {}, .type = Type::names, .needed = true};
     const auto axes = Setting{.name = "axes", .otherwise = {}, .type = Type::words, .needed = true};
@@ -132,7 +132,7 @@ Framework torchtitan() {
             "[parallelism] of its TOML: data_parallel_shard_degree and so on; may need the world's size",
         .example = "tensor_parallel_degree=2 data_parallel_shard_degree=4",
         .settings = {degree("dp_replicate", "data_parallel_replicate_degree"),
-                     degree("dp_shard", "data_parallel_shard_degree", -1),
+                     {.name = "dp_shard", .otherwise = -1, .flag = "data_parallel_shard_degree"},
                      degree("cp", "context_parallel_degree"),
                      degree("tp", "tensor_parallel_degree"),
                      degree("pp", "pipeline_parallel_degree"),
