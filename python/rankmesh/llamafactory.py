@@ -250,9 +250,9 @@ class DistributedInterface(Answers):
 
         model, data = map(text, self._meshes) if self._meshes else (None, None)
         return (
-            f"DistributedInterface(strategy={self.strategy}, is_distributed={self._rank is not None}, "
+            f"DistributedInterface(strategy={self.strategy}), is_distributed={self._rank is not None}, "
             f"current_accelerator={self.current_accelerator}, rank={self.get_rank()}, "
-            f"world_size={self.get_world_size()}, model_device_mesh={model}, data_device_mesh={data})"
+            f"world_size={self.get_world_size()}, model_device_mesh={model}, data_device_mesh={data}"
         )
 
     def _refuse(self, call: str) -> NoReturn:
