@@ -24,12 +24,12 @@ constexpr auto host_group = std::size_t{5};
 bool is_of_model(Dim dim) { return dim == Dim::mp_replicate || dim == Dim::mp_shard; }
 
 /// `DeviceMesh('cpu', [[0, 1], [2, 3]], mesh_dim_names=('dp', 'cp'))`, as torch prints it.
-std::string device_mesh_text(const std::string& device, const Mesh& mesh) {
+std::string device_mesh_text(const Mesh& mesh) {
     auto rows = std::vector<std::string>{};
     for (const auto& row : mesh.partition(mesh.name(AxisId{1})))
         rows.push_back(cat("[", detail::with_commas(row), "]"));
-    return cat("DeviceMesh('", device, "', [", detail::with_commas(rows), "], mesh_dim_names=('",
-               mesh.name(AxisId{0}), "', '", mesh.name(AxisId{1}), "'))");
+    return cat("DeviceMesh('cpu', [", detail::with_commas(rows), "], mesh_dim_names=('", mesh.name(AxisId{0}),
+               "', '", mesh.name(AxisId{1}), "'))");
 }
 
 /// The environment of a rank of a world that runs.
@@ -124,14 +124,12 @@ int RankInfo::get_world_size(std::optional<Dim> dim) const {
 
 std::string RankInfo::str() const {
     const auto& s = strategy_;
-    return cat(
-        "DistributedInterface(strategy=DistributedStrategy(mp_replicate_size=", s.mp_replicate_size,
-        ", mp_shard_size=", s.mp_shard_size, ", dp_size=", s.dp_size, ", cp_size=", s.cp_size,
-        ")), is_distributed=", is_distributed() ? "True" : "False",
-        ", current_accelerator=", current_accelerator, ", rank=", get_rank(),
-        ", world_size=", get_world_size(), ", model_device_mesh=",
-        is_distributed() ? device_mesh_text(current_accelerator, model_mesh_) : "None",
-        ", data_device_mesh=", is_distributed() ? device_mesh_text(current_accelerator, data_mesh_) : "None");
+    return cat("DistributedInterface(strategy=DistributedStrategy(mp_replicate_size=", s.mp_replicate_size,
+               ", mp_shard_size=", s.mp_shard_size, ", dp_size=", s.dp_size, ", cp_size=", s.cp_size,
+               ")), is_distributed=", is_distributed() ? "True" : "False",
+               ", current_accelerator=cpu, rank=", get_rank(), ", world_size=", get_world_size(),
+               ", model_device_mesh=", is_distributed() ? device_mesh_text(model_mesh_) : "None",
+               ", data_device_mesh=", is_distributed() ? device_mesh_text(data_mesh_) : "None");
 }
 
 DistributedInterface::DistributedInterface(const Member& member, const Config& config)

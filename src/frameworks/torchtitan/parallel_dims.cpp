@@ -307,8 +307,8 @@ Communicator& ProcessGroups::get_group(const DeviceMesh& mesh, std::optional<std
         throw Error(Fault::not_member, cat("there is no group over ", dialect::to_string(names),
                                            ", which ParallelDims does not flatten; declare one in the plan"));
     }
-    throw Error(Fault::argument, cat("these are the groups of ", parallel_dims().world_size,
-                                     " ranks in meshes that ", to_string(mesh.root()), " is none of"));
+    throw Error(Fault::argument, cat("these are the groups of ", world_size, " ranks in meshes that ",
+                                     to_string(mesh.root()), " is none of"));
 }
 
 }  // namespace rankmesh::torchtitan

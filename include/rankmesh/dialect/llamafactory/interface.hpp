@@ -39,11 +39,6 @@ public:
 
     const DistributedStrategy& strategy() const { return strategy_; }
     std::chrono::seconds timeout() const { return timeout_; }
-    /// The device of a process's tensors: `cpu` here; the name is in the text.
-    std::string current_accelerator = "cpu";
-    /// How many of them this process has.
-    int device_count = 1;
-
     /// `DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.
     std::string str() const;
 

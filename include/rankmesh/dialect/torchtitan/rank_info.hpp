@@ -108,7 +108,6 @@ public:
     /// Throws dialect::Error for a rank outside of the world.
     RankInfo(const ParallelDims& dims, int rank);
 
-    const ParallelDims& parallel_dims() const { return *this; }
     /// All ranks along one axis, `world`.
     const DeviceMesh& world_mesh() const { return world_mesh_; }
     /// The meshes over the world that all others are parts of, by what they are for: `dataloading`, `dense`,
