@@ -9,21 +9,34 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rankmesh import Group, Mesh
+from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh, init_device_mesh
-from rankmesh._dialects import llamafactory
+from rankmesh._dialects import rows
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
 from rankmesh._install import installer
+from rankmesh._llamafactory import Answers
 from rankmesh._originals import DialectError, original, raises
 from rankmesh._world import of_torch
 
 if TYPE_CHECKING:
     from rankmesh.torch._named import NamedGroups
+
+
+def _environment() -> tuple[int | None, int, int, int]:
+    """RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE of the launcher; None where RANK is not set."""
+
+    def number(name: str, otherwise: Any) -> Any:
+        text = os.environ.get(name)
+        if text is not None and not text.removeprefix("-").isdecimal():
+            raise original(ValueError, f"{name}={text!r} is no whole number", "argument")
+        return otherwise if text is None else int(text)
+
+    return number("RANK", None), number("WORLD_SIZE", 1), number("LOCAL_RANK", 0), number("LOCAL_WORLD_SIZE", 1)
 
 
 def _kind(error: DialectError) -> type[Exception]:
@@ -70,11 +83,13 @@ class DistributedStrategy:
     @raises(_kind)
     def __post_init__(self, world_size: int | None) -> None:
         if world_size is None:
-            rank, of_launcher, *_ = llamafactory.environment()
+            rank, of_launcher, *_ = _environment()
             world_size = None if rank is None else of_launcher
-        self.mp_shard_size, self.dp_size = llamafactory.strategy(
-            self.mp_replicate_size, self.mp_shard_size, self.dp_size, self.cp_size, world_size
-        )
+        if world_size is None:
+            self.mp_shard_size = self.dp_size = 1
+            return
+        self.dp_size = rows.Groups("llamafactory", asdict(self), world_size).mesh.size_of("dp")
+        self.mp_shard_size = world_size // self.mp_replicate_size
 
     @property
     def model_mesh_shape(self) -> tuple[int, int | None]:
@@ -97,7 +112,7 @@ class DistributedStrategy:
         return Dim.DP.value, Dim.CP.value
 
 
-class DistributedInterface(llamafactory.Interface):
+class DistributedInterface(Answers):
     """What LlamaFactory's interface knows of one rank, under its names.
 
     Without `rank` it is that of this process, by the launcher's environment, and one object: the first call makes it.
@@ -141,9 +156,7 @@ class DistributedInterface(llamafactory.Interface):
             return
         if (rank is None) != (world_size is None):
             raise UsageError("DistributedInterface was given one of rank and world_size; give both")
-        self._environment = (
-            llamafactory.environment() if world_size is None else (rank, world_size, local_rank, local_world_size)
-        )
+        self._environment = _environment() if world_size is None else (rank, world_size, local_rank, local_world_size)
         self._rank, self._world_size, *_ = self._environment
         live = rank is None and self._rank is not None and (of_torch() is not None or "MASTER_ADDR" in os.environ)
         # An object has the settings, or a mapping as in older versions.
@@ -158,15 +171,14 @@ class DistributedInterface(llamafactory.Interface):
         """Says who stands where, which no process is asked."""
         world = None if self._rank is None else self._world_size
         self.strategy = shape = DistributedStrategy(**sizes, world_size=world)
-        super().__init__(shape.mp_replicate_size, shape.mp_shard_size, shape.dp_size, shape.cp_size, *self._environment)
-
-        def mesh(sizes: Any, names: tuple[str, str]) -> DeviceMesh | None:
-            if world is None:
-                return None
-            return init_device_mesh("cpu", sizes, mesh_dim_names=names, rank=self._rank, world_size=world)
-
-        self.model_device_mesh = mesh(shape.model_mesh_shape, shape.model_mesh_dim_names)
-        self.data_device_mesh = mesh(shape.data_mesh_shape, shape.data_mesh_dim_names)
+        shapes = {shape.model_mesh_dim_names: shape.model_mesh_shape, shape.data_mesh_dim_names: shape.data_mesh_shape}
+        self._meshes = [
+            init_device_mesh("cpu", sizes, mesh_dim_names=names, rank=self._rank, world_size=world)  # type: ignore[arg-type]
+            for names, sizes in ({} if world is None else shapes).items()
+        ]
+        self.model_device_mesh, self.data_device_mesh = self._meshes or (None, None)
+        settings = {} if world is None else asdict(shape)
+        self._state = rows.State(rows.Groups("llamafactory", settings, world or 1), self._rank or 0)
 
     def _connect(self, sizes: dict[str, Any]) -> None:
         """Makes torch's meshes of this process, whose groups are made with those of all processes."""
@@ -194,10 +206,7 @@ class DistributedInterface(llamafactory.Interface):
                     f"of torch.distributed, which are {place[0]} and {place[1]}"
                 )
             self._shape(sizes)
-        meshes = [
-            Mesh(zip(each.mesh_dim_names, each.shape, strict=True))
-            for each in (self.model_device_mesh, self.data_device_mesh)
-        ]
+        meshes = [each.root for each in self._meshes]
         made, self._live = device_meshes(said, meshes, device_type=device.type, timeout=timeout)
         self.model_device_mesh, self.data_device_mesh = made
 
@@ -220,9 +229,31 @@ class DistributedInterface(llamafactory.Interface):
 
     def get_group(self, dim: Dim | None = None) -> Any:
         """This rank's group along a dimension, or its ranks; None for the world, and where nothing is distributed."""
-        if self._live is not None and dim is not None:
-            return self.get_device_mesh(dim).get_group()
-        return None if dim is None else self.ranks(dim)
+        mesh = None if dim is None else self.get_device_mesh(dim)
+        return None if mesh is None else mesh.get_group()
+
+    def _ask(self, accessor: str, **options: Any) -> Any:
+        return self._state.ask(accessor, {name: dim.value for name, dim in options.items() if dim is not None})
+
+    def get_local_rank(self) -> int:
+        """This rank's place on its host."""
+        return self._environment[2]
+
+    def get_local_world_size(self) -> int:
+        """The number of ranks on its host."""
+        return self._environment[3]
+
+    def __str__(self) -> str:
+        def text(mesh: DeviceMesh) -> str:
+            rows = [[*range(first, first + mesh.shape[1])] for first in range(0, mesh.size(), mesh.shape[1])]
+            return f"DeviceMesh('{self.current_accelerator}', {rows}, mesh_dim_names={mesh.mesh_dim_names})"
+
+        model, data = map(text, self._meshes) if self._meshes else (None, None)
+        return (
+            f"DistributedInterface(strategy={self.strategy}), is_distributed={self._rank is not None}, "
+            f"current_accelerator={self.current_accelerator}, rank={self.get_rank()}, "
+            f"world_size={self.get_world_size()}, model_device_mesh={model}, data_device_mesh={data}"
+        )
 
     def _refuse(self, call: str) -> NoReturn:
         raise UsageError(

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh
-from rankmesh._dialects import device_mesh, torchtitan
+from rankmesh._dialects import device_mesh, rows
 from rankmesh._enums import StrEnum
 from rankmesh._install import installer
-from rankmesh._originals import DialectError, inherits, original, raises
+from rankmesh._originals import DialectError, original, raises
+from rankmesh._torchtitan import Answers
 from rankmesh._world import of_torch, world_of
 
 device_type: str | None = None
@@ -41,10 +41,11 @@ class MeshAxisName(StrEnum):
     EFSDP = "efsdp"
 
 
-@raises(ValueError)
 def unfold_dp_axis(axis: MeshAxisName | str) -> tuple[MeshAxisName, ...]:
     """The axes that store what is laid out along `axis`: dp_replicate and dp_shard for dp, else itself."""
-    return tuple(map(MeshAxisName, torchtitan.unfold_dp_axis(axis)))
+    if axis not in [*MeshAxisName]:
+        raise original(ValueError, f"{axis!r} is not a valid MeshAxisName", "unknown")
+    return (MeshAxisName.DP_REPLICATE, MeshAxisName.DP_SHARD) if axis == "dp" else (MeshAxisName(axis),)
 
 
 def unfold_dp_axes(axes: Iterable[MeshAxisName | str]) -> list[str]:
@@ -95,19 +96,16 @@ class SpmdLayout:
 
 
 def _kind(error: DialectError) -> type[Exception]:
-    text = str(error)
-    if error.fault == "world":
-        return RuntimeError
-    if error.fault == "sizes" or text.startswith("Inconsistent mesh axes"):
-        return AssertionError
-    if error.fault == "not initialised" or text.startswith("Invalid mesh_dim_names"):
+    if error.fault == "not initialised" or str(error).startswith("Invalid mesh_dim_names"):
         return KeyError
-    return ValueError
+    return AssertionError if error.fault == "sizes" else ValueError
 
 
-@inherits(raises(_kind))
+_MESHES = {each["name"] for each in rows.rows("torchtitan")["accessors"] if each["quantity"] == "device_mesh"}
+
+
 @dataclass
-class ParallelDims(torchtitan.Dims):
+class ParallelDims(Answers):
     """Degrees that fit a world, and the meshes of a rank; a dp_shard of -1 stands for the ranks that the others leave.
 
     >>> dims = ParallelDims(dp_replicate=2, dp_shard=-1, cp=1, tp=2, pp=1, ep=1, world_size=8)
@@ -129,21 +127,17 @@ class ParallelDims(torchtitan.Dims):
     @classmethod
     def from_config(cls, parallelism_config: Any, world_size: int) -> ParallelDims:
         """The degrees that torchtitan's ParallelismConfig says."""
-        return cls(
-            dp_replicate=parallelism_config.data_parallel_replicate_degree,
-            dp_shard=parallelism_config.data_parallel_shard_degree,
-            cp=parallelism_config.context_parallel_degree,
-            tp=parallelism_config.tensor_parallel_degree,
-            pp=parallelism_config.pipeline_parallel_degree,
-            ep=parallelism_config.expert_parallel_degree,
-            world_size=world_size,
-            spmd_backend=parallelism_config.spmd_backend,
-        )
+        names = {each["name"]: each["flag"] for each in rows.rows("torchtitan")["settings"] if each["flag"]}
+        degrees = {name: getattr(parallelism_config, said) for name, said in names.items()}
+        return cls(**degrees, world_size=world_size, spmd_backend=parallelism_config.spmd_backend)
 
     @raises(_kind)
     def __post_init__(self) -> None:
-        super().__init__(vars(self))
-        self.dp_shard = torchtitan.dp_shard_of(self)
+        degrees = dict(vars(self))
+        self._groups = rows.Groups("torchtitan", degrees, degrees.pop("world_size"))
+        self._state = rows.State(self._groups, 0)  # until the meshes are built
+        self.dp_shard = self._groups.mesh.size_of("dp_shard")
+        self._built = False
         self._kept: dict[tuple[str, ...], AnyMesh] = {}
         self._views: dict[tuple[str, ...], AnyMesh] | None = None
 
@@ -153,63 +147,61 @@ class ParallelDims(torchtitan.Dims):
         world = of_torch() if rank is None else None
         if world is None:
             rank, _ = world_of("build_mesh", rank, None if rank is None else self.world_size)
-            torchtitan.build(self, rank)
+            self._state = rows.State(self._groups, rank)
             self._views, self._kept = None, {}
         else:
             self._connect(*world)
+        self._built = True
         return self.world_mesh
 
     def _connect(self, rank: int, size: int) -> None:
         """Builds torch's meshes of this process, whose groups are made with those of all processes."""
-        from rankmesh.torch._device_mesh import device_mesh, flatten, unflatten
-        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
-        from rankmesh.torch._world import default_device_type
+        from rankmesh.torch._framework_mesh import device_meshes
+        from rankmesh.torch._named import errors_reach_peers
 
         said = (
             f"torchtitan: pp={self.pp}, dp_replicate={self.dp_replicate}, dp_shard={self.dp_shard}, cp={self.cp}, "
             f"tp={self.tp}, ep={self.ep}, {self.spmd_backend}"
         )
         with errors_reach_peers(said):
-            if self.world_size > size:
-                raise original(
-                    RuntimeError,
-                    f"Mesh should not be bigger than default world size {size}, but found {self.world_size} ranks!",
-                    "world",
-                )
-            if self.world_size < size:
-                raise original(
-                    RuntimeError,
+            if self.world_size != size:
+                larger = f"Mesh should not be bigger than default world size {size}, but found {self.world_size} ranks!"
+                smaller = (
                     f"degrees of a world of {self.world_size} leave ranks {self.world_size}..{size - 1} of torch's "
-                    f"{size} out; give world_size={size}",
-                    "world",
+                    f"{size} out; give world_size={size}"
                 )
-            roots = {tuple(root.axes): root for root in torchtitan.roots(self)}
-        ranks = {"world": Group(range(size))}
-        ranks |= {axis: root.group(rank, axis) for root in roots.values() for axis in root.axes}
-        ranks["loss"] = next(root.group(rank, "batch", "cp") for root in roots.values() if "batch" in root.axes)
-        missing = {}
-        if self.ep == 1 and len(efsdp := ranks["efsdp"]) > 1:
-            missing["efsdp"] = (
-                f"the group along efsdp is fake in torchtitan where ep is 1: its {len(efsdp)} ranks would exchange "
-                "nothing; ask for the mesh without include_singleton_axes"
-            )
-        live = NamedGroups(said, [Named(name, group) for name, group in ranks.items() if name not in missing])
-        root = device_mesh(device_type or default_device_type(), range(size), (size,), ("world",), [live["world"]])
-        views = {
-            axes: unflatten(root, mesh.shape, axes, [missing[a] if a in missing else live[a] for a in axes])
-            for axes, mesh in roots.items()
-        }
-        for axes, view in views.items():
-            if "batch" in axes:
-                flatten(view, {"loss_mesh": (("batch", "cp"), live["loss"])})
-                self._kept = {(*axes, "", "loss_mesh"): root._flatten_mapping["loss_mesh"]}
-        torchtitan.build(self, rank)
-        self._views = {("world",): root, **views}
+                raise original(RuntimeError, larger if self.world_size > size else smaller, "world")
+        state = rows.State(self._groups, rank)
+        roots = [each.root for each in state.ask("_roots")]
+        fake = self.world_size // (self.pp * self.dp_replicate) if self.ep == 1 else 1
+        text = (
+            f"the group along efsdp is fake in torchtitan where ep is 1: its {fake} ranks would exchange "
+            "nothing; ask for the mesh without include_singleton_axes"
+        )
+        made, _ = device_meshes(
+            said,
+            roots,
+            device_type=device_type,
+            flattened={"loss_mesh": ("batch", "cp")},
+            one_root=True,
+            missing={"efsdp": text} if fake > 1 else {},
+        )
+        root = made[0]._get_root_mesh()
+        self._kept = {(*roots[0].axes, "", "loss_mesh"): root._flatten_mapping["loss_mesh"]}
+        self._views = {("world",): root, **{tuple(mesh.axes): view for mesh, view in zip(roots, made, strict=True)}}
+        self._state = state
 
-    @property
-    def _single_axis_meshes(self) -> dict[str, AnyMesh]:
-        meshes: dict[str, AnyMesh] = torchtitan.single_axis_meshes(self)
-        return meshes
+    @raises(_kind)
+    def _ask(self, accessor: str, **options: Any) -> Any:
+        """An answer; the meshes are built before the first that is a mesh."""
+        is_mesh = accessor in _MESHES
+        if is_mesh and not self._built:
+            self.build_mesh()
+        answer = self._state.ask(accessor, options)
+        if not is_mesh or answer is None:
+            return answer
+        meshes = [self._same(each) for each in answer]
+        return meshes if accessor == "spmd_meshes" else meshes[0]
 
     def _same(self, of: device_mesh.DeviceMesh) -> AnyMesh:
         """One object for each mesh, as torchtitan compares them by identity."""
@@ -218,6 +210,25 @@ class ParallelDims(torchtitan.Dims):
         if key not in self._kept:
             self._kept[key] = DeviceMesh(of, device_type or "cpu") if self._views is None else self._views[axes][names]
         return self._kept[key]
+
+    @property
+    def _single_axis_meshes(self) -> dict[str, AnyMesh]:
+        names = self._state.ask("_mesh_dim_names") if self._built else []
+        return {name: self.get_optional_mesh(name, include_singleton_axes=True) for name in names}
+
+    def get_all_one_dimensional_meshes(self) -> Any:
+        """The enabled meshes of several ranks along one name, by that name."""
+        meshes = {name: self.get_optional_mesh(name) for name in self._state.ask("_mesh_dim_names")}
+        return {name: mesh for name, mesh in meshes.items() if mesh is not None and mesh.size() > 1}
+
+    def resolve_shared_mesh(self, placements: Iterable[Any]) -> Any:
+        """The mesh of the axes that all given layouts have, each by its `axes()`."""
+        layouts = [[str(axis) for axis in layout.axes()] for layout in placements if layout is not None]
+        for axes in layouts:
+            if axes != layouts[0]:
+                text = f"Inconsistent mesh axes within a boundary: {sorted(layouts[0])} vs {sorted(axes)}"
+                raise original(AssertionError, text, "argument")
+        return self.resolve_mesh(layouts[0]) if layouts else None
 
 
 install = installer(__name__, {"torchtitan.distributed.parallel_dims": [""]})

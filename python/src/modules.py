@@ -1,6 +1,7 @@
 """Writes the Python module of each framework that is described by rows: modules.py FOLDER NAME...
 
-Where the rows name a module, the framework is a package with that module in it."""
+Where the rows name a module, the framework is a package with that module in it; where they name a base, the module is
+written by hand, and `_NAME.py` has the accessors that its class inherits."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ TYPES = {
     "matrix": "Any",
     "mesh": "Mesh",
     "action": "None",
+    "device_mesh": "Any",
 }
 
 HEAD = '''"""{title}
@@ -158,6 +160,23 @@ class {initialize}(Current):
         self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
 '''
 
+BASE = '''"""{title}
+
+The names are those of {original}. This file is written when the package is built.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class {base}:
+    """What the original answers; a class that inherits this says how it is asked."""
+
+    def _ask(self, accessor: str, **options: Any) -> Any:
+        raise NotImplementedError
+'''
+
 GETTER = '''
 
 _made: {initialize} | None = None
@@ -184,7 +203,7 @@ def {getter}() -> {initialize}:
 ACCESSOR = '''\
 def {name}({parameters}) -> {type}:
     """{doc}"""
-    answer: {type} = {asked}.ask("{name}"{given})
+    answer: {type} = {asked}("{name}"{given})
     return answer
 '''
 
@@ -211,21 +230,37 @@ def type_of(accessor: dict[str, Any], handle: str) -> str:
 
 def accessor(each: dict[str, Any], handle: str, kind: str) -> str:
     """A function, or a member: a method, and of a class of attributes a property where it has no options."""
-    options = [parameter(option) for option in each["options"]]
+    options = [parameter(option) for option in each["options"] if not option["apart"]]
+    named_only = [parameter(option) for option in each["options"] if option["apart"]]
     text = ACCESSOR.format(
         name=each["name"],
-        parameters=", ".join(["self"] * (kind != "function") + options),
+        parameters=", ".join(["self"] * (kind != "function") + options + ["*"] * bool(named_only) + named_only),
         type=type_of(each, handle),
-        doc=each["doc"],
-        asked="current" if kind == "function" else "self",
+        doc=each["doc"].replace("\n\n", "\n\n    "),
+        asked="current.ask" if kind == "function" else "self._ask" if kind == "base" else "self.ask",
         given="".join(f", {option['name']}={option['name']}" for option in each["options"]),
     )
     if each["quantity"] == "action":
         text = text.replace("    answer: None = ", "    ").replace("    return answer\n", "")
     if kind == "function":
         return "\n\n" + text
-    is_property = kind == "property" and not options and not each["name"].startswith("__")
+    is_attribute = kind in ("property", "base") and not each["options"] and not each["called"]
+    is_property = is_attribute and not each["name"].startswith("__")
     return "\n" + indent("@property\n" + text if is_property else text, "    ")
+
+
+def accessors_of(told: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in told["accessors"] if not each["name"].startswith("_") or each["name"] == "__str__"]
+
+
+def original_of(told: dict[str, Any]) -> str:
+    return f"{told['original']} {told['version']}".rstrip()
+
+
+def base(told: dict[str, Any]) -> str:
+    """The text of the accessors that a class written by hand inherits."""
+    text = BASE.format(**{**told, "original": original_of(told)})
+    return text + "".join(accessor(each, "Any", "base") for each in accessors_of(told))
 
 
 def module(told: dict[str, Any]) -> str:
@@ -239,14 +274,14 @@ def module(told: dict[str, Any]) -> str:
     words = {
         **told,
         "parameters": parameters if kind == "function" else indent(parameters, "    "),
-        "original": f"{told['original']} {told['version']}".rstrip(),
+        "original": original_of(told),
         "imports": "from rankmesh._errors import UsageError\n" * bool(told["getter"])
         + f"from rankmesh._rows import {told['handle']} as {told['handle']}\n" * bool(told["handle"]),
         "notes": notes(settings),
         "example": told["accessors"][0]["name"],
     }
     head = {"property": CLASS, "method": OWN_CLASS, "function": FUNCTIONS}[kind]
-    accessors = [each for each in told["accessors"] if not each["name"].startswith("_") or each["name"] == "__str__"]
+    accessors = accessors_of(told)
     text = (HEAD + head).format(**words) + "".join(accessor(each, handle, kind) for each in accessors)
     if kind == "method":
         names = [told["initialize"], "model_parallel_is_initialized", "destroy_model_parallel"]
@@ -274,7 +309,9 @@ if __name__ == "__main__":
     folder, *names = sys.argv[1:]
     for name in names:
         told = rows(name)
-        if told["module"]:
+        if told["base"]:
+            write(Path(folder) / f"_{name}.py", base(told))
+        elif told["module"]:
             write(Path(folder) / name / "__init__.py", package(told))
             write(Path(folder) / name / f"{told['module']}.py", module(told))
         else:

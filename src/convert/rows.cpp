@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "convert/frameworks/device_mesh_answer.hpp"
 #include "convert/words.hpp"
 #include "frameworks/rows.hpp"
 
@@ -37,6 +38,7 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
         case Type::plan:
             return settings.has(name) ? std::optional(Value("given")) : std::nullopt;
         case Type::words:
+        case Type::names:
             return as_value(settings.words(name));
     }
     return std::nullopt;
@@ -51,6 +53,10 @@ bool is_counted(const frameworks::Framework& rows, const frameworks::Setting& se
     });
 }
 
+const std::string& name_in_table(const frameworks::Setting& row) {
+    return row.flag.empty() ? row.name : row.flag;
+}
+
 /// What was given, and the ranks that are known or counted.
 struct Read {
     frameworks::Values values;
@@ -58,16 +64,17 @@ struct Read {
 };
 
 Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
-    const auto known = rows.leaves.empty()
-                           ? world_of(settings, world)
-                           : std::optional(needed_world(settings, world, cat(rows.name, "'s ", rows.leaves)));
+    const auto known = world_of(settings, world);
     if (!rows.table.empty()) settings.enter(rows.table);
-    for (const auto name : frameworks::words_of(rows.let_be)) settings.let_be({name});
+    const auto others = frameworks::words_of(rows.let_be);
+    for (const auto name : others) settings.let_be({name});
     auto values = frameworks::Values{};
     auto product = std::int64_t{1};
     for (const auto& row : rows.settings) {
-        auto value = value_of(settings, row, row.name);
-        if (auto other = row.flag.empty() ? std::nullopt : value_of(settings, row, row.flag)) {
+        if (std::ranges::find(others, row.name) != others.end()) continue;
+        auto value = value_of(settings, row, rows.table.empty() ? row.name : name_in_table(row));
+        if (auto other =
+                row.flag.empty() || !rows.table.empty() ? std::nullopt : value_of(settings, row, row.flag)) {
             if (value && *value != *other)
                 throw UsageError(
                     cat(settings.shown(row.name), " and ", settings.shown(row.flag), " differ; say it once"));
@@ -78,9 +85,16 @@ Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optio
             product *= std::max(*size, 1);
         values.emplace_back(row.name, std::move(*value));
     }
-    if (product > Mesh::max_size)
+    // 0 where the settings leave it to the world
+    const auto said = rows.ranks
+                          ? rows.ranks(frameworks::Given(rows.name, rows.settings, values, 1)).value_or(0)
+                      : rows.leaves.empty() ? product
+                                            : 0;
+    if (std::max(said, product) > Mesh::max_size)
         throw UsageError(cat("the sizes make more than ", Mesh::max_size, " ranks"));
-    const auto ranks = known.value_or(static_cast<int>(product));
+    const auto ranks = known      ? *known
+                       : said > 0 ? static_cast<int>(said)
+                                  : needed_world(settings, known, rows.leaves);
     if (rows.check_flags) {
         auto given = frameworks::Given(rows.name, rows.settings, values, ranks);
         if (rows.check_first) rows.check_first(given);
@@ -96,10 +110,12 @@ std::string_view role(const frameworks::Framework& rows, std::string_view axis) 
     return found == rows.roles.end() ? axis : found->second;
 }
 
-Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
-    const auto [values, groups] = groups_of(rows, settings, world);
-    auto axes = std::vector<std::pair<std::string, int>>{};
+/// The first mesh in roles, and that of the experts.
+std::vector<Mesh> meshes_of(const frameworks::Framework& rows, const Groups& groups) {
     const auto& mesh = groups.mesh();
+    const auto& given = frameworks::Access::given(groups);
+    if (rows.read) return rows.read(given, mesh);
+    auto axes = std::vector<std::pair<std::string, int>>{};
     for (int a = 0; a < mesh.axis_count(); ++a) {
         const auto name = role(rows, mesh.name(AxisId{a}));
         if (const auto same = std::ranges::find(axes, name, &std::pair<std::string, int>::first);
@@ -109,10 +125,15 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
         else if (name == mesh.name(AxisId{a}) || mesh.size(AxisId{a}) > 1)
             axes.emplace_back(name, mesh.size(AxisId{a}));
     }
-    auto arrangement = Arrangement{{plain_mesh(axes)}};
+    auto meshes = std::vector<Mesh>{plain_mesh(axes)};
     if (rows.experts)
-        if (const auto experts = rows.experts(frameworks::Access::given(groups), mesh))
-            arrangement.meshes.push_back(*experts);
+        if (const auto experts = rows.experts(given, mesh)) meshes.push_back(*experts);
+    return meshes;
+}
+
+Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
+    const auto [values, groups] = groups_of(rows, settings, world);
+    auto arrangement = Arrangement{meshes_of(rows, groups)};
     for (const auto& [name, value] : values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
         if (row->extra.empty()) continue;
@@ -120,6 +141,8 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
             arrangement.extras.push_back({row->extra, std::to_string(*number)});
         for (const auto& [word, meaning] : row->words)
             if (value == Value(word)) arrangement.extras.push_back({row->extra, meaning});
+        if (const auto* word = std::get_if<std::string>(&value); word && row->words.empty())
+            arrangement.extras.push_back({row->extra, schedule_named(*word)});
     }
     return arrangement;
 }
@@ -127,10 +150,16 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
 Json json_of(const Value& value) {
     return std::visit(
         [](const auto& each) {
-            if constexpr (std::is_same_v<std::decay_t<decltype(each)>, std::monostate>)
+            using Each = std::decay_t<decltype(each)>;
+            if constexpr (std::is_same_v<Each, std::monostate>) {
                 return Json();
-            else
+            } else if constexpr (std::is_same_v<Each, std::vector<dialect::DeviceMesh>>) {
+                auto texts = std::vector<std::string>{};
+                for (const auto& mesh : each) texts.push_back(described(mesh));
+                return texts.size() == 1 ? Json(texts.front()) : Json(texts);
+            } else {
                 return Json(each);
+            }
         },
         value);
 }
@@ -144,8 +173,17 @@ std::string text_of(const Json& value) {
 Document document_of(const frameworks::Framework& rows, const frameworks::Values& values) {
     auto document = Document{Json::object(), {}};
     if (!rows.table.empty()) {
-        for (const auto& [name, value] : values) document.values[rows.table][name] = json_of(value);
-        document.text = document.values.dump(2);
+        const auto is_toml = rows.written == frameworks::Written::toml;
+        auto& table = rows.written == frameworks::Written::json_without_table ? document.values
+                                                                              : document.values[rows.table];
+        auto toml = cat("[", rows.table, "]");
+        for (const auto& row : rows.settings)
+            if (const auto said = std::ranges::find(values, row.name, &frameworks::Values::value_type::first);
+                said != values.end()) {
+                table[name_in_table(row)] = json_of(said->second);
+                toml += cat("\n", name_in_table(row), " = ", json_of(said->second).dump());
+            }
+        document.text = is_toml ? toml : document.values.dump(2);
         return document;
     }
     const auto flags = !rows.is_class() &&
@@ -179,7 +217,9 @@ bool takes(const frameworks::Framework& rows, const frameworks::Values& values, 
     }
 }
 
-Document write(const frameworks::Framework& rows, const Arrangement& arrangement) {
+/// The sizes of the axes of settings, and the experts'.
+frameworks::Values sizes_of(const frameworks::Framework& rows, const Arrangement& arrangement) {
+    if (rows.write) return rows.write(arrangement.meshes);
     const auto& dense = arrangement.dense();
     auto values = frameworks::Values{};
     const auto replicas_are_apart =
@@ -203,13 +243,19 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
                 std::erase_if(values, [&](const auto& said) { return said.first == value.first; });
                 values.push_back(std::move(value));
             }
+    return values;
+}
+
+Document write(const frameworks::Framework& rows, const Arrangement& arrangement) {
+    auto values = sizes_of(rows, arrangement);
     for (const auto& row : rows.settings)
         if (const auto extra = row.extra.empty() ? std::nullopt : extra_of(arrangement, row.extra)) {
             auto said = values;
-            if (row.words.empty()) said.emplace_back(row.name, std::stoi(*extra));
+            if (row.words.empty())
+                said.emplace_back(row.name, row.type == Type::maybe_word ? Value(*extra) : std::stoi(*extra));
             for (const auto& [word, meaning] : row.words)
                 if (meaning == *extra) said.emplace_back(row.name, word);
-            if (takes(rows, said, dense.size())) values = std::move(said);
+            if (takes(rows, said, arrangement.dense().size())) values = std::move(said);
         }
     return document_of(rows, values);
 }
@@ -219,24 +265,34 @@ bool is_answer(const frameworks::AccessorRow& row) {
     if (row.name.starts_with('_') && row.name != "__str__") return false;
     const auto others = {Quantity::group, Quantity::ranks, Quantity::matrix, Quantity::mesh,
                          Quantity::action};
-    return std::ranges::find(others, row.quantity) == others.end();
+    return std::ranges::find(others, row.quantity) == others.end() &&
+           (row.quantity != Quantity::device_mesh || row.options.empty());
 }
 
 Words words(const frameworks::Framework& rows, const Arrangement& roles, const Document& document) {
     auto settings = Settings(rows.name, document.values, document.text);
     const auto groups = groups_of(rows, settings, roles.dense().size()).groups;
+    auto calls = std::vector<frameworks::Call>{};
+    for (const auto& row : rows.accessors)
+        if (is_answer(row))
+            calls.push_back({row.name == "__str__" ? cat("str(", rows.variable, ")")
+                             : row.called          ? row.name + "()"
+                                                   : row.name,
+                             row.name,
+                             {}});
+    if (rows.calls)
+        for (auto& call : rows.calls(frameworks::Access::given(groups))) calls.push_back(std::move(call));
     auto in_words =
-        Words{.dialect = {}, .mesh = groups.mesh(), .kinds = {}, .answers = [groups, &rows](int rank) {
+        Words{.dialect = {}, .mesh = groups.mesh(), .kinds = {}, .answers = [groups, calls](int rank) {
                   const auto state = frameworks::State(groups, rank);
                   auto answers = Answers{};
-                  for (const auto& row : rows.accessors)
-                      if (is_answer(row))
-                          answers.add(row.name == "__str__" ? cat("str(", rows.variable, ")") : row.name,
-                                      [&] { return json_of(state.ask(row.name)); });
+                  for (const auto& call : calls)
+                      answers.add(call.text, [&] { return json_of(state.ask(call.accessor, call.options)); });
                   return answers.all();
               }};
-    for (const auto& kind : groups.kinds())
-        in_words.kinds.push_back({.name = kind,
+    for (const auto& kind : groups.kinds()) {
+        const auto row = std::ranges::find(rows.kinds, kind, &frameworks::KindRow::name);
+        in_words.kinds.push_back({.name = row == rows.kinds.end() || row->shown.empty() ? kind : row->shown,
                                   .count = groups.count(kind),
                                   .group = [groups, kind](int i) { return list_of(groups.group(kind, i)); },
                                   .of =
@@ -244,6 +300,7 @@ Words words(const frameworks::Framework& rows, const Arrangement& roles, const D
                                           const auto own = groups.of(kind, rank);
                                           return own ? list_of(*own) : std::vector<int>{};
                                       }});
+    }
     return in_words;
 }
 

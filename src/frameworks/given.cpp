@@ -15,7 +15,8 @@ namespace {
 std::string_view wanted(Type type) {
     constexpr std::string_view texts[] = {
         "a whole number",          "a whole number or nothing", "true or false",     "a word",
-        "a list of whole numbers", "a word or nothing",         "a word or a table", "words"};
+        "a list of whole numbers", "a word or nothing",         "a word or a table", "words",
+        "a word or words"};
     return texts[static_cast<std::size_t>(type)];
 }
 
@@ -52,6 +53,9 @@ bool is_of(const Value& value, const Setting& setting) {
                    std::holds_alternative<std::monostate>(value);
         case Type::words:
             return std::holds_alternative<std::vector<std::string>>(value);
+        case Type::names:
+            return std::holds_alternative<std::string>(value) ||
+                   std::holds_alternative<std::vector<std::string>>(value);
     }
     return false;
 }

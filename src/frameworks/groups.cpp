@@ -241,6 +241,12 @@ std::vector<std::string_view> words_of(std::string_view text) {
     return words;
 }
 
+std::string axes_of(const Mesh& mesh) {
+    auto axes = std::string(mesh.name(AxisId{0}));
+    for (int a = 1; a < mesh.axis_count(); ++a) axes += cat(" ", mesh.name(AxisId{a}));
+    return axes;
+}
+
 const Framework& framework_named(std::string_view name) {
     auto known = std::vector<std::string_view>{};
     for (const auto& framework : all()) {

@@ -2,10 +2,12 @@
 // Accessors that are members of a framework's own class, written in C++.
 #pragma once
 
+#include <functional>
 #include <type_traits>
 #include <utility>
 
 #include <rankmesh/core/group.hpp>
+#include <rankmesh/dialect/device_mesh.hpp>
 
 #include "frameworks/rows.hpp"
 
@@ -18,17 +20,39 @@ Argument argument_of(const Value& value) {
     if constexpr (std::is_same_v<Argument, std::optional<int>>) {
         const auto* number = std::get_if<int>(&value);
         return number ? std::optional(*number) : std::nullopt;
+    } else if constexpr (std::is_same_v<Argument, dialect::NameList>) {
+        if (const auto* name = std::get_if<std::string>(&value)) return *name;
+        return std::get<std::vector<std::string>>(value);
     } else {
         return std::get<Argument>(value);
     }
 }
 
+using DeviceMeshes = std::vector<dialect::DeviceMesh>;
+inline DeviceMeshes meshes_of(const dialect::DeviceMesh& mesh) { return {mesh}; }
+inline DeviceMeshes meshes_of(const DeviceMeshes& meshes) { return meshes; }
+inline DeviceMeshes meshes_of(const std::vector<std::pair<std::string, dialect::DeviceMesh>>& named) {
+    auto meshes = DeviceMeshes{};
+    for (const auto& [name, mesh] : named) meshes.push_back(mesh);
+    return meshes;
+}
+
+template <class Answer>
+constexpr bool is_mesh = requires(const Answer& answer) { meshes_of(answer); };
+template <class Answer>
+constexpr bool is_mesh<std::optional<Answer>> = is_mesh<Answer>;
+
 template <class Answer>
 Value value_of(const Answer& answer) {
     if constexpr (std::is_same_v<Answer, Group>)
         return std::vector<int>(answer.begin(), answer.end());
-    else if constexpr (std::is_same_v<Answer, std::optional<int>>)
-        return answer ? Value(*answer) : Value();
+    else if constexpr (requires { answer.has_value(); })
+        return answer ? value_of(*answer) : Value();
+    else if constexpr (is_mesh<Answer>)
+        return meshes_of(answer);
+    else if constexpr (std::is_same_v<Answer, std::int64_t>)
+        return std::in_range<int>(answer) ? Value(static_cast<int>(answer))
+                                          : throw Error(Fault::sizes, detail::cat(answer, " is too large"));
     else
         return answer;
 }
@@ -36,12 +60,14 @@ Value value_of(const Answer& answer) {
 template <class Class, class Answer, class... Arguments>
 struct Signature {
     using Result = std::decay_t<Answer>;
+    using Owner = Class;
 
-    template <auto member>
+    template <auto member, class Object>
     static Value call(void* object, const Given& options) {
         return [&]<std::size_t... i>(std::index_sequence<i...>) -> Value {
+            Class& own = *static_cast<Object*>(object);
             const auto ask = [&]() -> Answer {
-                return (static_cast<Class*>(object)->*member)(argument_of<Arguments>(options.at(i))...);
+                return std::invoke(member, own, argument_of<std::decay_t<Arguments>>(options.at(i))...);
             };
             if constexpr (std::is_void_v<Answer>)
                 return ask(), Value();
@@ -55,11 +81,15 @@ template <class Class, class Answer, class... Arguments>
 Signature<Class, Answer, Arguments...> signature(Answer (Class::*)(Arguments...));
 template <class Class, class Answer, class... Arguments>
 Signature<Class, Answer, Arguments...> signature(Answer (Class::*)(Arguments...) const);
+template <class Class, class Answer>
+    requires std::is_object_v<Answer>
+Signature<Class, Answer> signature(Answer Class::*);
 
 }  // namespace detail_of_members
 
-/// The row of a member; its type is that of what the member returns, and the options are its arguments.
-template <auto member>
+/// The row of a member of `Object` or of its base; its type is that of what the member returns, and the
+/// options are its arguments.
+template <auto member, class Object = void>
 AccessorRow answer(std::string name, std::string doc, std::vector<Setting> options = {}) {
     using Called = decltype(detail_of_members::signature(member));
     using Result = typename Called::Result;
@@ -67,15 +97,18 @@ AccessorRow answer(std::string name, std::string doc, std::vector<Setting> optio
                            .quantity = std::is_void_v<Result> ? Quantity::action : Quantity::value,
                            .doc = std::move(doc),
                            .options = std::move(options)};
-    row.member = &Called::template call<member>;
+    using Owner = std::conditional_t<std::is_void_v<Object>, typename Called::Owner, Object>;
+    row.member = &Called::template call<member, Owner>;
     if (std::is_same_v<Result, bool>) row.type = Type::flag;
+    if (std::is_same_v<Result, std::string>) row.type = Type::word;
     if (std::is_same_v<Result, std::optional<int>>) row.type = Type::maybe_number;
     if (std::is_same_v<Result, Group>) row.quantity = Quantity::ranks;
+    if (detail_of_members::is_mesh<Result>) row.quantity = Quantity::device_mesh;
     return row;
 }
 
 /// The row of a member under its own name, of the class that is called `Class` where this stands.
-#define RANKMESH_MEMBER(name, ...) answer<&Class::name>(#name, __VA_ARGS__)
+#define RANKMESH_MEMBER(name, ...) answer<&Class::name, Class>(#name, __VA_ARGS__)
 
 /// The class of a framework: made without arguments, `initialize` gives it the settings.
 template <class Class, auto initialize>

@@ -19,8 +19,8 @@ using dialect::Error;
 using dialect::Fault;
 
 /// What a setting, an option or an answer may be. Of a plan, a word or a table, only whether it is given
-/// matters.
-enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers, maybe_word, plan, words };
+/// matters; `names` are a word or a list of words.
+enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers, maybe_word, plan, words, names };
 
 /// A setting of a framework, or an option of an accessor.
 struct Setting {
@@ -29,9 +29,9 @@ struct Setting {
     std::string axis = {};  ///< the axis whose size it is, or the axes, by spaces, of which it is the product
     std::string flag = {};  ///< its name on the framework's command line, where that is another
     Type type = Type::number;
-    bool apart = false;    ///< not an argument of the original's function, which has it from elsewhere
-    std::string doc = {};  ///< one sentence
-    bool needed = false;   ///< an argument without a default, though a configuration may leave it out
+    bool apart = false;  ///< not an argument of the original's function; of an option: given by its name only
+    std::string doc = {};          ///< one sentence
+    bool needed = false;           ///< an argument without a default, though a configuration may leave it out
     bool only_configured = false;  ///< of a configuration, and of no function
     std::string extra = {};        ///< what it says beside where ranks stand: `pipeline schedule`
     /// Its words, with what they are called as an extra; a word that is none of them is refused.
@@ -40,6 +40,11 @@ struct Setting {
 
 /// The words of a row, by spaces.
 std::vector<std::string_view> words_of(std::string_view text);
+
+/// The axes of a mesh, as a row has them.
+std::string axes_of(const Mesh& mesh);
+/// The size of an axis, 1 where there is none.
+inline int size_of(const Mesh& mesh, std::string_view axis) { return mesh.find(axis) ? mesh.size(axis) : 1; }
 
 /// The settings as they were given, with the defaults of the others and what follows from them.
 class RANKMESH_EXPORT Given {
@@ -87,6 +92,7 @@ struct KindRow {
     std::string_view (*same)(const Given&) = nullptr;  ///< the kind whose group it is, empty for its own
     std::vector<int> (*at)(const Given&) = nullptr;    ///< only the members at these positions
     bool apart = false;                                ///< with a channel of its own
+    std::string shown = {};                            ///< what `--as` calls it, where that is not its name
 };
 
 enum class Quantity : std::uint8_t {
@@ -101,10 +107,11 @@ enum class Quantity : std::uint8_t {
     is_first,
     is_last,
     size_and_rank,
-    matrix,  ///< all ranks in the shape of the framework's first mesh
-    mesh,    ///< the framework's first mesh
-    value,   ///< of the setting, or what follows from them, that `kind` names
-    action   ///< sets something, and answers nothing
+    matrix,      ///< all ranks in the shape of the framework's first mesh
+    mesh,        ///< the framework's first mesh
+    value,       ///< of the setting, or what follows from them, that `kind` names
+    action,      ///< sets something, and answers nothing
+    device_mesh  ///< a mesh or several, of those that the framework builds
 };
 
 /// A function or attribute of the framework that answers about one kind of groups.
@@ -124,6 +131,14 @@ struct AccessorRow {
     /// The member of the framework's own class that answers; see frameworks/members.hpp.
     Value (*member)(void* object, const Given& options) = nullptr;
     std::string raises = {};  ///< the Python type of what it raises, where that is another
+    bool called = false;      ///< a method also without options, in a class of attributes
+};
+
+/// A call with options that `--as` shows as well.
+struct Call {
+    std::string text;  ///< `get_mesh("tp")`
+    std::string accessor;
+    Values options;
 };
 
 /// A class of the framework's own, whose objects answer what depends on what was set before.
@@ -133,7 +148,13 @@ struct OwnClass {
     void (*enter)(void*, int rank, int world_size) = nullptr;
     void (*initialize)(void*, const Given&) = nullptr;
     void (*destroy)(void*) = nullptr;
+    /// Where nothing is ever set: an object of one rank, which answers `member` rows.
+    std::shared_ptr<void> (*of_rank)(const Given&, int rank) = nullptr;
 };
+
+/// How a configuration is written; by itself: as a table in JSON, or as flags or a call where it has no
+/// table.
+enum class Written : std::uint8_t { by_itself, json_without_table, toml };
 
 /// The rows of a framework.
 struct Framework {
@@ -164,6 +185,14 @@ struct Framework {
     std::optional<Mesh> (*experts)(const Given&, const Mesh& mesh) = nullptr;
     /// The settings for another's experts, a mesh in roles.
     Values (*write_experts)(const Mesh& experts) = nullptr;
+    /// The meshes in roles, the dense layers' first, and the settings for such meshes, where neither follows
+    /// from the first mesh and its experts.
+    std::vector<Mesh> (*read)(const Given&, const Mesh& mesh) = nullptr;
+    Values (*write)(const std::vector<Mesh>& meshes) = nullptr;
+    /// The number of ranks that settings say by themselves; null: the product of the sizes.
+    std::optional<std::int64_t> (*ranks)(const Given&) = nullptr;
+    /// What `--as` shows besides; throws Error for settings that only a configuration can say.
+    std::vector<Call> (*calls)(const Given&) = nullptr;
     /// The Python type of what the original raises, by fault; the empty fault is all others.
     std::map<std::string, std::string> raises = {};
     /// The Python function that makes the groups, or a class with the accessors where it is capitalised; and
@@ -176,10 +205,14 @@ struct Framework {
     /// True if `initialize` is a class, whose attributes and methods the accessors are.
     bool is_class() const { return !initialize.empty() && initialize[0] >= 'A' && initialize[0] <= 'Z'; }
     OwnClass own = {};
-    std::string module = {};    ///< that of a package NAME in which the Python names are; empty: NAME itself
-    std::string table = {};     ///< of a configuration, in which the settings stand
-    std::string let_be = {};    ///< settings there, by spaces, that do not say where ranks stand
-    std::string leaves = {};    ///< what the axis without a setting is called, where the world must be said
+    /// In Python, the class with the accessors from which one that is written by hand, in rankmesh/NAME.py,
+    /// inherits them.
+    std::string base = {};
+    std::string module = {};  ///< that of a package NAME in which the Python names are; empty: NAME itself
+    std::string table = {};   ///< of a configuration, in which the settings stand
+    std::string let_be = {};  ///< settings there, by spaces, that do not say where ranks stand
+    Written written = Written::by_itself;
+    std::string leaves = {};    ///< what is left over, where the world must be said unless `ranks` says it
     std::string variable = {};  ///< the variable that holds the object of the class which `maker` has made
     std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not
 };
@@ -197,6 +230,9 @@ class RANKMESH_EXPORT Object {
 public:
     /// Empty where the framework has no class of its own.
     explicit Object(const Framework& framework);
+    /// Of one rank, where nothing is ever set.
+    Object(const Framework& framework, const Given& given, int rank)
+        : framework_(&framework), object_(framework.own.of_rank(given, rank)) {}
 
     explicit operator bool() const { return object_ != nullptr; }
     const Framework& framework() const { return *framework_; }

@@ -72,6 +72,7 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
             return own == size - 1;
         case Quantity::value:  // these have no group
         case Quantity::action:
+        case Quantity::device_mesh:
             break;
         case Quantity::size_and_rank:
             return std::vector{size, own};
@@ -100,7 +101,10 @@ State::State(Groups groups, int rank) : groups_(std::move(groups)), rank_(rank) 
     if (rank < 0 || rank >= groups_.world_size())
         throw Error(Fault::out_of_range, cat("rank ", rank, " of a world of ", groups_.world_size(),
                                              "; ranks are 0..", groups_.world_size() - 1));
-    auto object = Object(Access::framework(groups_));
+    const auto& framework = Access::framework(groups_);
+    if (framework.own.of_rank)
+        object_ = std::make_shared<const Object>(framework, Access::given(groups_), rank);
+    auto object = Object(framework);
     if (!object) return;
     object.enter(rank, groups_.world_size());
     object.initialize(Access::given(groups_));

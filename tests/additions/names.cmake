@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.25)
 set(engines gloo mpi)
 set(devices nccl)  # an engine for devices is made by C and verified by the command in files of their own, too
-set(dialects areal deepspeed llamafactory olmo torchtitan)
+set(dialects areal deepspeed olmo)
 file(GLOB rows RELATIVE ${ROOT}/src/frameworks ${ROOT}/src/frameworks/*/rows.cpp)
 list(TRANSFORM rows REPLACE "/rows[.]cpp$" "")
 set(most_of_rows 0)
@@ -19,6 +19,7 @@ set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
 set(others_of_vllm "/frameworks/megatron2022")  # which its first version was
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
+set(others_of_torchtitan "^cli/|/plan/")  # and what its configuration says beside where ranks stand
 set(others_of_deepspeed "/areal/|/grid_answers")  # AReaL's grid is made of DeepSpeed's
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)

@@ -220,7 +220,7 @@ TEST(As, SaysNoWithTheReason) {
               "it does not "
               "split it over ranks");
     auto every =
-        std::string("megatron, deepspeed, areal, olmo, llamafactory, torchtitan");
+        std::string("megatron, deepspeed, areal, olmo");
     for (const auto& name : frameworks::names()) every += ", " + name;
     expect_no("show 'dp=2 tp=2' --as megtron", 2,
               "unknown framework 'megtron' for --as; one of: " + every + "; did you mean 'megatron'?");

@@ -84,6 +84,9 @@ public:
     /// The names given by `flatten`, in that order, with the axes of each.
     std::vector<std::pair<std::string, AxisSet>> flattened() const;
 
+    /// True for the same part of one root.
+    friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
+
 private:
     friend DeviceMesh init_device_mesh(std::span<const int>, const DimNames&, int, int);
     struct Dim {

@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
+#include <rankmesh/dialect/device_mesh.hpp>
 #include <rankmesh/dialect/group_list.hpp>
 #include <rankmesh/engine/plan.hpp>
 
@@ -20,8 +21,8 @@ namespace rankmesh::frameworks {
 using dialect::GroupPart;
 
 /// A setting's value or an accessor's answer; nothing is the framework's None.
-using Value =
-    std::variant<std::monostate, bool, int, std::string, std::vector<int>, std::vector<std::string>>;
+using Value = std::variant<std::monostate, bool, int, std::string, std::vector<int>, std::vector<std::string>,
+                           std::vector<dialect::DeviceMesh>>;
 
 /// Settings or options by name.
 using Values = std::vector<std::pair<std::string, Value>>;

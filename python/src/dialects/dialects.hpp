@@ -18,13 +18,11 @@ void bind_areal(nb::module_& m);
 void bind_convert(nb::module_& m);
 void bind_deepspeed(nb::module_& m);
 void bind_device_mesh(nb::module_& m);
-void bind_llamafactory(nb::module_& m);
 void bind_megatron(nb::module_& m);
 void bind_olmo(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_topology(nb::module_& m);
-void bind_torchtitan(nb::module_& m);
 
 /// None as nothing.
 inline std::optional<int> optional_int(nb::handle value, const char* what) {

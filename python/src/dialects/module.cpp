@@ -34,9 +34,7 @@ NB_MODULE(_dialects, m) {
     bind_device_mesh(m);
     bind_topology(m);
     bind_deepspeed(m);
-    bind_llamafactory(m);
     bind_olmo(m);
-    bind_torchtitan(m);
     bind_areal(m);
     bind_megatron(m);
     bind_rows(m);

@@ -19,12 +19,18 @@ using frameworks::State;
 using frameworks::Value;
 using frameworks::Values;
 
-constexpr std::string_view quantities[] = {"group",         "ranks",  "rank", "size",     "first",
-                                           "last",          "next",   "prev", "is_first", "is_last",
-                                           "size_and_rank", "matrix", "mesh", "value",    "action"};
-constexpr std::string_view types[] = {
-    "int",      "int | None", "bool", "str", "list[int] | None", "str | None", "str | dict[str, str] | None",
-    "list[str]"};
+constexpr std::string_view quantities[] = {
+    "group",    "ranks",   "rank",          "size",   "first", "last",  "next",   "prev",
+    "is_first", "is_last", "size_and_rank", "matrix", "mesh",  "value", "action", "device_mesh"};
+constexpr std::string_view types[] = {"int",
+                                      "int | None",
+                                      "bool",
+                                      "str",
+                                      "list[int] | None",
+                                      "str | None",
+                                      "str | dict[str, str] | None",
+                                      "list[str]",
+                                      "str | list[str]"};
 
 nb::object object_of(const Value& value) {
     return std::visit(
@@ -60,7 +66,12 @@ Values values_of(const nb::dict& given, const std::vector<frameworks::Setting>& 
         const auto is_number =
             row != known.end() && (row->type == frameworks::Type::number ||
                                    (row->type == frameworks::Type::maybe_number && !value.is_none()));
-        auto converted = is_number ? Value(int_of(value, name.c_str())) : value_of(value, name);
+        const auto is_list =
+            row != known.end() && (row->type == frameworks::Type::words ||
+                                   (row->type == frameworks::Type::names && !nb::isinstance<nb::str>(value)));
+        auto converted = is_number ? Value(int_of(value, name.c_str()))
+                         : is_list ? Value(texts_of(value, name))
+                                   : value_of(value, name);
         values.emplace_back(std::move(name), std::move(converted));
     }
     return values;
@@ -128,6 +139,7 @@ Named rows_of(const Text& name) {
     rows["maker"] = framework.maker;
     rows["getter"] = framework.getter;
     rows["own_class"] = framework.own.name;
+    rows["base"] = framework.base;
     rows["module"] = framework.module;
     rows["variable"] = framework.variable;
     rows["handle"] = framework.handle;
@@ -152,6 +164,7 @@ Named rows_of(const Text& name) {
         entry["doc"] = row.doc;
         entry["is_member"] = row.member != nullptr;
         entry["raises"] = row.raises;
+        entry["called"] = row.called;
         entry["options"] = settings_of(row.options);
         entry["without"] = row.without ? nb::object(nb::make_tuple(object_of(*row.without))) : nb::none();
         accessors.append(entry);

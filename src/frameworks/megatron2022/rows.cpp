@@ -204,7 +204,7 @@ Framework megatron2022() {
         .initialize = "initialize_model_parallel",
         .own = own_class<Class, initialize>("ParallelState"),
         .module = "parallel_state",
-        .leaves = "data parallel size"};
+        .leaves = "megatron2022's data parallel size"};
 }
 
 }  // namespace rankmesh::frameworks

@@ -156,7 +156,7 @@ Framework verl() {
                 {"ep", "verl's FSDP engine has no expert parallelism"}},
         .raises = {{"", "ValueError"}},
         .initialize = "init_device_mesh",
-        .leaves = "number of replicas"};
+        .leaves = "verl's number of replicas"};
 }
 
 }  // namespace rankmesh::frameworks

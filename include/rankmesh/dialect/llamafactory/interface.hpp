@@ -2,12 +2,12 @@
 // LlamaFactory's DistributedInterface.
 #pragma once
 
-#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
@@ -39,11 +39,6 @@ public:
 
     const DistributedStrategy& strategy() const { return strategy_; }
     std::chrono::seconds timeout() const { return timeout_; }
-    /// The device of a process's tensors: `cpu` here; the name is in the text.
-    std::string current_accelerator = "cpu";
-    /// How many of them this process has.
-    int device_count = 1;
-
     /// `DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.
     std::string str() const;
 
@@ -69,48 +64,48 @@ public:
     /// distributed.
     Communicator& group(std::optional<Dim> dim = {}) const;
 
-    /// The reduction of all members' value; numbers come back as numbers, lists as lists.
-    template <class T>
-        requires std::integral<T> || std::floating_point<T>
-    double all_reduce(T value, ReduceOp op = ReduceOp::mean, std::optional<Dim> dim = Dim::dp) const {
-        return all_reduce(std::vector{static_cast<double>(value)}, op, dim).front();
+    /// The reduction of all members' data: of a number a number, of a list a list.
+    double all_reduce(double value, ReduceOp op = ReduceOp::mean, std::optional<Dim> dim = Dim::dp) const {
+        return all_reduce(std::vector{value}, op, dim).front();
     }
-    std::vector<double> all_reduce(std::vector<double> list, ReduceOp op = ReduceOp::mean,
-                                   std::optional<Dim> dim = Dim::dp) const {
-        return reduce(std::span(list), op, dim), list;
+    template <class T>
+    std::vector<T> all_reduce(std::vector<T> list, ReduceOp op = ReduceOp::mean,
+                              std::optional<Dim> dim = Dim::dp) const {
+        return all_reduce(std::span(list), op, dim), list;
     }
     /// The same in place.
-    void all_reduce(std::span<float> data, ReduceOp op = ReduceOp::mean,
-                    std::optional<Dim> dim = Dim::dp) const {
-        reduce(data, op, dim);
+    template <class T>
+    void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::mean, std::optional<Dim> dim = Dim::dp) const {
+        if (!is_distributed()) return;
+        auto& on = group(dim);
+        if (op == ReduceOp::sum) on.all_reduce(data, rankmesh::sum);
+        if (op == ReduceOp::mean) on.all_reduce(data, rankmesh::mean);
+        if (op == ReduceOp::max) on.all_reduce(data, rankmesh::max);
+        if (op == ReduceOp::min) on.all_reduce(data, rankmesh::min);
     }
     /// The members' values one after the other: as many as the group has members, where the original counts
     /// the world's.
     std::vector<double> all_gather(double value, std::optional<Dim> dim = Dim::dp) const {
-        return gather(std::span<const double>(&value, 1), dim);
+        return all_gather(std::vector{value}, dim);
     }
-    std::vector<double> all_gather(const std::vector<double>& list, std::optional<Dim> dim = Dim::dp) const {
-        return gather(std::span(list), dim);
-    }
-    std::vector<float> all_gather(std::span<const float> data, std::optional<Dim> dim = Dim::dp) const {
-        return gather(data, dim);
+    template <class T>
+    std::vector<T> all_gather(const std::vector<T>& list, std::optional<Dim> dim = Dim::dp) const {
+        if (!is_distributed()) return list;
+        auto all = std::vector<T>(list.size() * static_cast<std::size_t>(get_world_size(dim)));
+        group(dim).all_gather(list, all);
+        return all;
     }
     /// The data of global rank `src`, which must be in this rank's group: dialect::Error names those that
-    /// are.
-    double broadcast(double value, int src = 0, std::optional<Dim> dim = Dim::dp) const {
-        return broadcast(std::vector<double>{value}, src, dim).front();
-    }
-    std::vector<double> broadcast(std::vector<double> list, int src = 0,
-                                  std::optional<Dim> dim = Dim::dp) const {
-        if (is_distributed()) group(dim).broadcast(list, group_rank_of(src, dim));
-        return list;
-    }
-    std::string broadcast(std::string text, int src = 0, std::optional<Dim> dim = Dim::dp) const {
-        if (is_distributed()) group(dim).broadcast_object(text, group_rank_of(src, dim));
-        return text;
-    }
-    void broadcast(std::span<float> data, int src = 0, std::optional<Dim> dim = Dim::dp) const {
-        if (is_distributed()) group(dim).broadcast(data, group_rank_of(src, dim));
+    /// are. Of a number, a list or a text; a span is overwritten.
+    template <class Data>
+    Data broadcast(Data data, int src = 0, std::optional<Dim> dim = Dim::dp) const {
+        if (!is_distributed()) return data;
+        const auto root = group_rank_of(src, dim);
+        if constexpr (std::is_same_v<Data, std::string>)
+            group(dim).broadcast_object(data, root);
+        else
+            group(dim).broadcast(data, root);
+        return data;
     }
 
     /// Nothing is in flight on the host's engine when its calls return.
@@ -124,22 +119,6 @@ public:
     void main_process_first(const std::function<void()>& body, bool local_only = true) const;
 
 private:
-    template <class T>
-    void reduce(std::span<T> data, ReduceOp op, std::optional<Dim> dim) const {
-        if (!is_distributed()) return;
-        auto& on = group(dim);
-        if (op == ReduceOp::sum) on.all_reduce(data, rankmesh::sum);
-        if (op == ReduceOp::mean) on.all_reduce(data, rankmesh::mean);
-        if (op == ReduceOp::max) on.all_reduce(data, rankmesh::max);
-        if (op == ReduceOp::min) on.all_reduce(data, rankmesh::min);
-    }
-    template <class T>
-    std::vector<T> gather(std::span<const T> data, std::optional<Dim> dim) const {
-        if (!is_distributed()) return {data.begin(), data.end()};
-        auto all = std::vector<T>(data.size() * static_cast<std::size_t>(get_world_size(dim)));
-        group(dim).all_gather(data, all);
-        return all;
-    }
     int group_rank_of(int src, std::optional<Dim> dim) const;
 
     mutable std::vector<Communicator> groups_;  // by Dim, then the world's, then the host's
