@@ -8,7 +8,6 @@ own for any other rank.
 from __future__ import annotations
 
 import contextlib
-import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from rankmesh.torch._named import NamedGroups
 
 __all__ = [
-    "_GROUPS",
     "Handle",
     "PickRanks",
     "RankGenerator",
@@ -200,34 +198,13 @@ class ParallelState(_Made):
             _check_sharp(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances)
             _check_backend(pipeline_model_parallel_comm_backend)
             own_rank, world = self._known_world(rank, world_size)
-            # Ranks and sizes only: timeouts belong to the process groups themselves.
-            sizes = functools.partial(
-                _native.Sizes,
-                tensor_model_parallel_size=tensor_model_parallel_size,
-                pipeline_model_parallel_size=pipeline_model_parallel_size,
-                virtual_pipeline_model_parallel_size=virtual_pipeline_model_parallel_size,
-                context_parallel_size=context_parallel_size,
-                hierarchical_context_parallel_sizes=hierarchical_context_parallel_sizes,
-                hybrid_context_parallel=bool(hybrid_context_parallel),
-                expert_model_parallel_size=expert_model_parallel_size,
-                gtp_remat_size=gtp_remat_size,
-                expert_gtp_remat_size=expert_gtp_remat_size,
-                num_distributed_optimizer_instances=num_distributed_optimizer_instances,
-                expert_tensor_parallel_size=expert_tensor_parallel_size,
-                order=order,
-                create_gloo_process_groups=bool(create_gloo_process_groups),
-                rank_offset=rank_offset,
-                local_world_size=local_world_size,
-                create_all_gather_group=bool(create_all_gather_group),
-            )
-            stages: list[list[int] | None] = [None, None]
+            pipeline = None
             if get_embedding_ranks or get_position_embedding_ranks:
-                groups = _native.ProcessGroups(sizes(embedding_stages=None, position_embedding_stages=None), world)
-                desc = "PIPELINE_MODEL_PARALLEL_GROUP"
+                groups, desc = _native.ProcessGroups(given, world), "PIPELINE_MODEL_PARALLEL_GROUP"
                 pipeline = groups.group(desc, own_rank) or Group(groups.groups(desc)[0])
-                stages = [_stages(pick, pipeline) for pick in (get_embedding_ranks, get_position_embedding_ranks)]
-            given["get_embedding_ranks"], given["get_position_embedding_ranks"] = stages
-            _native.initialize(self, sizes(embedding_stages=stages[0], position_embedding_stages=stages[1]))
+            given["get_embedding_ranks"] = embedding = _stages(get_embedding_ranks, pipeline)
+            given["get_position_embedding_ranks"] = position = _stages(get_position_embedding_ranks, pipeline)
+            _native.initialize(self, {**given, "embedding_stages": embedding, "position_embedding_stages": position})
 
     def destroy_model_parallel(self) -> None:
         """Everything but the rank and its world is as before; torch's groups are ended."""
@@ -356,16 +333,12 @@ class ParallelState(_Made):
             c10d._set_pg_timeout(timeout, group)
 
     def __getattr__(self, name: str) -> Handle:
-        """The original's module variables: what a getter gives, None where it raises."""
-        if name not in _GROUPS:
+        """The original's module variables: the groups by their descriptions, None where there is none."""
+        if name == "_HIERARCHICAL_CONTEXT_PARALLEL_GROUPS":
+            return self.get_hierarchical_context_parallel_groups(check_initialized=False)
+        if not name.startswith("_") or name[1:] not in _native.nccl_sections():
             raise AttributeError(f"module 'rankmesh.megatron.parallel_state' has no attribute {name!r}")
-        getter, options = _GROUPS[name]
-        try:
-            return getattr(self, getter)(**options)
-        except DialectError as error:
-            if error.fault not in ("not initialised", "not a member"):
-                raise
-            return None
+        return _native.group(self, name[1:])
 
 
 def _deprecated(text: str) -> None:
@@ -390,9 +363,9 @@ def _check_backend(backend: str | None) -> None:
         raise original(AssertionError, text, "argument")
 
 
-def _stages(pick: PickRanks | None, pipeline: Group) -> list[int] | None:
+def _stages(pick: PickRanks | None, pipeline: Group | None) -> list[int] | None:
     """Where in a pipeline the ranks stand that hold an embedding."""
-    if pick is None:
+    if pick is None or pipeline is None:
         return None
     stages = []
     for rank in pick(list(pipeline)):
@@ -416,42 +389,3 @@ def overwrite_nccl_comm_cfgs(
 ) -> None:
     """Sets one entry of the configuration of one group's communicator."""
     nccl_comm_cfgs.setdefault(pg_name, {})[key_value_pair[0]] = key_value_pair[1]
-
-
-# The getters behind the original's module variables, with their arguments.
-_GROUPS: dict[str, tuple[str, dict[str, bool]]] = {
-    **{
-        f"_{name.upper()}": (f"get_{name.lower()}", {})
-        for name in (
-            "tensor_model_parallel_group",
-            "gtp_weight_remat_group",
-            "pipeline_model_parallel_group",
-            "model_parallel_group",
-            "embedding_group",
-            "position_embedding_group",
-            "data_parallel_group_gloo",
-            "context_parallel_group",
-            "hierarchical_context_parallel_groups",
-            "tensor_and_data_parallel_group",
-            "tensor_and_context_parallel_group",
-            "expert_gtp_weight_remat_group",
-            "expert_model_parallel_group",
-            "expert_tensor_parallel_group",
-            "expert_tensor_and_model_parallel_group",
-            "expert_tensor_model_pipeline_parallel_group",
-            "expert_data_parallel_group_gloo",
-            "intra_distributed_optimizer_instance_group",
-        )
-    },
-    "_DATA_PARALLEL_GROUP": ("get_data_parallel_group", {"with_gtp_remat": False}),
-    "_DATA_PARALLEL_GROUP_WITH_CP": (
-        "get_data_parallel_group",
-        {"with_context_parallel": True, "with_gtp_remat": False},
-    ),
-    "_DATA_PARALLEL_GROUP_WITH_CP_GLOO": ("get_data_parallel_group_gloo", {"with_context_parallel": True}),
-    "_TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP": (
-        "get_tensor_and_data_parallel_group",
-        {"with_context_parallel": True},
-    ),
-    "_EXPERT_DATA_PARALLEL_GROUP": ("get_expert_data_parallel_group", {"with_gtp_remat": False}),
-}

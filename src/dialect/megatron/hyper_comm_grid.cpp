@@ -6,8 +6,9 @@
 #include <cstdlib>
 
 #include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/megatron/group_list.hpp>
 #include <rankmesh/dialect/member.hpp>
+
+#include "dialect/megatron/partitions.hpp"
 
 namespace rankmesh::megatron {
 
@@ -139,13 +140,12 @@ void Grid::register_view(const std::string& name, const std::vector<int>& shape,
                     cat("View '", name, "' has duplicate shared_dims: ", list_of(shared_dims)));
     auto view = View{name, shape, dim_names, shared_dims, turned_round(shape, dim_names, rank_offset())};
     const auto compare = [&](const std::vector<std::string>& dims, std::string_view what) {
-        const auto& own = views_[0];
-        const auto of_base = axes(own, dims);
-        const auto of_view = axes(view, dims);
-        if (!same_groups(own.mesh, of_base, view.mesh, of_view))
-            throw Error(Fault::sizes, cat(what, " different membership across views: base enumeration ",
-                                          listed(own.mesh.partition(of_base)), " != view '", name,
-                                          "' enumeration ", listed(view.mesh.partition(of_view))));
+        const auto of_base = views_[0].mesh.partition(axes(views_[0], dims));
+        const auto of_view = view.mesh.partition(axes(view, dims));
+        if (!same_groups(of_base, of_view))
+            throw Error(Fault::sizes,
+                        cat(what, " different membership across views: base enumeration ", listed(of_base),
+                            " != view '", name, "' enumeration ", listed(of_view)));
     };
     for (const auto& dim : shared_dims) {
         if (!has(this->dim_names(), dim))
