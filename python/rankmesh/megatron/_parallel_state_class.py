@@ -77,10 +77,8 @@ class _Made(_native.State):
         return rank, world_size
 
     def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
-        """The world given, else the one entered before, else torch's."""
-        if rank is None and world_size is None and self._world is not None:
-            if not self._pure and (torch := of_torch()) is not None:
-                return self._enter(*torch)
+        """The world given, else torch's, else the one entered before."""
+        if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
             return self._world
         try:
             return self._enter(*world_of("initialize_model_parallel", rank, world_size))
@@ -242,30 +240,18 @@ class ParallelState(_Made):
                 "Call initialize_model_parallel() first."
             )
             raise original(RuntimeError, text, "not initialised")
-        pp = self.get_pipeline_model_parallel_world_size()
+        pp, order = self.get_pipeline_model_parallel_world_size(), "tp-cp-ep-dp-pp"
+        tp, cp = self.get_tensor_model_parallel_world_size(), self.get_context_parallel_world_size()
+        dp, gtp = self.get_data_parallel_world_size(), self.get_gtp_weight_remat_world_size() or 1
+        dense = RankGenerator(tp, 1, dp, pp, cp, _inject_gtp_remat_axis(order, after="tp"), gtp_remat=gtp)
+        to_gather = self._second(dense, "dp-cp", "DATA_PARALLEL_GROUP_WITH_CP_AG")
         ep = self.get_expert_model_parallel_world_size()
-        dense = RankGenerator(
-            tp=self.get_tensor_model_parallel_world_size(),
-            ep=1,
-            dp=self.get_data_parallel_world_size(),
-            pp=pp,
-            cp=self.get_context_parallel_world_size(),
-            order=_inject_gtp_remat_axis("tp-cp-ep-dp-pp", after="tp"),
-            gtp_remat=self.get_gtp_weight_remat_world_size() or 1,
-        )
-        made = [self._second(dense, "dp-cp", "DATA_PARALLEL_GROUP_WITH_CP_AG"), None]
-        if for_expert_parallelism and ep > 1:
-            expert = RankGenerator(
-                tp=self.get_expert_tensor_parallel_world_size() or 1,
-                ep=ep,
-                dp=self.get_expert_data_parallel_world_size(),
-                pp=pp,
-                cp=1,
-                order=_inject_gtp_remat_axis("tp-cp-ep-dp-pp", after="ep"),
-                gtp_remat=self.get_expert_gtp_weight_remat_world_size() or 1,
-            )
-            made[1] = self._second(expert, "dp", "EXPERT_DATA_PARALLEL_GROUP_AG")
-        return made[0], made[1]
+        if not for_expert_parallelism or ep <= 1:
+            return to_gather, None
+        etp, edp = self.get_expert_tensor_parallel_world_size() or 1, self.get_expert_data_parallel_world_size()
+        egtp = self.get_expert_gtp_weight_remat_world_size() or 1
+        expert = RankGenerator(etp, ep, edp, pp, 1, _inject_gtp_remat_axis(order, after="ep"), gtp_remat=egtp)
+        return to_gather, self._second(expert, "dp", "EXPERT_DATA_PARALLEL_GROUP_AG")
 
     def set_virtual_pipeline_model_parallel_rank(self, rank: int | None) -> None:
         """The current virtual stage; deprecated in the original, which passes `vp_stage` instead."""
@@ -305,16 +291,10 @@ class ParallelState(_Made):
         group_desc: str | None = None,
     ) -> Any:
         """torch's new_group, whose group `update_pg_timeout` knows."""
+        given = {key: value for key, value in locals().items() if key != "self"}
         import torch.distributed as dist
 
-        group = dist.new_group(
-            ranks if ranks is None else list(ranks),
-            timeout=timeout,
-            backend=backend,
-            pg_options=pg_options,
-            use_local_synchronization=use_local_synchronization,
-            group_desc=group_desc,
-        )
+        group = dist.new_group(**{**given, "ranks": ranks if ranks is None else list(ranks)})
         if group is not dist.GroupMember.NON_GROUP_MEMBER:
             self._created.append(group)
         return group

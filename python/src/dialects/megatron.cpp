@@ -38,8 +38,11 @@ private:
     nb::object live_;
 };
 
-/// The arguments of initialize_model_parallel that say who stands together; the others are not read.
-Sizes sizes_of(const nb::dict& given) {
+/// The arguments of initialize_model_parallel by name.
+using Given = nb::typed<nb::dict, std::string, nb::any>;
+
+/// Those that say who stands together.
+Sizes sizes_of(const Given& given) {
     auto sizes = Sizes{};
     const auto take = [&](const char* name, auto& size) {
         using Size = std::remove_reference_t<decltype(size)>;
@@ -134,7 +137,7 @@ void bind_process_groups(nb::module_& m) {
         "All process groups of a world, by the group_desc under which the original creates them.");
     own.def(
            "__init__",
-           [](Own* self, const nb::dict& sizes, nb::handle world_size) {
+           [](Own* self, const Given& sizes, nb::handle world_size) {
                new (self) Own(sizes_of(sizes), int_of(world_size, "world_size"));
            },
            nb::arg("sizes"), nb::arg("world_size"))
@@ -333,7 +336,7 @@ void bind_state(nb::module_& m) {
          "Speaks for this rank of this world from now on.")
         .def(
             "initialize",
-            [](PythonState& self, const nb::dict& sizes) { self.initialize_model_parallel(sizes_of(sizes)); },
+            [](PythonState& self, const Given& sizes) { self.initialize_model_parallel(sizes_of(sizes)); },
             nb::arg("state"), nb::arg("sizes"), "Makes the groups.")
         .def("connect", &PythonState::connect, nb::arg("state"), nb::arg("live"),
              "Gives torch's groups, by description, to the getters.")
