@@ -192,32 +192,33 @@ public:
     }
 
 private:
+    using Self = const PythonState&;
+
     static auto with_cp() { return nb::arg("with_context_parallel") = false; }
     static auto with_gtp() { return nb::arg("with_gtp_remat") = true; }
     static auto partial() { return nb::arg("partial_data_parallel") = false; }
     static auto partial_expert() { return nb::arg("partial_expert_data_parallel") = false; }
 
-    /// One with `check_initialized`, which is first.
-    template <class Group, class... Of, class... Extra>
-    void checked(const char* name, Group (*get)(const PythonState&, Of...), const Extra&... extra) {
+    /// One with `check_initialized`, which is first, and options of these types.
+    template <class... Of, class Get, class... Extra>
+    void checked(const char* name, const Get& get, const Extra&... extra) {
         state_.def(
             name,
-            [get](const PythonState& self, bool check, Of... options) {
-                return or_none(check, [&] { return get(self, options...); });
+            [get](Self self, bool check, Of... options) {
+                return or_none(check, [&] { return std::invoke(get, self, options...); });
             },
             nb::arg("check_initialized") = true, extra...);
     }
 
     void bind_groups() {
-        using Self = const PythonState&;
+        using Groups = ParallelGroups<nb::any>;
 #define RANKMESH_GROUP(name, desc, missing, sentence) \
-    checked(                                          \
-        "get_" #name "_group", +[](Self self) { return self.get_##name##_group(); }, sentence);
+    checked("get_" #name "_group", &Groups::get_##name##_group, sentence);
         RANKMESH_MEGATRON_GROUPS(RANKMESH_GROUP)
 #undef RANKMESH_GROUP
-#define RANKMESH_RANKS(name)                                                                                \
-    checked(                                                                                                \
-        "get_" #name "_global_ranks", +[](Self self) { return list_of(self.get_##name##_global_ranks()); }, \
+#define RANKMESH_RANKS(name)                                                                               \
+    checked(                                                                                               \
+        "get_" #name "_global_ranks", [](Self self) { return list_of(self.get_##name##_global_ranks()); }, \
         "The ranks of the group that get_" #name "_group gives.");
         RANKMESH_MEGATRON_RANKS(RANKMESH_RANKS)
 #undef RANKMESH_RANKS
@@ -229,30 +230,19 @@ private:
                 },
                 with_cp(), with_gtp(), partial(), nb::kw_only(), nb::arg("independent_all_gather") = false,
                 "Those who hold other samples: also along cp, along gtp_remat, or of one optimizer "
-                "instance only.\n"
-                "\n"
-                "With context parallelism `independent_all_gather` is the second group of "
+                "instance only.\n\nWith context parallelism `independent_all_gather` is the second group of "
                 "`create_all_gather_group`.")
             .def(
                 "get_data_parallel_group_gloo",
                 [](Self self, bool cp, bool part) {
                     return self.get_data_parallel_group_gloo({cp, part});
                 },
-                with_cp(), partial(), "The same on the host.")
-            .def(
-                "get_expert_data_parallel_group_gloo",
-                [](Self self, bool part) { return self.get_expert_data_parallel_group_gloo({part}); },
-                partial_expert(), "The same on the host.")
-            .def("get_amax_reduction_group", &PythonState::get_amax_reduction_group, with_cp(),
-                 nb::arg("tp_only_amax_red") = false,
-                 "The ranks that agree on a largest value: tensor with data or context parallel ranks.");
-        checked(
-            "get_hierarchical_context_parallel_groups",
-            +[](Self self) { return self.get_hierarchical_context_parallel_groups(); },
-            "A list of one group a level, innermost first.");
-        checked(
+                with_cp(), partial(), "The same on the host.");
+        checked("get_hierarchical_context_parallel_groups", &Groups::get_hierarchical_context_parallel_groups,
+                "A list of one group a level, innermost first.");
+        checked<const Integer&>(
             "get_hybrid_data_context_parallel_groups",
-            +[](Self self, const Integer& group_size) {
+            [](Self self, const Integer& group_size) {
                 const auto size = optional_int(group_size, "group_size");
                 if (!size)
                     throw dialect::Error(dialect::Fault::unknown, "give the group_size of a hybrid group");
@@ -260,27 +250,31 @@ private:
             },
             nb::arg("group_size") = nb::none(),
             "The group of `group_size` consecutive data and context parallel ranks.");
-        checked(
-            "get_tensor_and_data_parallel_group",
-            +[](Self self, bool cp) { return self.get_tensor_and_data_parallel_group(cp); }, with_cp(),
-            "The tensor and data parallel ranks of one stage.");
-        checked(
-            "get_expert_tensor_model_pipeline_parallel_group",
-            +[](Self self, bool egtp) { return self.get_expert_tensor_model_pipeline_parallel_group(egtp); },
-            nb::arg("with_egtp_remat") = false, "All ranks that hold one set of experts on any stage.");
-        checked(
+        state_.def("get_amax_reduction_group", &PythonState::get_amax_reduction_group, with_cp(),
+                   nb::arg("tp_only_amax_red") = false,
+                   "The ranks that agree on a largest value: tensor with data or context parallel ranks.");
+        checked<bool>("get_tensor_and_data_parallel_group", &Groups::get_tensor_and_data_parallel_group,
+                      with_cp(), "The tensor and data parallel ranks of one stage.");
+        checked<bool>("get_expert_tensor_model_pipeline_parallel_group",
+                      &Groups::get_expert_tensor_model_pipeline_parallel_group,
+                      nb::arg("with_egtp_remat") = false,
+                      "All ranks that hold one set of experts on any stage.");
+        checked<bool, bool>(
             "get_expert_data_parallel_group",
-            +[](Self self, bool gtp, bool part) {
+            [](Self self, bool gtp, bool part) {
                 return self.get_expert_data_parallel_group({part, gtp});
             },
             with_gtp(), partial_expert(),
             "The ranks that hold the same experts: also along gtp_remat, or of one optimizer instance only.");
+        state_.def(
+            "get_expert_data_parallel_group_gloo",
+            [](Self self, bool part) { return self.get_expert_data_parallel_group_gloo({part}); },
+            partial_expert(), "The same on the host.");
     }
 
     /// A getter of a number, by the options that it has.
     template <class Number, class... Of>
     void number(const char* name, Number (ParallelRanks::*get)(Of...) const, const char* doc) {
-        using Self = const PythonState&;
         using Options = std::tuple<Of..., void>;
         const auto def = [&](auto call, const auto&... extra) { state_.def(name, call, extra..., doc); };
         if constexpr (std::is_same_v<Options, std::tuple<void>>)

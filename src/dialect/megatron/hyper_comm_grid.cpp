@@ -25,15 +25,16 @@ constexpr auto grid_joined_with = "megatron::plan(grid, groups)";
 std::string quoted(std::string_view text) { return cat("'", text, "'"); }
 
 /// As Python prints a list.
-std::string list_of(const auto& values, auto&& text_of) {
-    auto text = std::string("[");
-    for (const auto& value : values) text += (text.size() > 1 ? ", " : "") + text_of(value);
-    return text + "]";
+std::string list_of(const auto& values) {
+    auto text = std::string{};
+    for (const auto& value : values) {
+        if constexpr (std::is_same_v<decltype(value), const int&>)
+            text += cat(text.empty() ? "" : ", ", value);
+        else
+            text += cat(text.empty() ? "" : ", ", quoted(value));
+    }
+    return cat("[", text, "]");
 }
-std::string list_of(const std::vector<int>& values) {
-    return list_of(values, [](int value) { return std::to_string(value); });
-}
-std::string list_of(const std::vector<std::string>& values) { return list_of(values, quoted); }
 /// What was asked for, as Python prints it.
 std::string asked(const Dims& dims) {
     return dims.names().size() == 1 ? dims.names()[0] : list_of(dims.names());
@@ -183,31 +184,30 @@ std::vector<std::string> Grid::ordered(const View& view, const Dims& dims) {
                                             list_of(view.dim_names)));
     auto names = std::vector<std::string>{};
     for (auto i = view.dim_names.size(); i-- > 0;)
-        for (auto count = std::ranges::count(dims.names(), view.dim_names[i]); count > 0; --count)
-            names.push_back(view.dim_names[i]);
+        for (const auto& dim : dims.names())
+            if (dim == view.dim_names[i]) names.push_back(dim);
     return names;
 }
 
-AxisSet Grid::axes(const View& view, const std::vector<std::string>& dims) {
-    if (repeats(dims))
-        throw Error(Fault::argument, cat("the dimensions ", list_of(dims), " repeat; name each once"));
+AxisSet Grid::axes(const View& view, const Dims& dims) {
+    const auto names = ordered(view, dims);
+    if (repeats(names))
+        throw Error(Fault::argument, cat("the dimensions ", list_of(names), " repeat; name each once"));
     auto axes = AxisSet{};
-    for (const auto& dim : dims) axes.insert(view.mesh.axis(dim));
+    for (const auto& dim : names) axes.insert(view.mesh.axis(dim));
     return axes;
 }
 
 Partition Grid::get_rank_enum(const Dims& dims, std::optional<std::string_view> view) const {
-    const auto& found = resolve(view);
-    return found.mesh.partition(axes(found, ordered(found, dims)));
+    return resolve(view).mesh.partition(axes(resolve(view), dims));
 }
 
 Group Grid::group(int rank, const Dims& dims, std::optional<std::string_view> view) const {
-    const auto& found = resolve(view);
-    return found.mesh.group(rank, axes(found, ordered(found, dims)));
+    return resolve(view).mesh.group(rank, axes(resolve(view), dims));
 }
 
 Partition Grid::gen_rank_enum(const Dims& dims) const {
-    axes(views_[0], ordered(views_[0], dims));
+    static_cast<void>(axes(views_[0], dims));
     auto order = std::vector<AxisId>{};
     for (const auto& dim : dims.names()) order.push_back(views_[0].mesh.axis(dim));
     return views_[0].mesh.partition_in_order(std::span<const AxisId>(order));
@@ -274,11 +274,11 @@ HyperCommGrid::HyperCommGrid(const Member& member, const Grid& grid) : Grid(grid
 }
 
 std::optional<Communicator> HyperCommGrid::create_pg(const Dims& dims, std::optional<std::string_view> view) {
-    auto trial = static_cast<const Grid&>(*this);
-    trial.create_pg(dims, view);
+    auto made = static_cast<const Grid&>(*this);
+    made.create_pg(dims, view);
     auto group = std::optional<Communicator>{};
     if (is_current_rank_in_grid()) group = communicator(key(dims, view));
-    Grid::create_pg(dims, view);
+    static_cast<Grid&>(*this) = std::move(made);
     return group;
 }
 

@@ -87,27 +87,14 @@ RankGenerator expert(const Sizes& s, int world) {
                           .gtp_remat = s.expert_gtp_remat_size});
 }
 
-/// How the groups of a kind come out of those along its axes.
-enum class Part : std::uint8_t {
-    whole,
-    gathering,           // once more, on a channel of their own
-    embedding,           // some stages
-    position_embedding,  // the same
-    shard,               // of the dense layers, inside an optimizer instance
-    hybrid,              // powers of 2 of adjacent ranks, a kind each
-    level,               // one of hierarchical context parallelism, a kind each
-    inside,              // of the experts, inside an optimizer instance
-    across,              // of the experts, across the instances
-    instance             // all ranks of an instance
-};
-
 /// A kind of groups, in the original's words.
 struct Row {
     std::string_view desc;
     std::string_view axes;     // `expert ` before those of the experts' mesh
     std::string_view section;  // of its options in the file for NCCL; empty: it is on the host
     bool (*when)(const Sizes&) = nullptr;
-    Part part = Part::whole;
+    std::string_view mesh = {};  // of the plan, where that is neither the dense nor the experts'
+    std::string_view name = {};  // of the pick, the channel or the part of each group there
 };
 
 bool on_host(const Sizes& s) { return s.create_gloo_process_groups; }
@@ -121,22 +108,22 @@ bool of_instances_on_host(const Sizes& s) { return of_instances(s) && on_host(s)
 const Row rows[] = {
     {"GTP_WEIGHT_REMAT_GROUP", "gtp_remat", "gtp_remat"},
     {"DATA_PARALLEL_GROUP_WITH_CP", "dp-cp", "dp_cp"},
-    {"DATA_PARALLEL_GROUP_WITH_CP_AG", "dp-cp", "dp_cp", of_gathering, Part::gathering},
+    {"DATA_PARALLEL_GROUP_WITH_CP_AG", "dp-cp", "dp_cp", of_gathering, "", "all_gather"},
     {"DATA_PARALLEL_GROUP_WITH_CP_GLOO", "dp-cp", "", on_host},
-    {"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP", "dp-cp", "intra_dp_cp", of_instances, Part::shard},
-    {"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "dp-cp", "", of_instances_on_host, Part::shard},
-    {"HYBRID_DP_CP_GROUP", "dp-cp", "dp_cp", nullptr, Part::hybrid},
+    {"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP", "dp-cp", "intra_dp_cp", of_instances, "partial", "intra"},
+    {"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "dp-cp", "", of_instances_on_host, "partial", "intra"},
+    {"HYBRID_DP_CP_GROUP", "dp-cp", "dp_cp", nullptr, "hybrid", "part"},
     {"DATA_PARALLEL_GROUP", "dp", "dp"},
     {"DATA_PARALLEL_GROUP_GLOO", "dp", "", on_host},
     {"DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "dp-gtp_remat", "gtp_remat_dp", of_remat},
     {"DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT", "dp-cp-gtp_remat", "gtp_remat_dp_cp", of_remat},
     {"CONTEXT_PARALLEL_GROUP", "cp", "cp"},
-    {"HIERARCHICAL_CONTEXT_PARALLEL_GROUP", "cp", "hcp", nullptr, Part::level},
+    {"HIERARCHICAL_CONTEXT_PARALLEL_GROUP", "cp", "hcp", nullptr, "hierarchical", "l"},
     {"MODEL_PARALLEL_GROUP", "tp-gtp_remat-pp", "mp"},
     {"TENSOR_MODEL_PARALLEL_GROUP", "tp", "tp"},
     {"PIPELINE_MODEL_PARALLEL_GROUP", "pp", "pp"},
-    {"EMBEDDING_GROUP", "pp", "embd", nullptr, Part::embedding},
-    {"POSITION_EMBEDDING_GROUP", "pp", "pos_embd", nullptr, Part::position_embedding},
+    {"EMBEDDING_GROUP", "pp", "embd", nullptr, "", "embedding"},
+    {"POSITION_EMBEDDING_GROUP", "pp", "pos_embd", nullptr, "", "position_embedding"},
     {"TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP", "tp-gtp_remat-dp-cp", "tp_dp_cp"},
     {"TENSOR_AND_DATA_PARALLEL_GROUP", "tp-gtp_remat-dp", "tp_dp"},
     {"TENSOR_AND_CONTEXT_PARALLEL_GROUP", "tp-cp", "tp_cp"},
@@ -149,13 +136,17 @@ const Row rows[] = {
      "tp_ep_gtp_remat_pp"},
     {"EXPERT_DATA_PARALLEL_GROUP", "expert dp", "ep_dp"},
     {"EXPERT_DATA_PARALLEL_GROUP_GLOO", "expert dp", "", on_host},
-    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0", "expert dp", "intra_ep_dp", of_instances, Part::inside},
-    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "expert dp", "", of_instances_on_host, Part::inside},
-    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1", "expert dp", "inter_ep_dp", of_instances, Part::across},
-    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "expert dp", "", of_instances_on_host, Part::across},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0", "expert dp", "intra_ep_dp", of_instances, "instances",
+     "intra"},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "expert dp", "", of_instances_on_host, "instances",
+     "intra"},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1", "expert dp", "inter_ep_dp", of_instances, "instances",
+     "inter"},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "expert dp", "", of_instances_on_host, "instances",
+     "inter"},
     {"EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "expert dp-gtp_remat", "ep_gtp_remat_dp", of_expert_remat},
-    {"INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "expert tp-ep-gtp_remat-pp", "intra_dist_opt_instance",
-     nullptr, Part::instance},
+    {"INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "expert intra-tp-ep-gtp_remat-pp",
+     "intra_dist_opt_instance", nullptr, "instances"},
 };
 
 }  // namespace
@@ -214,78 +205,52 @@ void ProcessGroups::check(int world_size) const {
 void ProcessGroups::add_kinds() {
     const auto ranks = decoder_.arguments().dp * decoder_.arguments().cp;
     const auto instances = sizes_.num_distributed_optimizer_instances;
+    auto levels = std::vector<Split>{};
+    for (const auto size : sizes_.hierarchical_context_parallel_sizes)
+        levels.insert(levels.begin(), {cat("l", levels.size()), size});
     for (const auto& row : rows) {
         if (row.when && !row.when(sizes_)) continue;
-        auto kind = Kind{.desc = std::string(row.desc), .token = row.axes, .on_host = row.section.empty()};
-        if (kind.token.starts_with("expert ")) {
-            kind.mesh = "expert";
-            kind.token.remove_prefix(7);
-        }
-        kind.names = tokens(kind.token);
-        kind.axes = generator(kind).axes(kind.token);
-        const auto add = [&](std::string mesh, std::vector<std::string> names,
-                             std::vector<Split> parts = {}) {
-            kind.mesh = std::move(mesh);
-            kind.names = std::move(names);
+        auto kind = Kind{.token = row.axes, .on_host = row.section.empty()};
+        const auto is_expert = kind.token.starts_with("expert ");
+        if (is_expert) kind.token.remove_prefix(7);
+        kind.of_instances = row.mesh == "instances" && row.name.empty();
+        kind.mesh = is_expert ? "expert" : "dense";
+        const auto names = tokens(kind.token);
+        for (const auto& name : names) kind.axes.insert(mesh_of(kind).axis(name));
+        if (row.name == "embedding") kind.picked = &Sizes::embedding_stages;
+        if (row.name == "position_embedding") kind.picked = &Sizes::position_embedding_stages;
+        const auto add = [&](const std::string& number, std::vector<Split> parts = {}) {
+            kind.desc = cat(row.desc, number);
+            if (!row.mesh.empty()) kind.mesh = row.mesh;
+            kind.names = row.name.empty() ? names : std::vector{std::string(row.name)};
             kind.parts = std::move(parts);
-            kind.cut = {};
-            for (auto part = kind.parts.rbegin(); part != kind.parts.rend() && kind.cut.size == 0; ++part) {
-                if (part->first == kind.names[0])
-                    kind.cut.size = part->second;
-                else
-                    kind.cut.step *= part->second;
-            }
             kinds_.push_back(kind);
         };
-        switch (row.part) {
-            case Part::whole:
-                kinds_.push_back(kind);
-                break;
-            case Part::gathering:
-                add(kind.mesh, {"all_gather"});
-                break;
-            case Part::embedding:
-                kind.picked = &Sizes::embedding_stages;
-                add(kind.mesh, {"embedding"});
-                break;
-            case Part::position_embedding:
-                kind.picked = &Sizes::position_embedding_stages;
-                add(kind.mesh, {"position_embedding"});
-                break;
-            case Part::shard:
-                add("partial", {"intra"}, {{"inter", instances}, {"intra", ranks / instances}});
-                break;
-            case Part::hybrid:  // from 2 on, below the last one that fits
-                for (int size = 2; sizes_.hybrid_context_parallel && size * 2 <= ranks; size *= 2) {
-                    kind.desc = cat(row.desc, "_", size);
-                    kind.is_declared = ranks % size == 0;
-                    add(cat("hybrid_", size), {"part"}, {{"parts", ranks / size}, {"part", size}});
-                }
-                break;
-            case Part::level: {
-                auto levels = std::vector<Split>{};
-                for (const auto size : sizes_.hierarchical_context_parallel_sizes)
-                    levels.insert(levels.begin(), {cat("l", levels.size()), size});
-                for (std::size_t level = 0; level < levels.size(); ++level) {
-                    kind.desc = cat(row.desc, "_L", level);
-                    add("hierarchical", {cat("l", level)}, levels);
-                }
-                break;
+        if (row.mesh == "hybrid") {  // powers of 2 from 2 on, below the last one that fits
+            for (int size = 2; sizes_.hybrid_context_parallel && size * 2 <= ranks; size *= 2) {
+                add(cat("_", size), {{"parts", ranks / size}, {"part", size}});
+                kinds_.back().mesh += cat("_", size);
+                kinds_.back().is_declared = ranks % size == 0;
             }
-            case Part::inside:
-            case Part::across:
-                add("instances", {row.part == Part::inside ? "intra" : "inter"},
-                    {{"inter", instances}, {"intra", expert_.arguments().dp / instances}});
-                break;
-            case Part::instance:
-                kind.names.insert(kind.names.begin(), "intra");
-                kind.axes = {};
-                for (const auto& name : kind.names) kind.axes.insert(instances_->axis(name));
-                kind.of_instances = true;
-                add("instances", kind.names);
-                break;
+        } else if (row.mesh == "hierarchical") {
+            for (std::size_t level = 0; level < levels.size(); ++level) {
+                add(cat("_L", level), levels);
+                kinds_.back().names[0] += cat(level);
+            }
+        } else if (row.name == "intra" || row.name == "inter") {
+            add("",
+                {{"inter", instances}, {"intra", (is_expert ? expert_.arguments().dp : ranks) / instances}});
+        } else {
+            add("");
         }
     }
+    for (auto& kind : kinds_)
+        for (auto part = kind.parts.rbegin(); part != kind.parts.rend() && kind.cut.size == 0; ++part) {
+            if (part->first == kind.names[0])
+                kind.cut.size = part->second;
+            else
+                kind.cut.step *= part->second;
+        }
 }
 
 const ProcessGroups::Kind* ProcessGroups::find(std::string_view desc) const {

@@ -94,11 +94,11 @@ private:
     /// A part's axis and size, outermost first.
     using Split = std::pair<std::string, int>;
     struct Kind {
-        std::string desc;
+        std::string desc = {};
         std::string_view token;  // along which the groups are
         bool on_host = false;
         const std::vector<int> Sizes::*picked = nullptr;
-        std::string mesh = "dense";           // of the plan
+        std::string mesh = {};                // of the plan
         std::vector<std::string> names = {};  // the axes or the pick there
         std::vector<Split> parts = {};        // what the groups are cut into, of which `names` says one
         Cut cut = {};                         // this one
