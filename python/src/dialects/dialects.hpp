@@ -11,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <rankmesh/dialect/error.hpp>
+#include <rankmesh/dialect/group_list.hpp>
 
 #include "values/ranks.hpp"
 
@@ -66,6 +67,15 @@ void def_named(nb::module_& m, const char* name, Result (*function)(Of...),
             name, [call](decltype(I, nb::handle())... values) { return call({values...}); },
             nb::arg(names[I]).none()..., doc);
     }(std::index_sequence_for<Of...>());
+}
+
+/// A group as Python has it: in closed form where it has one.
+inline Ranks handle_of(const dialect::GroupPart& part) {
+    const auto closed = part.group();
+    return closed ? Ranks(*closed) : Ranks(std::vector<int>(part.begin(), part.end()));
+}
+inline std::optional<Ranks> handle_of(const std::optional<dialect::GroupPart>& part) {
+    return part ? std::optional(handle_of(*part)) : std::nullopt;
 }
 
 using IntList = nb::typed<nb::list, int>;

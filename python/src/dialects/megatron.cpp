@@ -10,18 +10,13 @@ using namespace megatron;
 
 namespace {
 
-Ranks ranks_of(const GroupPart& part) {
-    if (const auto group = part.group()) return *group;
-    return Ranks(std::vector<int>(part.begin(), part.end()));
-}
-
 /// The parallel state of any rank, whose groups are ranks, or torch's once those are given.
 class PythonState final : public ParallelGroups<nb::any> {
 public:
     PythonState() = default;
-    void enter_world(int rank, int world_size) { enter(rank, world_size); }
-    void initialize_model_parallel(const Sizes& sizes) { initialize(sizes); }
-    void destroy_model_parallel() {
+    using ParallelRanks::enter;
+    using ParallelRanks::initialize;
+    void end() {
         destroy();
         live_.reset();
     }
@@ -30,7 +25,7 @@ public:
 
 private:
     nb::any handle(const Named& named) const override {
-        auto own = ranks_of(ranks(named));
+        auto own = handle_of(ranks(named));
         if (!live_.is_valid()) return nb::borrow<nb::any>(nb::cast(std::move(own)));
         return nb::borrow<nb::any>(live_[nb::str(named.desc.data(), named.desc.size())]);
     }
@@ -85,16 +80,12 @@ void bind_rank_generator(nb::module_& m) {
         },
         {token, Parameter("rank", "a rank")},
         "The group of one rank in closed form, None outside; an addition to the original.");
-    m.def(
-        "inject_gtp_remat_axis",
-        [](nb::handle of, nb::handle after) {
-            return inject_gtp_remat_axis(text_of(of, "the order"), text_of(after, "an axis"));
-        },
-        nb::arg("order"), nb::arg("after"));
-    for (const auto& [name, pick] : {std::pair("default_embedding_ranks", &default_embedding_ranks),
-                                     {"default_position_embedding_ranks", &default_position_embedding_ranks}})
-        m.def(
-            name, [pick](nb::handle ranks) { return pick(ints_of(ranks, "pp_ranks")); }, nb::arg("pp_ranks"));
+    def_named(m, "inject_gtp_remat_axis", inject_gtp_remat_axis, {"order", "after"});
+    using Picked = std::vector<int>;
+    def_named(m, "default_embedding_ranks", +[](Picked of) { return default_embedding_ranks(of); },
+              {"pp_ranks"});
+    def_named(m, "default_position_embedding_ranks",
+              +[](Picked of) { return default_position_embedding_ranks(of); }, {"pp_ranks"});
 }
 
 void bind_grid(nb::module_& m) {
@@ -148,10 +139,7 @@ void bind_process_groups(nb::module_& m) {
                "The groups of a description, in the order of their creation.");
     def_method(
         own, "group",
-        +[](const Own& self, std::string_view of, int rank) {
-            const auto part = self.group(of, rank);
-            return part ? std::optional(ranks_of(*part)) : std::nullopt;
-        },
+        +[](const Own& self, std::string_view of, int rank) { return handle_of(self.group(of, rank)); },
         {desc, Parameter("rank", "a rank")}, "The group of a rank, ascending; None where it has none.");
     m.def(
         "nccl_sections",
@@ -324,18 +312,16 @@ void bind_state(nb::module_& m) {
     m.def(
          "enter_world",
          [](PythonState& self, nb::handle rank, nb::handle world_size) {
-             self.enter_world(int_of(rank, "rank"), int_of(world_size, "world_size"));
+             self.enter(int_of(rank, "rank"), int_of(world_size, "world_size"));
          },
          nb::arg("state"), nb::arg("rank"), nb::arg("world_size"),
          "Speaks for this rank of this world from now on.")
         .def(
-            "initialize",
-            [](PythonState& self, const Given& sizes) { self.initialize_model_parallel(sizes_of(sizes)); },
+            "initialize", [](PythonState& self, const Given& sizes) { self.initialize(sizes_of(sizes)); },
             nb::arg("state"), nb::arg("sizes"), "Makes the groups.")
         .def("connect", &PythonState::connect, nb::arg("state"), nb::arg("live"),
              "Gives torch's groups, by description, to the getters.")
-        .def("destroy", &PythonState::destroy_model_parallel, nb::arg("state"),
-             "Forgets the groups and what was set.")
+        .def("destroy", &PythonState::end, nb::arg("state"), "Forgets the groups and what was set.")
         .def(
             "group",
             [](const PythonState& self, nb::handle desc) {

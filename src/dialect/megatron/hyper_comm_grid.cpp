@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include <rankmesh/core/name.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
@@ -22,18 +23,15 @@ namespace {
 constexpr auto base = std::string_view("base");
 constexpr auto grid_joined_with = "megatron::plan(grid, groups)";
 
-std::string quoted(std::string_view text) { return cat("'", text, "'"); }
+std::vector<std::string> quoted(std::vector<std::string> names) {
+    for (auto& name : names) name = cat("'", name, "'");
+    return names;
+}
 
 /// As Python prints a list.
-std::string list_of(const auto& values) {
-    auto text = std::string{};
-    for (const auto& value : values) {
-        if constexpr (std::is_same_v<decltype(value), const int&>)
-            text += cat(text.empty() ? "" : ", ", value);
-        else
-            text += cat(text.empty() ? "" : ", ", quoted(value));
-    }
-    return cat("[", text, "]");
+std::string list_of(const std::vector<int>& sizes) { return cat("[", detail::with_commas(sizes), "]"); }
+std::string list_of(const std::vector<std::string>& names) {
+    return cat("[", detail::with_commas(quoted(names)), "]");
 }
 /// What was asked for, as Python prints it.
 std::string asked(const Dims& dims) {
@@ -108,13 +106,12 @@ Mesh checked_mesh(const std::vector<int>& shape, const std::vector<std::string>&
 }  // namespace
 
 std::string to_string(const Key& key) {
+    if (!key.view.empty())
+        return cat("('", key.view, "', (", detail::with_commas(quoted(key.dims)),
+                   key.dims.size() == 1 ? ",))" : "))");
     auto joined = std::string{};
-    if (key.view.empty()) {
-        for (std::size_t i = 0; i < key.dims.size(); ++i) joined += (i > 0 ? "-" : "") + key.dims[i];
-        return joined;
-    }
-    for (const auto& dim : key.dims) joined += (joined.empty() ? "" : ", ") + quoted(dim);
-    return cat("(", quoted(key.view), ", (", joined, key.dims.size() == 1 ? ",))" : "))");
+    for (const auto& dim : key.dims) joined += cat(joined.empty() ? "" : "-", dim);
+    return joined;
 }
 
 Grid::Grid(std::vector<int> shape, std::vector<std::string> dim_names, std::optional<int> world_size,

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <rankmesh/core/group.hpp>
+#include <rankmesh/core/name.hpp>
 
 namespace rankmesh::megatron {
 
@@ -17,23 +19,21 @@ inline bool same_groups(const Partition& a, const Partition& b) {
 /// The groups as the original's messages write them, `[[0, 1], [2, 3]]`, the first few of many.
 inline std::string listed(const Partition& groups) {
     constexpr auto most = 64;
-    auto text = std::string("[");
+    auto lists = std::vector<std::string>{};
     auto shown = 0;
     for (const auto& group : groups) {
-        if (shown > 0) text += ", ";
-        if (shown > most) return text + "...]";
-        text += '[';
-        for (auto rank : group) {
-            if (rank != group.front()) text += ", ";
-            if (shown++ > most) {
-                text += "...";
-                break;
-            }
-            text += std::to_string(rank);
+        if (shown > most) {
+            lists.emplace_back("...");
+            break;
         }
-        text += ']';
+        auto ranks = std::vector<std::string>{};
+        for (auto rank : group) {
+            ranks.push_back(shown > most ? "..." : std::to_string(rank));
+            if (shown++ > most) break;
+        }
+        lists.push_back(detail::cat("[", detail::with_commas(ranks), "]"));
     }
-    return text + "]";
+    return detail::cat("[", detail::with_commas(lists), "]");
 }
 
 }  // namespace rankmesh::megatron

@@ -98,9 +98,7 @@ Group Groups::position_embedding(const Group& pipeline) const {
 }
 
 void State::enter(int global_rank, int world_size) {
-    if (global_rank < 0 || global_rank >= world_size)
-        throw Error(Fault::out_of_range, cat("rank ", global_rank, " of a world of ", world_size,
-                                             "; ranks are 0..", world_size - 1));
+    dialect::check_rank(global_rank, world_size);
     if (groups_) throw Error(Fault::exists, "data parallel group is already initialized");
     rank_ = global_rank;
     world_size_ = world_size;
@@ -186,19 +184,10 @@ std::optional<int> State::pipeline_model_parallel_split_rank() const {
                           "State for none"));
     return split_;
 }
-bool State::before_split(std::int64_t stage) const {
+bool State::is_on_side_of_split(std::int64_t stage, bool before) const {
     if (get_pipeline_model_parallel_world_size() == 1) return true;
     const auto split = pipeline_model_parallel_split_rank();
-    return !split || stage < *split;
-}
-bool State::after_split(std::int64_t stage) const {
-    if (get_pipeline_model_parallel_world_size() == 1) return true;
-    const auto split = pipeline_model_parallel_split_rank();
-    return !split || stage >= *split;
-}
-bool State::is_at_split() const {
-    const auto stage = std::int64_t{get_pipeline_model_parallel_rank()};
-    return before_split(stage) && after_split(stage + 1);
+    return !split || (stage < *split) == before;
 }
 
 ParallelState::ParallelState(const Member& member, const Sizes& sizes)

@@ -15,10 +15,9 @@ std::optional<int> maybe(const Given& given, std::string_view name) {
 }
 
 megatron2022::Sizes sizes_of(const Given& given) {
-    return {.tensor_model_parallel_size = given.number("tensor_model_parallel_size"),
-            .pipeline_model_parallel_size = given.number("pipeline_model_parallel_size"),
-            .virtual_pipeline_model_parallel_size = maybe(given, "virtual_pipeline_model_parallel_size"),
-            .pipeline_model_parallel_split_rank = maybe(given, "pipeline_model_parallel_split_rank")};
+    return {given.number("tensor_model_parallel_size"), given.number("pipeline_model_parallel_size"),
+            maybe(given, "virtual_pipeline_model_parallel_size"),
+            maybe(given, "pipeline_model_parallel_split_rank")};
 }
 
 void initialize(Class& state, const Given& given) { state.initialize_model_parallel(sizes_of(given)); }

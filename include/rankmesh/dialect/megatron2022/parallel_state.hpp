@@ -112,12 +112,14 @@ struct RANKMESH_EXPORT Groups {
     ANSWER(bool, is_rank_in_position_embedding_group, (), position_embedding_global_ranks().contains(rank_), \
            "True for a member.")                                                                             \
     ANSWER(bool, is_pipeline_stage_before_split, (std::optional<int> rank = {}),                             \
-           before_split(rank ? *rank : get_pipeline_model_parallel_rank()),                                  \
+           is_on_side_of_split(rank ? *rank : get_pipeline_model_parallel_rank(), true),                     \
            "True where a stage, this rank's if not given, comes before the split, or there is none.")        \
     ANSWER(bool, is_pipeline_stage_after_split, (std::optional<int> rank = {}),                              \
-           after_split(rank ? *rank : get_pipeline_model_parallel_rank()),                                   \
+           is_on_side_of_split(rank ? *rank : get_pipeline_model_parallel_rank(), false),                    \
            "True where a stage comes not before the split, or there is none.")                               \
-    ANSWER(bool, is_pipeline_stage_at_split, (), is_at_split(),                                              \
+    ANSWER(bool, is_pipeline_stage_at_split, (),                                                             \
+           is_on_side_of_split(get_pipeline_model_parallel_rank(), true) &&                                  \
+               is_on_side_of_split(std::int64_t{get_pipeline_model_parallel_rank()} + 1, false),             \
            "True where this stage comes before the split and the next one after it.")                        \
     ANSWER(std::optional<int>, get_virtual_pipeline_model_parallel_rank, (), virtual_rank_,                  \
            "The current virtual stage; None without them.")                                                  \
@@ -216,9 +218,7 @@ private:
     }
     bool is_last_stage(bool ignore_virtual) const;
     bool holds_embedding(bool ignore_virtual) const;
-    bool before_split(std::int64_t stage) const;
-    bool after_split(std::int64_t stage) const;
-    bool is_at_split() const;
+    bool is_on_side_of_split(std::int64_t stage, bool before) const;
 
     int rank_ = 0;
     int world_size_ = 0;  // 0: in no world
