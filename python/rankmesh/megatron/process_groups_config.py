@@ -141,14 +141,14 @@ class ProcessGroupCollection:
             given = dict(vars(pg_collection))
             _required(given, "dp", "dp process group is required but not provided in pg_collection")
             given["dp_cp"] = _dp_cp(given, lambda: _model_config(model_chunks[0]))
-            _required_or_none(given, "expt_dp")
+            _required(given, "expt_dp")
             _of_instances(given, needed, several, "intra_dp_cp, intra_expt_dp, inter_dist_opt, and intra_dist_opt")
             if ddp_config is not None and ddp_config.use_distributed_optimizer:
-                _required_or_none(given, "intra_dist_opt")
+                _required(given, "intra_dist_opt")
             else:
                 given["intra_dist_opt"] = None
-            _required_or_none(given, "mp")
-            _required_or_none(given, "tp_ep_pp")
+            _required(given, "mp")
+            _required(given, "tp_ep_pp")
             given.setdefault("tp_ep_pp_with_egtp_remat", given["tp_ep_pp"])
             if use_gloo_process_groups:
                 text = (
@@ -225,18 +225,13 @@ def _of_instances(given: dict[str, Handle], needed: Sequence[str], several: bool
         _required(given, name, text)
 
 
-def _required(given: dict[str, Handle], name: str, text: str) -> Handle:
+def _required(given: dict[str, Handle], name: str, text: str = "") -> None:
     if name not in given:
-        raise original(ValueError, text, "missing")
-    return given[name]
-
-
-def _required_or_none(given: dict[str, Handle], name: str) -> Handle:
-    text = (
-        f"{name} process group is required but not provided in pg_collection. "
-        "Please explicitly set it to None if you don't need it."
-    )
-    return _required(given, name, text)
+        otherwise = (
+            f"{name} process group is required but not provided in pg_collection. "
+            "Please explicitly set it to None if you don't need it."
+        )
+        raise original(ValueError, text or otherwise, "missing")
 
 
 def _dp_cp(given: dict[str, Handle], config: Any) -> Handle:
@@ -244,7 +239,8 @@ def _dp_cp(given: dict[str, Handle], config: Any) -> Handle:
     if "dp_cp" not in given and getattr(config(), "context_parallel_size", 1) == 1:
         return given["dp"]
     text = "dp_cp process group is required when context_parallel_size > 1 but not provided in pg_collection"
-    return _required(given, "dp_cp", text)
+    _required(given, "dp_cp", text)
+    return given["dp_cp"]
 
 
 def _model_config(model: Any) -> Any:

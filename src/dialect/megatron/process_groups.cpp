@@ -211,10 +211,10 @@ void ProcessGroups::add_kinds() {
     for (const auto& row : rows) {
         if (row.when && !row.when(sizes_)) continue;
         auto kind = Kind{.token = row.axes, .on_host = row.section.empty()};
-        const auto is_expert = kind.token.starts_with("expert ");
-        if (is_expert) kind.token.remove_prefix(7);
+        kind.of_experts = kind.token.starts_with("expert ");
+        if (kind.of_experts) kind.token.remove_prefix(7);
         kind.of_instances = row.mesh == "instances" && row.name.empty();
-        kind.mesh = is_expert ? "expert" : "dense";
+        kind.mesh = kind.of_experts ? "expert" : "dense";
         const auto names = tokens(kind.token);
         for (const auto& name : names) kind.axes.insert(mesh_of(kind).axis(name));
         if (row.name == "embedding") kind.picked = &Sizes::embedding_stages;
@@ -238,8 +238,8 @@ void ProcessGroups::add_kinds() {
                 kinds_.back().names[0] += cat(level);
             }
         } else if (row.name == "intra" || row.name == "inter") {
-            add("",
-                {{"inter", instances}, {"intra", (is_expert ? expert_.arguments().dp : ranks) / instances}});
+            const auto divided = kind.of_experts ? expert_.arguments().dp : ranks;
+            add("", {{"inter", instances}, {"intra", divided / instances}});
         } else {
             add("");
         }

@@ -96,6 +96,7 @@ private:
     struct Kind {
         std::string desc = {};
         std::string_view token;  // along which the groups are
+        bool of_experts = false;
         bool on_host = false;
         const std::vector<int> Sizes::*picked = nullptr;
         std::string mesh = {};                // of the plan
@@ -110,11 +111,8 @@ private:
     void check(int world_size) const;
     const Kind* find(std::string_view desc) const;
     const Kind& at(std::string_view desc) const;
-    const RankGenerator& generator(const Kind& kind) const {
-        return kind.mesh == "expert" || kind.mesh == "instances" ? expert_ : decoder_;
-    }
     const Mesh& mesh_of(const Kind& kind) const {
-        return kind.of_instances ? *instances_ : generator(kind).mesh();
+        return kind.of_instances ? *instances_ : (kind.of_experts ? expert_ : decoder_).mesh();
     }
     Declaration cut(const Kind& kind) const;
 
