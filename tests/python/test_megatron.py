@@ -123,7 +123,31 @@ def test_the_module_speaks_for_one_rank_and_for_rank_for_any() -> None:
 
 
 def test_module_variables_are_what_their_getters_give() -> None:
-    names = sorted(parallel_state._GROUPS)
+    names = [
+        "_TENSOR_MODEL_PARALLEL_GROUP",
+        "_GTP_WEIGHT_REMAT_GROUP",
+        "_PIPELINE_MODEL_PARALLEL_GROUP",
+        "_MODEL_PARALLEL_GROUP",
+        "_EMBEDDING_GROUP",
+        "_POSITION_EMBEDDING_GROUP",
+        "_DATA_PARALLEL_GROUP",
+        "_DATA_PARALLEL_GROUP_GLOO",
+        "_DATA_PARALLEL_GROUP_WITH_CP",
+        "_DATA_PARALLEL_GROUP_WITH_CP_GLOO",
+        "_CONTEXT_PARALLEL_GROUP",
+        "_HIERARCHICAL_CONTEXT_PARALLEL_GROUPS",
+        "_TENSOR_AND_DATA_PARALLEL_GROUP",
+        "_TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP",
+        "_TENSOR_AND_CONTEXT_PARALLEL_GROUP",
+        "_EXPERT_GTP_WEIGHT_REMAT_GROUP",
+        "_EXPERT_MODEL_PARALLEL_GROUP",
+        "_EXPERT_TENSOR_PARALLEL_GROUP",
+        "_EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP",
+        "_EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP",
+        "_EXPERT_DATA_PARALLEL_GROUP",
+        "_EXPERT_DATA_PARALLEL_GROUP_GLOO",
+        "_INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP",
+    ]
     assert [getattr(parallel_state, name) for name in names] == [None] * len(names)
     parallel_state.initialize_model_parallel(2, 2, context_parallel_size=2, rank=0, world_size=16)
     groups = parallel_state.current.process_groups

@@ -11,43 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rankmesh._dialects import megatron as _native
 from rankmesh._errors import NotBuilt
 
 if TYPE_CHECKING:
     from rankmesh.torch._named import Named
-
-# The sections of the configuration file, by the descriptions of the groups.
-_SECTIONS = {
-    "GTP_WEIGHT_REMAT_GROUP": "gtp_remat",
-    "DATA_PARALLEL_GROUP_WITH_CP": "dp_cp",
-    "DATA_PARALLEL_GROUP_WITH_CP_AG": "dp_cp",
-    "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP": "intra_dp_cp",
-    "DATA_PARALLEL_GROUP": "dp",
-    "DATA_PARALLEL_GROUP_WITH_GTP_REMAT": "gtp_remat_dp",
-    "DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT": "gtp_remat_dp_cp",
-    "CONTEXT_PARALLEL_GROUP": "cp",
-    "HIERARCHICAL_CONTEXT_PARALLEL_GROUP": "hcp",
-    "HYBRID_DP_CP_GROUP": "dp_cp",
-    "MODEL_PARALLEL_GROUP": "mp",
-    "TENSOR_MODEL_PARALLEL_GROUP": "tp",
-    "PIPELINE_MODEL_PARALLEL_GROUP": "pp",
-    "EMBEDDING_GROUP": "embd",
-    "POSITION_EMBEDDING_GROUP": "pos_embd",
-    "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP": "tp_dp_cp",
-    "TENSOR_AND_DATA_PARALLEL_GROUP": "tp_dp",
-    "TENSOR_AND_CONTEXT_PARALLEL_GROUP": "tp_cp",
-    "EXPERT_GTP_WEIGHT_REMAT_GROUP": "expt_gtp_remat",
-    "EXPERT_MODEL_PARALLEL_GROUP": "ep",
-    "EXPERT_TENSOR_PARALLEL_GROUP": "ep_tp",
-    "EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP": "tp_ep_mp",
-    "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP": "tp_ep_pp",
-    "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP": "tp_ep_gtp_remat_pp",
-    "EXPERT_DATA_PARALLEL_GROUP": "ep_dp",
-    "EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT": "ep_gtp_remat_dp",
-    "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0": "intra_ep_dp",
-    "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1": "inter_ep_dp",
-    "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP": "intra_dist_opt_instance",
-}
 
 # The group that SHARP serves, by the value of sharp_enabled_group.
 _OF_SHARP = {"dp": "DATA_PARALLEL_GROUP_WITH_CP", "dp_replica": "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1"}
@@ -74,12 +42,14 @@ def read_configs(path: str | None, high_priority: Iterable[str] | None) -> Confi
 
 def section_of(description: str) -> str | None:
     """The section with the options of a group; None for a group on the host."""
-    return _SECTIONS.get(description) or _SECTIONS.get(re.sub(r"_L?\d+$", "", description))
+    sections = _native.nccl_sections()
+    return sections.get(description) or sections.get(re.sub(r"_L?\d+$", "", description)) or None
 
 
 def options_of(configs: Configs) -> dict[str, Any]:
     """`ProcessGroupNCCL.Options` of each section; NotBuilt where torch has no NCCL."""
-    return {section: _options(config) for section, config in configs.items() if section in _SECTIONS.values()}
+    known = _native.nccl_sections().values()
+    return {section: _options(config) for section, config in configs.items() if section in known}
 
 
 def check_sharp() -> None:

@@ -8,7 +8,6 @@ own for any other rank.
 from __future__ import annotations
 
 import contextlib
-import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from rankmesh.torch._named import NamedGroups
 
 __all__ = [
-    "_GROUPS",
     "Handle",
     "PickRanks",
     "RankGenerator",
@@ -79,10 +77,8 @@ class _Made(_native.State):
         return rank, world_size
 
     def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
-        """The world given, else the one entered before, else torch's."""
-        if rank is None and world_size is None and self._world is not None:
-            if not self._pure and (torch := of_torch()) is not None:
-                return self._enter(*torch)
+        """The world given, else torch's, else the one entered before."""
+        if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
             return self._world
         try:
             return self._enter(*world_of("initialize_model_parallel", rank, world_size))
@@ -200,34 +196,13 @@ class ParallelState(_Made):
             _check_sharp(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances)
             _check_backend(pipeline_model_parallel_comm_backend)
             own_rank, world = self._known_world(rank, world_size)
-            # Ranks and sizes only: timeouts belong to the process groups themselves.
-            sizes = functools.partial(
-                _native.Sizes,
-                tensor_model_parallel_size=tensor_model_parallel_size,
-                pipeline_model_parallel_size=pipeline_model_parallel_size,
-                virtual_pipeline_model_parallel_size=virtual_pipeline_model_parallel_size,
-                context_parallel_size=context_parallel_size,
-                hierarchical_context_parallel_sizes=hierarchical_context_parallel_sizes,
-                hybrid_context_parallel=bool(hybrid_context_parallel),
-                expert_model_parallel_size=expert_model_parallel_size,
-                gtp_remat_size=gtp_remat_size,
-                expert_gtp_remat_size=expert_gtp_remat_size,
-                num_distributed_optimizer_instances=num_distributed_optimizer_instances,
-                expert_tensor_parallel_size=expert_tensor_parallel_size,
-                order=order,
-                create_gloo_process_groups=bool(create_gloo_process_groups),
-                rank_offset=rank_offset,
-                local_world_size=local_world_size,
-                create_all_gather_group=bool(create_all_gather_group),
-            )
-            stages: list[list[int] | None] = [None, None]
+            pipeline = None
             if get_embedding_ranks or get_position_embedding_ranks:
-                groups = _native.ProcessGroups(sizes(embedding_stages=None, position_embedding_stages=None), world)
-                desc = "PIPELINE_MODEL_PARALLEL_GROUP"
+                groups, desc = _native.ProcessGroups(given, world), "PIPELINE_MODEL_PARALLEL_GROUP"
                 pipeline = groups.group(desc, own_rank) or Group(groups.groups(desc)[0])
-                stages = [_stages(pick, pipeline) for pick in (get_embedding_ranks, get_position_embedding_ranks)]
-            given["get_embedding_ranks"], given["get_position_embedding_ranks"] = stages
-            _native.initialize(self, sizes(embedding_stages=stages[0], position_embedding_stages=stages[1]))
+            given["get_embedding_ranks"] = embedding = _stages(get_embedding_ranks, pipeline)
+            given["get_position_embedding_ranks"] = position = _stages(get_position_embedding_ranks, pipeline)
+            _native.initialize(self, {**given, "embedding_stages": embedding, "position_embedding_stages": position})
 
     def destroy_model_parallel(self) -> None:
         """Everything but the rank and its world is as before; torch's groups are ended."""
@@ -265,30 +240,18 @@ class ParallelState(_Made):
                 "Call initialize_model_parallel() first."
             )
             raise original(RuntimeError, text, "not initialised")
-        pp = self.get_pipeline_model_parallel_world_size()
+        pp, order = self.get_pipeline_model_parallel_world_size(), "tp-cp-ep-dp-pp"
+        tp, cp = self.get_tensor_model_parallel_world_size(), self.get_context_parallel_world_size()
+        dp, gtp = self.get_data_parallel_world_size(), self.get_gtp_weight_remat_world_size() or 1
+        dense = RankGenerator(tp, 1, dp, pp, cp, _inject_gtp_remat_axis(order, after="tp"), gtp_remat=gtp)
+        to_gather = self._second(dense, "dp-cp", "DATA_PARALLEL_GROUP_WITH_CP_AG")
         ep = self.get_expert_model_parallel_world_size()
-        dense = RankGenerator(
-            tp=self.get_tensor_model_parallel_world_size(),
-            ep=1,
-            dp=self.get_data_parallel_world_size(),
-            pp=pp,
-            cp=self.get_context_parallel_world_size(),
-            order=_inject_gtp_remat_axis("tp-cp-ep-dp-pp", after="tp"),
-            gtp_remat=self.get_gtp_weight_remat_world_size() or 1,
-        )
-        made = [self._second(dense, "dp-cp", "DATA_PARALLEL_GROUP_WITH_CP_AG"), None]
-        if for_expert_parallelism and ep > 1:
-            expert = RankGenerator(
-                tp=self.get_expert_tensor_parallel_world_size() or 1,
-                ep=ep,
-                dp=self.get_expert_data_parallel_world_size(),
-                pp=pp,
-                cp=1,
-                order=_inject_gtp_remat_axis("tp-cp-ep-dp-pp", after="ep"),
-                gtp_remat=self.get_expert_gtp_weight_remat_world_size() or 1,
-            )
-            made[1] = self._second(expert, "dp", "EXPERT_DATA_PARALLEL_GROUP_AG")
-        return made[0], made[1]
+        if not for_expert_parallelism or ep <= 1:
+            return to_gather, None
+        etp, edp = self.get_expert_tensor_parallel_world_size() or 1, self.get_expert_data_parallel_world_size()
+        egtp = self.get_expert_gtp_weight_remat_world_size() or 1
+        expert = RankGenerator(etp, ep, edp, pp, 1, _inject_gtp_remat_axis(order, after="ep"), gtp_remat=egtp)
+        return to_gather, self._second(expert, "dp", "EXPERT_DATA_PARALLEL_GROUP_AG")
 
     def set_virtual_pipeline_model_parallel_rank(self, rank: int | None) -> None:
         """The current virtual stage; deprecated in the original, which passes `vp_stage` instead."""
@@ -328,16 +291,10 @@ class ParallelState(_Made):
         group_desc: str | None = None,
     ) -> Any:
         """torch's new_group, whose group `update_pg_timeout` knows."""
+        given = {key: value for key, value in locals().items() if key != "self"}
         import torch.distributed as dist
 
-        group = dist.new_group(
-            ranks if ranks is None else list(ranks),
-            timeout=timeout,
-            backend=backend,
-            pg_options=pg_options,
-            use_local_synchronization=use_local_synchronization,
-            group_desc=group_desc,
-        )
+        group = dist.new_group(**{**given, "ranks": ranks if ranks is None else list(ranks)})
         if group is not dist.GroupMember.NON_GROUP_MEMBER:
             self._created.append(group)
         return group
@@ -356,16 +313,12 @@ class ParallelState(_Made):
             c10d._set_pg_timeout(timeout, group)
 
     def __getattr__(self, name: str) -> Handle:
-        """The original's module variables: what a getter gives, None where it raises."""
-        if name not in _GROUPS:
+        """The original's module variables: the groups by their descriptions, None where there is none."""
+        if name == "_HIERARCHICAL_CONTEXT_PARALLEL_GROUPS":
+            return self.get_hierarchical_context_parallel_groups(check_initialized=False)
+        if not name.startswith("_") or name[1:] not in _native.nccl_sections():
             raise AttributeError(f"module 'rankmesh.megatron.parallel_state' has no attribute {name!r}")
-        getter, options = _GROUPS[name]
-        try:
-            return getattr(self, getter)(**options)
-        except DialectError as error:
-            if error.fault not in ("not initialised", "not a member"):
-                raise
-            return None
+        return _native.group(self, name[1:])
 
 
 def _deprecated(text: str) -> None:
@@ -390,9 +343,9 @@ def _check_backend(backend: str | None) -> None:
         raise original(AssertionError, text, "argument")
 
 
-def _stages(pick: PickRanks | None, pipeline: Group) -> list[int] | None:
+def _stages(pick: PickRanks | None, pipeline: Group | None) -> list[int] | None:
     """Where in a pipeline the ranks stand that hold an embedding."""
-    if pick is None:
+    if pick is None or pipeline is None:
         return None
     stages = []
     for rank in pick(list(pipeline)):
@@ -416,42 +369,3 @@ def overwrite_nccl_comm_cfgs(
 ) -> None:
     """Sets one entry of the configuration of one group's communicator."""
     nccl_comm_cfgs.setdefault(pg_name, {})[key_value_pair[0]] = key_value_pair[1]
-
-
-# The getters behind the original's module variables, with their arguments.
-_GROUPS: dict[str, tuple[str, dict[str, bool]]] = {
-    **{
-        f"_{name.upper()}": (f"get_{name.lower()}", {})
-        for name in (
-            "tensor_model_parallel_group",
-            "gtp_weight_remat_group",
-            "pipeline_model_parallel_group",
-            "model_parallel_group",
-            "embedding_group",
-            "position_embedding_group",
-            "data_parallel_group_gloo",
-            "context_parallel_group",
-            "hierarchical_context_parallel_groups",
-            "tensor_and_data_parallel_group",
-            "tensor_and_context_parallel_group",
-            "expert_gtp_weight_remat_group",
-            "expert_model_parallel_group",
-            "expert_tensor_parallel_group",
-            "expert_tensor_and_model_parallel_group",
-            "expert_tensor_model_pipeline_parallel_group",
-            "expert_data_parallel_group_gloo",
-            "intra_distributed_optimizer_instance_group",
-        )
-    },
-    "_DATA_PARALLEL_GROUP": ("get_data_parallel_group", {"with_gtp_remat": False}),
-    "_DATA_PARALLEL_GROUP_WITH_CP": (
-        "get_data_parallel_group",
-        {"with_context_parallel": True, "with_gtp_remat": False},
-    ),
-    "_DATA_PARALLEL_GROUP_WITH_CP_GLOO": ("get_data_parallel_group_gloo", {"with_context_parallel": True}),
-    "_TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP": (
-        "get_tensor_and_data_parallel_group",
-        {"with_context_parallel": True},
-    ),
-    "_EXPERT_DATA_PARALLEL_GROUP": ("get_expert_data_parallel_group", {"with_gtp_remat": False}),
-}

@@ -72,10 +72,8 @@ class HyperCommGrid:
         new_subgroups_by_enumeration, which all ranks of the grid call.
         """
         key = self._key(dims, view)
-        if key in self._pgs:
-            self._native.create_pg(dims, view)  # says that it was
-        group = self._make(dims, view, **kwargs)
-        self._native.create_pg(dims, view)
+        group = None if key in self._pgs else self._make(dims, view, **kwargs)
+        self._native.create_pg(dims, view)  # raises where it was made already
         self._pgs[key] = group
         return group
 
@@ -83,8 +81,7 @@ class HyperCommGrid:
     def get_pg(self, dims: str | Sequence[str], *, view: str | None = None) -> Any:
         """What create_pg gave for these dimensions, in any order; KeyError where it was not called."""
         key = self._key(dims, view)
-        if key not in self._pgs:
-            self._native.get_pg(dims, view)  # says that it was not
+        self._native.get_pg(dims, view)  # raises where it was not made
         return self._pgs[key]
 
     def destroy(self) -> None:
@@ -130,7 +127,7 @@ class HyperCommGrid:
 
     @raises(KeyError)
     def _check_view(self, view: str | None) -> None:
-        self._native.check_view(view)
+        self._native.mesh(view)
 
     def _key(self, dims: str | Sequence[str], view: str | None) -> Key:
         self._check_view(view)

@@ -1,9 +1,11 @@
 """Megatron-core's ProcessGroupCollection: the process groups of one rank, by short names."""
 
+# ruff: noqa: RUF009 -- what _asks gives is a field
+
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from rankmesh._core import Group
@@ -12,56 +14,23 @@ from rankmesh._world import world_of
 from rankmesh.megatron import parallel_state
 from rankmesh.megatron.parallel_state import Handle
 
-# How parallel_state is asked for each group: the getter, and its arguments.
-_UNCHECKED = {"check_initialized": False}
-_GETTERS: dict[str, tuple[str, dict[str, bool]]] = {
-    "tp": ("get_tensor_model_parallel_group", _UNCHECKED),
-    "pp": ("get_pipeline_model_parallel_group", _UNCHECKED),
-    "mp": ("get_model_parallel_group", _UNCHECKED),
-    "embd": ("get_embedding_group", _UNCHECKED),
-    "pos_embd": ("get_position_embedding_group", _UNCHECKED),
-    "cp": ("get_context_parallel_group", _UNCHECKED),
-    "tp_cp": ("get_tensor_and_context_parallel_group", _UNCHECKED),
-    "hcp": ("get_hierarchical_context_parallel_groups", _UNCHECKED),
-    "ep": ("get_expert_model_parallel_group", _UNCHECKED),
-    "expt_tp": ("get_expert_tensor_parallel_group", _UNCHECKED),
-    "tp_ep": ("get_expert_tensor_and_model_parallel_group", _UNCHECKED),
-    "tp_ep_pp": ("get_expert_tensor_model_pipeline_parallel_group", _UNCHECKED),
-    "tp_ep_pp_with_egtp_remat": (
-        "get_expert_tensor_model_pipeline_parallel_group",
-        {**_UNCHECKED, "with_egtp_remat": True},
-    ),
-    "tp_dp_cp": ("get_tensor_and_data_parallel_group", {**_UNCHECKED, "with_context_parallel": True}),
-    "dp": ("get_data_parallel_group", {"with_gtp_remat": False}),
-    "dp_cp": ("get_data_parallel_group", {"with_context_parallel": True, "with_gtp_remat": False}),
-    "dp_cp_gtp_remat": ("get_data_parallel_group", {"with_context_parallel": True}),
-    "gtp_remat": ("get_gtp_weight_remat_group", _UNCHECKED),
-    "expt_gtp_remat": ("get_expert_gtp_weight_remat_group", _UNCHECKED),
-    "expt_dp": ("get_expert_data_parallel_group", {**_UNCHECKED, "with_gtp_remat": False}),
-    "expt_dp_gtp_remat": ("get_expert_data_parallel_group", _UNCHECKED),
-    "intra_dp_cp": (
-        "get_data_parallel_group",
-        {"with_context_parallel": True, "with_gtp_remat": False, "partial_data_parallel": True},
-    ),
-    "intra_expt_dp": (
-        "get_expert_data_parallel_group",
-        {**_UNCHECKED, "with_gtp_remat": False, "partial_expert_data_parallel": True},
-    ),
-    "inter_dist_opt": ("get_inter_distributed_optimizer_instance_group", _UNCHECKED),
-    "intra_dist_opt": ("get_intra_distributed_optimizer_instance_group", _UNCHECKED),
-}
+
+def _asks(getter: str = "", **options: bool) -> Any:
+    """A field that is not set by the constructor, and what parallel_state is asked for it."""
+    return field(init=False, metadata={"getter": getter, "options": options})
 
 
 def _size(group: Handle) -> int:
     return group.size() if hasattr(group, "size") else len(group)
 
 
-def _of_parallel_state(name: str, state: parallel_state.ParallelState) -> Handle:
-    """The group of this name; those that only create_all_gather_groups makes are None."""
-    if name == "dp_cp_ag" and state.has_separate_all_gather_group():
-        return state.get_data_parallel_group(with_context_parallel=True, independent_all_gather=True)
-    getter, arguments = _GETTERS.get(name, ("", {}))
-    return getattr(state, getter)(**arguments) if getter else None
+def _of_parallel_state(known: Field[Any], state: parallel_state.ParallelState) -> Handle:
+    """The group of a field; that which only create_all_gather_groups makes is None."""
+    getter, options = known.metadata["getter"], known.metadata["options"]
+    if not getter or (known.name == "dp_cp_ag" and not state.has_separate_all_gather_group()):
+        return None
+    checked = {} if getter == "get_data_parallel_group" else {"check_initialized": False}
+    return getattr(state, getter)(**checked, **options)
 
 
 class ProcessGroupHelperMeta(type):
@@ -83,33 +52,37 @@ class ProcessGroupCollection:
     ProcessGroupCollection(tp(8), pp(2))
     """
 
-    tp: Handle = field(init=False)
-    pp: Handle = field(init=False)
-    mp: Handle = field(init=False)
-    embd: Handle = field(init=False)
-    pos_embd: Handle = field(init=False)
-    cp: Handle = field(init=False)
-    tp_cp: Handle = field(init=False)
-    hcp: list[Handle] | None = field(init=False)
-    ep: Handle = field(init=False)
-    expt_tp: Handle = field(init=False)
-    tp_ep: Handle = field(init=False)
-    tp_ep_pp: Handle = field(init=False)
-    tp_ep_pp_with_egtp_remat: Handle = field(init=False)
-    tp_dp_cp: Handle = field(init=False)
-    dp: Handle = field(init=False)
-    dp_cp: Handle = field(init=False)
-    dp_cp_gtp_remat: Handle = field(init=False)
-    dp_cp_ag: Handle = field(init=False)
-    gtp_remat: Handle = field(init=False)
-    expt_gtp_remat: Handle = field(init=False)
-    expt_dp: Handle = field(init=False)
-    expt_dp_gtp_remat: Handle = field(init=False)
-    expt_dp_ag: Handle = field(init=False)
-    intra_dp_cp: Handle = field(init=False)
-    intra_expt_dp: Handle = field(init=False)
-    inter_dist_opt: Handle = field(init=False)
-    intra_dist_opt: Handle = field(init=False)
+    tp: Handle = _asks("get_tensor_model_parallel_group")
+    pp: Handle = _asks("get_pipeline_model_parallel_group")
+    mp: Handle = _asks("get_model_parallel_group")
+    embd: Handle = _asks("get_embedding_group")
+    pos_embd: Handle = _asks("get_position_embedding_group")
+    cp: Handle = _asks("get_context_parallel_group")
+    tp_cp: Handle = _asks("get_tensor_and_context_parallel_group")
+    hcp: list[Handle] | None = _asks("get_hierarchical_context_parallel_groups")
+    ep: Handle = _asks("get_expert_model_parallel_group")
+    expt_tp: Handle = _asks("get_expert_tensor_parallel_group")
+    tp_ep: Handle = _asks("get_expert_tensor_and_model_parallel_group")
+    tp_ep_pp: Handle = _asks("get_expert_tensor_model_pipeline_parallel_group")
+    tp_ep_pp_with_egtp_remat: Handle = _asks("get_expert_tensor_model_pipeline_parallel_group", with_egtp_remat=True)
+    tp_dp_cp: Handle = _asks("get_tensor_and_data_parallel_group", with_context_parallel=True)
+    dp: Handle = _asks("get_data_parallel_group", with_gtp_remat=False)
+    dp_cp: Handle = _asks("get_data_parallel_group", with_context_parallel=True, with_gtp_remat=False)
+    dp_cp_gtp_remat: Handle = _asks("get_data_parallel_group", with_context_parallel=True)
+    dp_cp_ag: Handle = _asks("get_data_parallel_group", with_context_parallel=True, independent_all_gather=True)
+    gtp_remat: Handle = _asks("get_gtp_weight_remat_group")
+    expt_gtp_remat: Handle = _asks("get_expert_gtp_weight_remat_group")
+    expt_dp: Handle = _asks("get_expert_data_parallel_group", with_gtp_remat=False)
+    expt_dp_gtp_remat: Handle = _asks("get_expert_data_parallel_group")
+    expt_dp_ag: Handle = _asks()
+    intra_dp_cp: Handle = _asks(
+        "get_data_parallel_group", with_context_parallel=True, with_gtp_remat=False, partial_data_parallel=True
+    )
+    intra_expt_dp: Handle = _asks(
+        "get_expert_data_parallel_group", with_gtp_remat=False, partial_expert_data_parallel=True
+    )
+    inter_dist_opt: Handle = _asks("get_inter_distributed_optimizer_instance_group")
+    intra_dist_opt: Handle = _asks("get_intra_distributed_optimizer_instance_group")
 
     def __init__(self, **kwargs: Handle) -> None:
         names = {known.name for known in fields(self)}
@@ -140,11 +113,11 @@ class ProcessGroupCollection:
         state: parallel_state.ParallelState = parallel_state.current,
     ) -> ProcessGroupCollection:
         """The groups of parallel_state, or of another state, of these names; all unless said."""
-        names = [known.name for known in fields(cls)]
-        required = names if required_pgs is None else list(required_pgs)
-        if invalid := [name for name in required if name not in names]:
+        known = cls.__dataclass_fields__
+        required = list(known if required_pgs is None else required_pgs)
+        if invalid := [name for name in required if name not in known]:
             raise original(ValueError, f"Invalid process groups requested: {invalid}", "unknown")
-        return cls(**{name: _of_parallel_state(name, state) for name in required})
+        return cls(**{name: _of_parallel_state(known[name], state) for name in required})
 
     @staticmethod
     def is_gtp_remat_active(process_group_dict: dict[str, Handle]) -> bool:
@@ -162,65 +135,38 @@ class ProcessGroupCollection:
         ddp_config = getattr(model_chunks[0], "ddp_config", None)
         several = ddp_config is not None and ddp_config.num_distributed_optimizer_instances > 1
         if pg_collection is None:
-            ours = ProcessGroupCollection.use_mpu_process_groups()
-            found = {
-                "dp_group": ours.dp,
-                "dp_cp_group": ours.dp_cp,
-                "intra_dp_cp_group": ours.intra_dp_cp,
-                "expt_dp_group": ours.expt_dp,
-                "intra_expt_dp_group": ours.intra_expt_dp,
-                "gtp_remat_group": ours.gtp_remat,
-                "expt_gtp_remat_group": ours.expt_gtp_remat,
-                "mp_group": parallel_state.get_model_parallel_group(),
-                "expt_tp_pp_group": ours.tp_ep_pp,
-                "expt_tp_pp_with_egtp_remat_group": ours.tp_ep_pp_with_egtp_remat,
-                "inter_dist_opt_group": (
-                    parallel_state.get_inter_distributed_optimizer_instance_group() if several else None
-                ),
-                "intra_dist_opt_group": ours.intra_dist_opt,
-                "intra_dp_cp_group_gloo": None,
-                "intra_expt_dp_group_gloo": None,
-            }
-            if use_gloo_process_groups and not ProcessGroupCollection.is_gtp_remat_active(found):
-                found["intra_dp_cp_group_gloo"] = parallel_state.get_data_parallel_group_gloo(True, True)
-                found["intra_expt_dp_group_gloo"] = parallel_state.get_expert_data_parallel_group_gloo(True)
-            return found
-
-        given = vars(pg_collection)
-        dp = _required(given, "dp", "dp process group is required but not provided in pg_collection")
-        dp_cp = _dp_cp(given, lambda: _model_config(model_chunks[0]))
-        expt_dp = _required_or_none(given, "expt_dp")
-        intra_dp_cp, intra_expt_dp, inter_dist_opt, intra_dist_opt = dp_cp, expt_dp, None, None
-        if several:
+            given = _of_mpu(several)
+        else:
             needed = ("intra_dp_cp", "intra_expt_dp", "inter_dist_opt", "intra_dist_opt")
-            _several(given, needed, "intra_dp_cp, intra_expt_dp, inter_dist_opt, and intra_dist_opt")
-            intra_dp_cp, intra_expt_dp, inter_dist_opt = (given[name] for name in needed[:3])
-        if ddp_config is not None and ddp_config.use_distributed_optimizer:
-            intra_dist_opt = _required_or_none(given, "intra_dist_opt")
-        mp = _required_or_none(given, "mp")
-        tp_ep_pp = _required_or_none(given, "tp_ep_pp")
-        if use_gloo_process_groups:
-            text = (
-                "Gloo process groups are not supported when pg_collection is provided. "
-                "Please set use_gloo_process_groups to False."
-            )
-            raise original(ValueError, text, "exclusive")
-        return {
-            "dp_group": dp,
-            "dp_cp_group": dp_cp,
-            "intra_dp_cp_group": intra_dp_cp,
-            "expt_dp_group": expt_dp,
-            "intra_expt_dp_group": intra_expt_dp,
-            "gtp_remat_group": pg_collection.gtp_remat,
-            "expt_gtp_remat_group": pg_collection.expt_gtp_remat,
-            "mp_group": mp,
-            "expt_tp_pp_group": tp_ep_pp,
-            "expt_tp_pp_with_egtp_remat_group": given.get("tp_ep_pp_with_egtp_remat", tp_ep_pp),
-            "inter_dist_opt_group": inter_dist_opt,
-            "intra_dist_opt_group": intra_dist_opt,
+            given = dict(vars(pg_collection))
+            _required(given, "dp", "dp process group is required but not provided in pg_collection")
+            given["dp_cp"] = _dp_cp(given, lambda: _model_config(model_chunks[0]))
+            _required(given, "expt_dp")
+            _of_instances(given, needed, several, "intra_dp_cp, intra_expt_dp, inter_dist_opt, and intra_dist_opt")
+            if ddp_config is not None and ddp_config.use_distributed_optimizer:
+                _required(given, "intra_dist_opt")
+            else:
+                given["intra_dist_opt"] = None
+            _required(given, "mp")
+            _required(given, "tp_ep_pp")
+            given.setdefault("tp_ep_pp_with_egtp_remat", given["tp_ep_pp"])
+            if use_gloo_process_groups:
+                text = (
+                    "Gloo process groups are not supported when pg_collection is provided. "
+                    "Please set use_gloo_process_groups to False."
+                )
+                raise original(ValueError, text, "exclusive")
+        found = {
+            **_named(given, *_OF_DATA, "mp", "inter_dist_opt", "intra_dist_opt"),
+            "expt_tp_pp_group": given["tp_ep_pp"],
+            "expt_tp_pp_with_egtp_remat_group": given["tp_ep_pp_with_egtp_remat"],
             "intra_dp_cp_group_gloo": None,
             "intra_expt_dp_group_gloo": None,
         }
+        if pg_collection is None and use_gloo_process_groups and not ProcessGroupCollection.is_gtp_remat_active(found):
+            found["intra_dp_cp_group_gloo"] = parallel_state.get_data_parallel_group_gloo(True, True)
+            found["intra_expt_dp_group_gloo"] = parallel_state.get_expert_data_parallel_group_gloo(True)
+        return found
 
     @staticmethod
     def setup_process_groups_for_ddp(
@@ -228,83 +174,64 @@ class ProcessGroupCollection:
     ) -> dict[str, Handle]:
         """The groups that data parallelism needs, of the collection or else of parallel_state."""
         several = ddp_config.num_distributed_optimizer_instances > 1
+        names = (*_OF_DATA, "inter_dist_opt", "tp", "pp", "ep")
         if pg_collection is None:
-            ours = ProcessGroupCollection.use_mpu_process_groups()
-            return {
-                "dp_group": ours.dp,
-                "dp_cp_group": ours.dp_cp,
-                "intra_dp_cp_group": ours.intra_dp_cp,
-                "expt_dp_group": ours.expt_dp,
-                "intra_expt_dp_group": ours.intra_expt_dp,
-                "tp_group": parallel_state.get_tensor_model_parallel_group(),
-                "gtp_remat_group": ours.gtp_remat,
-                "pp_group": parallel_state.get_pipeline_model_parallel_group(),
-                "ep_group": parallel_state.get_expert_model_parallel_group(),
-                "expt_gtp_remat_group": ours.expt_gtp_remat,
-                "inter_dist_opt_group": (
-                    parallel_state.get_inter_distributed_optimizer_instance_group() if several else None
-                ),
-                "intra_dist_opt_group": (
-                    parallel_state.get_intra_distributed_optimizer_instance_group()
-                    if ddp_config.use_distributed_optimizer
-                    else None
-                ),
-            }
-
-        given = vars(pg_collection)
-        dp = _required(given, "dp", "dp process group is required but not provided in pg_collection")
-        dp_cp = _dp_cp(given, lambda: config)
-        expt_dp = pg_collection.expt_dp
-        if expt_dp is None:
+            given = _of_mpu(several)
+            if not ddp_config.use_distributed_optimizer:
+                given["intra_dist_opt"] = None
+            return _named(given, *names, "intra_dist_opt")
+        given = dict(vars(pg_collection))
+        _required(given, "dp", "dp process group is required but not provided in pg_collection")
+        given["dp_cp"] = _dp_cp(given, lambda: config)
+        if given.setdefault("expt_dp") is None:
             import logging
 
             logging.getLogger(__name__).warning(
                 "No expert data parallel group provided in pg_collection, creating a new one with just the current rank"
             )
-            expt_dp = _alone()
-        intra_dp_cp, intra_expt_dp, inter_dist_opt = dp_cp, expt_dp, None
-        if several:
-            needed = ("intra_dp_cp", "intra_expt_dp", "inter_dist_opt")
-            _several(given, needed, "intra_dp_cp, intra_expt_dp, and inter_dist_opt")
-            intra_dp_cp, intra_expt_dp, inter_dist_opt = (given[name] for name in needed)
+            given["expt_dp"] = _alone()
+        needed = ("intra_dp_cp", "intra_expt_dp", "inter_dist_opt")
+        _of_instances(given, needed, several, "intra_dp_cp, intra_expt_dp, and inter_dist_opt")
         for name in ("tp", "pp", "ep"):
             _required(given, name, "tp, pp and ep process groups are required but not provided in pg_collection")
-        return {
-            "dp_group": dp,
-            "dp_cp_group": dp_cp,
-            "expt_dp_group": expt_dp,
-            "intra_dp_cp_group": intra_dp_cp,
-            "intra_expt_dp_group": intra_expt_dp,
-            "inter_dist_opt_group": inter_dist_opt,
-            "tp_group": given["tp"],
-            "pp_group": given["pp"],
-            "ep_group": given["ep"],
-            "gtp_remat_group": pg_collection.gtp_remat,
-            "expt_gtp_remat_group": pg_collection.expt_gtp_remat,
-        }
+        return _named(given, *names)
 
 
-def _required(given: dict[str, Handle], name: str, text: str) -> Handle:
-    if name not in given:
-        raise original(ValueError, text, "missing")
-    return given[name]
+_OF_DATA = ("dp", "dp_cp", "intra_dp_cp", "expt_dp", "intra_expt_dp", "gtp_remat", "expt_gtp_remat")
 
 
-def _required_or_none(given: dict[str, Handle], name: str) -> Handle:
-    text = (
-        f"{name} process group is required but not provided in pg_collection. "
-        "Please explicitly set it to None if you don't need it."
-    )
-    return _required(given, name, text)
+def _named(given: dict[str, Handle], *names: str) -> dict[str, Handle]:
+    """Groups by the names of keywords."""
+    return {f"{name}_group": given.get(name) for name in names}
 
 
-def _several(given: dict[str, Handle], names: Sequence[str], listed: str) -> None:
+def _of_mpu(several: bool) -> dict[str, Handle]:
+    """All groups of parallel_state, that of optimizer instances where there are several."""
+    given = vars(ProcessGroupCollection.use_mpu_process_groups())
+    inter = parallel_state.get_inter_distributed_optimizer_instance_group() if several else None
+    return {**given, "inter_dist_opt": inter}
+
+
+def _of_instances(given: dict[str, Handle], needed: Sequence[str], several: bool, listed: str) -> None:
+    """Requires the groups of optimizer instances; those of one instance are the whole ones."""
+    if not several:
+        given.update(intra_dp_cp=given["dp_cp"], intra_expt_dp=given["expt_dp"], inter_dist_opt=None)
+        return
     text = (
         f"{listed} process groups are required when using multiple optimizer instances (>1) "
         "but not provided in pg_collection"
     )
-    for name in names:
+    for name in needed:
         _required(given, name, text)
+
+
+def _required(given: dict[str, Handle], name: str, text: str = "") -> None:
+    if name not in given:
+        otherwise = (
+            f"{name} process group is required but not provided in pg_collection. "
+            "Please explicitly set it to None if you don't need it."
+        )
+        raise original(ValueError, text or otherwise, "missing")
 
 
 def _dp_cp(given: dict[str, Handle], config: Any) -> Handle:
@@ -312,7 +239,8 @@ def _dp_cp(given: dict[str, Handle], config: Any) -> Handle:
     if "dp_cp" not in given and getattr(config(), "context_parallel_size", 1) == 1:
         return given["dp"]
     text = "dp_cp process group is required when context_parallel_size > 1 but not provided in pg_collection"
-    return _required(given, "dp_cp", text)
+    _required(given, "dp_cp", text)
+    return given["dp_cp"]
 
 
 def _model_config(model: Any) -> Any:
@@ -333,7 +261,7 @@ def resolve_gtp_remat_group(pg_collection: ProcessGroupCollection | None, is_exp
     name = "expt_gtp_remat" if is_expert else "gtp_remat"
     if pg_collection is not None and name in vars(pg_collection):
         return getattr(pg_collection, name)
-    return _of_parallel_state(name, parallel_state.current)
+    return _of_parallel_state(ProcessGroupCollection.__dataclass_fields__[name], parallel_state.current)
 
 
 @dataclass(repr=False)

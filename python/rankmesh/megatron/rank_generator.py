@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankmesh._core import Group, Mesh
+from rankmesh._core import Mesh
 from rankmesh._dialects import megatron as _native
-from rankmesh._originals import original, raises
+from rankmesh._originals import original, raises, raising
 
 
 @raises(AssertionError)
@@ -23,7 +23,8 @@ def generate_masked_orthogonal_rank_groups(
     return [list(group) for group in mesh.partition("one", *chosen)]
 
 
-class RankGenerator:
+@raising(AssertionError, unknown=ValueError)
+class RankGenerator(_native.RankGenerator):
     """Which ranks stand together along the axes that `order` lists innermost first.
 
     >>> RankGenerator(tp=2, ep=1, dp=2, pp=1, cp=1, order="tp-dp").get_ranks("dp")
@@ -34,33 +35,10 @@ class RankGenerator:
     def __init__(
         self, tp: int, ep: int, dp: int, pp: int, cp: int, order: str, rank_offset: int = 0, gtp_remat: int = 1
     ) -> None:
-        self._native = _native.RankGenerator(tp, ep, dp, pp, cp, order, rank_offset, gtp_remat)
-        self.tp = tp
-        self.ep = ep
-        self.dp = dp
-        self.pp = pp
-        self.cp = cp
-        self.gtp_remat = gtp_remat
-        self.rank_offset = rank_offset
-        self.world_size = self._native.world_size
+        super().__init__(tp, ep, dp, pp, cp, order, rank_offset, gtp_remat)
         self.name_to_size = {"tp": tp, "pp": pp, "dp": dp, "ep": ep, "cp": cp, "gtp_remat": gtp_remat}
-        self.order = self._native.order
-        self.ordered_size = self._native.ordered_size
-
-    @raises(ValueError)
-    def get_mask(self, order: str, token: str) -> list[bool]:
-        """For each axis of `order` whether `token`, one or several with `-` between them, lists it."""
-        return self._native.get_mask(order, token)
-
-    @raises(AssertionError, unknown=ValueError)
-    def get_ranks(self, token: str) -> list[list[int]]:
-        """All groups along the axes of `token`, whose order does not matter, by their first ranks."""
-        return self._native.get_ranks(token)
-
-    @raises(AssertionError, unknown=ValueError)
-    def group(self, token: str, rank: int) -> Group | None:
-        """The group of one rank in closed form, None outside; an addition to the original."""
-        return self._native.group(token, rank)
+        self.tp, self.pp, self.dp, self.ep, self.cp, self.gtp_remat = self.name_to_size.values()
+        self.rank_offset = rank_offset
 
     def get_gtp_ranks(self, gtp_remat_size: int) -> list[list[int]]:
         """The groups that share the pieces of a weight."""

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <rankmesh/dialect/error.hpp>
+#include <rankmesh/dialect/group_list.hpp>
 
 #include "values/ranks.hpp"
 
@@ -36,8 +39,16 @@ auto argument(nb::handle value, const char* name) {
         return int_of(value, name);
     else if constexpr (std::is_same_v<T, std::optional<int>>)
         return optional_int(value, name);
-    else if constexpr (std::is_same_v<T, std::string_view>)
+    else if constexpr (std::is_same_v<T, std::string_view> || std::is_same_v<T, std::string>)
         return text_of(value, name);
+    else if constexpr (std::is_same_v<T, std::optional<std::string_view>>)
+        return value.is_none() ? std::nullopt : std::optional(text_of(value, name));
+    else if constexpr (std::is_same_v<T, std::vector<int>>)
+        return ints_of(value, name);
+    else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+        return texts_of(value, name);
+    else if constexpr (std::is_constructible_v<T, std::vector<std::string>>)
+        return T(texts_of(value, name));
     else
         return nb::cast<T>(value);
 }
@@ -56,6 +67,15 @@ void def_named(nb::module_& m, const char* name, Result (*function)(Of...),
     }(std::index_sequence_for<Of...>());
 }
 
+/// A group as Python has it: in closed form where it has one.
+inline Ranks handle_of(const dialect::GroupPart& part) {
+    const auto closed = part.group();
+    return closed ? Ranks(*closed) : Ranks(std::vector<int>(part.begin(), part.end()));
+}
+inline std::optional<Ranks> handle_of(const std::optional<dialect::GroupPart>& part) {
+    return part ? std::optional(handle_of(*part)) : std::nullopt;
+}
+
 using IntList = nb::typed<nb::list, int>;
 using IntLists = nb::typed<nb::list, IntList>;
 
@@ -70,6 +90,75 @@ IntLists lists_of(const auto& groups) {
     auto lists = IntLists(nb::list());
     for (const auto& group : groups) lists.append(list_of(group));
     return lists;
+}
+
+/// A parameter, and what an error calls it.
+struct Parameter {
+    Parameter(const char* of) : Parameter(of, of) {}
+    Parameter(const char* of, const char* in_errors) : name(of), said(in_errors) {}
+    const char* name;
+    const char* said;
+};
+
+/// Any object, shown in signatures as what a parameter of this type takes.
+template <typename T>
+using Shown = nb::typed<nb::object, std::conditional_t<std::is_constructible_v<T, std::vector<std::string>>,
+                                                       std::vector<std::string>, T>>;
+
+template <typename T>
+auto arg_of(const char* name) {
+    if constexpr (std::is_constructible_v<T, std::nullopt_t>)
+        return nb::arg(name).none();
+    else
+        return nb::arg(name);
+}
+
+/// The names of as many parameters as there are types.
+template <typename... Of>
+using Parameters = std::array<Parameter, sizeof...(Of)>;
+
+/// Binds what `call` does with numbers, words and lists of them; partitions are lists in Python.
+template <typename Self, typename... Of, typename Class, typename Call>
+void def_called(nb::class_<Class>& to, const char* name, const Call& call,
+                const Parameters<Of...>& parameters, const char* doc) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto ask = [call, parameters](Self self, const std::array<nb::handle, sizeof...(Of)>& values) {
+            const auto answer = [&] {
+                return call(self, argument<std::remove_cvref_t<Of>>(values[I], parameters[I].said)...);
+            };
+            if constexpr (requires { answer()[0][0]; })
+                return lists_of(answer());
+            else
+                return answer();
+        };
+        to.def(
+            name,
+            [ask](Self self, const Shown<std::remove_cvref_t<Of>>&... values) {
+                return ask(self, {values...});
+            },
+            arg_of<std::remove_cvref_t<Of>>(parameters[I].name)..., doc);
+    }(std::index_sequence_for<Of...>());
+}
+template <typename Class, typename Result, typename... Of>
+void def_method(nb::class_<Class>& to, const char* name, Result (Class::*method)(Of...),
+                const Parameters<Of...>& parameters, const char* doc = "") {
+    def_called<Class&, Of...>(to, name, std::mem_fn(method), parameters, doc);
+}
+template <typename Class, typename Result, typename... Of>
+void def_method(nb::class_<Class>& to, const char* name, Result (Class::*method)(Of...) const,
+                const Parameters<Of...>& parameters, const char* doc = "") {
+    def_called<const Class&, Of...>(to, name, std::mem_fn(method), parameters, doc);
+}
+template <typename Class, typename Result, typename Self, typename... Of>
+void def_method(nb::class_<Class>& to, const char* name, Result (*function)(Self, Of...),
+                const Parameters<Of...>& parameters, const char* doc = "") {
+    def_called<Self, Of...>(to, name, function, parameters, doc);
+}
+/// Binds the constructor of these arguments, or of one structure of them.
+template <typename... Of, typename Class>
+void def_constructor(nb::class_<Class>& to, const Parameters<Of...>& parameters) {
+    const auto make = [](Class* self, Of... values) { new (self) Class({std::move(values)...}); };
+    def_called<Class*, Of...>(to, "__init__", make, parameters, "");
 }
 
 }  // namespace rankmesh::python

@@ -86,15 +86,6 @@ const frameworks::AccessorRow& accessor_of(const Object& object, nb::handle name
 
 std::vector<int> ranks_of(const frameworks::GroupPart& part) { return {part.begin(), part.end()}; }
 
-Ranks handle_of(const frameworks::GroupPart& part) {
-    const auto closed = part.group();
-    return closed ? Ranks(*closed) : Ranks(ranks_of(part));
-}
-
-std::optional<Ranks> handle_of(const std::optional<frameworks::GroupPart>& part) {
-    return part ? std::optional(handle_of(*part)) : std::nullopt;
-}
-
 nb::list settings_of(const std::vector<frameworks::Setting>& settings) {
     auto list = nb::list();
     for (const auto& row : settings) {

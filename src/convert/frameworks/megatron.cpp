@@ -17,20 +17,24 @@ constexpr auto levels_name = "hierarchical context parallel sizes";
 constexpr auto instances_name = "distributed optimizer instances";
 constexpr auto mapped_order = "tp-cp-ep-pp-dp";
 
+/// The numbers that the command line has under the names of the function's arguments.
+constexpr std::pair<const char*, int megatron::Sizes::*> numbers[] = {
+    {"tensor_model_parallel_size", &megatron::Sizes::tensor_model_parallel_size},
+    {"pipeline_model_parallel_size", &megatron::Sizes::pipeline_model_parallel_size},
+    {"context_parallel_size", &megatron::Sizes::context_parallel_size},
+    {"expert_model_parallel_size", &megatron::Sizes::expert_model_parallel_size},
+    {"num_distributed_optimizer_instances", &megatron::Sizes::num_distributed_optimizer_instances}};
+
 megatron::Sizes sizes_in(Settings& settings) {
     auto sizes = megatron::Sizes{};
-    sizes.tensor_model_parallel_size = settings.size("tensor_model_parallel_size");
-    sizes.pipeline_model_parallel_size = settings.size("pipeline_model_parallel_size");
-    sizes.context_parallel_size = settings.size("context_parallel_size");
-    sizes.expert_model_parallel_size = settings.size("expert_model_parallel_size");
+    for (const auto& [name, size] : numbers) sizes.*size = settings.size(name);
     sizes.expert_tensor_parallel_size = settings.number("expert_tensor_parallel_size");
-    sizes.num_distributed_optimizer_instances = settings.size("num_distributed_optimizer_instances");
     sizes.hierarchical_context_parallel_sizes =
         settings.numbers("hierarchical_context_parallel_sizes").value_or(std::vector<int>{});
     // A flag of the command line, and the argument that it becomes.
     for (const auto* name : {"num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size"})
         if (const auto stages = settings.number(name)) sizes.virtual_pipeline_model_parallel_size = stages;
-    if (const auto order = settings.word("order")) sizes.order = *order;
+    sizes.order = settings.word("order").value_or(sizes.order);
     if (settings.flag("use_tp_pp_dp_mapping").value_or(false)) sizes.order = mapped_order;
     settings.let_be({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
                      "pipeline_model_parallel_comm_backend"});
@@ -89,15 +93,6 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     return arrangement;
 }
 
-bool is_accepted(const megatron::Sizes& sizes, int world) {
-    try {
-        static_cast<void>(megatron::ProcessGroups(sizes, world));
-        return true;
-    } catch (const dialect::Error&) {
-        return false;
-    }
-}
-
 /// The order, innermost first, that lays the axes out as they are: one that the command line has if it does.
 std::string order_of(const Mesh& dense) {
     auto order = by_stride(dense);
@@ -144,34 +139,37 @@ megatron::Sizes megatron_sizes(const Arrangement& arrangement) {
 /// The arguments of initialize_model_parallel, which takes more orders than the command line.
 Document write_call(const Arrangement& arrangement) {
     const auto sizes = megatron_sizes(arrangement);
-    auto values = Json{{"tensor_model_parallel_size", sizes.tensor_model_parallel_size},
-                       {"pipeline_model_parallel_size", sizes.pipeline_model_parallel_size},
-                       {"context_parallel_size", sizes.context_parallel_size},
-                       {"expert_model_parallel_size", sizes.expert_model_parallel_size},
-                       {"num_distributed_optimizer_instances", sizes.num_distributed_optimizer_instances},
-                       {"order", sizes.order}};
-    if (sizes.expert_tensor_parallel_size)
-        values["expert_tensor_parallel_size"] = *sizes.expert_tensor_parallel_size;
+    auto values = Json::object();
+    for (const auto& [name, size] : numbers) values[name] = sizes.*size;
+    values["order"] = sizes.order;
+    if (const auto etp = sizes.expert_tensor_parallel_size) values["expert_tensor_parallel_size"] = *etp;
     return {values, cat("initialize_model_parallel(order=\"", sizes.order, "\")")};
 }
 
-/// True where dp varies slower than pp.
-bool is_outside_of_pp(const Mesh& dense) {
+/// True where dp varies slower than pp, and the command line's second order does not refuse the sizes.
+bool is_mapped(megatron::Sizes sizes, const Mesh& dense) {
     const auto order = by_stride(dense);
     const auto pp = std::ranges::find(order, "pp");
-    return pp != order.end() &&
-           std::any_of(order.begin(), pp, [](const auto& name) { return name.starts_with("dp"); });
+    if (pp == order.end() ||
+        std::none_of(order.begin(), pp, [](const auto& name) { return name.starts_with("dp"); }))
+        return false;
+    sizes.order = mapped_order;
+    try {
+        static_cast<void>(megatron::ProcessGroups(sizes, dense.size()));
+        return true;
+    } catch (const dialect::Error&) {
+        return false;
+    }
 }
 
 Document write(const Arrangement& arrangement) {
     const auto sizes = megatron_sizes(arrangement);
-    auto values = Json::object();
-    auto text = std::string{};
+    auto written = Document{Json::object(), {}};
     const auto say = [&](const char* name, const Json& value, const std::string& shown) {
-        values[name] = value;
+        written.values[name] = value;
         auto flag = cat("--", name);
         std::ranges::replace(flag, '_', '-');
-        text += cat(text.empty() ? "" : " ", flag, shown.empty() ? "" : " ", shown);
+        written.text += cat(written.text.empty() ? "" : " ", flag, shown.empty() ? "" : " ", shown);
     };
     const auto say_size = [&](const char* name, int size, int otherwise) {
         if (size != otherwise) say(name, size, std::to_string(size));
@@ -181,31 +179,16 @@ Document write(const Arrangement& arrangement) {
     say_size("num_virtual_stages_per_pipeline_rank", sizes.virtual_pipeline_model_parallel_size.value_or(1),
              1);
     say_size("context_parallel_size", sizes.context_parallel_size, 1);
-    if (const auto levels = extra_of(arrangement, levels_name)) {
+    if (const auto levels = extra_of(arrangement, levels_name))
         say("hierarchical_context_parallel_sizes", sizes.hierarchical_context_parallel_sizes, *levels);
-    }
     say_size("expert_model_parallel_size", sizes.expert_model_parallel_size, 1);
-    if (sizes.expert_tensor_parallel_size)
-        say_size("expert_tensor_parallel_size", *sizes.expert_tensor_parallel_size,
-                 sizes.tensor_model_parallel_size);
-    if (sizes.num_distributed_optimizer_instances > 1) {
-        say("use_distributed_optimizer", true, {});
-        say_size("num_distributed_optimizer_instances", sizes.num_distributed_optimizer_instances, 1);
-    }
+    const auto tp = sizes.tensor_model_parallel_size;
+    say_size("expert_tensor_parallel_size", sizes.expert_tensor_parallel_size.value_or(tp), tp);
+    if (sizes.num_distributed_optimizer_instances > 1) say("use_distributed_optimizer", true, {});
+    say_size("num_distributed_optimizer_instances", sizes.num_distributed_optimizer_instances, 1);
     // The command line has two orders; the function behind it takes any that it finds no fault with.
-    auto mapped = sizes;
-    mapped.order = mapped_order;
-    if (is_outside_of_pp(arrangement.dense()) && is_accepted(mapped, arrangement.dense().size()))
-        say("use_tp_pp_dp_mapping", true, {});
-    return {values, text};
-}
-
-Json answers(const megatron::State& state) {
-    auto answers = Answers{};
-#define RANKMESH_ANSWER(type, name, ...) answers.add(#name, [&] { return state.name(); });
-    RANKMESH_MEGATRON_ANSWERS(RANKMESH_ANSWER)
-#undef RANKMESH_ANSWER
-    return answers.all();
+    if (is_mapped(sizes, arrangement.dense())) say("use_tp_pp_dp_mapping", true, {});
+    return written;
 }
 
 Words words(const Arrangement& roles, const Document&) {
@@ -216,7 +199,14 @@ Words words(const Arrangement& roles, const Document&) {
     auto in_words = Words{.dialect = {},
                           .mesh = groups.decoder_rank_generator().mesh().slice({{"ep", 0}, {"gtp_remat", 0}}),
                           .kinds = {},
-                          .answers = [=](int rank) { return answers(megatron::State(sizes, rank, world)); }};
+                          .answers = [=](int rank) {
+                              const auto state = megatron::State(sizes, rank, world);
+                              auto answers = Answers{};
+#define RANKMESH_ANSWER(type, name, ...) answers.add(#name, [&] { return state.name(); });
+                              RANKMESH_MEGATRON_ANSWERS(RANKMESH_ANSWER)
+#undef RANKMESH_ANSWER
+                              return answers.all();
+                          }};
     for (const auto& desc : groups.descriptions()) {
         const auto list = groups.groups(desc);
         in_words.kinds.push_back({.name = desc,
@@ -234,6 +224,7 @@ Words words(const Arrangement& roles, const Document&) {
 }  // namespace of_megatron
 
 Framework megatron() {
+    constexpr auto instances = "Megatron's optimizer instances are runs of data-parallel ranks of one size";
     return {
         .name = "megatron",
         .of =
@@ -244,9 +235,8 @@ Framework megatron() {
         .write = of_megatron::write,
         .words = of_megatron::words,
         .roles = {"pp", "dp", "cp", "tp"},
-        .why = {{"dp_replicate",
-                 "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
-                {"dp_shard", "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
+        .why = {{"dp_replicate", instances},
+                {"dp_shard", instances},
                 {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
                 {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}},
         .write_call = of_megatron::write_call,

@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cstdlib>
 
+#include <rankmesh/core/name.hpp>
 #include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/megatron/group_list.hpp>
 #include <rankmesh/dialect/member.hpp>
+
+#include "dialect/megatron/partitions.hpp"
 
 namespace rankmesh::megatron {
 
@@ -21,18 +23,16 @@ namespace {
 constexpr auto base = std::string_view("base");
 constexpr auto grid_joined_with = "megatron::plan(grid, groups)";
 
-std::string quoted(std::string_view text) { return cat("'", text, "'"); }
+std::vector<std::string> quoted(std::vector<std::string> names) {
+    for (auto& name : names) name = cat("'", name, "'");
+    return names;
+}
 
 /// As Python prints a list.
-std::string list_of(const auto& values, auto&& text_of) {
-    auto text = std::string("[");
-    for (const auto& value : values) text += (text.size() > 1 ? ", " : "") + text_of(value);
-    return text + "]";
+std::string list_of(const std::vector<int>& sizes) { return cat("[", detail::with_commas(sizes), "]"); }
+std::string list_of(const std::vector<std::string>& names) {
+    return cat("[", detail::with_commas(quoted(names)), "]");
 }
-std::string list_of(const std::vector<int>& values) {
-    return list_of(values, [](int value) { return std::to_string(value); });
-}
-std::string list_of(const std::vector<std::string>& values) { return list_of(values, quoted); }
 /// What was asked for, as Python prints it.
 std::string asked(const Dims& dims) {
     return dims.names().size() == 1 ? dims.names()[0] : list_of(dims.names());
@@ -106,13 +106,12 @@ Mesh checked_mesh(const std::vector<int>& shape, const std::vector<std::string>&
 }  // namespace
 
 std::string to_string(const Key& key) {
+    if (!key.view.empty())
+        return cat("('", key.view, "', (", detail::with_commas(quoted(key.dims)),
+                   key.dims.size() == 1 ? ",))" : "))");
     auto joined = std::string{};
-    if (key.view.empty()) {
-        for (std::size_t i = 0; i < key.dims.size(); ++i) joined += (i > 0 ? "-" : "") + key.dims[i];
-        return joined;
-    }
-    for (const auto& dim : key.dims) joined += (joined.empty() ? "" : ", ") + quoted(dim);
-    return cat("(", quoted(key.view), ", (", joined, key.dims.size() == 1 ? ",))" : "))");
+    for (const auto& dim : key.dims) joined += cat(joined.empty() ? "" : "-", dim);
+    return joined;
 }
 
 Grid::Grid(std::vector<int> shape, std::vector<std::string> dim_names, std::optional<int> world_size,
@@ -139,13 +138,12 @@ void Grid::register_view(const std::string& name, const std::vector<int>& shape,
                     cat("View '", name, "' has duplicate shared_dims: ", list_of(shared_dims)));
     auto view = View{name, shape, dim_names, shared_dims, turned_round(shape, dim_names, rank_offset())};
     const auto compare = [&](const std::vector<std::string>& dims, std::string_view what) {
-        const auto& own = views_[0];
-        const auto of_base = axes(own, dims);
-        const auto of_view = axes(view, dims);
-        if (!same_groups(own.mesh, of_base, view.mesh, of_view))
-            throw Error(Fault::sizes, cat(what, " different membership across views: base enumeration ",
-                                          listed(own.mesh.partition(of_base)), " != view '", name,
-                                          "' enumeration ", listed(view.mesh.partition(of_view))));
+        const auto of_base = views_[0].mesh.partition(axes(views_[0], dims));
+        const auto of_view = view.mesh.partition(axes(view, dims));
+        if (!same_groups(of_base, of_view))
+            throw Error(Fault::sizes,
+                        cat(what, " different membership across views: base enumeration ", listed(of_base),
+                            " != view '", name, "' enumeration ", listed(of_view)));
     };
     for (const auto& dim : shared_dims) {
         if (!has(this->dim_names(), dim))
@@ -183,31 +181,30 @@ std::vector<std::string> Grid::ordered(const View& view, const Dims& dims) {
                                             list_of(view.dim_names)));
     auto names = std::vector<std::string>{};
     for (auto i = view.dim_names.size(); i-- > 0;)
-        for (auto count = std::ranges::count(dims.names(), view.dim_names[i]); count > 0; --count)
-            names.push_back(view.dim_names[i]);
+        for (const auto& dim : dims.names())
+            if (dim == view.dim_names[i]) names.push_back(dim);
     return names;
 }
 
-AxisSet Grid::axes(const View& view, const std::vector<std::string>& dims) {
-    if (repeats(dims))
-        throw Error(Fault::argument, cat("the dimensions ", list_of(dims), " repeat; name each once"));
+AxisSet Grid::axes(const View& view, const Dims& dims) {
+    const auto names = ordered(view, dims);
+    if (repeats(names))
+        throw Error(Fault::argument, cat("the dimensions ", list_of(names), " repeat; name each once"));
     auto axes = AxisSet{};
-    for (const auto& dim : dims) axes.insert(view.mesh.axis(dim));
+    for (const auto& dim : names) axes.insert(view.mesh.axis(dim));
     return axes;
 }
 
 Partition Grid::get_rank_enum(const Dims& dims, std::optional<std::string_view> view) const {
-    const auto& found = resolve(view);
-    return found.mesh.partition(axes(found, ordered(found, dims)));
+    return resolve(view).mesh.partition(axes(resolve(view), dims));
 }
 
 Group Grid::group(int rank, const Dims& dims, std::optional<std::string_view> view) const {
-    const auto& found = resolve(view);
-    return found.mesh.group(rank, axes(found, ordered(found, dims)));
+    return resolve(view).mesh.group(rank, axes(resolve(view), dims));
 }
 
 Partition Grid::gen_rank_enum(const Dims& dims) const {
-    axes(views_[0], ordered(views_[0], dims));
+    static_cast<void>(axes(views_[0], dims));
     auto order = std::vector<AxisId>{};
     for (const auto& dim : dims.names()) order.push_back(views_[0].mesh.axis(dim));
     return views_[0].mesh.partition_in_order(std::span<const AxisId>(order));
@@ -274,11 +271,11 @@ HyperCommGrid::HyperCommGrid(const Member& member, const Grid& grid) : Grid(grid
 }
 
 std::optional<Communicator> HyperCommGrid::create_pg(const Dims& dims, std::optional<std::string_view> view) {
-    auto trial = static_cast<const Grid&>(*this);
-    trial.create_pg(dims, view);
+    auto made = static_cast<const Grid&>(*this);
+    made.create_pg(dims, view);
     auto group = std::optional<Communicator>{};
     if (is_current_rank_in_grid()) group = communicator(key(dims, view));
-    Grid::create_pg(dims, view);
+    static_cast<Grid&>(*this) = std::move(made);
     return group;
 }
 

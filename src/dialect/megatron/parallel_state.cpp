@@ -144,9 +144,7 @@ GroupPart Ranks::ranks(const Named& named) const {
 // --- made, unmade
 
 void Ranks::enter(int rank, int world_size) {
-    if (rank < 0 || rank >= world_size)
-        throw Error(Fault::out_of_range,
-                    cat("rank ", rank, " of a world of ", world_size, "; ranks are 0..", world_size - 1));
+    dialect::check_rank(rank, world_size);
     if (groups_) throw Error(Fault::exists, "data parallel group is already initialized");
     rank_ = rank;
     world_size_ = world_size;

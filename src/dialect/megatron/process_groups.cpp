@@ -5,6 +5,8 @@
 
 #include <rankmesh/dialect/error.hpp>
 
+#include "dialect/megatron/partitions.hpp"
+
 namespace rankmesh::megatron {
 
 using detail::cat;
@@ -85,12 +87,67 @@ RankGenerator expert(const Sizes& s, int world) {
                           .gtp_remat = s.expert_gtp_remat_size});
 }
 
-/// The sizes of hybrid groups: powers of 2 from 2 on, below the last one that fits.
-std::vector<int> hybrid_sizes(int ranks) {
-    auto sizes = std::vector<int>{};
-    for (int size = 2; size * 2 <= ranks; size *= 2) sizes.push_back(size);
-    return sizes;
-}
+/// A kind of groups, in the original's words.
+struct Row {
+    std::string_view desc;
+    std::string_view axes;     // `expert ` before those of the experts' mesh
+    std::string_view section;  // of its options in the file for NCCL; empty: it is on the host
+    bool (*when)(const Sizes&) = nullptr;
+    std::string_view mesh = {};  // of the plan, where that is neither the dense nor the experts'
+    std::string_view name = {};  // of the pick, the channel or the part of each group there
+};
+
+bool on_host(const Sizes& s) { return s.create_gloo_process_groups; }
+bool of_gathering(const Sizes& s) { return s.create_all_gather_group; }
+bool of_remat(const Sizes& s) { return s.gtp_remat_size > 1; }
+bool of_expert_remat(const Sizes& s) { return s.expert_gtp_remat_size > 1; }
+bool of_instances(const Sizes& s) { return s.num_distributed_optimizer_instances > 1; }
+bool of_instances_on_host(const Sizes& s) { return of_instances(s) && on_host(s); }
+
+/// All of them, in the order in which the original first makes one.
+const Row rows[] = {
+    {"GTP_WEIGHT_REMAT_GROUP", "gtp_remat", "gtp_remat"},
+    {"DATA_PARALLEL_GROUP_WITH_CP", "dp-cp", "dp_cp"},
+    {"DATA_PARALLEL_GROUP_WITH_CP_AG", "dp-cp", "dp_cp", of_gathering, "", "all_gather"},
+    {"DATA_PARALLEL_GROUP_WITH_CP_GLOO", "dp-cp", "", on_host},
+    {"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP", "dp-cp", "intra_dp_cp", of_instances, "partial", "intra"},
+    {"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "dp-cp", "", of_instances_on_host, "partial", "intra"},
+    {"HYBRID_DP_CP_GROUP", "dp-cp", "dp_cp", nullptr, "hybrid", "part"},
+    {"DATA_PARALLEL_GROUP", "dp", "dp"},
+    {"DATA_PARALLEL_GROUP_GLOO", "dp", "", on_host},
+    {"DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "dp-gtp_remat", "gtp_remat_dp", of_remat},
+    {"DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT", "dp-cp-gtp_remat", "gtp_remat_dp_cp", of_remat},
+    {"CONTEXT_PARALLEL_GROUP", "cp", "cp"},
+    {"HIERARCHICAL_CONTEXT_PARALLEL_GROUP", "cp", "hcp", nullptr, "hierarchical", "l"},
+    {"MODEL_PARALLEL_GROUP", "tp-gtp_remat-pp", "mp"},
+    {"TENSOR_MODEL_PARALLEL_GROUP", "tp", "tp"},
+    {"PIPELINE_MODEL_PARALLEL_GROUP", "pp", "pp"},
+    {"EMBEDDING_GROUP", "pp", "embd", nullptr, "", "embedding"},
+    {"POSITION_EMBEDDING_GROUP", "pp", "pos_embd", nullptr, "", "position_embedding"},
+    {"TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP", "tp-gtp_remat-dp-cp", "tp_dp_cp"},
+    {"TENSOR_AND_DATA_PARALLEL_GROUP", "tp-gtp_remat-dp", "tp_dp"},
+    {"TENSOR_AND_CONTEXT_PARALLEL_GROUP", "tp-cp", "tp_cp"},
+    {"EXPERT_GTP_WEIGHT_REMAT_GROUP", "expert gtp_remat", "expt_gtp_remat"},
+    {"EXPERT_MODEL_PARALLEL_GROUP", "expert ep", "ep"},
+    {"EXPERT_TENSOR_PARALLEL_GROUP", "expert tp", "ep_tp"},
+    {"EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP", "expert tp-ep", "tp_ep_mp"},
+    {"EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", "expert tp-ep-pp", "tp_ep_pp"},
+    {"EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP", "expert tp-ep-gtp_remat-pp",
+     "tp_ep_gtp_remat_pp"},
+    {"EXPERT_DATA_PARALLEL_GROUP", "expert dp", "ep_dp"},
+    {"EXPERT_DATA_PARALLEL_GROUP_GLOO", "expert dp", "", on_host},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0", "expert dp", "intra_ep_dp", of_instances, "instances",
+     "intra"},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "expert dp", "", of_instances_on_host, "instances",
+     "intra"},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1", "expert dp", "inter_ep_dp", of_instances, "instances",
+     "inter"},
+    {"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "expert dp", "", of_instances_on_host, "instances",
+     "inter"},
+    {"EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "expert dp-gtp_remat", "ep_gtp_remat_dp", of_expert_remat},
+    {"INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "expert intra-tp-ep-gtp_remat-pp",
+     "intra_dist_opt_instance", nullptr, "instances"},
+};
 
 }  // namespace
 
@@ -114,11 +171,10 @@ void ProcessGroups::check(int world_size) const {
         throw Error(Fault::sizes,
                     "When not using pp-last rank ordering, the data parallel size of the attention and moe "
                     "layers must be the same");
-    if (!same_groups(decoder_.mesh(), decoder_.axes("pp"), expert_.mesh(), expert_.axes("pp")))
-        throw Error(Fault::sizes,
-                    cat("Pipeline parallel groups are expected to be the same for Non-Expert "
-                        "and Expert part, but got ",
-                        listed(decoder_.get_ranks("pp")), " and ", listed(expert_.get_ranks("pp"))));
+    if (const auto own = decoder_.get_ranks("pp"), other = expert_.get_ranks("pp"); !same_groups(own, other))
+        throw Error(Fault::sizes, cat("Pipeline parallel groups are expected to be the same for Non-Expert "
+                                      "and Expert part, but got ",
+                                      listed(own), " and ", listed(other)));
     const auto with_cp = dp * dense.cp;
     const auto instances = sizes_.num_distributed_optimizer_instances;
     if (with_cp % instances != 0)
@@ -147,108 +203,54 @@ void ProcessGroups::check(int world_size) const {
 }
 
 void ProcessGroups::add_kinds() {
-    const auto& dense = decoder_.arguments();
-    const auto with_cp = dense.dp * dense.cp;
+    const auto ranks = decoder_.arguments().dp * decoder_.arguments().cp;
     const auto instances = sizes_.num_distributed_optimizer_instances;
-    const auto gloo = sizes_.create_gloo_process_groups;
-    const auto add = [this](Kind kind) {
-        if (kind.mesh.empty()) kind.mesh = kind.of_experts ? "expert" : "dense";
-        if (kind.of_instances)
-            for (const auto& name : kind.names) kind.axes.insert(instances_->axis(name));
-        else
-            kind.axes = (kind.of_experts ? expert_ : decoder_).axes(kind.token);
-        kinds_.push_back(std::move(kind));
-    };
-    // Made twice: for the device, and under another name for the host.
-    const auto add_both = [&](const Kind& kind, const std::string& host) {
-        add(kind);
-        if (!gloo) return;
-        add(kind);
-        kinds_.back().desc = host;
-    };
-
-    add({"GTP_WEIGHT_REMAT_GROUP", "gtp_remat"});
-    add({"DATA_PARALLEL_GROUP_WITH_CP", "dp-cp"});
-    if (sizes_.create_all_gather_group)
-        add({.desc = "DATA_PARALLEL_GROUP_WITH_CP_AG", .token = "dp-cp", .names = {"all_gather"}});
-    if (gloo) add({"DATA_PARALLEL_GROUP_WITH_CP_GLOO", "dp-cp"});
-    if (instances > 1)
-        add_both({.desc = "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP",
-                  .token = "dp-cp",
-                  .cut = {.size = with_cp / instances},
-                  .mesh = "partial",
-                  .names = {"intra"}},
-                 "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO");
-    if (sizes_.hybrid_context_parallel)
-        for (auto size : hybrid_sizes(with_cp))
-            add({.desc = cat("HYBRID_DP_CP_GROUP_", size),
-                 .token = "dp-cp",
-                 .cut = {.size = size},
-                 .mesh = cat("hybrid_", size),
-                 .names = {"part"}});
-    add_both({"DATA_PARALLEL_GROUP", "dp"}, "DATA_PARALLEL_GROUP_GLOO");
-    if (dense.gtp_remat > 1) {
-        add({"DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "dp-gtp_remat"});
-        add({"DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT", "dp-cp-gtp_remat"});
+    auto levels = std::vector<Split>{};
+    for (const auto size : sizes_.hierarchical_context_parallel_sizes)
+        levels.insert(levels.begin(), {cat("l", levels.size()), size});
+    for (const auto& row : rows) {
+        if (row.when && !row.when(sizes_)) continue;
+        auto kind = Kind{.token = row.axes, .on_host = row.section.empty()};
+        kind.of_experts = kind.token.starts_with("expert ");
+        if (kind.of_experts) kind.token.remove_prefix(7);
+        kind.of_instances = row.mesh == "instances" && row.name.empty();
+        kind.mesh = kind.of_experts ? "expert" : "dense";
+        const auto names = tokens(kind.token);
+        for (const auto& name : names) kind.axes.insert(mesh_of(kind).axis(name));
+        if (row.name == "embedding") kind.picked = &Sizes::embedding_stages;
+        if (row.name == "position_embedding") kind.picked = &Sizes::position_embedding_stages;
+        const auto add = [&](const std::string& number, std::vector<Split> parts = {}) {
+            kind.desc = cat(row.desc, number);
+            if (!row.mesh.empty()) kind.mesh = row.mesh;
+            kind.names = row.name.empty() ? names : std::vector{std::string(row.name)};
+            kind.parts = std::move(parts);
+            kinds_.push_back(kind);
+        };
+        if (row.mesh == "hybrid") {  // powers of 2 from 2 on, below the last one that fits
+            for (int size = 2; sizes_.hybrid_context_parallel && size * 2 <= ranks; size *= 2) {
+                add(cat("_", size), {{"parts", ranks / size}, {"part", size}});
+                kinds_.back().mesh += cat("_", size);
+                kinds_.back().is_declared = ranks % size == 0;
+            }
+        } else if (row.mesh == "hierarchical") {
+            for (std::size_t level = 0; level < levels.size(); ++level) {
+                add(cat("_L", level), levels);
+                kinds_.back().names[0] += cat(level);
+            }
+        } else if (row.name == "intra" || row.name == "inter") {
+            const auto divided = kind.of_experts ? expert_.arguments().dp : ranks;
+            add("", {{"inter", instances}, {"intra", divided / instances}});
+        } else {
+            add("");
+        }
     }
-    add({"CONTEXT_PARALLEL_GROUP", "cp"});
-    auto step = 1;
-    for (auto level = 0; auto size : sizes_.hierarchical_context_parallel_sizes) {
-        add({.desc = cat("HIERARCHICAL_CONTEXT_PARALLEL_GROUP_L", level),
-             .token = "cp",
-             .cut = {.size = size, .step = step},
-             .mesh = "hierarchical",
-             .names = {cat("l", level)}});
-        step *= size;
-        ++level;
-    }
-    add({"MODEL_PARALLEL_GROUP", "tp-gtp_remat-pp"});
-    add({"TENSOR_MODEL_PARALLEL_GROUP", "tp"});
-    add({"PIPELINE_MODEL_PARALLEL_GROUP", "pp"});
-    add({.desc = "EMBEDDING_GROUP",
-         .token = "pp",
-         .picked = &Sizes::embedding_stages,
-         .names = {"embedding"}});
-    add({.desc = "POSITION_EMBEDDING_GROUP",
-         .token = "pp",
-         .picked = &Sizes::position_embedding_stages,
-         .names = {"position_embedding"}});
-    add({"TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP", "tp-gtp_remat-dp-cp"});
-    add({"TENSOR_AND_DATA_PARALLEL_GROUP", "tp-gtp_remat-dp"});
-    add({"TENSOR_AND_CONTEXT_PARALLEL_GROUP", "tp-cp"});
-
-    add({"EXPERT_GTP_WEIGHT_REMAT_GROUP", "gtp_remat", true});
-    add({"EXPERT_MODEL_PARALLEL_GROUP", "ep", true});
-    add({"EXPERT_TENSOR_PARALLEL_GROUP", "tp", true});
-    add({"EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP", "tp-ep", true});
-    add({"EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", "tp-ep-pp", true});
-    add({"EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP", "tp-ep-gtp_remat-pp", true});
-    add_both({"EXPERT_DATA_PARALLEL_GROUP", "dp", true}, "EXPERT_DATA_PARALLEL_GROUP_GLOO");
-    if (instances > 1) {
-        const auto intra = expert_.arguments().dp / instances;
-        add_both({.desc = "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0",
-                  .token = "dp",
-                  .of_experts = true,
-                  .cut = {.size = intra},
-                  .mesh = "instances",
-                  .names = {"intra"}},
-                 "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0");
-        add_both({.desc = "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1",
-                  .token = "dp",
-                  .of_experts = true,
-                  .cut = {.size = instances, .step = intra},
-                  .mesh = "instances",
-                  .names = {"inter"}},
-                 "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1");
-    }
-    if (expert_.arguments().gtp_remat > 1)
-        add({"EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "dp-gtp_remat", true});
-    add({.desc = "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP",
-         .token = "tp-ep-gtp_remat-pp",
-         .of_experts = true,
-         .mesh = "instances",
-         .names = {"intra", "tp", "ep", "gtp_remat", "pp"},
-         .of_instances = true});
+    for (auto& kind : kinds_)
+        for (auto part = kind.parts.rbegin(); part != kind.parts.rend() && kind.cut.size == 0; ++part) {
+            if (part->first == kind.names[0])
+                kind.cut.size = part->second;
+            else
+                kind.cut.step *= part->second;
+        }
 }
 
 const ProcessGroups::Kind* ProcessGroups::find(std::string_view desc) const {
@@ -270,23 +272,22 @@ std::vector<std::string> ProcessGroups::descriptions() const {
 GroupList ProcessGroups::groups(std::string_view desc) const {
     const auto& kind = at(desc);
     const auto& mesh = mesh_of(kind);
-    if (kind.picked) return {mesh, kind.axes, sizes_.*kind.picked};
-    if (!kind.of_instances) return {mesh, kind.axes, kind.cut};
+    if (kind.picked) return {mesh.partition(kind.axes), sizes_.*kind.picked};
+    if (!kind.of_instances) return GroupList(mesh.partition(kind.axes), kind.cut);
     // The original puts the groups of the token one after the other, instance by instance.
     auto order = std::vector<AxisId>{mesh.axis("intra")};
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.name(AxisId{a}) != "intra" && mesh.name(AxisId{a}) != "inter") order.push_back({a});
-    return {mesh, std::span<const AxisId>(order)};
+    return GroupList(mesh.partition_in_order(std::span<const AxisId>(order)));
 }
 
 std::optional<GroupPart> ProcessGroups::group(std::string_view desc, int rank) const {
-    // What groups(desc).of(rank) is, without the list.
     const auto& kind = at(desc);
     const auto& mesh = mesh_of(kind);
     if (!mesh.contains(rank)) return std::nullopt;
     auto whole = mesh.group(rank, kind.axes);
     if (kind.picked) whole = whole.pick(sizes_.*kind.picked);
-    if (!kind.picked && kind.cut.size == 0) return GroupPart(whole, 0, 1, whole.size());
+    if (!kind.picked && kind.parts.empty()) return GroupPart(whole, 0, 1, whole.size());
     const auto position = whole.group_rank(rank);
     return position ? std::optional(dialect::part_of(whole, kind.cut, *position)) : std::nullopt;
 }
@@ -299,72 +300,53 @@ int ProcessGroups::new_group_calls() const {
 
 std::optional<ProcessGroups::Location> ProcessGroups::location(std::string_view desc) const {
     const auto& kind = at(desc);
-    const auto ranks = decoder_.arguments().dp * decoder_.arguments().cp;
-    if (kind.mesh.starts_with("hybrid_") && ranks % kind.cut.size != 0) return std::nullopt;
-    return Location{kind.mesh, kind.names.empty() ? tokens(kind.token) : kind.names};
+    return kind.is_declared ? std::optional(Location{kind.mesh, kind.names}) : std::nullopt;
 }
 
-/// The groups along a token cut into parts, as a mesh where strides say it, else rank by rank.
-Declaration ProcessGroups::cut(std::string name, std::string_view token, const std::vector<Axis>& parts,
-                               std::vector<std::string> axes) const {
-    auto declared = Declaration{.name = std::move(name), .axes = std::move(axes), .partial = partial_};
-    const auto& mesh = decoder_.mesh();
-    const auto names = tokens(token);
+/// The groups along the axes of a kind cut into parts, as a mesh where strides say it, else rank by rank.
+Declaration ProcessGroups::cut(const Kind& kind) const {
+    auto declared = Declaration{.name = kind.mesh, .axes = std::vector<std::string>{}, .partial = partial_};
+    auto parts = std::vector<Axis>{};
+    for (const auto& [name, size] : kind.parts) parts.push_back({name, size});
+    const auto names = tokens(kind.token);
     const auto views = std::vector<std::string_view>(names.begin(), names.end());
     try {
-        declared.mesh = mesh.flatten(views, "whole").split("whole", parts);
+        declared.mesh = decoder_.mesh().flatten(views, "whole").split("whole", parts);
     } catch (const UsageError&) {  // a part does not end between the digits of the flattened axis
-        const auto groups = decoder_.get_ranks(token);
+        const auto groups = decoder_.get_ranks(kind.token);
         declared.mesh = Mesh{{"groups", groups.size()}, {"whole", groups.group_size()}}.split("whole", parts);
-        declared.placed.resize(static_cast<std::size_t>(mesh.size()));
+        declared.placed.resize(groups.rank_count());
         groups.copy_to(declared.placed);
     }
     return declared;
 }
 
 Plan ProcessGroups::plan() const {
-    // Equal groups share a channel, so what these sizes do not need costs nothing.
-    auto plan = Plan{
-        {.name = "dense",
-         .mesh = decoder_.mesh(),
-         .over = {{"dp", "cp"},
-                  {"dp", "gtp_remat"},
-                  {"dp", "cp", "gtp_remat"},
-                  {"tp", "gtp_remat", "pp"},
-                  {"tp", "gtp_remat", "dp", "cp"},
-                  {"tp", "gtp_remat", "dp"},
-                  {"tp", "cp"}},
-         .picks = {{"pp", sizes_.embedding_stages, "embedding"},
-                   {"pp", sizes_.position_embedding_stages, "position_embedding"}},
-         .partial = partial_},
-        {.name = "expert",
-         .mesh = expert_.mesh(),
-         .over = {{"tp", "ep"}, {"tp", "ep", "pp"}, {"tp", "ep", "gtp_remat", "pp"}, {"dp", "gtp_remat"}},
-         .partial = partial_},
-        {.name = "instances",
-         .mesh = *instances_,
-         .over = {{"intra", "tp", "ep", "gtp_remat", "pp"}},
-         .axes = {{"inter", "intra"}},
-         .partial = partial_}};
-    if (sizes_.create_all_gather_group) plan.front().over.push_back(Axes("dp", "cp").separate("all_gather"));
-    const auto with_cp = decoder_.arguments().dp * decoder_.arguments().cp;
-    if (const auto inter = sizes_.num_distributed_optimizer_instances; inter > 1)
-        plan.push_back(cut("partial", "dp-cp", {{"inter", inter}, {"intra", with_cp / inter}}, {"intra"}));
-    if (sizes_.hybrid_context_parallel)
-        for (auto size : hybrid_sizes(with_cp))
-            if (with_cp % size == 0)
-                plan.push_back(cut(cat("hybrid_", size), "dp-cp", {{"parts", with_cp / size}, {"part", size}},
-                                   {"part"}));
-    if (const auto& sizes = sizes_.hierarchical_context_parallel_sizes; !sizes.empty()) {
-        auto names = std::vector<std::string>{};
-        for (std::size_t level = 0; level < sizes.size(); ++level) names.push_back(cat("l", level));
-        auto parts = std::vector<Axis>{};
-        for (auto level = sizes.size(); level-- > 0;) parts.push_back({names[level], sizes[level]});
-        plan.push_back(cut("hierarchical", "cp", parts, names));
+    auto plan =
+        Plan{{.name = "dense",
+              .mesh = decoder_.mesh(),
+              .picks = {{"pp", sizes_.embedding_stages, "embedding"},
+                        {"pp", sizes_.position_embedding_stages, "position_embedding"}},
+              .partial = partial_},
+             {.name = "expert", .mesh = expert_.mesh(), .partial = partial_},
+             {.name = "instances", .mesh = *instances_, .axes = {{"inter", "intra"}}, .partial = partial_}};
+    for (const auto& kind : kinds_) {
+        if (kind.on_host || !kind.is_declared) continue;
+        auto declared = std::ranges::find(plan, kind.mesh, &Declaration::name);
+        if (declared == plan.end()) declared = plan.insert(plan.end(), cut(kind));
+        if (kind.names.size() > 1) declared->over.push_back(Axes(kind.names));
+        if (kind.names[0] == "all_gather") declared->over.push_back(Axes("dp", "cp").separate("all_gather"));
+        if (!kind.parts.empty() && kind.mesh != "instances") declared->axes->push_back(kind.names[0]);
     }
     return plan;
 }
 
 Plan plan(const Sizes& sizes, int world_size) { return ProcessGroups(sizes, world_size).plan(); }
+
+std::vector<std::pair<std::string_view, std::string_view>> nccl_sections() {
+    auto sections = std::vector<std::pair<std::string_view, std::string_view>>{};
+    for (const auto& row : rows) sections.emplace_back(row.desc, row.section);
+    return sections;
+}
 
 }  // namespace rankmesh::megatron

@@ -25,70 +25,13 @@ std::array<Named, 6> sizes_of(const RankGenerator::Arguments& a) {
         {{"tp", a.tp}, {"pp", a.pp}, {"dp", a.dp}, {"ep", a.ep}, {"cp", a.cp}, {"gtp_remat", a.gtp_remat}}};
 }
 
-std::string small(std::string text) {
-    for (auto& c : text)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return text;
-}
-
 Error lacks(std::string_view name, int size, std::string_view order) {
     return {Fault::missing, cat("The size of (", name, ") is (", size,
                                 "), but you haven'tspecified the order (", order, ").")};
 }
 
-std::string completed(const RankGenerator::Arguments& arguments) {
-    if (arguments.ep != 1 && arguments.cp != 1)
-        throw Error(Fault::exclusive,
-                    "Both EP and CP > 1 in not allow in one rank generator. CP is only included in default "
-                    "RankGenerator, and EP only in expert RankGenerator.");
-    auto order = small(arguments.order);
-    for (const auto& [name, size] : sizes_of(arguments)) {
-        // The text is searched, not its tokens: "gtp_remat" hides that tp is not there.
-        if (order.find(name) != std::string::npos) continue;
-        if (size != 1) throw lacks(name, size, arguments.order);
-        order += cat("-", name);
-    }
-    return order;
-}
-
-/// The axes of `order` turned round: its last token is outermost. An axis that is listed again has size 1 or
-/// is refused, so it adds nothing.
-Mesh turned_round(const std::vector<std::string>& order, const std::vector<int>& sizes, int rank_offset) {
-    auto axes = std::vector<Axis>{};
-    for (std::size_t i = order.size(); i-- > 0;)
-        if (std::ranges::find(axes, order[i], &Axis::name) == axes.end())
-            axes.push_back({order[i], sizes[i]});
-    return Mesh(std::span<const Axis>(axes)).shifted(rank_offset);
-}
-
-Mesh checked_mesh(const RankGenerator::Arguments& arguments, const std::string& order,
-                  const std::vector<int>& ordered_size) {
-    for (const auto& [name, size] : sizes_of(arguments))
-        if (size < 1)
-            throw Refusal(Fault::sizes, "sizes-below-one",
-                          cat("a size of ", size, " was given for ", name, "; every size is 1 or more"));
-    if (arguments.rank_offset < 0)
-        throw Refusal(Fault::out_of_range, "offset-below-zero",
-                      cat("a rank offset of ", arguments.rank_offset, " was given; it is 0 or more"));
-    const auto names = tokens(order);
-    for (std::size_t i = 0; i < names.size(); ++i)
-        if (ordered_size[i] != 1 && std::ranges::count(names, names[i]) > 1)
-            throw Refusal(Fault::argument, "axis-twice",
-                          cat("the order (", arguments.order, ") lists ", names[i], " twice; list it once"));
-    return turned_round(names, ordered_size, arguments.rank_offset);
-}
-
-std::vector<int> sizes_in_order(const RankGenerator::Arguments& arguments, const std::string& order) {
-    auto sizes = std::vector<int>{};
-    for (const auto& token : tokens(order)) {
-        const auto named = sizes_of(arguments);
-        const auto found = std::ranges::find(named, std::string_view(token), &Named::name);
-        if (found == named.end())
-            throw Error(Fault::unknown, cat("the order (", arguments.order, ") names '", token,
-                                            "'; the axes are tp, pp, dp, ep, cp and gtp_remat"));
-        sizes.push_back(found->size);
-    }
-    return sizes;
+Error is_not_in(std::string_view name, std::string_view order) {
+    return {Fault::unknown, cat("'", name, "' is not in the order ", order)};
 }
 
 }  // namespace
@@ -105,21 +48,50 @@ std::vector<std::string> tokens(std::string_view joined) {
 }
 
 RankGenerator::RankGenerator(const Arguments& arguments)
-    : arguments_(arguments),
-      order_(completed(arguments)),
-      ordered_size_(sizes_in_order(arguments, order_)),
-      mesh_(checked_mesh(arguments, order_, ordered_size_)) {
+    : arguments_(arguments), order_(arguments.order), mesh_{{"rank", 1}} {
+    const auto& given = arguments.order;
+    if (arguments.ep != 1 && arguments.cp != 1)
+        throw Error(Fault::exclusive,
+                    "Both EP and CP > 1 in not allow in one rank generator. CP is only included in default "
+                    "RankGenerator, and EP only in expert RankGenerator.");
+    const auto known = sizes_of(arguments);
+    for (auto& c : order_)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    for (const auto& [name, size] : known) {
+        // The text is searched, not its tokens: "gtp_remat" hides that tp is not there.
+        if (order_.find(name) != std::string::npos) continue;
+        if (size != 1) throw lacks(name, size, given);
+        order_ += cat("-", name);
+    }
+    const auto names = tokens(order_);
+    for (const auto& token : names) {
+        const auto found = std::ranges::find(known, std::string_view(token), &Named::name);
+        if (found == known.end())
+            throw Error(Fault::unknown, cat("the order (", given, ") names '", token,
+                                            "'; the axes are tp, pp, dp, ep, cp and gtp_remat"));
+        ordered_size_.push_back(found->size);
+    }
+    for (const auto& [name, size] : known)
+        if (size < 1)
+            throw Refusal(Fault::sizes, "sizes-below-one",
+                          cat("a size of ", size, " was given for ", name, "; every size is 1 or more"));
+    if (arguments.rank_offset < 0)
+        throw Refusal(Fault::out_of_range, "offset-below-zero",
+                      cat("a rank offset of ", arguments.rank_offset, " was given; it is 0 or more"));
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (ordered_size_[i] != 1 && std::ranges::count(names, names[i]) > 1)
+            throw Refusal(Fault::argument, "axis-twice",
+                          cat("the order (", given, ") lists ", names[i], " twice; list it once"));
+    // The last token is outermost. An axis of size 1 that is listed again adds nothing.
+    auto axes = std::vector<Axis>{};
+    for (auto i = names.size(); i-- > 0;)
+        if (std::ranges::find(axes, names[i], &Axis::name) == axes.end())
+            axes.push_back({names[i], ordered_size_[i]});
+    mesh_ = Mesh(std::span<const Axis>(axes)).shifted(arguments.rank_offset);
     // tp alone can be missing from the order, where gtp_remat hides it.
     const auto ranks = std::int64_t{mesh_.size()} * (mesh_.find("tp") ? 1 : arguments.tp);
-    if (ranks > Mesh::max_size) throw lacks("tp", arguments.tp, arguments.order);
+    if (ranks > Mesh::max_size) throw lacks("tp", arguments.tp, given);
     world_size_ = static_cast<int>(ranks);
-}
-
-int RankGenerator::name_to_size(std::string_view name) const {
-    for (const auto& named : sizes_of(arguments_))
-        if (named.name == name) return named.size;
-    throw Error(Fault::unknown,
-                cat("there is no axis '", name, "'; the axes are tp, pp, dp, ep, cp and gtp_remat"));
 }
 
 std::vector<bool> RankGenerator::get_mask(std::string_view order, std::string_view token) const {
@@ -127,8 +99,7 @@ std::vector<bool> RankGenerator::get_mask(std::string_view order, std::string_vi
     auto mask = std::vector<bool>(ordered.size());
     for (const auto& name : tokens(token)) {
         const auto found = std::ranges::find(ordered, name);
-        if (found == ordered.end())
-            throw Error(Fault::unknown, cat("'", name, "' is not in the order ", order));
+        if (found == ordered.end()) throw is_not_in(name, order);
         mask[static_cast<std::size_t>(found - ordered.begin())] = true;
     }
     return mask;
@@ -141,14 +112,12 @@ const Mesh& RankGenerator::mesh() const {
 
 AxisSet RankGenerator::axes(std::string_view token) const {
     auto axes = AxisSet{};
-    for (auto left = token;;) {
-        const auto name = left.substr(0, left.find('-'));
+    for (const auto& name : tokens(token)) {
         const auto axis = mesh_.find(name);
-        if (!axis) throw Error(Fault::unknown, cat("'", name, "' is not in the order ", order_));
+        if (!axis) throw is_not_in(name, order_);
         axes.insert(*axis);
-        if (name.size() == left.size()) return axes;
-        left.remove_prefix(name.size() + 1);
     }
+    return axes;
 }
 
 Partition RankGenerator::get_ranks(std::string_view token) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 
+#include <algorithm>
+
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
@@ -96,9 +98,7 @@ Group Groups::position_embedding(const Group& pipeline) const {
 }
 
 void State::enter(int global_rank, int world_size) {
-    if (global_rank < 0 || global_rank >= world_size)
-        throw Error(Fault::out_of_range, cat("rank ", global_rank, " of a world of ", world_size,
-                                             "; ranks are 0..", world_size - 1));
+    dialect::check_rank(global_rank, world_size);
     if (groups_) throw Error(Fault::exists, "data parallel group is already initialized");
     rank_ = global_rank;
     world_size_ = world_size;
@@ -121,9 +121,8 @@ void State::initialize_model_parallel(const Sizes& sizes) {
 void State::destroy_model_parallel() {
     destroyed_ = destroyed_ || groups_;
     groups_.reset();
-    for (auto* value : {&virtual_rank_, &virtual_size_, &set_tensor_size_, &set_pipeline_size_,
-                        &set_tensor_rank_, &set_pipeline_rank_})
-        value->reset();
+    virtual_rank_ = virtual_size_ = {};
+    set_ = {};
 }
 
 const Groups& State::groups(std::string_view what) const {
@@ -147,97 +146,33 @@ Group State::members(const Group& group, std::string_view what) const {
     return group;
 }
 
-Group State::get_model_parallel_group() const {
-    return groups("model parallel group").mesh.group(rank_, "pp", "tp");
-}
-Group State::get_tensor_model_parallel_group() const {
-    return groups("intra_layer_model parallel group").mesh.group(rank_, "tp");
-}
-Group State::get_pipeline_model_parallel_group() const {
-    return groups("pipeline_model parallel group").mesh.group(rank_, "pp");
-}
-Group State::get_data_parallel_group() const { return groups("data parallel group").mesh.group(rank_, "dp"); }
-Group State::get_embedding_group() const {
-    constexpr auto what = "embedding group";
-    const auto& made = groups(what);
-    return members(made.embedding(made.mesh.group(rank_, "pp")), what);
-}
-Group State::get_position_embedding_group() const {
-    constexpr auto what = "position embedding group";
-    const auto& made = groups(what);
-    return members(made.position_embedding(made.mesh.group(rank_, "pp")), what);
+void State::check_slot(std::string_view name, std::optional<int> value) {
+    auto words = cat("the ", name);
+    std::ranges::replace(words, '_', ' ');
+    if (name.ends_with("world_size")) check_positive(words, value);
 }
 
-Group State::pipeline_global_ranks() const {
-    return listed("Pipeline parallel group").mesh.group(rank_, "pp");
-}
-Group State::data_parallel_global_ranks() const {
-    return listed("Data parallel group").mesh.group(rank_, "dp");
-}
-Group State::embedding_global_ranks() const {
-    const auto& made = listed("embedding group");
-    return made.embedding(made.mesh.group(rank_, "pp"));
-}
-Group State::position_embedding_global_ranks() const {
-    const auto& made = listed("position embedding group");
-    return made.position_embedding(made.mesh.group(rank_, "pp"));
-}
-
-void State::set_tensor_model_parallel_world_size(std::optional<int> world_size) {
-    check_positive("the tensor model parallel world size", world_size);
-    set_tensor_size_ = world_size;
-}
-void State::set_pipeline_model_parallel_world_size(std::optional<int> world_size) {
-    check_positive("the pipeline model parallel world size", world_size);
-    set_pipeline_size_ = world_size;
-}
-
-int State::get_tensor_model_parallel_world_size() const {
-    return set_tensor_size_ ? *set_tensor_size_ : get_tensor_model_parallel_group().size();
-}
-int State::get_pipeline_model_parallel_world_size() const {
-    return set_pipeline_size_ ? *set_pipeline_size_ : get_pipeline_model_parallel_group().size();
-}
-int State::get_tensor_model_parallel_rank() const {
-    return set_tensor_rank_ ? *set_tensor_rank_ : *get_tensor_model_parallel_group().group_rank(rank_);
-}
-int State::get_pipeline_model_parallel_rank() const {
-    return set_pipeline_rank_ ? *set_pipeline_rank_ : *get_pipeline_model_parallel_group().group_rank(rank_);
-}
-
-int State::get_tensor_model_parallel_src_rank() const {
-    const auto size = get_tensor_model_parallel_world_size();
-    return rank_ / size * size;
-}
-
-int State::get_pipeline_model_parallel_last_rank() const {
+int State::last_in_pipeline() const {
     const auto pipeline = pipeline_global_ranks();
     return rank_on(pipeline, get_pipeline_model_parallel_world_size() - 1);
 }
-int State::stage_after(int by) const {
+int State::around_pipeline(int by) const {
     const auto pipeline = pipeline_global_ranks();
     const auto stage = std::int64_t{get_pipeline_model_parallel_rank()} + by;
     const auto size = get_pipeline_model_parallel_world_size();
     return rank_on(pipeline, static_cast<int>((stage % size + size) % size));
 }
 
-bool State::is_pipeline_first_stage(bool ignore_virtual) const {
-    if (!ignore_virtual && virtual_size_ && virtual_rank_ != 0) return false;
-    return get_pipeline_model_parallel_rank() == 0;
+bool State::is_last_stage(bool ignore_virtual) const {
+    return is_virtual_stage(ignore_virtual, virtual_size_.value_or(0) - 1) &&
+           get_pipeline_model_parallel_rank() == get_pipeline_model_parallel_world_size() - 1;
 }
-bool State::is_pipeline_last_stage(bool ignore_virtual) const {
-    if (!ignore_virtual && virtual_size_ && virtual_rank_ != *virtual_size_ - 1) return false;
-    return get_pipeline_model_parallel_rank() == get_pipeline_model_parallel_world_size() - 1;
-}
-bool State::is_rank_in_embedding_group(bool ignore_virtual) const {
+bool State::holds_embedding(bool ignore_virtual) const {
     const auto ranks = embedding_global_ranks();
     if (ignore_virtual || !ranks.contains(rank_)) return ranks.contains(rank_);
     if (rank_ == ranks.front()) return is_pipeline_first_stage();
     if (rank_ == ranks.back()) return is_pipeline_last_stage();
     return true;
-}
-bool State::is_rank_in_position_embedding_group() const {
-    return position_embedding_global_ranks().contains(rank_);
 }
 
 std::optional<int> State::pipeline_model_parallel_split_rank() const {
@@ -249,38 +184,24 @@ std::optional<int> State::pipeline_model_parallel_split_rank() const {
                           "State for none"));
     return split_;
 }
-bool State::before_split(std::int64_t stage) const {
+bool State::is_on_side_of_split(std::int64_t stage, bool before) const {
     if (get_pipeline_model_parallel_world_size() == 1) return true;
     const auto split = pipeline_model_parallel_split_rank();
-    return !split || stage < *split;
-}
-bool State::after_split(std::int64_t stage) const {
-    if (get_pipeline_model_parallel_world_size() == 1) return true;
-    const auto split = pipeline_model_parallel_split_rank();
-    return !split || stage >= *split;
-}
-bool State::is_pipeline_stage_before_split(std::optional<int> rank) const {
-    return before_split(rank ? *rank : get_pipeline_model_parallel_rank());
-}
-bool State::is_pipeline_stage_after_split(std::optional<int> rank) const {
-    return after_split(rank ? *rank : get_pipeline_model_parallel_rank());
-}
-bool State::is_pipeline_stage_at_split() const {
-    const auto stage = std::int64_t{get_pipeline_model_parallel_rank()};
-    return before_split(stage) && after_split(stage + 1);
+    return !split || (stage < *split) == before;
 }
 
 ParallelState::ParallelState(const Member& member, const Sizes& sizes)
     : State(member.rank(), member.mesh().size()) {
     State::initialize_model_parallel(sizes);
     dialect::check_mesh(member, groups("model parallel group").mesh, joined_with);
-    live_ = Live{.model = dialect::communicator(member, {"pp", "tp"}, joined_with),
-                 .tensor = dialect::communicator(member, {"tp"}, joined_with),
-                 .pipeline = dialect::communicator(member, {"pp"}, joined_with),
-                 .data = dialect::communicator(member, {"dp"}, joined_with),
-                 .embedding = dialect::pick(member, "embedding", embedding_global_ranks(), joined_with),
-                 .position_embedding = dialect::pick(member, "position_embedding",
-                                                     position_embedding_global_ranks(), joined_with)};
+    live_ = Live{
+#define RANKMESH_GROUP(name, what, sentence, ...) \
+    .name = dialect::communicator(member, {__VA_ARGS__}, joined_with),
+#define RANKMESH_PICKED(name, ...) .name = dialect::pick(member, #name, name##_global_ranks(), joined_with),
+        RANKMESH_MEGATRON2022_GROUPS(RANKMESH_GROUP, RANKMESH_PICKED)
+#undef RANKMESH_GROUP
+#undef RANKMESH_PICKED
+    };
 }
 
 void ParallelState::destroy_model_parallel() {
@@ -289,22 +210,13 @@ void ParallelState::destroy_model_parallel() {
 }
 
 // The ranks of a group are asked for first: they throw where there is none.
-Communicator& ParallelState::get_model_parallel_group() {
-    return State::get_model_parallel_group(), live_->model;
-}
-Communicator& ParallelState::get_tensor_model_parallel_group() {
-    return State::get_tensor_model_parallel_group(), live_->tensor;
-}
-Communicator& ParallelState::get_pipeline_model_parallel_group() {
-    return State::get_pipeline_model_parallel_group(), live_->pipeline;
-}
-Communicator& ParallelState::get_data_parallel_group() {
-    return State::get_data_parallel_group(), live_->data;
-}
-Communicator& ParallelState::get_embedding_group() { return State::get_embedding_group(), *live_->embedding; }
-Communicator& ParallelState::get_position_embedding_group() {
-    return State::get_position_embedding_group(), *live_->position_embedding;
-}
+#define RANKMESH_GROUP(name, ...) \
+    Communicator& ParallelState::get_##name##_group() { return State::get_##name##_group(), live_->name; }
+#define RANKMESH_PICKED(name, ...) \
+    Communicator& ParallelState::get_##name##_group() { return State::get_##name##_group(), *live_->name; }
+RANKMESH_MEGATRON2022_GROUPS(RANKMESH_GROUP, RANKMESH_PICKED)
+#undef RANKMESH_GROUP
+#undef RANKMESH_PICKED
 
 ParallelState initialize_model_parallel(const Member& member, const Sizes& sizes) { return {member, sizes}; }
 

@@ -15,10 +15,9 @@ std::optional<int> maybe(const Given& given, std::string_view name) {
 }
 
 megatron2022::Sizes sizes_of(const Given& given) {
-    return {.tensor_model_parallel_size = given.number("tensor_model_parallel_size"),
-            .pipeline_model_parallel_size = given.number("pipeline_model_parallel_size"),
-            .virtual_pipeline_model_parallel_size = maybe(given, "virtual_pipeline_model_parallel_size"),
-            .pipeline_model_parallel_split_rank = maybe(given, "pipeline_model_parallel_split_rank")};
+    return {given.number("tensor_model_parallel_size"), given.number("pipeline_model_parallel_size"),
+            maybe(given, "virtual_pipeline_model_parallel_size"),
+            maybe(given, "pipeline_model_parallel_split_rank")};
 }
 
 void initialize(Class& state, const Given& given) { state.initialize_model_parallel(sizes_of(given)); }
@@ -38,20 +37,70 @@ std::vector<int> first_split_and_last(const Given& given) {
     return stages;
 }
 
-/// A size or rank that wins over the group's from now on.
-template <auto member>
-AccessorRow set(std::string name, std::string what) {
-    auto row = answer<member>(
-        std::move(name), "What the getter answers from now on; None: the group's own again.",
-        {{.name = std::move(what), .otherwise = {}, .type = Type::maybe_number, .needed = true}});
-    row.raises = "ValueError";
-    return row;
+/// The options of an answer, by their type.
+template <class Answer>
+std::vector<Setting> options_of(Answer (Class::*)() const) {
+    return {};
+}
+template <class Answer>
+std::vector<Setting> options_of(Answer (Class::*)(bool) const) {
+    return {{.name = "ignore_virtual", .otherwise = false, .type = Type::flag}};
+}
+template <class Answer>
+std::vector<Setting> options_of(Answer (Class::*)(std::optional<int>) const) {
+    return {{.name = "rank", .otherwise = {}, .type = Type::maybe_number}};
 }
 
-/// A member that raises where the original finds None in place of its list.
-AccessorRow of_list(AccessorRow row) {
-    row.raises = "TypeError";
-    return row;
+/// The row of a setter.
+template <auto member>
+AccessorRow set(std::string name, std::string doc, std::string parameter) {
+    return answer<member>(
+        std::move(name), std::move(doc),
+        {{.name = std::move(parameter), .otherwise = {}, .type = Type::maybe_number, .needed = true}});
+}
+
+/// The kind of groups, which is also a variable: `_DATA_PARALLEL_GROUP`.
+std::string kind_of(std::string_view name) {
+    auto kind = std::string("_");
+    for (const auto c : name) kind += c == '_' ? c : static_cast<char>(c - 'a' + 'A');
+    return kind + "_GROUP";
+}
+
+std::vector<AccessorRow> accessors() {
+    auto rows = std::vector<AccessorRow>{};
+#define RANKMESH_GROUP(name, what, sentence, ...) \
+    rows.push_back({"get_" #name "_group", kind_of(#name), Quantity::group, sentence});
+    RANKMESH_MEGATRON2022_GROUPS(RANKMESH_GROUP, RANKMESH_GROUP)
+#undef RANKMESH_GROUP
+    constexpr auto slot = "What the getter answers from now on; None: the group's own again.";
+#define RANKMESH_SLOT(name, parameter)                                       \
+    rows.push_back(set<&Class::set_##name>("set_" #name, slot, #parameter)); \
+    rows.back().raises = "ValueError";
+    RANKMESH_MEGATRON2022_SLOTS(RANKMESH_SLOT)
+#undef RANKMESH_SLOT
+    rows.push_back(set<&Class::set_pipeline_model_parallel_split_rank>(
+        "set_pipeline_model_parallel_split_rank",
+        "Does nothing: the original writes a variable that nobody reads.", "rank"));
+    rows.push_back(set<&Class::set_virtual_pipeline_model_parallel_rank>(
+        "set_virtual_pipeline_model_parallel_rank", "The current virtual stage.", "rank"));
+#define RANKMESH_ANSWER(type, name, parameters, value, sentence)               \
+    rows.push_back(RANKMESH_MEMBER(name, sentence, options_of(&Class::name))); \
+    if (std::string_view(#name).starts_with("is_rank_in_"))                    \
+        rows.back().raises = "TypeError"; /* its list is None */
+    RANKMESH_MEGATRON2022_ANSWERS(RANKMESH_ANSWER)
+#undef RANKMESH_ANSWER
+    // The original's variables.
+#define RANKMESH_LIST(name, variable, what, value, sentence) \
+    rows.push_back(answer<&Class::name>(#variable, sentence));
+    RANKMESH_MEGATRON2022_LISTS(RANKMESH_LIST)
+#undef RANKMESH_LIST
+    rows.push_back(answer<&Class::get_virtual_pipeline_model_parallel_rank>(
+        "_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK", "The current virtual stage."));
+    rows.push_back(answer<&Class::get_virtual_pipeline_model_parallel_world_size>(
+        "_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE", "How many virtual stages there are."));
+    rows.push_back(answer<&Class::pipeline_model_parallel_split_rank>("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK",
+                                                                      "The split as it was given."));
+    return rows;
 }
 
 }  // namespace of_megatron2022
@@ -61,11 +110,6 @@ Framework megatron2022() {
     using enum Quantity;
     constexpr auto experts = "Megatron of 2022 has no expert parallelism";
     constexpr auto replicas = "Megatron of 2022 has one data-parallel axis, whose optimizer state is whole";
-    const auto ignore_virtual =
-        std::vector<Setting>{{.name = "ignore_virtual", .otherwise = false, .type = Type::flag}};
-    const auto new_rank =
-        std::vector<Setting>{{.name = "rank", .otherwise = {}, .type = Type::maybe_number, .needed = true}};
-    const auto of_stage = std::vector<Setting>{{"rank", Value(), "", "", Type::maybe_number}};
     return {
         .name = "megatron2022",
         .version = "October 2022",
@@ -102,91 +146,7 @@ Framework megatron2022() {
                    .groups = "dp tp | pp",
                    .missing = "position embedding group is not initialized",
                    .at = first_and_split}},
-        .accessors =
-            {{"get_model_parallel_group", "_MODEL_PARALLEL_GROUP", group,
-              "The tensor and pipeline parallel ranks of one replica."},
-             {"get_tensor_model_parallel_group", "_TENSOR_MODEL_PARALLEL_GROUP", group,
-              "This rank's tensor-parallel group."},
-             {"get_pipeline_model_parallel_group", "_PIPELINE_MODEL_PARALLEL_GROUP", group,
-              "This rank's pipeline."},
-             {"get_data_parallel_group", "_DATA_PARALLEL_GROUP", group, "This rank's data-parallel group."},
-             {"get_embedding_group", "_EMBEDDING_GROUP", group,
-              "The first and last rank of this rank's pipeline and that of the split, on these stages."},
-             {"get_position_embedding_group", "_POSITION_EMBEDDING_GROUP", group,
-              "The first rank of this rank's pipeline and that of the split, on these stages."},
-             set<&Class::set_tensor_model_parallel_world_size>("set_tensor_model_parallel_world_size",
-                                                               "world_size"),
-             set<&Class::set_pipeline_model_parallel_world_size>("set_pipeline_model_parallel_world_size",
-                                                                 "world_size"),
-             RANKMESH_MEMBER(get_tensor_model_parallel_world_size,
-                             "The size of the tensor-parallel group, or what was set."),
-             RANKMESH_MEMBER(get_pipeline_model_parallel_world_size,
-                             "The number of stages, or what was set."),
-             set<&Class::set_tensor_model_parallel_rank>("set_tensor_model_parallel_rank", "rank"),
-             set<&Class::set_pipeline_model_parallel_rank>("set_pipeline_model_parallel_rank", "rank"),
-             RANKMESH_MEMBER(set_pipeline_model_parallel_split_rank,
-                             "Does nothing: the original writes a variable that nobody reads.", new_rank),
-             RANKMESH_MEMBER(get_tensor_model_parallel_rank,
-                             "Where this rank stands in its tensor-parallel group, or what was set."),
-             RANKMESH_MEMBER(get_pipeline_model_parallel_rank, "This rank's stage, or what was set."),
-             RANKMESH_MEMBER(is_pipeline_first_stage,
-                             "True in the first stage and, unless ignored, at the first virtual stage.",
-                             ignore_virtual),
-             RANKMESH_MEMBER(is_pipeline_last_stage,
-                             "True in the last stage and, unless ignored, at the last virtual stage.",
-                             ignore_virtual),
-             of_list(RANKMESH_MEMBER(
-                 is_rank_in_embedding_group,
-                 "True for a member; the first and last must, unless ignored, be at the first and last "
-                 "virtual stage.",
-                 ignore_virtual)),
-             of_list(RANKMESH_MEMBER(is_rank_in_position_embedding_group, "True for a member.")),
-             RANKMESH_MEMBER(
-                 is_pipeline_stage_before_split,
-                 "True where a stage, this rank's if not given, comes before the split, or there is none.",
-                 of_stage),
-             RANKMESH_MEMBER(is_pipeline_stage_after_split,
-                             "True where a stage comes not before the split, or there is none.", of_stage),
-             RANKMESH_MEMBER(is_pipeline_stage_at_split,
-                             "True where this stage comes before the split and the next one after it."),
-             RANKMESH_MEMBER(get_virtual_pipeline_model_parallel_rank,
-                             "The current virtual stage; None without them."),
-             RANKMESH_MEMBER(set_virtual_pipeline_model_parallel_rank, "The current virtual stage.",
-                             new_rank),
-             RANKMESH_MEMBER(get_virtual_pipeline_model_parallel_world_size,
-                             "How many virtual stages there are; None without them."),
-             RANKMESH_MEMBER(
-                 get_tensor_model_parallel_src_rank,
-                 "The first rank of as many contiguous ones as the tensor model parallel size says."),
-             RANKMESH_MEMBER(get_data_parallel_src_rank,
-                             "The first rank of this rank's data-parallel group."),
-             RANKMESH_MEMBER(get_pipeline_model_parallel_first_rank,
-                             "The rank in the first stage of this rank's pipeline."),
-             RANKMESH_MEMBER(get_pipeline_model_parallel_last_rank,
-                             "The rank in the last stage of this rank's pipeline."),
-             RANKMESH_MEMBER(get_pipeline_model_parallel_next_rank,
-                             "The rank in the next stage, the first after the last."),
-             RANKMESH_MEMBER(get_pipeline_model_parallel_prev_rank,
-                             "The rank in the stage before, the last before the first."),
-             RANKMESH_MEMBER(get_data_parallel_world_size, "The size of the data-parallel group."),
-             RANKMESH_MEMBER(get_data_parallel_rank, "Where this rank stands in its data-parallel group."),
-             // The original's variables.
-             answer<&Class::pipeline_global_ranks>("_PIPELINE_GLOBAL_RANKS",
-                                                   "The ranks of this rank's pipeline."),
-             answer<&Class::data_parallel_global_ranks>("_DATA_PARALLEL_GLOBAL_RANKS",
-                                                        "The ranks of this rank's data-parallel group."),
-             answer<&Class::embedding_global_ranks>(
-                 "_EMBEDDING_GLOBAL_RANKS",
-                 "The members of this pipeline's embedding group, on every stage."),
-             answer<&Class::position_embedding_global_ranks>(
-                 "_POSITION_EMBEDDING_GLOBAL_RANKS",
-                 "The members of this pipeline's position embedding group, on every stage."),
-             answer<&Class::get_virtual_pipeline_model_parallel_rank>("_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK",
-                                                                      "The current virtual stage."),
-             answer<&Class::get_virtual_pipeline_model_parallel_world_size>(
-                 "_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE", "How many virtual stages there are."),
-             answer<&Class::pipeline_model_parallel_split_rank>("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK",
-                                                                "The split as it was given.")},
+        .accessors = accessors(),
         .check_first = check_first,
         .why = {{"cp", "Megatron of 2022 has no context parallelism; it has pp, dp, tp"},
                 {"ep", experts},

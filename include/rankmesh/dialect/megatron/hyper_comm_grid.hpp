@@ -96,7 +96,7 @@ private:
     };
     const View& resolve(std::optional<std::string_view> view) const;
     static std::vector<std::string> ordered(const View& view, const Dims& dims);
-    static AxisSet axes(const View& view, const std::vector<std::string>& dims);
+    static AxisSet axes(const View& view, const Dims& dims);
 
     std::vector<View> views_;  // the first is "base"
     std::vector<Key> made_;

@@ -5,35 +5,52 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/dialect/megatron/group_list.hpp>
+#include <rankmesh/dialect/group_list.hpp>
 #include <rankmesh/dialect/megatron/rank_generator.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::megatron {
 
-/// The arguments of initialize_model_parallel that determine the groups, in its order.
+using dialect::Cut;
+using dialect::GroupList;
+using dialect::GroupPart;
+
+/// SIZE(type, name, default): the arguments of initialize_model_parallel that determine the groups, in its
+/// order.
+///
+/// `order` and hierarchical_context_parallel_sizes are innermost first; expert_tensor_parallel_size is
+/// tensor_model_parallel_size if unset. The stages are what get_embedding_ranks and
+/// get_position_embedding_ranks pick of a pipeline. local_world_size is the number of ranks from rank_offset
+/// on, the whole world if unset; create_all_gather_group has the data and context ranks once more, to gather
+/// beside.
+#define RANKMESH_MEGATRON_SIZES(SIZE)                                  \
+    SIZE(int, tensor_model_parallel_size, 1)                           \
+    SIZE(int, pipeline_model_parallel_size, 1)                         \
+    SIZE(std::optional<int>, virtual_pipeline_model_parallel_size, {}) \
+    SIZE(int, context_parallel_size, 1)                                \
+    SIZE(std::vector<int>, hierarchical_context_parallel_sizes, {})    \
+    SIZE(bool, hybrid_context_parallel, false)                         \
+    SIZE(int, expert_model_parallel_size, 1)                           \
+    SIZE(int, gtp_remat_size, 1)                                       \
+    SIZE(int, expert_gtp_remat_size, 1)                                \
+    SIZE(int, num_distributed_optimizer_instances, 1)                  \
+    SIZE(std::optional<int>, expert_tensor_parallel_size, {})          \
+    SIZE(std::string, order, "tp-cp-ep-dp-pp")                         \
+    SIZE(std::vector<int>, embedding_stages, {0, -1})                  \
+    SIZE(std::vector<int>, position_embedding_stages, {0})             \
+    SIZE(bool, create_gloo_process_groups, true)                       \
+    SIZE(int, rank_offset, 0)                                          \
+    SIZE(std::optional<int>, local_world_size, {})                     \
+    SIZE(bool, create_all_gather_group, false)
+
 struct Sizes {
-    int tensor_model_parallel_size = 1;
-    int pipeline_model_parallel_size = 1;
-    std::optional<int> virtual_pipeline_model_parallel_size = {};
-    int context_parallel_size = 1;
-    std::vector<int> hierarchical_context_parallel_sizes = {};  ///< innermost first; empty: none
-    bool hybrid_context_parallel = false;
-    int expert_model_parallel_size = 1;
-    int gtp_remat_size = 1;
-    int expert_gtp_remat_size = 1;
-    int num_distributed_optimizer_instances = 1;
-    std::optional<int> expert_tensor_parallel_size = {};  ///< tensor_model_parallel_size if unset
-    std::string order = "tp-cp-ep-dp-pp";                 ///< innermost first
-    std::vector<int> embedding_stages = {0, -1};          ///< what get_embedding_ranks picks of a pipeline
-    std::vector<int> position_embedding_stages = {0};     ///< what get_position_embedding_ranks picks
-    bool create_gloo_process_groups = true;
-    int rank_offset = 0;
-    std::optional<int> local_world_size = {};  ///< the ranks from rank_offset on; the whole world if unset
-    bool create_all_gather_group = false;      ///< the data and context ranks once more, to gather beside
+#define RANKMESH_SIZE(type, name, ...) type name = __VA_ARGS__;
+    RANKMESH_MEGATRON_SIZES(RANKMESH_SIZE)
+#undef RANKMESH_SIZE
 };
 
 /// All process groups of a world, by the `group_desc` under which the original creates them.
@@ -74,16 +91,21 @@ public:
     Plan plan() const;
 
 private:
+    /// A part's axis and size, outermost first.
+    using Split = std::pair<std::string, int>;
     struct Kind {
-        std::string desc;
-        const char* token;
+        std::string desc = {};
+        std::string_view token;  // along which the groups are
         bool of_experts = false;
-        Cut cut = {};
+        bool on_host = false;
         const std::vector<int> Sizes::*picked = nullptr;
-        std::string mesh = {};                // that of the token's generator if unset
-        std::vector<std::string> names = {};  // the token's if unset
-        AxisSet axes = {};                    // the token's, in the mesh that gives a rank its group
+        std::string mesh = {};                // of the plan
+        std::vector<std::string> names = {};  // the axes or the pick there
+        std::vector<Split> parts = {};        // what the groups are cut into, of which `names` says one
+        Cut cut = {};                         // this one
+        AxisSet axes = {};                    // in the mesh that gives a rank its group
         bool of_instances = false;
+        bool is_declared = true;  // not where the last of hybrid groups is shorter
     };
     void add_kinds();
     void check(int world_size) const;
@@ -92,8 +114,7 @@ private:
     const Mesh& mesh_of(const Kind& kind) const {
         return kind.of_instances ? *instances_ : (kind.of_experts ? expert_ : decoder_).mesh();
     }
-    Declaration cut(std::string name, std::string_view token, const std::vector<Axis>& parts,
-                    std::vector<std::string> axes) const;
+    Declaration cut(const Kind& kind) const;
 
     Sizes sizes_;
     RankGenerator decoder_;
@@ -106,5 +127,9 @@ private:
 
 /// The plan to join for ParallelState; throws what ProcessGroups throws.
 RANKMESH_EXPORT Plan plan(const Sizes& sizes, int world_size);
+
+/// The section of each description's options in the file that `nccl_communicator_config_path` names, empty
+/// for groups on the host. Kinds that are numbered have the description before the number.
+RANKMESH_EXPORT std::vector<std::pair<std::string_view, std::string_view>> nccl_sections();
 
 }  // namespace rankmesh::megatron

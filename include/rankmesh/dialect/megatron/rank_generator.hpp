@@ -39,8 +39,6 @@ public:
     const std::string& order() const { return order_; }
     /// The sizes of the tokens of `order()`.
     const std::vector<int>& ordered_size() const { return ordered_size_; }
-    /// The size of an axis; throws dialect::Error for an unknown one.
-    int name_to_size(std::string_view name) const;
     const Arguments& arguments() const { return arguments_; }
 
     /// For each token of `order` whether `token`, one or several with `-` between them, lists it; throws
