@@ -19,7 +19,7 @@ set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
 set(others_of_vllm "/frameworks/megatron2022")  # which its first version was
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
-set(others_of_deepspeed "/areal/|/grid_answers")  # AReaL's grid is made of DeepSpeed's
+set(others_of_deepspeed "/areal/|/topology_settings")  # AReaL's grid is made of DeepSpeed's
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)
 list(APPEND files CMakeLists.txt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from rankmesh.deepspeed._connected import OfGroups, rank_in, size_in
+from rankmesh._connected import OfGroups, rank_in, size_in
 
 if TYPE_CHECKING:
     import torch.distributed as dist

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/deepspeed/expert_groups.hpp>
+#include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 
 #include "dialects.hpp"
@@ -21,9 +21,14 @@ IntLists all_lists_of(const auto& lists) {
     return all;
 }
 
-/// The ranks of a group that every rank has.
-auto ranks(std::optional<Group> GridRankInfo::*group) {
-    return [group](const PipelineGrid& self) { return Ranks(*(self.*group)); };
+/// The ranks of each group of this rank, by the name of its handle.
+nb::typed<nb::dict, nb::str, Ranks> handles(const PipelineGrid& grid) {
+    auto handles = nb::typed<nb::dict, nb::str, Ranks>(nb::dict());
+    handles["ds_model_proc_group"] = Ranks(*grid.ds_model_group);
+    handles["dp_proc_group"] = Ranks(*grid.dp_group);
+    handles["pp_proc_group"] = Ranks(*grid.pp_group);
+    handles["slice_proc_group"] = Ranks(*grid.slice_group);
+    return handles;
 }
 
 void bind_pipeline_grid(nb::module_& m) {
@@ -34,10 +39,7 @@ void bind_pipeline_grid(nb::module_& m) {
                 new (self) PipelineGrid(topology, int_of(rank, "rank"), int_of(world_size, "world_size"));
             },
             nb::arg("topology"), nb::arg("rank").none(), nb::arg("world_size").none())
-        .def_prop_ro("ds_model_proc_group", ranks(&PipelineGrid::ds_model_group))
-        .def_prop_ro("dp_proc_group", ranks(&PipelineGrid::dp_group))
-        .def_prop_ro("pp_proc_group", ranks(&PipelineGrid::pp_group))
-        .def_prop_ro("slice_proc_group", ranks(&PipelineGrid::slice_group))
+        .def("handles", handles)
         .def("get_pipeline_model_parallel_rank", &PipelineGrid::get_pipeline_model_parallel_rank)
         .def("get_pipeline_model_parallel_world_size", &PipelineGrid::get_pipeline_model_parallel_world_size)
         .def("get_slice_parallel_rank", &PipelineGrid::get_slice_parallel_rank)

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
-#include <rankmesh/dialect/areal/process_topology.hpp>
 
-#include "convert/frameworks/grid_answers.hpp"
 #include "convert/frameworks/topology_settings.hpp"
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace of_areal {
 
+const auto training = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"tensor", "num_tp"}};
+const auto inference = SizesOfAxes{{"data", "num_dp"}, {"pipe", "num_pp"}, {"tensor", "num_tp"}};
+
 Arrangement read(Settings& settings, std::optional<int> world) {
-    // The arguments of the two topologies, which have the same names.
-    if (settings.has("num_pp") || settings.has("num_tp") || settings.has("num_dp")) {
+    if (has_sizes(settings, training)) {
         const auto pipe_first = settings.call() == "PipeDataTensorParallelTopology";
         if (!pipe_first && settings.call() != "DataPipeTensorParallelTopology")
             throw UsageError(
@@ -22,43 +20,29 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                 "DataPipeTensorParallelTopology(...) around them");
         settings.let_be({"sequence_parallel", "gradient_checkpointing", "gradient_accumulation_fusion",
                          "max_prompt_len"});
-        const auto pp = settings.size("num_pp"), dp = settings.size("num_dp"), tp = settings.size("num_tp");
-        return of_topology(pipe_first ? plain_mesh({{"pipe", pp}, {"data", dp}, {"tensor", tp}})
-                                      : plain_mesh({{"data", dp}, {"pipe", pp}, {"tensor", tp}}),
-                           settings, world);
+        return topology_of_sizes(settings, pipe_first ? training : inference, world);
     }
-    const auto given = topology_of(settings, world, "tensor");
-    return {{areal::ProcessTopology(given.axes, given.dims).mesh()}};
+    return {{topology_in<areal::ProcessTopology>(topology_of(settings, world, "tensor")).mesh()}};
 }
 
 Document write(const Arrangement& arrangement) {
-    const auto dense = joined(arrangement.dense(), {"dp", "dp_replicate", "dp_shard"}, "dp");
-    // Training has pipe outermost, inference data.
+    const auto dense = dense_of(arrangement);
     const auto order = by_stride(dense);
     const auto data_first = !order.empty() && order.front() == "dp" && size_of(dense, "pp") > 1;
-    return topology_document(
-        dense,
-        data_first ? std::vector<std::string>{"dp", "pp", "tp"} : std::vector<std::string>{"pp", "dp", "tp"},
-        "tensor");
+    using Order = std::vector<std::string>;
+    return topology_document(dense, data_first ? Order{"dp", "pp", "tp"} : Order{"pp", "dp", "tp"}, "tensor");
 }
 
 Words words(const Arrangement&, const Document& document) {
-    const auto topology = areal::ProcessTopology(document.values["axes"].get<std::vector<std::string>>(),
-                                                 document.values["dims"].get<std::vector<int>>());
+    const auto topology = topology_in<areal::ProcessTopology>(document.values);
     const auto& mesh = topology.mesh();
-    const auto pipe = mesh.axes("pipe");
-    return {.dialect = {},
-            .mesh = mesh,
-            .kinds = {kind_along("ds_model_proc_group", mesh, all_but_data(mesh)),
-                      kind_along("dp_proc_group", mesh, mesh.axes("data")),
-                      kind_along("pp_proc_group", mesh, pipe),
-                      kind_picked("embedding_proc_group", mesh, pipe, {0, -1}),
-                      kind_picked("position_embedding_proc_group", mesh, pipe, {0}),
-                      kind_along("slice_proc_group", mesh, mesh.axes("tensor")),
-                      kind_along("tp_dp_proc_group", mesh, mesh.axes("data", "tensor"))},
-            .answers = [topology](int rank) {
-                const auto info = areal::RankInfo(topology, rank, topology.world_size());
-                return grid_answers(info)
+    auto kinds = grid_kinds(mesh, "tensor");
+    kinds.insert(kinds.end() - 1,
+                 {kind_picked("embedding_proc_group", mesh, mesh.axes("pipe"), {0, -1}),
+                  kind_picked("position_embedding_proc_group", mesh, mesh.axes("pipe"), {0})});
+    kinds.push_back(kind_along("tp_dp_proc_group", mesh, mesh.axes("data", "tensor")));
+    return {.dialect = {}, .mesh = mesh, .kinds = std::move(kinds), .answers = [topology](int rank) {
+                return grid_answers(areal::RankInfo(topology, rank, topology.world_size()))
                     .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
                     .all();
             }};

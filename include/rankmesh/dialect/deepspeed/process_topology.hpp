@@ -14,6 +14,12 @@
 
 namespace rankmesh::deepspeed {
 
+/// Where AReaL's topology says something else than DeepSpeed's.
+struct TopologyStyle {
+    std::string_view coord = "ProcessCoord";  ///< what a coordinate is called in texts
+    bool world_digits = false;  ///< indices are padded to the digits of the world's size, else to two
+};
+
 /// The ranks of a job on named axes, outermost first; every question is answered by arithmetic.
 ///
 ///     deepspeed::ProcessTopology({"pipe", "data"}, {2, 4}).get_rank({{"pipe", 1}, {"data", 2}}) == 6
@@ -21,7 +27,7 @@ class RANKMESH_EXPORT ProcessTopology {
 public:
     /// Throws dialect::Error for names that Python refuses and for fewer dims than axes; dialect::Refusal for
     /// dims below 1 ("sizes-below-one") and for more dims than axes ("ranks-overwritten").
-    ProcessTopology(std::vector<std::string> axes, std::vector<int> dims);
+    ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, TopologyStyle style = {});
 
     const std::vector<std::string>& axes() const { return axes_; }
     const std::vector<int>& dims() const { return dims_; }
@@ -56,32 +62,25 @@ public:
         return std::ranges::equal(a.sizes(), b.sizes());
     }
 
-protected:
-    /// Where AReaL's topology says something else.
-    struct Style {
-        std::string_view coord = "ProcessCoord";  ///< what a coordinate is called in texts
-        bool world_digits = false;  ///< indices are padded to the digits of the world's size, else to two
-    };
-    ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, Style style);
-
 private:
     int find(std::string_view axis) const;
     std::span<const int> sizes() const { return std::span(dims_).first(axes_.size()); }
 
     std::vector<std::string> axes_;
     std::vector<int> dims_;
-    Style style_;
+    TopologyStyle style_;
     Mesh mesh_;
 };
 
 /// Data parallelism innermost.
-struct RANKMESH_EXPORT PipeDataParallelTopology : ProcessTopology {
-    PipeDataParallelTopology(int num_pp, int num_dp);
+struct PipeDataParallelTopology : ProcessTopology {
+    PipeDataParallelTopology(int num_pp, int num_dp) : ProcessTopology({"pipe", "data"}, {num_pp, num_dp}) {}
 };
 
 /// Tensor slicing innermost.
-struct RANKMESH_EXPORT PipeModelDataParallelTopology : ProcessTopology {
-    PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp);
+struct PipeModelDataParallelTopology : ProcessTopology {
+    PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp)
+        : ProcessTopology({"pipe", "data", "model"}, {num_pp, num_dp, num_mp}) {}
 };
 
 /// The prime factors of a positive number, rising.
