@@ -17,7 +17,7 @@ from rankmesh._originals import original, raises
 from rankmesh._world import of_torch
 from rankmesh.deepspeed import topology as deepspeed
 from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
-from rankmesh.deepspeed.topology import getter, group, lists
+from rankmesh.deepspeed.topology import lists
 
 if TYPE_CHECKING:
     from rankmesh.torch._named import NamedGroups
@@ -210,25 +210,6 @@ class ParallelGrid(areal.ModelGrid):
     def rank_mapping(self) -> Mapping[int, int]:
         """From ranks of the topology to those of the world, as it was given."""
         return self._mapping if self._mapping is not None else {rank: rank for rank in range(self.world_size)}
-
-    ds_model_proc_group = group("ds_model_proc_group", "All stages and slices of one replica.")
-    ds_model_proc_group_gloo = group("ds_model_proc_group_gloo", "The same on the host.")
-    dp_proc_group = group("dp_proc_group", "The ranks of the same stage of all pipelines.")
-    dp_proc_group_gloo = group("dp_proc_group_gloo", "The same on the host.")
-    pp_proc_group = group("pp_proc_group", "This rank's pipeline.")
-    pp_proc_group_gloo = group("pp_proc_group_gloo", "The same on the host.")
-    embedding_proc_group = group("embedding_proc_group", "The first and last stage, on these stages.")
-    position_embedding_proc_group = group("position_embedding_proc_group", "The first stage, on this stage.")
-    slice_proc_group = group("slice_proc_group", "The tensor slices of this rank's stage and replica.")
-    slice_proc_group_gloo = group("slice_proc_group_gloo", "The same on the host.")
-    tp_dp_proc_group = group("tp_dp_proc_group", "All replicas and slices of this rank's stage.")
-
-    get_model_parallel_group = getter("ds_model_proc_group", "All stages and slices of one replica.")
-    get_data_parallel_group = getter("dp_proc_group", "The ranks of the same stage of all pipelines.")
-    get_data_parallel_group_gloo = getter("dp_proc_group_gloo", "The same on the host.")
-    get_pipe_parallel_group = getter("pp_proc_group", "This rank's pipeline.")
-    get_tensor_model_parallel_group = getter("slice_proc_group", "The tensor slices of this rank's stage and replica.")
-    get_tensor_model_parallel_cpu_group = getter("slice_proc_group_gloo", "The same on the host.")
 
     dp_groups = lists("all_dp_groups", "All data parallel groups, a list of the topology.")
     pipe_groups = lists("all_pipe_groups", "All pipelines, a list of the topology.")

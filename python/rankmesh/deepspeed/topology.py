@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rankmesh import Group
-from rankmesh._connected import Connected, Handle
+from rankmesh._connected import Connected
 from rankmesh._dialects import deepspeed
 from rankmesh._dialects.topology import ProcessTopology as _Native
 from rankmesh._errors import UsageError, UsageTypeError
@@ -73,21 +73,6 @@ class PipeModelDataParallelTopology(ProcessTopology):
         super().__init__(axes=["pipe", "data", "model"], dims=[num_pp, num_dp, num_mp])
 
 
-def group(name: str, doc: str) -> property:
-    """The group that a grid has under this name; None where this rank is in none."""
-    return property(lambda grid: grid._groups._find(name), doc=doc)
-
-
-def getter(name: str, doc: str) -> Callable[[Any], Handle]:
-    """A method that gives an attribute."""
-
-    def get(self: Any) -> Handle:
-        return getattr(self, name)
-
-    get.__doc__ = doc
-    return get
-
-
 def lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
     """What a method lists, made when it is asked for."""
     listed: functools.cached_property[list[list[int]]] = functools.cached_property(lambda grid: getattr(grid, name)())
@@ -143,23 +128,16 @@ class PipelineParallelGrid(_NativeGrid):
         """The topology of the grid."""
         return self._topo
 
-    ds_model_proc_group = group("ds_model_proc_group", "All stages and slices of one replica.")
-    dp_proc_group = group("dp_proc_group", "The ranks of the same stage of all pipelines.")
-    pp_proc_group = group("pp_proc_group", "This rank's pipeline.")
-    slice_proc_group = group("slice_proc_group", "The tensor slices of this rank's stage and replica.")
-
-    get_pipe_parallel_group = getter("pp_proc_group", "This rank's pipeline.")
-    get_data_parallel_group = getter("dp_proc_group", "The ranks of the same stage of all pipelines.")
-    get_data_parallel_group_ranks = getter("dp_group", "The list of the ranks of the same stage of all pipelines.")
-    get_model_parallel_group = getter("ds_model_proc_group", "All stages and slices of one replica.")
-    get_slice_parallel_group = getter("slice_proc_group", "The tensor slices of this rank's stage and replica.")
-
     dp_groups = lists("all_dp_groups", "All data parallel groups, a list of the world.")
     pipe_groups = lists("all_pipe_groups", "All pipelines, a list of the world.")
     model_groups = lists("all_model_groups", "All groups of tensor slices, a list of the world.")
     p2p_groups = lists("all_p2p_groups", "Each rank with the one at the next stage, the first after the last.")
 
     stage_to_global = raises(AssertionError, argument=TypeError, unknown=ValueError)(_NativeGrid.stage_to_global)
+
+    def get_data_parallel_group_ranks(self) -> list[int]:
+        """The list of the ranks of the same stage of all pipelines."""
+        return self.dp_group
 
     def _is_grid_valid(self) -> bool:
         return self._topo.world_size() == self.world_size

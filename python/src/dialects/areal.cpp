@@ -3,7 +3,7 @@
 
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 
-#include "dialects.hpp"
+#include "grids.hpp"
 
 namespace rankmesh::python {
 
@@ -25,25 +25,9 @@ RankMapping mapping_of(nb::handle ranks) {
     return table;
 }
 
-/// The ranks of the world in each group of this rank, by the name of its handle; those of `_gloo` are on the
-/// host.
-nb::typed<nb::dict, nb::str, Ranks> handles(const ModelGrid& grid) {
-    auto handles = nb::typed<nb::dict, nb::str, Ranks>(nb::dict());
-    const auto whole = grid.rank_mapping.step() == 1 && grid.rank_mapping[0] == 0;
-    const auto add = [&](const char* name, const std::optional<Group>& group, bool on_host = false) {
-        if (!group) return;
-        const auto ranks = nb::cast(whole ? Ranks(*group) : Ranks(grid.mapped(*group)));
-        handles[name] = ranks;
-        if (on_host) handles[detail::cat(name, "_gloo").c_str()] = ranks;
-    };
-    add("ds_model_proc_group", grid.ds_model_group, true);
-    add("dp_proc_group", grid.dp_group, true);
-    add("pp_proc_group", grid.pp_group, true);
-    add("embedding_proc_group", grid.embedding_group);
-    add("position_embedding_proc_group", grid.position_embedding_group);
-    add("slice_proc_group", grid.slice_group, true);
-    add("tp_dp_proc_group", grid.tp_dp_group);
-    return handles;
+Ranks in_world(const ModelGrid& grid, const Group& group) {
+    const auto is_world = grid.rank_mapping.step() == 1 && grid.rank_mapping[0] == 0;
+    return is_world ? Ranks(group) : Ranks(grid.mapped(group));
 }
 
 }  // namespace
@@ -52,8 +36,9 @@ void bind_areal(nb::module_& parent) {
     auto m = parent.def_submodule("areal", "AReaL's grid and registry, without a process.");
     def_named(m, "decompose_to_three_factors", +[](int n) { return lists_of(decompose_to_three_factors(n)); },
               {"n"});
-    nb::class_<ModelGrid, deepspeed::GridRankInfo>(m, "ModelGrid", "What AReaL's grid knows of one rank.")
-        .def(
+    auto grid = nb::class_<ModelGrid, deepspeed::GridRankInfo>(m, "ModelGrid",
+                                                               "What AReaL's grid knows of one rank.");
+    grid.def(
             "__init__",
             [](ModelGrid* self, const deepspeed::ProcessTopology& topology, nb::handle rank,
                nb::handle world_size, nb::handle rank_mapping) {
@@ -61,7 +46,6 @@ void bind_areal(nb::module_& parent) {
                                      int_of(world_size, "world_size"), mapping_of(rank_mapping));
             },
             nb::arg("topology"), nb::arg("rank"), nb::arg("world_size"), nb::arg("rank_mapping").none())
-        .def("handles", handles)
         .def("all_p2p_groups", all_p2p_groups<ModelGrid>)
         .def(
             "asked_groups",
@@ -74,6 +58,20 @@ void bind_areal(nb::module_& parent) {
                 return asked;
             },
             "The ranks and backend of each group that the original's grid asks for, once, in its order.");
+    def_handles<ModelGrid>(
+        grid,
+        {{"ds_model_proc_group", &ModelGrid::ds_model_group, "All stages and slices of one replica.",
+          "get_model_parallel_group", true},
+         {"dp_proc_group", &ModelGrid::dp_group, "The ranks of the same stage of all pipelines.",
+          "get_data_parallel_group", true, "get_data_parallel_group_gloo"},
+         {"pp_proc_group", &ModelGrid::pp_group, "This rank's pipeline.", "get_pipe_parallel_group", true},
+         {"embedding_proc_group", &ModelGrid::embedding_group, "The first and last stage, on these stages."},
+         {"position_embedding_proc_group", &ModelGrid::position_embedding_group,
+          "The first stage, on this stage."},
+         {"slice_proc_group", &ModelGrid::slice_group, "The tensor slices of this rank's stage and replica.",
+          "get_tensor_model_parallel_group", true, "get_tensor_model_parallel_cpu_group"},
+         {"tp_dp_proc_group", &ModelGrid::tp_dp_group, "All replicas and slices of this rank's stage."}},
+        in_world);
 }
 
 }  // namespace rankmesh::python

@@ -73,12 +73,5 @@ IntLists lists_of(const auto& groups) {
     for (const auto& group : groups) lists.append(list_of(group));
     return lists;
 }
-/// Each rank of a grid with the one at the next stage.
-template <class Grid>
-IntLists all_p2p_groups(const Grid& grid) {
-    auto pairs = IntLists(nb::list());
-    for (int rank = 0; rank < grid.world_size; ++rank) pairs.append(list_of(grid.p2p_groups(rank)));
-    return pairs;
-}
 
 }  // namespace rankmesh::python

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the topologies and grids of DeepSpeed and AReaL have in common.
 #include <rankmesh/dialect/areal/process_topology.hpp>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 
-#include "dialects.hpp"
+#include "grids.hpp"
 
 namespace rankmesh::python {
 

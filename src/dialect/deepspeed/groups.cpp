@@ -27,12 +27,6 @@ void ensure_divisibility(int numerator, std::int64_t denominator) {
         throw Error(Fault::sizes, cat(numerator, " is not divisible by ", denominator));
 }
 
-/// Python's `//`, for the texts of sizes below 0.
-int floor_divided(int numerator, int denominator) {
-    const auto part = numerator / denominator;
-    return part - (numerator % denominator != 0 && (numerator < 0) != (denominator < 0) ? 1 : 0);
-}
-
 void refuse_below_one(std::initializer_list<int> sizes) {
     for (auto size : sizes)
         if (size < 1)
@@ -46,7 +40,7 @@ Refusal ranks_left_out(const std::string& text) { return {Fault::sizes, "ranks-l
 
 // --- expert groups
 
-std::string ExpertGroups::group_name() const { return cat("ep_size_", expert_); }
+std::string ExpertGroups::group_name() const { return cat("ep_size_", expert_.size); }
 
 /// The ranks of each block in its order.
 Partition ExpertGroups::blocks() const {
@@ -82,16 +76,16 @@ std::vector<GroupList> ExpertGroups::new_groups() const {
     auto groups = std::vector<GroupList>{};
     for (const auto& block : blocks()) {
         const auto stage = Partition(block.front(), {}, blocks().along());
-        for (const auto& cut : {expert_cut(), data_cut()}) groups.emplace_back(stage, cut);
+        for (const auto& cut : {expert_, data_}) groups.emplace_back(stage, cut);
     }
     return groups;
 }
 
 Plan ExpertGroups::plan() const {
-    if (const auto lane = stage_ / lanes_; lane % expert_ == 0) {
-        auto outer = Axis{"expert_data", lane / expert_};
-        auto inner = Axis{"expert", expert_};
-        if (data_inner_) std::swap(outer, inner);
+    if (const auto lane = stage_ / lanes_; lane % expert_.size == 0) {
+        auto outer = Axis{"expert_data", lane / expert_.size};
+        auto inner = Axis{"expert", expert_.size};
+        if (data_.step == 1) std::swap(outer, inner);
         auto made = Declaration{.name = group_name(),
                                 .mesh = {{"pipe", world_size_ / stage_}, outer, inner, {"lane", lanes_}}};
         if (!rises()) made.over = {{"expert_data", "lane"}};
@@ -107,11 +101,11 @@ Plan ExpertGroups::plan() const {
     const auto experts = expert_parallel();
     const auto replicas = expert_data_parallel();
     return {{.name = group_name(),
-             .mesh = {{"group", experts.size()}, {"expert", expert_}},
-             .placed = placed(experts, expert_)},
+             .mesh = {{"group", experts.size()}, {"expert", expert_.size}},
+             .placed = placed(experts, expert_.size)},
             {.name = group_name() + "_data",
-             .mesh = {{"group", replicas.size()}, {"expert_data", data_}},
-             .placed = placed(replicas, data_)}};
+             .mesh = {{"group", replicas.size()}, {"expert_data", data_.size}},
+             .placed = placed(replicas, data_.size)}};
 }
 
 ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size_, int expert_parallel_size_,
@@ -121,14 +115,10 @@ ExpertGroups _get_expert_parallel_ranks(int world_size, int tensor_parallel_size
     const auto data = static_cast<int>(world_size / model);
     ensure_divisibility(data, expert_parallel_size_);
     refuse_below_one({world_size, tensor_parallel_size_, expert_parallel_size_, pipeline_parallel_size_});
-    auto groups = ExpertGroups();
-    groups.world_size_ = world_size;
-    groups.stage_ = world_size / pipeline_parallel_size_;
+    auto groups = ExpertGroups(world_size, world_size / pipeline_parallel_size_, expert_parallel_size_,
+                               data / expert_parallel_size_, use_data_before_expert_parallel_);
     groups.lanes_ = tensor_parallel_size_;
     groups.lanes_apart_ = true;
-    groups.expert_ = expert_parallel_size_;
-    groups.data_ = data / expert_parallel_size_;
-    groups.data_inner_ = use_data_before_expert_parallel_;
     return groups;
 }
 
@@ -139,7 +129,7 @@ ExpertGroups _create_expert_and_data_parallel(int world_size, int expert_paralle
     const auto stages = pp_size.value_or(1);
     const auto lanes = mp_size.value_or(1);
     if (stages == 0) ensure_divisibility(world_size, 0);
-    const auto stage = floor_divided(world_size, stages);
+    const auto stage = world_size / stages;
     ensure_divisibility(stage, expert_parallel_size_);
     if (lanes > 1 && use_data_before_expert_parallel_)
         throw Error(Fault::exclusive, "use_data_before_expert_parallel_ is not supported with mp_size > 1");
@@ -151,13 +141,9 @@ ExpertGroups _create_expert_and_data_parallel(int world_size, int expert_paralle
     if (strided && stage % lanes != 0)
         throw ranks_left_out(cat(lanes, " tensor lanes of a stage of ", stage,
                                  " leave ranks out; mp_size must divide the stage's"));
-    auto groups = ExpertGroups();
-    groups.world_size_ = world_size;
-    groups.stage_ = stage;
+    auto groups = ExpertGroups(world_size, stage, expert_parallel_size_, stage / expert_parallel_size_,
+                               use_data_before_expert_parallel_);
     groups.lanes_ = strided ? lanes : 1;
-    groups.expert_ = expert_parallel_size_;
-    groups.data_ = stage / expert_parallel_size_;
-    groups.data_inner_ = use_data_before_expert_parallel_;
     groups.by_stage_ = lanes > 1;
     return groups;
 }

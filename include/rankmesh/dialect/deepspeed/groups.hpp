@@ -27,8 +27,8 @@ namespace rankmesh::deepspeed {
 class RANKMESH_EXPORT ExpertGroups {
 public:
     int world_size() const { return world_size_; }
-    int expert_parallel_size() const { return expert_; }
-    int expert_data_parallel_size() const { return data_; }
+    int expert_parallel_size() const { return expert_.size; }
+    int expert_data_parallel_size() const { return data_.size; }
     /// How many tensor ranks have their own expert groups; nothing without an mpu.
     std::optional<int> expert_tensor_parallel_size() const {
         return lanes_apart_ ? std::optional(lanes_) : std::nullopt;
@@ -37,11 +37,11 @@ public:
     std::string group_name() const;
 
     /// All groups of a kind.
-    dialect::GroupList expert_parallel() const { return dialect::GroupList(blocks(), expert_cut()); }
-    dialect::GroupList expert_data_parallel() const { return dialect::GroupList(blocks(), data_cut()); }
+    dialect::GroupList expert_parallel() const { return dialect::GroupList(blocks(), expert_); }
+    dialect::GroupList expert_data_parallel() const { return dialect::GroupList(blocks(), data_); }
     /// The group of `rank`.
-    dialect::GroupPart expert_parallel_of(int rank) const { return part(rank, expert_cut()); }
-    dialect::GroupPart expert_data_parallel_of(int rank) const { return part(rank, data_cut()); }
+    dialect::GroupPart expert_parallel_of(int rank) const { return part(rank, expert_); }
+    dialect::GroupPart expert_data_parallel_of(int rank) const { return part(rank, data_); }
     /// The group rank of `rank`, and the group's lowest rank: torch sorts ranks.
     int expert_parallel_rank(int rank) const { return sorted_position(rank, expert_parallel_of(rank)); }
     int expert_data_parallel_rank(int rank) const {
@@ -58,23 +58,23 @@ private:
     friend ExpertGroups _create_expert_and_data_parallel(int, int, std::optional<int>, std::optional<int>,
                                                          std::string_view, bool);
     friend ExpertGroups _get_expert_parallel_ranks(int, int, int, int, bool);
-    ExpertGroups() = default;
+    ExpertGroups(int world_size, int stage, int expert, int data, bool data_first)
+        : world_size_(world_size),
+          stage_(stage),
+          expert_{expert, data_first ? data : 1},
+          data_{data, data_first ? 1 : expert} {}
 
     Partition blocks() const;
-    dialect::Cut expert_cut() const { return {expert_, data_inner_ ? data_ : 1}; }
-    dialect::Cut data_cut() const { return {data_, data_inner_ ? 1 : expert_}; }
     dialect::GroupPart part(int rank, dialect::Cut cut) const;
     bool rises() const { return lanes_apart_ || lanes_ == 1; }  ///< every group's ranks, as torch sorts them
     int sorted_position(int rank, const dialect::GroupPart& group) const;
 
-    int world_size_ = 1;
-    int stage_ = 1;             // ranks of a pipeline stage
-    int lanes_ = 1;             // tensor ranks, the fastest
-    bool lanes_apart_ = false;  // each lane is a block; else a block is a stage, lane after lane
-    int expert_ = 1;            // ranks of an expert group
-    int data_ = 1;              // ranks of an expert-data group
-    bool data_inner_ = false;   // replicas are next to each other, as D+E has them
-    bool by_stage_ = false;     // the original makes both kinds of a stage before those of the next
+    int world_size_;
+    int stage_;                   // ranks of a pipeline stage
+    dialect::Cut expert_, data_;  // how a block is cut; as D+E has them replicas are next to each other
+    int lanes_ = 1;               // tensor ranks, the fastest
+    bool lanes_apart_ = false;    // each lane is a block; else a block is a stage, lane after lane
+    bool by_stage_ = false;       // the original makes both kinds of a stage before those of the next
 };
 
 /// Expert groups of stages cut into tensor lanes: E+D, or D+E with `use_data_before_expert_parallel_`.
