@@ -17,7 +17,7 @@ from rankmesh._originals import original, raises
 from rankmesh._world import of_torch
 from rankmesh.deepspeed import topology as deepspeed
 from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
-from rankmesh.deepspeed.topology import lists
+from rankmesh.deepspeed.topology import _lists
 
 if TYPE_CHECKING:
     from rankmesh.torch._named import NamedGroups
@@ -189,7 +189,7 @@ class ParallelGrid(areal.ModelGrid):
             return self.handles()
 
         mapped = "" if rank_mapping is None else f" on ranks {rank_mapping}"
-        self._groups._connect(f"ParallelGrid over {deepspeed.described(topology)}{mapped}", stand)
+        self._groups._connect(f"ParallelGrid over {deepspeed._described(topology)}{mapped}", stand)
 
     def _check_process_group(self, group: Any) -> None:
         """The original takes this rank's place from the group and makes groups by the mapping, which may differ."""
@@ -211,10 +211,10 @@ class ParallelGrid(areal.ModelGrid):
         """From ranks of the topology to those of the world, as it was given."""
         return self._mapping if self._mapping is not None else {rank: rank for rank in range(self.world_size)}
 
-    dp_groups = lists("all_dp_groups", "All data parallel groups, a list of the topology.")
-    pipe_groups = lists("all_pipe_groups", "All pipelines, a list of the topology.")
-    model_groups = lists("all_model_groups", "All groups of tensor slices, a list of the topology.")
-    p2p_groups = lists(
+    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the topology.")
+    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the topology.")
+    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the topology.")
+    p2p_groups = _lists(
         "all_p2p_groups", "Each rank of the world with the one at the next stage, the first after the last."
     )
 
@@ -228,8 +228,15 @@ class ParallelGrid(areal.ModelGrid):
         """The number of stages and slices of one replica; an AttributeError outside the model."""
         return self.get_model_parallel_world_size()
 
-    get_model_parallel_world_size = raises(AttributeError)(areal.ModelGrid.get_model_parallel_world_size)
-    stage_to_global = raises(AssertionError, argument=TypeError, unknown=TypeError)(areal.ModelGrid.stage_to_global)
+    @raises(AttributeError)
+    def get_model_parallel_world_size(self) -> int:
+        """The number of stages and slices of one replica; an AttributeError outside the model."""
+        return super().get_model_parallel_world_size()
+
+    @raises(AssertionError, argument=TypeError, unknown=TypeError)
+    def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
+        """The topology rank at another stage, with this rank's index on all other axes but those given."""
+        return super().stage_to_global(stage_id, **kwargs)
 
 
 class FakeGrid(areal.ModelGrid):
@@ -239,6 +246,8 @@ class FakeGrid(areal.ModelGrid):
     def __init__(self, rank: int, topo: ProcessTopology) -> None:
         self.rank, self.coord = rank, topo.get_coord(rank)
         super().__init__(topo, rank, topo.world_size(), None)
+        self._groups = _Registered("FakeGrid", rank=rank, world_size=self.world_size)
+        self._groups._connect("FakeGrid", self.handles)
         self.dp_id, self.pp_id, self.mp_id = self.coord.data, self.coord.pipe, self.coord.tensor
 
     def get_pipe_parallel_group(self) -> NoReturn:

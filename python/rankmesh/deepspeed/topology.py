@@ -73,14 +73,14 @@ class PipeModelDataParallelTopology(ProcessTopology):
         super().__init__(axes=["pipe", "data", "model"], dims=[num_pp, num_dp, num_mp])
 
 
-def lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
+def _lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
     """What a method lists, made when it is asked for."""
     listed: functools.cached_property[list[list[int]]] = functools.cached_property(lambda grid: getattr(grid, name)())
     listed.__doc__ = doc
     return listed
 
 
-def described(topology: Any) -> str:
+def _described(topology: Any) -> str:
     """The sizes of a topology by axis, as ranks compare them."""
     if not isinstance(topology, ProcessTopology):
         return "the default topology" if topology is None else repr(topology)
@@ -122,16 +122,16 @@ class PipelineParallelGrid(_NativeGrid):
             _NativeGrid.__init__(self, self._topo, rank, world_size)
             return self.handles()
 
-        self._groups._connect(f"PipelineParallelGrid over {described(topology)}", stand)
+        self._groups._connect(f"PipelineParallelGrid over {_described(topology)}", stand)
 
     def topology(self) -> ProcessTopology:
         """The topology of the grid."""
         return self._topo
 
-    dp_groups = lists("all_dp_groups", "All data parallel groups, a list of the world.")
-    pipe_groups = lists("all_pipe_groups", "All pipelines, a list of the world.")
-    model_groups = lists("all_model_groups", "All groups of tensor slices, a list of the world.")
-    p2p_groups = lists("all_p2p_groups", "Each rank with the one at the next stage, the first after the last.")
+    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the world.")
+    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the world.")
+    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the world.")
+    p2p_groups = _lists("all_p2p_groups", "Each rank with the one at the next stage, the first after the last.")
 
     stage_to_global = raises(AssertionError, argument=TypeError, unknown=ValueError)(_NativeGrid.stage_to_global)
 

@@ -87,7 +87,7 @@ void bind_process_topology(nb::module_& m) {
         .def(
             "same_mapping",
             [](const ProcessTopology& self, const ProcessTopology& other) { return self == other; },
-            nb::arg("other"), "True for the same sizes in the same order, whatever the axes are called.")
+            nb::arg("other"))
         .def("__str__", &ProcessTopology::str);
 }
 
