@@ -16,8 +16,8 @@ from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
 from rankmesh._world import of_torch
 from rankmesh.deepspeed import topology as deepspeed
-from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
 from rankmesh.deepspeed.topology import _lists
+from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
 
 if TYPE_CHECKING:
     from rankmesh.torch._named import NamedGroups
