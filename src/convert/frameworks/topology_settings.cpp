@@ -17,6 +17,11 @@ void check_world(std::int64_t ranks, std::optional<int> known) {
 
 }  // namespace
 
+Arrangement checked_world(Arrangement arrangement, Settings& settings, std::optional<int> world) {
+    check_world(arrangement.dense().size(), world_of(settings, world));
+    return arrangement;
+}
+
 bool has_sizes(Settings& settings, const SizesOfAxes& sizes) {
     return std::ranges::any_of(sizes, [&](const auto& size) { return settings.has(size.second); });
 }
@@ -24,9 +29,7 @@ bool has_sizes(Settings& settings, const SizesOfAxes& sizes) {
 Arrangement topology_of_sizes(Settings& settings, const SizesOfAxes& sizes, std::optional<int> world) {
     auto axes = std::vector<std::pair<std::string, int>>{};
     for (const auto& [axis, size] : sizes) axes.emplace_back(axis, settings.size(size));
-    const auto mesh = plain_mesh(axes);
-    check_world(mesh.size(), world_of(settings, world));
-    return {{mesh}};
+    return checked_world({{plain_mesh(axes)}}, settings, world);
 }
 
 Json topology_of(Settings& settings, std::optional<int> world, std::string_view tensor) {
