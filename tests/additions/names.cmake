@@ -21,7 +21,6 @@ set(others_of_sglang "/areal")  # what runs a component of its allocation_mode
 set(others_of_archon "/areal")
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
-set(others_of_deepspeed "/areal/|/topology_settings")  # AReaL's grid is made of DeepSpeed's
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)
 list(APPEND files CMakeLists.txt)

@@ -36,11 +36,11 @@ void bind_areal(nb::module_& parent) {
     auto m = parent.def_submodule("areal", "AReaL's grid and registry, without a process.");
     def_named(m, "decompose_to_three_factors", +[](int n) { return lists_of(decompose_to_three_factors(n)); },
               {"n"});
-    auto grid = nb::class_<ModelGrid, deepspeed::GridRankInfo>(m, "ModelGrid",
-                                                               "What AReaL's grid knows of one rank.");
+    auto grid =
+        nb::class_<ModelGrid, dialect::GridRankInfo>(m, "ModelGrid", "What AReaL's grid knows of one rank.");
     grid.def(
             "__init__",
-            [](ModelGrid* self, const deepspeed::ProcessTopology& topology, nb::handle rank,
+            [](ModelGrid* self, const dialect::ProcessTopology& topology, nb::handle rank,
                nb::handle world_size, nb::handle rank_mapping) {
                 new (self) ModelGrid({topology.axes(), topology.dims()}, int_of(rank, "rank"),
                                      int_of(world_size, "world_size"), mapping_of(rank_mapping));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/deepspeed/groups.hpp>
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 
 #include "grids.hpp"
 

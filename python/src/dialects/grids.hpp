@@ -2,7 +2,7 @@
 // What the grids of DeepSpeed and AReaL have in Python.
 #pragma once
 
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
+#include <rankmesh/dialect/topology.hpp>
 
 #include "dialects.hpp"
 

@@ -6,8 +6,8 @@
 
 namespace rankmesh::python {
 
-using deepspeed::ProcessTopology;
-using Grid = deepspeed::GridRankInfo;
+using dialect::ProcessTopology;
+using Grid = dialect::GridRankInfo;
 
 namespace {
 

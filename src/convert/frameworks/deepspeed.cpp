@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
+
 #include "convert/frameworks/topology_settings.hpp"
 
 namespace rankmesh::conversion {

@@ -93,12 +93,12 @@ GroupKind kind_along_axis(std::string name, const Mesh& mesh, std::string_view a
 }
 
 std::vector<GroupKind> grid_kinds(const Mesh& mesh, std::string_view tensor) {
-    return {kind_along("ds_model_proc_group", mesh, deepspeed::all_but_data(mesh)),
+    return {kind_along("ds_model_proc_group", mesh, dialect::all_but_data(mesh)),
             kind_along_axis("dp_proc_group", mesh, "data"), kind_along_axis("pp_proc_group", mesh, "pipe"),
             kind_along_axis("slice_proc_group", mesh, tensor)};
 }
 
-Answers grid_answers(const deepspeed::GridRankInfo& grid) {
+Answers grid_answers(const dialect::GridRankInfo& grid) {
     return Answers{}
         .add("get_global_rank", [&] { return grid.get_global_rank(); })
         .add("world_size", [&] { return grid.world_size; })

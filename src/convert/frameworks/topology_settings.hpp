@@ -2,7 +2,7 @@
 // The settings and the words of a ProcessTopology, DeepSpeed's and AReaL's.
 #pragma once
 
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
+#include <rankmesh/dialect/topology.hpp>
 
 #include "convert/words.hpp"
 
@@ -36,6 +36,6 @@ GroupKind kind_along_axis(std::string name, const Mesh& mesh, std::string_view a
 /// The groups that every grid has: of one replica, of data, pipe, and of the tensor slices, which are last.
 std::vector<GroupKind> grid_kinds(const Mesh& mesh, std::string_view tensor);
 /// What every grid answers.
-Answers grid_answers(const deepspeed::GridRankInfo& grid);
+Answers grid_answers(const dialect::GridRankInfo& grid);
 
 }  // namespace rankmesh::conversion

@@ -34,7 +34,7 @@ std::string_view coord_of(const std::vector<std::string>& axes) {
 }  // namespace
 
 ProcessTopology::ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims)
-    : deepspeed::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
+    : dialect::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
 
 std::string ProcessTopology::repr() const {
     return cat("ProcessTopology(axes=", list_text(axes()), ", dims=[", detail::with_commas(dims()), "])");

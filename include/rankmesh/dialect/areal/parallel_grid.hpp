@@ -11,7 +11,6 @@
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/dialect/areal/process_topology.hpp>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
 
@@ -89,7 +88,7 @@ RANKMESH_EXPORT Plan plan(const ProcessTopology& topology, const RankMapping& ra
 ///
 /// `global_rank` is the process's rank in the topology, -1 outside the model. Groups hold topology ranks;
 /// `mapped` gives the ranks of the world, as the original's handles have them.
-struct RANKMESH_EXPORT RankInfo : deepspeed::GridRankInfo {
+struct RANKMESH_EXPORT RankInfo : dialect::GridRankInfo {
     /// Of a rank of the world; throws what RankMapping::check throws.
     RankInfo(const ProcessTopology& topology, int rank, int world_size, RankMapping rank_mapping = {});
 
@@ -130,7 +129,7 @@ struct RANKMESH_EXPORT ParallelGrid : RankInfo {
 };
 
 /// A grid of ranks and sizes without groups, for trying a schedule without processes.
-struct RANKMESH_EXPORT FakeGrid : private deepspeed::GridRankInfo {
+struct RANKMESH_EXPORT FakeGrid : private dialect::GridRankInfo {
     /// Throws dialect::Error for a rank outside the topology.
     FakeGrid(int of_rank, const ProcessTopology& topo)
         : GridRankInfo(topo, of_rank, "tensor"), rank(of_rank), coord(topo.get_coord(of_rank)) {}

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's runtime/pipe/topology.py.
-#include <algorithm>
-#include <array>
+#include <rankmesh/dialect/topology.hpp>
 
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/member.hpp>
 
-#include "dialect/mesh_groups.hpp"
+namespace rankmesh::dialect {
 
-namespace rankmesh::deepspeed {
-
-using detail::cat;
-using dialect::Error;
-using dialect::Fault;
-using dialect::Refusal;
+using rankmesh::detail::cat;
 
 namespace {
 
@@ -75,7 +66,8 @@ Mesh checked_mesh(const std::vector<std::string>& axes, const std::vector<int>& 
 std::string entries(const Coordinate& coord, std::string_view quote, std::string_view is) {
     auto out = std::string{};
     for (int i = 0; i < coord.size(); ++i)
-        detail::append(out, cat(i > 0 ? ", " : "", quote, coord.name(i), quote, is, coord[AxisId{i}]));
+        rankmesh::detail::append(out,
+                                 cat(i > 0 ? ", " : "", quote, coord.name(i), quote, is, coord[AxisId{i}]));
     return out;
 }
 
@@ -128,7 +120,7 @@ std::string ProcessTopology::get_rank_repr(int rank, const std::vector<std::stri
         if (std::ranges::find(omit_axes, axis) != omit_axes.end()) continue;
         const auto index = std::to_string(get_coord(rank)[axis]);
         const auto zeros = std::string(digits - std::min(digits, index.size()), '0');
-        detail::append(out, cat(separator, axis, inner_sep, zeros, index));
+        rankmesh::detail::append(out, cat(separator, axis, inner_sep, zeros, index));
         separator = outer_sep;
     }
     return out;
@@ -167,8 +159,8 @@ std::optional<Group> ProcessTopology::filter_match(const Coordinate& filter) con
 std::string ProcessTopology::str() const {
     auto out = std::string("{");
     for (int rank = 0; rank < world_size(); ++rank)
-        detail::append(out, cat(rank > 0 ? ", " : "", style_.coord, "(", entries(get_coord(rank), "", "="),
-                                "): ", rank));
+        rankmesh::detail::append(out, cat(rank > 0 ? ", " : "", style_.coord, "(",
+                                          entries(get_coord(rank), "", "="), "): ", rank));
     return out + "}";
 }
 
@@ -185,8 +177,6 @@ std::vector<int> _prime_factors(int N) {
 
 namespace {
 
-constexpr auto grid_joined_with = "deepspeed::plan(topology)";
-
 /// The axis of that name; none where there is none, along which each rank is a group by itself.
 AxisSet axis_named(const Mesh& mesh, std::string_view name) {
     return mesh.find(name) ? mesh.axes(name) : AxisSet{};
@@ -198,25 +188,6 @@ ProcessTopology checked(ProcessTopology topology) {
             throw Error(Fault::unknown, cat("the topology ", to_string(topology.mesh()), " has no axis '",
                                             axis, "'; a grid needs pipe and data"));
     return topology;
-}
-
-/// The topology's axes, with a model axis of one where it has none: each rank is a slice by itself.
-Mesh joined_mesh(const ProcessTopology& topology) {
-    auto axes = std::vector<Axis>{};
-    for (const auto& name : topology.axes()) axes.push_back({name, topology.get_dim(name)});
-    if (topology.get_dim("model") == 0) axes.push_back({"model", 1});
-    return Mesh(std::span<const Axis>(axes));
-}
-
-std::vector<std::string> model_axes(const Mesh& mesh) {
-    return rankmesh::detail::names_of(mesh, all_but_data(mesh));
-}
-
-Communicator model_group(const Member& member, const Mesh& mesh) {
-    dialect::check_mesh(member, mesh, grid_joined_with);
-    const auto names = model_axes(mesh);
-    return dialect::communicator(member, std::vector<std::string_view>(names.begin(), names.end()),
-                                 grid_joined_with);
 }
 
 }  // namespace
@@ -262,7 +233,7 @@ int GridRankInfo::stage_to_global(int stage, const Coordinate& kwargs) const {
     auto unknown = std::string{};
     for (int i = 0; i < kwargs.size(); ++i)
         if (me.find(kwargs.name(i)) < 0)
-            detail::append(unknown, cat(unknown.empty() ? "'" : ", '", kwargs.name(i), "'"));
+            rankmesh::detail::append(unknown, cat(unknown.empty() ? "'" : ", '", kwargs.name(i), "'"));
     if (kwargs.find("pipe") >= 0)
         throw Error(Fault::argument, "stage_to_global() got multiple values for keyword argument 'pipe'");
     if (!unknown.empty()) throw Error(Fault::unknown, cat("Got unexpected field names: [", unknown, "]"));
@@ -286,41 +257,4 @@ int GridRankInfo::get_model_parallel_world_size() const {
     return *ds_model_world_size;
 }
 
-ProcessTopology default_topology(int world_size) {
-    auto num_pp = 1;
-    auto num_dp = 1;
-    auto to_pipe = true;
-    for (auto prime : _prime_factors(world_size)) {
-        (to_pipe ? num_pp : num_dp) *= prime;
-        to_pipe = !to_pipe;
-    }
-    return PipeDataParallelTopology(num_pp, num_dp);
-}
-
-Plan plan(const ProcessTopology& topology, std::string name) {
-    const auto mesh = joined_mesh(topology);
-    return {{.name = std::move(name), .mesh = mesh, .over = {Axes(model_axes(mesh))}}};
-}
-
-RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world)
-    : GridRankInfo((topology.world_size() == world ? topology : throw Error(Fault::sizes, "Invalid Grid")),
-                   rank, "model") {
-    if (rank < 0) dialect::check_rank(rank, world);
-}
-
-std::vector<Partition> RankInfo::new_groups() const {
-    const auto& mesh = topology().mesh();
-    return {mesh.partition(all_but_data(mesh)), dp_groups, pipe_groups, model_groups};
-}
-
-PipelineParallelGrid::PipelineParallelGrid(const Member& member, const ProcessTopology& topology)
-    : RankInfo(topology, member.rank(), member.mesh().size()),
-      ds_model_proc_group(model_group(member, joined_mesh(topology))),
-      dp_proc_group(dialect::communicator(member, {"data"}, grid_joined_with)),
-      pp_proc_group(dialect::communicator(member, {"pipe"}, grid_joined_with)),
-      slice_proc_group(dialect::communicator(member, {"model"}, grid_joined_with)) {}
-
-PipelineParallelGrid::PipelineParallelGrid(const Member& member)
-    : PipelineParallelGrid(member, default_topology(member.mesh().size())) {}
-
-}  // namespace rankmesh::deepspeed
+}  // namespace rankmesh::dialect
