@@ -2,7 +2,9 @@
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 
 #include "convert/frameworks/topology_settings.hpp"
 #include "formats/text.hpp"
@@ -44,18 +46,22 @@ public:
             while (take("|"));
             for (auto i = first + 1; i < all.size(); ++i) {
                 if (all[i].name.empty())
-                    refuse(cat(all[i].text, " shares ranks and has no name; write BACKEND[NAME]:SIZES"));
+                    refuse(cat(in_quotes(all[i].text),
+                               " shares ranks and has no name; write BACKEND[NAME]:SIZES"));
                 if (all[i].arrangement.dense().size() != all[first].arrangement.dense().size())
-                    refuse(cat(all[first].text, " and ", all[i].text, " share ranks and need equally many"));
+                    refuse(cat(in_quotes(all[first].text), " and ", in_quotes(all[i].text),
+                               " share ranks, and need equally many"));
             }
             ++parts;
         } while (take("+"));
         if (at_ != text_.size()) refuse(cat(in_quotes(text_.substr(at_)), " belongs to no component"));
-        for (auto one = all.begin(); one != all.end(); ++one) {
-            if (one->name.empty() && parts > 1 && all.size() > 2)
-                refuse(cat("of three components or more each needs a name, and ", one->text, " has none"));
-            if (!one->name.empty() && std::ranges::count(all, one->name, &Component::name) > 1)
-                refuse(cat("two components are called ", one->name));
+        auto names = std::set<std::string>{};
+        for (const auto& one : all) {
+            if (one.name.empty() && parts > 1 && all.size() > 2)
+                refuse(cat("of three components or more each needs a name, and ", in_quotes(one.text),
+                           " has none"));
+            if (!one.name.empty() && !names.insert(one.name).second)
+                refuse(cat("two components are called ", in_quotes(one.name)));
         }
         return all;
     }
@@ -161,7 +167,8 @@ Arrangement read_allocation_mode(const std::string& mode, Settings& settings, st
     const auto all = AllocationMode(mode).components();
     if (all.size() == 1) return checked_world(all.front().arrangement, settings, world);
     auto listed = std::vector<std::string>{};
-    for (const auto& one : all) listed.push_back(cat("'", one.text, "' is ", to_string(one.arrangement)));
+    for (const auto& one : all)
+        listed.push_back(cat(in_quotes(one.text), " is ", to_string(one.arrangement)));
     throw UsageError(cat("allocation_mode has ", all.size(), " components, each with a mesh of its own: ",
                          detail::with_commas(listed), "; give one of them alone"));
 }
