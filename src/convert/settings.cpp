@@ -194,6 +194,8 @@ void Settings::parse(std::string text, bool toml) {
         values_ = nested(parse_flags(split(said), limits), limits);
     } else if (framework_ == "rankmesh") {
         return;
+    } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
+        values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
     } else if (looks_like_toml(inner)) {
         values_ = formats::parse_toml(text, source_);
     } else {

@@ -16,11 +16,12 @@ set(most_of_dialects 5)
 set(others_of_gloo "/dialect/|/explain|/frameworks/|/rendezvous/")
 set(others_of_mpi "/rendezvous/|^cmake/test_environment|/cluster/read/|/place")
 set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
-set(others_of_vllm "/frameworks/megatron2022")  # which its first version was
+set(others_of_vllm "/frameworks/megatron2022|/areal")  # which its first version was
+set(others_of_sglang "/areal")  # what runs a component of its allocation_mode
+set(others_of_archon "/areal")
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
 set(others_of_torchtitan "^cli/|/plan/")  # and what its configuration says beside where ranks stand
-set(others_of_deepspeed "/areal/|/grid_answers")  # AReaL's grid is made of DeepSpeed's
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)
 list(APPEND files CMakeLists.txt)

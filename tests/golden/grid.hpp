@@ -2,7 +2,7 @@
 // What both systems with a grid over a ProcessTopology are asked of it.
 #pragma once
 
-#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 
 #include "topology.hpp"
 

@@ -6,22 +6,21 @@ import datetime
 import functools
 from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from rankmesh._connected import Connected, Handle
 from rankmesh._core import Group
 from rankmesh._dialects import areal
+from rankmesh._dialects.topology import ProcessTopology as _Native
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
-from rankmesh._world import of_torch, world_of
+from rankmesh._world import of_torch
 from rankmesh.deepspeed import topology as deepspeed
-from rankmesh.deepspeed.topology import _described
+from rankmesh.deepspeed.topology import _lists
 from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
 
 if TYPE_CHECKING:
     from rankmesh.torch._named import NamedGroups
-
-Handle: TypeAlias = Any
-"""A group of this rank: torch's, or a rankmesh.Group without a process; None where the rank is in none."""
 
 NCCL_DEFAULT_TIMEOUT = datetime.timedelta(seconds=7200)
 """The timeout of torch's groups."""
@@ -33,7 +32,7 @@ _made: list[NamedGroups] = []
 """What has torch's groups of the registry."""
 
 
-def _connect(said: str, wanted: Mapping[str, tuple[Group, str | None]]) -> dict[str, Handle]:
+def _of_torch(said: str, wanted: Mapping[str, tuple[Group, str | None]]) -> dict[str, Handle]:
     """Torch's groups of this rank by these names: those that were made before, or made once all have said the same."""
     import torch.distributed as dist
 
@@ -46,14 +45,20 @@ def _connect(said: str, wanted: Mapping[str, tuple[Group, str | None]]) -> dict[
     keys = {name: (tuple(sorted(ranks)), backend or dist.get_backend()) for name, (ranks, backend) in wanted.items()}
     lacking = {key: name for name, key in reversed(keys.items()) if key not in registry}  # each once, by its first name
     ordered = [name for name in keys if name in lacking.values()]
-    made = NamedGroups(
-        f"areal: {said}",
-        [Named(name, Group(keys[name][0]), keys[name][1]) for name in ordered],
-        timeout=NCCL_DEFAULT_TIMEOUT,
-    )
+    named = [Named(name, Group(keys[name][0]), keys[name][1]) for name in ordered]
+    made = NamedGroups(said, named, timeout=NCCL_DEFAULT_TIMEOUT)
     _made.append(made)
     registry.update({keys[name]: made[name] for name in ordered})
     return {name: registry[key] for name, key in keys.items()}
+
+
+class _Registered(Connected):
+    """Groups of one rank; those of torch are the registry's, and those called `_gloo` on the host."""
+
+    framework = "areal"
+
+    def _of_torch(self, said: str, wanted: dict[str, Group]) -> dict[str, Handle]:
+        return _of_torch(said, {name: (of, "gloo" if name.endswith("_gloo") else None) for name, of in wanted.items()})
 
 
 def new_or_get_group(ranks: Iterable[int], backend: str | None = None) -> Handle:
@@ -67,7 +72,7 @@ def new_or_get_group(ranks: Iterable[int], backend: str | None = None) -> Handle
     import torch.distributed as dist
 
     wanted = {"new_or_get_group": (group, backend)} if world[0] in group else {}
-    made = _connect(f"new_or_get_group of {group} on {backend or dist.get_backend()}", wanted)
+    made = _of_torch(f"areal: new_or_get_group of {group} on {backend or dist.get_backend()}", wanted)
     return made.get("new_or_get_group", dist.GroupMember.NON_GROUP_MEMBER)
 
 
@@ -83,7 +88,7 @@ def destroy_all_comm_groups() -> None:
 @raises(TypeError)
 def decompose_to_three_factors(n: int) -> list[tuple[int, int, int]]:
     """Every ordered triple of positive numbers whose product is n, each once; none for 0."""
-    return areal.decompose_to_three_factors(n)
+    return [(i, j, k) for i, j, k in areal.decompose_to_three_factors(n)]
 
 
 PipeDataTensorProcessCoord = namedtuple("PipeDataTensorProcessCoord", ["pipe", "data", "tensor"])  # noqa: PYI024
@@ -101,23 +106,18 @@ class ProcessTopology(deepspeed.ProcessTopology):
     5
     """
 
-    _kind: ClassVar[type[areal.ProcessTopology]] = areal.ProcessTopology
-    _topology: areal.ProcessTopology
-
     @raises(ValueError, missing=IndexError, unknown=KeyError)
     def __init__(self, axes: Sequence[str], dims: Sequence[int]) -> None:
-        self._topology = self._kind(axes, dims)
-        self.axes = axes
-        self.dims = dims
-        self.ProcessCoord = PROCESS_COORD_REGISTRY["#".join(axes)]
+        _Native.__init__(self, axes, dims, of_areal=True)
+        self.axes, self.dims, self.ProcessCoord = axes, dims, PROCESS_COORD_REGISTRY["#".join(axes)]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProcessTopology) and self._topology.same_mapping(other._topology)
+        return isinstance(other, ProcessTopology) and self.same_mapping(other)
 
     __hash__ = None  # type: ignore[assignment]  # as in the original, which compares tables
 
     def __repr__(self) -> str:
-        return repr(self._topology)
+        return f"ProcessTopology(axes={list(self.axes)}, dims={list(self.dims)})"
 
 
 class PipeDataTensorParallelTopology(ProcessTopology):
@@ -144,23 +144,11 @@ class DataPipeTensorParallelTopology(ProcessTopology):
     """What a model generates on."""
 
     def __init__(
-        self,
-        num_pp: int,
-        num_tp: int,
-        num_dp: int,
-        sequence_parallel: bool,
-        max_prompt_len: int | None = None,
+        self, num_pp: int, num_tp: int, num_dp: int, sequence_parallel: bool, max_prompt_len: int | None = None
     ) -> None:
         super().__init__(axes=["data", "pipe", "tensor"], dims=[num_dp, num_pp, num_tp])
         self.sequence_parallel = sequence_parallel
         self.max_prompt_len = max_prompt_len
-
-
-def _lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
-    """All groups of the topology, made when they are asked for."""
-    lists: functools.cached_property[list[list[int]]] = functools.cached_property(lambda grid: getattr(grid, name)())
-    lists.__doc__ = doc
-    return lists
 
 
 class ParallelGrid(areal.ModelGrid):
@@ -179,7 +167,6 @@ class ParallelGrid(areal.ModelGrid):
     topo: ProcessTopology
     mp_group: list[int]
     """Always empty, as in the original."""
-    _handles: dict[str, Handle] | None = None
 
     @raises(ValueError, sizes=AssertionError, unknown=AttributeError, missing=KeyError)
     def __init__(
@@ -191,29 +178,18 @@ class ParallelGrid(areal.ModelGrid):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        live = rank is None and world_size is None and of_torch() is not None
-        rank, world_size = world_of("ParallelGrid", rank, world_size)
-        self.topo = topology
-        self._mapping = rank_mapping
-        self.mp_group = []
-        if not live:
-            super().__init__(topology._topology, rank, world_size, rank_mapping)
-            return
-        from rankmesh.torch._named import errors_reach_peers
+        self.mp_group, self.topo, self._mapping = [], topology, rank_mapping
+        self._groups = _Registered("ParallelGrid", rank=rank, world_size=world_size)
+        rank, world_size = self._groups._rank()
 
-        said = f"ParallelGrid over {_described(topology)}"
-        if rank_mapping is not None:
-            said += f" on ranks {dict(rank_mapping)}"
-        with errors_reach_peers(f"areal: {said}"):
-            super().__init__(topology._topology, rank, world_size, rank_mapping)
-            self._check_process_group(process_group)
-        pure = {name: getattr(self, name) for name in vars(areal.ModelGrid) if "_proc_group" in name}
-        wanted = {
-            name: (group, "gloo" if name.endswith("_gloo") else None)
-            for name, group in pure.items()
-            if group is not None
-        }
-        self._handles = _connect(said, wanted)
+        def stand() -> dict[str, Group]:
+            areal.ModelGrid.__init__(self, topology, rank, world_size, rank_mapping)
+            if self._groups._is_live():
+                self._check_process_group(process_group)
+            return self.handles()
+
+        mapped = "" if rank_mapping is None else f" on ranks {rank_mapping}"
+        self._groups._connect(f"ParallelGrid over {deepspeed._described(topology)}{mapped}", stand)
 
     def _check_process_group(self, group: Any) -> None:
         """The original takes this rank's place from the group and makes groups by the mapping, which may differ."""
@@ -226,13 +202,6 @@ class ParallelGrid(areal.ModelGrid):
                 "by the rank mapping; the group's ranks must be those that the mapping gives, in its order"
             )
 
-    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the topology.")
-    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the topology.")
-    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the topology.")
-    p2p_groups = _lists(
-        "mapped_p2p_groups", "Each rank of the world with the one at the next stage, the first after the last."
-    )
-
     def topology(self) -> ProcessTopology:
         """The topology of the grid."""
         return self.topo
@@ -241,6 +210,13 @@ class ParallelGrid(areal.ModelGrid):
     def rank_mapping(self) -> Mapping[int, int]:
         """From ranks of the topology to those of the world, as it was given."""
         return self._mapping if self._mapping is not None else {rank: rank for rank in range(self.world_size)}
+
+    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the topology.")
+    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the topology.")
+    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the topology.")
+    p2p_groups = _lists(
+        "all_p2p_groups", "Each rank of the world with the one at the next stage, the first after the last."
+    )
 
     @property
     def slice_group(self) -> list[int] | None:  # type: ignore[override]  # None outside the model
@@ -269,7 +245,9 @@ class FakeGrid(areal.ModelGrid):
     @raises(ValueError)
     def __init__(self, rank: int, topo: ProcessTopology) -> None:
         self.rank, self.coord = rank, topo.get_coord(rank)
-        super().__init__(topo._topology, rank, topo.world_size(), None)
+        super().__init__(topo, rank, topo.world_size(), None)
+        self._groups = _Registered("FakeGrid", rank=rank, world_size=self.world_size)
+        self._groups._connect("FakeGrid", self.handles)
         self.dp_id, self.pp_id, self.mp_id = self.coord.data, self.coord.pipe, self.coord.tensor
 
     def get_pipe_parallel_group(self) -> NoReturn:

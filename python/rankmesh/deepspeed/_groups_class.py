@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rankmesh import Group, Mesh
+from rankmesh._connected import Connected, Handle, group_named, of_mpu, place_in, rank_in, size_in, size_of
 from rankmesh._dialects import deepspeed
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
-from rankmesh.deepspeed._connected import Connected, Handle, group_named, of_mpu, place_in, rank_in, size_in, size_of
 
 __all__ = ["DeprecatedException", "_get_expert_parallel_ranks", "initialize"]
 

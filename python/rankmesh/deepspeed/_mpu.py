@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from rankmesh.deepspeed._connected import OfGroups, rank_in, size_in
+from rankmesh._connected import OfGroups, rank_in, size_in
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -26,26 +26,22 @@ def mpu(
         me = rankmesh.torch.init("pp=2 dp=* tp=2", over=[("pp", "tp")])
         deepspeed.initialize(model=model, mpu=rankmesh.deepspeed.mpu(me, pipe="pp"), ...)
     """
-    names = {"data": _axes(data), "tensor": _axes(tensor), "pipe": _axes(pipe), "sequence": _axes(sequence)}
-    if names["sequence"]:
-        return SequenceParallelUnit(member, names)
-    return ModelParallelUnit(member, names)
-
-
-def _axes(given: Axes) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+    given = {"data": data, "tensor": tensor, "pipe": pipe, "sequence": sequence}
+    axes = {kind: (names,) if isinstance(names, str) else tuple(names) for kind, names in given.items()}
+    return (SequenceParallelUnit if axes["sequence"] else ModelParallelUnit)(member, axes)
 
 
 class ModelParallelUnit(OfGroups):
     """The groups of a plan under the names that DeepSpeed asks an mpu for."""
 
+    _kinds: ClassVar[tuple[tuple[str, ...], ...]] = (("data",), ("tensor",), ("tensor", "pipe"), ("pipe",))
+    """Its groups, by the axes that they are along."""
+
     def __init__(self, member: Member, axes: dict[str, tuple[str, ...]]) -> None:
         self._member, self._axes = member, axes
-        for kinds in self._kinds():  # what was not declared is said here, and not in the middle of a training
-            self._group(*kinds)
-
-    def _kinds(self) -> list[tuple[str, ...]]:
-        return [("data",), ("tensor",), ("tensor", "pipe"), *([("pipe",)] if self._axes["pipe"] else [])]
+        for kinds in self._kinds:  # what was not declared is said here, and not in the middle of a training
+            if kinds != ("pipe",) or axes["pipe"]:
+                self._group(*kinds)
 
     def _along(self, *kinds: str) -> tuple[str, ...]:
         return tuple(axis for kind in kinds for axis in self._axes[kind])
@@ -103,8 +99,7 @@ class ModelParallelUnit(OfGroups):
 class SequenceParallelUnit(ModelParallelUnit):
     """The same with sequence parallelism, which DeepSpeed recognises by these names."""
 
-    def _kinds(self) -> list[tuple[str, ...]]:
-        return [*super()._kinds(), ("sequence",), ("sequence", "data")]
+    _kinds = (*ModelParallelUnit._kinds, ("sequence",), ("sequence", "data"))
 
     def get_sequence_parallel_group(self) -> dist.ProcessGroup:
         """The ranks that share this rank's sequence."""

@@ -12,9 +12,9 @@ Group('{4..7}')
 from __future__ import annotations
 
 from rankmesh import Mesh
+from rankmesh._connected import Connected, group_named, rank_in, size_in
 from rankmesh._dialects import deepspeed
 from rankmesh._originals import original, raises
-from rankmesh.deepspeed._connected import Connected, group_named, rank_in, size_in
 
 __all__: list[str] = []
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rankmesh import Mesh
+from rankmesh._connected import of_mpu
 from rankmesh._originals import original
-from rankmesh.deepspeed._connected import of_mpu
 
 Ranks: TypeAlias = tuple[int, ...]
 
@@ -74,17 +74,8 @@ def build_folding_spec(
             f"expert_parallel.autoep_size * expert_parallel.expert_tensor_parallel_size ({ep_size} * {etp_size}) "
             f"must divide the stage size, which is {stage}"
         )
-    return ParallelFoldingSpec(
-        world_size=world_size,
-        pp_size=pp_size,
-        stage_size=stage,
-        tp_size=tp_size,
-        dp_size=stage // tp_size,
-        ep_size=ep_size,
-        etp_size=etp_size,
-        edp_size=stage // (ep_size * etp_size),
-        mp_mode=mp_mode,
-    )
+    dp_size, edp_size = stage // tp_size, stage // (ep_size * etp_size)
+    return ParallelFoldingSpec(world_size, pp_size, stage, tp_size, dp_size, ep_size, etp_size, edp_size, mp_mode)
 
 
 def _unsupported(spec: ParallelFoldingSpec) -> str:
@@ -129,35 +120,26 @@ def validate_folding_global(
     if not autoep_enabled:
         return
     tensor = f"tensor_parallel.autotp_size={spec.tp_size}"
+    experts = f"{tensor} with experts"
+    presets = f"tensor_parallel.preset_model={tp_preset!r} and expert_parallel.preset_model={ep_preset!r}"
     folded = spec.tp_size > 1
     mpu_tensor = of_mpu(mpu, "get_tensor_model_parallel_world_size", "get_model_parallel_world_size")
     mpu_stages = of_mpu(mpu, "get_pipeline_model_parallel_world_size", "get_pipeline_parallel_world_size")
-    for wrong, text in (
-        (folded and deepcompile_enabled, f"{tensor} is not supported with compile.deepcompile; disable it"),
-        (folded and spec.pp_size > 1, f"{tensor} with experts supports pp_size=1 only, got pp_size={spec.pp_size}"),
-        (folded and sp_size > 1, f"{tensor} with experts and sp_size={sp_size} are mutually exclusive"),
-        (spec.etp_size != 1, _unsupported(spec)),
-        (
-            tp_preset is not None and ep_preset is not None and tp_preset != ep_preset,
-            f"tensor_parallel.preset_model={tp_preset!r} and expert_parallel.preset_model={ep_preset!r} must match",
-        ),
-        (folded and spec.ep_size == 1, f"{tensor} with experts requires expert_parallel.autoep_size > 1"),
-        (
-            folded and use_data_before_expert_parallel,
-            f"{tensor} with experts is not supported with use_data_before_expert_parallel_; disable it",
-        ),
-        (
-            folded and (zero_offload_optimizer or zero_offload_param),
-            f"{tensor} with experts is not supported with ZeRO offload; disable it",
-        ),
-        (
-            mpu_tensor not in (None, 1, spec.tp_size),
-            f"the mpu's tensor parallel world size {mpu_tensor} conflicts with {tensor}",
-        ),
-        (
-            mpu_stages not in (None, spec.pp_size),
-            f"the mpu's pipeline parallel world size {mpu_stages} conflicts with pp_size={spec.pp_size}",
-        ),
-    ):
-        if wrong:
+    other_tensor, other_stages = mpu_tensor not in (None, 1, spec.tp_size), mpu_stages not in (None, spec.pp_size)
+    offloads = zero_offload_optimizer or zero_offload_param
+    wrong = {
+        f"{tensor} is not supported with compile.deepcompile; disable it": folded and deepcompile_enabled,
+        f"{experts} supports pp_size=1 only, got pp_size={spec.pp_size}": folded and spec.pp_size > 1,
+        f"{experts} and sp_size={sp_size} are mutually exclusive": folded and sp_size > 1,
+        _unsupported(spec): spec.etp_size != 1,
+        f"{presets} must match": None not in (tp_preset, ep_preset) and tp_preset != ep_preset,
+        f"{experts} requires expert_parallel.autoep_size > 1": folded and spec.ep_size == 1,
+        f"{experts} is not supported with use_data_before_expert_parallel_; disable it": folded
+        and use_data_before_expert_parallel,
+        f"{experts} is not supported with ZeRO offload; disable it": folded and offloads,
+        f"the mpu's tensor parallel world size {mpu_tensor} conflicts with {tensor}": other_tensor,
+        f"the mpu's pipeline parallel world size {mpu_stages} conflicts with pp_size={spec.pp_size}": other_stages,
+    }
+    for text, is_wrong in wrong.items():
+        if is_wrong:
             _refuse(text)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/deepspeed/expert_groups.hpp>
+#include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 
-#include "dialects.hpp"
+#include "grids.hpp"
 
 namespace rankmesh::python {
 
@@ -21,23 +21,15 @@ IntLists all_lists_of(const auto& lists) {
     return all;
 }
 
-/// The ranks of a group that every rank has.
-auto ranks(std::optional<Group> GridRankInfo::*group) {
-    return [group](const PipelineGrid& self) { return Ranks(*(self.*group)); };
-}
-
 void bind_pipeline_grid(nb::module_& m) {
-    nb::class_<PipelineGrid, GridRankInfo>(m, "PipelineGrid", "What DeepSpeed's grid knows of one rank.")
-        .def(
+    auto grid =
+        nb::class_<PipelineGrid, GridRankInfo>(m, "PipelineGrid", "What DeepSpeed's grid knows of one rank.");
+    grid.def(
             "__init__",
             [](PipelineGrid* self, const ProcessTopology& topology, nb::handle rank, nb::handle world_size) {
                 new (self) PipelineGrid(topology, int_of(rank, "rank"), int_of(world_size, "world_size"));
             },
             nb::arg("topology"), nb::arg("rank").none(), nb::arg("world_size").none())
-        .def_prop_ro("ds_model_proc_group", ranks(&PipelineGrid::ds_model_group))
-        .def_prop_ro("dp_proc_group", ranks(&PipelineGrid::dp_group))
-        .def_prop_ro("pp_proc_group", ranks(&PipelineGrid::pp_group))
-        .def_prop_ro("slice_proc_group", ranks(&PipelineGrid::slice_group))
         .def("get_pipeline_model_parallel_rank", &PipelineGrid::get_pipeline_model_parallel_rank)
         .def("get_pipeline_model_parallel_world_size", &PipelineGrid::get_pipeline_model_parallel_world_size)
         .def("get_slice_parallel_rank", &PipelineGrid::get_slice_parallel_rank)
@@ -45,6 +37,16 @@ void bind_pipeline_grid(nb::module_& m) {
         .def(
             "new_groups", [](const PipelineGrid& self) { return all_lists_of(self.new_groups()); },
             "The groups that the original makes, in its order: model, data, pipe, slice.");
+    def_handles<PipelineGrid>(
+        grid,
+        {{"ds_model_proc_group", &PipelineGrid::ds_model_group, "All stages and slices of one replica.",
+          "get_model_parallel_group"},
+         {"dp_proc_group", &PipelineGrid::dp_group, "The ranks of the same stage of all pipelines.",
+          "get_data_parallel_group"},
+         {"pp_proc_group", &PipelineGrid::pp_group, "This rank's pipeline.", "get_pipe_parallel_group"},
+         {"slice_proc_group", &PipelineGrid::slice_group,
+          "The tensor slices of this rank's stage and replica.", "get_slice_parallel_group"}},
+        [](const PipelineGrid&, const Group& group) { return Ranks(group); });
 }
 
 void bind_expert_groups(nb::module_& m) {

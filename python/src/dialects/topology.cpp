@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the topologies and grids of DeepSpeed and AReaL have in common.
-#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
+#include <rankmesh/dialect/areal/process_topology.hpp>
 
-#include "dialects.hpp"
+#include "grids.hpp"
 
 namespace rankmesh::python {
 
-using deepspeed::ProcessTopology;
-using Grid = deepspeed::GridRankInfo;
+using dialect::ProcessTopology;
+using Grid = dialect::GridRankInfo;
 
 namespace {
 
@@ -20,10 +20,13 @@ void bind_process_topology(nb::module_& m) {
     nb::class_<ProcessTopology>(m, "ProcessTopology", "The ranks of a job on named axes, row-major.")
         .def(
             "__init__",
-            [](ProcessTopology* self, nb::handle axes, nb::handle dims) {
-                new (self) ProcessTopology(texts_of(axes, "axes"), ints_of(dims, "dims"));
+            [](ProcessTopology* self, nb::handle axes, nb::handle dims, bool of_areal) {
+                const auto names = texts_of(axes, "axes");
+                const auto sizes = ints_of(dims, "dims");
+                new (self) ProcessTopology(of_areal ? areal::ProcessTopology(names, sizes)
+                                                    : ProcessTopology(names, sizes));
             },
-            nb::arg("axes").none(), nb::arg("dims").none())
+            nb::arg("axes").none(), nb::arg("dims").none(), nb::arg("of_areal") = false)
         .def("world_size", &ProcessTopology::world_size, "The number of ranks.")
         .def(
             "get_dim",
@@ -45,7 +48,7 @@ void bind_process_topology(nb::module_& m) {
                 for (int i = 0; i < coord.size(); ++i) indices.push_back(coord[AxisId{i}]);
                 return list_of(indices);
             },
-            nb::arg("rank").none())
+            nb::arg("rank").none(), nb::sig("def get_coord(self, rank: int) -> list[int]"))
         .def(
             "get_rank_repr",
             [](const ProcessTopology& self, nb::handle rank, nb::handle omit_axes, nb::handle inner_sep,
@@ -84,7 +87,7 @@ void bind_process_topology(nb::module_& m) {
         .def(
             "same_mapping",
             [](const ProcessTopology& self, const ProcessTopology& other) { return self == other; },
-            nb::arg("other"), "True for the same sizes in the same order, whatever the axes are called.")
+            nb::arg("other"))
         .def("__str__", &ProcessTopology::str);
 }
 
@@ -108,12 +111,7 @@ void bind_grid(nb::module_& m) {
         .def("all_dp_groups", [](const Grid& self) { return lists_of(self.dp_groups); })
         .def("all_pipe_groups", [](const Grid& self) { return lists_of(self.pipe_groups); })
         .def("all_model_groups", [](const Grid& self) { return lists_of(self.model_groups); })
-        .def("all_p2p_groups",
-             [](const Grid& self) {
-                 auto pairs = std::vector<std::array<int, 2>>{};
-                 for (int rank = 0; rank < self.world_size; ++rank) pairs.push_back(self.p2p_groups(rank));
-                 return lists_of(pairs);
-             })
+        .def("all_p2p_groups", all_p2p_groups<Grid>)
         .def(
             "stage_to_global",
             [](const Grid& self, nb::handle stage_id, nb::args args, nb::kwargs kwargs) {

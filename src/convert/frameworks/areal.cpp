@@ -1,19 +1,185 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
-#include <rankmesh/dialect/areal/process_topology.hpp>
 
-#include "convert/frameworks/grid_answers.hpp"
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
 #include "convert/frameworks/topology_settings.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace of_areal {
 
+using detail::cat;
+using detail::in_quotes;
+
+/// The sizes of a component by their letters: `d4t2`.
+class Sizes : public std::map<char, int> {
+public:
+    int of(char letter, int otherwise = 1) const {
+        const auto found = find(letter);
+        return found == end() ? otherwise : found->second;
+    }
+};
+
+/// What one backend runs, on a mesh of its own: `fsdp[actor]:d8`.
+struct Component {
+    std::string text, name;
+    Arrangement arrangement;
+};
+
+/// An allocation_mode, read by the grammar of AReaL's alloc_mode.py.
+class AllocationMode {
+public:
+    explicit AllocationMode(std::string_view text) : text_(text) {}
+
+    /// Those between `+`, which have ranks of their own, and between `|`, which share those of the first.
+    std::vector<Component> components() {
+        auto all = std::vector<Component>{};
+        auto parts = 0;
+        do {
+            const auto first = all.size();
+            do all.push_back(component());
+            while (take("|"));
+            for (auto i = first + 1; i < all.size(); ++i) {
+                if (all[i].name.empty())
+                    refuse(cat(in_quotes(all[i].text),
+                               " shares ranks and has no name; write BACKEND[NAME]:SIZES"));
+                if (all[i].arrangement.dense().size() != all[first].arrangement.dense().size())
+                    refuse(cat(in_quotes(all[first].text), " and ", in_quotes(all[i].text),
+                               " share ranks, and need equally many"));
+            }
+            ++parts;
+        } while (take("+"));
+        if (at_ != text_.size()) refuse(cat(in_quotes(text_.substr(at_)), " belongs to no component"));
+        auto names = std::set<std::string>{};
+        for (const auto& one : all) {
+            if (one.name.empty() && parts > 1 && all.size() > 2)
+                refuse(cat("of three components or more each needs a name, and ", in_quotes(one.text),
+                           " has none"));
+            if (!one.name.empty() && !names.insert(one.name).second)
+                refuse(cat("two components are called ", in_quotes(one.name)));
+        }
+        return all;
+    }
+
+private:
+    [[noreturn]] void refuse(const std::string& why) const {
+        throw UsageError(cat("allocation_mode is ", in_quotes(text_), ": ", why));
+    }
+    /// The next word, if it is this one; blanks before and behind it are left out.
+    bool take(std::string_view word) {
+        const auto skip = [&] { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); };
+        skip();
+        if (!text_.substr(at_).starts_with(word)) return false;
+        at_ += word.size();
+        skip();
+        return true;
+    }
+    void need(std::string_view word) {
+        if (!take(word)) refuse(cat("'", word, "' is missing before ", in_quotes(text_.substr(at_))));
+    }
+    std::string_view run_of(std::string_view characters) {
+        const auto run = text_.substr(at_, text_.find_first_not_of(characters, at_) - at_);
+        at_ += run.size();
+        take("");
+        return run;
+    }
+    Sizes sizes(std::string_view letters) {
+        auto all = Sizes{};
+        while (at_ < text_.size() && letters.find(text_[at_]) != letters.npos) {
+            const auto letter = text_[at_];
+            take({&letter, 1});
+            const auto number = run_of("0123456789");
+            if (number.empty() || number[0] == '0' || number.size() > 9)
+                refuse(cat("the size of ", std::string_view(&letter, 1), " is ", in_quotes(number),
+                           "; it is a whole number from 1"));
+            all[letter] = std::stoi(std::string(number));
+        }
+        if (all.empty())
+            refuse(cat("a size is missing before ", in_quotes(text_.substr(at_)), "; the letters here are ",
+                       letters));
+        return all;
+    }
+
+    Component component() {
+        static constexpr auto backends =
+            std::to_array<std::string_view>({"sglang", "vllm", "fsdp", "megatron", "archon"});
+        take("");
+        const auto begin = at_;
+        const auto backend = std::ranges::find_if(backends, [&](auto name) { return take(name); });
+        if (backend == backends.end())
+            refuse("a component begins with sglang, vllm, fsdp, megatron or archon, as fsdp:d8");
+        const auto infers = backend < backends.begin() + 2;
+        auto made = Component{};
+        if (take("[")) {
+            made.name = run_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+            if (made.name.empty() || (made.name[0] >= '0' && made.name[0] <= '9'))
+                refuse("a name in [] begins with a letter");
+            need("]");
+        }
+        need(":");
+        auto dense = Sizes{};
+        auto experts = Sizes{};
+        if (!infers && made.name.empty() && (take("(") || text_.substr(at_).starts_with("attn"))) {
+            need("attn"), need(":");
+            dense = sizes("cdtp");
+            need("|"), need("ffn"), need(":");
+            experts = sizes("detp");
+            take(")");
+        } else {
+            dense = sizes(infers ? "dtp" : "pdtce");
+            if (dense.of('e') > 1) experts['e'] = dense.of('e');
+        }
+        if (*backend == "fsdp" && (dense.of('p') > 1 || experts.of('e') > 1))
+            refuse("fsdp has neither stages nor experts; use megatron or archon");
+        made.text = formats::trimmed(text_.substr(begin, at_ - begin));
+        made.arrangement = arrangement(infers, dense, experts);
+        return made;
+    }
+
+    /// A server has its stages inside of a replica, training its replicas inside of a stage.
+    Arrangement arrangement(bool infers, const Sizes& dense, const Sizes& experts) const {
+        const auto pp = dense.of('p'), dp = dense.of('d'), cp = dense.of('c'), tp = dense.of('t');
+        if (infers) return {{plain_mesh({{"dp", dp}, {"pp", pp}, {"tp", tp}})}};
+        auto made = Arrangement{{plain_mesh({{"pp", pp}, {"dp", dp}, {"cp", cp}, {"tp", tp}})}};
+        if (experts.empty()) return made;
+        const auto ep = experts.of('e'), etp = experts.of('t');
+        const auto model = std::int64_t{pp} * ep * etp;
+        const auto world = made.dense().size();
+        if (experts.of('p', pp) != pp || world % model != 0 ||
+            experts.of('d', static_cast<int>(world / model)) != world / model)
+            refuse(
+                cat("the experts' sizes do not make ", world, " ranks of ", pp, " stages, as the others do"));
+        made.meshes.push_back(
+            plain_mesh({{"pp", pp}, {"edp", static_cast<int>(world / model)}, {"ep", ep}, {"etp", etp}}));
+        return made;
+    }
+
+    std::string_view text_;
+    std::size_t at_ = 0;
+};
+
+Arrangement read_allocation_mode(const std::string& mode, Settings& settings, std::optional<int> world) {
+    const auto all = AllocationMode(mode).components();
+    if (all.size() == 1) return checked_world(all.front().arrangement, settings, world);
+    auto listed = std::vector<std::string>{};
+    for (const auto& one : all)
+        listed.push_back(cat(in_quotes(one.text), " is ", to_string(one.arrangement)));
+    throw UsageError(cat("allocation_mode has ", all.size(), " components, each with a mesh of its own: ",
+                         detail::with_commas(listed), "; give one of them alone"));
+}
+
+const auto training = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"tensor", "num_tp"}};
+const auto inference = SizesOfAxes{{"data", "num_dp"}, {"pipe", "num_pp"}, {"tensor", "num_tp"}};
+
 Arrangement read(Settings& settings, std::optional<int> world) {
-    // The arguments of the two topologies, which have the same names.
-    if (settings.has("num_pp") || settings.has("num_tp") || settings.has("num_dp")) {
+    if (const auto mode = settings.word("allocation_mode"))
+        return read_allocation_mode(*mode, settings, world);
+    if (has_sizes(settings, training)) {
         const auto pipe_first = settings.call() == "PipeDataTensorParallelTopology";
         if (!pipe_first && settings.call() != "DataPipeTensorParallelTopology")
             throw UsageError(
@@ -22,43 +188,29 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                 "DataPipeTensorParallelTopology(...) around them");
         settings.let_be({"sequence_parallel", "gradient_checkpointing", "gradient_accumulation_fusion",
                          "max_prompt_len"});
-        const auto pp = settings.size("num_pp"), dp = settings.size("num_dp"), tp = settings.size("num_tp");
-        return of_topology(pipe_first ? plain_mesh({{"pipe", pp}, {"data", dp}, {"tensor", tp}})
-                                      : plain_mesh({{"data", dp}, {"pipe", pp}, {"tensor", tp}}),
-                           settings, world);
+        return topology_of_sizes(settings, pipe_first ? training : inference, world);
     }
-    const auto given = topology_of(settings, world, "tensor");
-    return {{areal::ProcessTopology(given.axes, given.dims).mesh()}};
+    return {{topology_in<areal::ProcessTopology>(topology_of(settings, world, "tensor")).mesh()}};
 }
 
 Document write(const Arrangement& arrangement) {
-    const auto dense = joined(arrangement.dense(), {"dp", "dp_replicate", "dp_shard"}, "dp");
-    // Training has pipe outermost, inference data.
+    const auto dense = dense_of(arrangement);
     const auto order = by_stride(dense);
     const auto data_first = !order.empty() && order.front() == "dp" && size_of(dense, "pp") > 1;
-    return topology_document(
-        dense,
-        data_first ? std::vector<std::string>{"dp", "pp", "tp"} : std::vector<std::string>{"pp", "dp", "tp"},
-        "tensor");
+    using Order = std::vector<std::string>;
+    return topology_document(dense, data_first ? Order{"dp", "pp", "tp"} : Order{"pp", "dp", "tp"}, "tensor");
 }
 
 Words words(const Arrangement&, const Document& document) {
-    const auto topology = areal::ProcessTopology(document.values["axes"].get<std::vector<std::string>>(),
-                                                 document.values["dims"].get<std::vector<int>>());
+    const auto topology = topology_in<areal::ProcessTopology>(document.values);
     const auto& mesh = topology.mesh();
-    const auto pipe = mesh.axes("pipe");
-    return {.dialect = {},
-            .mesh = mesh,
-            .kinds = {kind_along("ds_model_proc_group", mesh, all_but_data(mesh)),
-                      kind_along("dp_proc_group", mesh, mesh.axes("data")),
-                      kind_along("pp_proc_group", mesh, pipe),
-                      kind_picked("embedding_proc_group", mesh, pipe, {0, -1}),
-                      kind_picked("position_embedding_proc_group", mesh, pipe, {0}),
-                      kind_along("slice_proc_group", mesh, mesh.axes("tensor")),
-                      kind_along("tp_dp_proc_group", mesh, mesh.axes("data", "tensor"))},
-            .answers = [topology](int rank) {
-                const auto info = areal::RankInfo(topology, rank, topology.world_size());
-                return grid_answers(info)
+    auto kinds = grid_kinds(mesh, "tensor");
+    kinds.insert(kinds.end() - 1,
+                 {kind_picked("embedding_proc_group", mesh, mesh.axes("pipe"), {0, -1}),
+                  kind_picked("position_embedding_proc_group", mesh, mesh.axes("pipe"), {0})});
+    kinds.push_back(kind_along("tp_dp_proc_group", mesh, mesh.axes("data", "tensor")));
+    return {.dialect = {}, .mesh = mesh, .kinds = std::move(kinds), .answers = [topology](int rank) {
+                return grid_answers(areal::RankInfo(topology, rank, topology.world_size()))
                     .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
                     .all();
             }};
@@ -70,7 +222,9 @@ Framework areal() {
     constexpr auto experts = "AReaL's topology has no expert parallelism";
     constexpr auto replicas = "AReaL's topology has one data-parallel axis, data";
     return {.name = "areal",
-            .of = "the axes and dims of ProcessTopology: pipe, data, tensor or data, pipe, tensor",
+            .of =
+                "the axes and dims of ProcessTopology: pipe, data, tensor or data, pipe, tensor; reads a "
+                "component of allocation_mode, too",
             .example = "pipe=2 data=4 tensor=2",
             .read = of_areal::read,
             .write = of_areal::write,

@@ -2,9 +2,7 @@
 #include <algorithm>
 
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
-#include <rankmesh/dialect/deepspeed/process_topology.hpp>
 
-#include "convert/frameworks/grid_answers.hpp"
 #include "convert/frameworks/topology_settings.hpp"
 
 namespace rankmesh::conversion {
@@ -39,15 +37,10 @@ Arrangement read_configuration(Settings& settings, std::optional<int> world) {
 Arrangement read(Settings& settings, std::optional<int> world) {
     if (settings.values().contains("tensor_parallel") || settings.values().contains("expert_parallel"))
         return read_configuration(settings, world);
-    // The arguments of PipeModelDataParallelTopology, whose axes are pipe, data and model.
-    if (settings.has("num_pp") || settings.has("num_mp") || settings.has("num_dp")) {
-        const auto pp = settings.size("num_pp");
-        const auto dp = settings.size("num_dp");
-        const auto mp = settings.size("num_mp");
-        return of_topology(deepspeed::PipeModelDataParallelTopology(pp, mp, dp).mesh(), settings, world);
-    }
-    const auto given = topology_of(settings, world, "model");
-    return {{deepspeed::ProcessTopology(given.axes, given.dims).mesh()}};
+    // The arguments of PipeModelDataParallelTopology.
+    const auto sizes = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"model", "num_mp"}};
+    if (has_sizes(settings, sizes)) return topology_of_sizes(settings, sizes, world);
+    return {{topology_in<deepspeed::ProcessTopology>(topology_of(settings, world, "model")).mesh()}};
 }
 
 /// The configuration of experts that fold over the tensor lanes of one stage, nothing for other meshes.
@@ -63,7 +56,7 @@ std::optional<Document> configuration(const Arrangement& arrangement, const Mesh
 }
 
 Document write(const Arrangement& arrangement) {
-    const auto dense = joined(arrangement.dense(), {"dp", "dp_replicate", "dp_shard"}, "dp");
+    const auto dense = dense_of(arrangement);
     if (auto experts = configuration(arrangement, dense)) return *experts;
     // In the order that moves the fewest ranks; pipe and data must be there.
     auto order = by_stride(dense);
@@ -72,27 +65,19 @@ Document write(const Arrangement& arrangement) {
     return topology_document(dense, order, "model");
 }
 
-/// The topology of a document, which of a configuration has one stage.
-deepspeed::ProcessTopology topology_in(const Arrangement& roles, const Json& values) {
-    if (values.contains("axes"))
-        return {values["axes"].get<std::vector<std::string>>(), values["dims"].get<std::vector<int>>()};
-    const auto tp = values["tensor_parallel"]["autotp_size"].get<int>();
-    return deepspeed::PipeModelDataParallelTopology(1, tp, roles.dense().size() / tp);
-}
-
 Words words(const Arrangement& roles, const Document& document) {
-    const auto topology = topology_in(roles, document.values);
-    const auto& mesh = topology.mesh();
-    const auto along = [](std::string name, const Mesh& of, std::string_view axis) {
-        return kind_along(std::move(name), of, of.find(axis) ? of.axes(axis) : AxisSet{});
-    };
-    auto in_words = Words{
-        .dialect = {},
-        .mesh = mesh,
-        .kinds = {kind_along("ds_model_proc_group", mesh, all_but_data(mesh)),
-                  along("dp_proc_group", mesh, "data"), along("pp_proc_group", mesh, "pipe"),
-                  along("slice_proc_group", mesh, "model")},
-        .answers = [topology](int rank) {
+    const auto tp = size_of(roles.dense(), "tp");
+    // A configuration has one stage.
+    const auto topology = document.values.contains("axes")
+                              ? topology_in<deepspeed::ProcessTopology>(document.values)
+                              : deepspeed::PipeModelDataParallelTopology(1, tp, roles.dense().size() / tp);
+    auto kinds = grid_kinds(topology.mesh(), "model");
+    if (document.values.contains("expert_parallel")) {
+        kinds.push_back(kind_along_axis("expert_parallel_group", *roles.experts(), "ep"));
+        kinds.push_back(kind_along_axis("expert_data_parallel_group", *roles.experts(), "edp"));
+    }
+    return {
+        .dialect = {}, .mesh = topology.mesh(), .kinds = std::move(kinds), .answers = [topology](int rank) {
             const auto info = deepspeed::RankInfo(topology, rank, topology.world_size());
             return grid_answers(info)
                 .add("get_slice_parallel_rank", [&] { return info.get_slice_parallel_rank(); })
@@ -100,11 +85,6 @@ Words words(const Arrangement& roles, const Document& document) {
                 .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
                 .all();
         }};
-    if (document.values.contains("expert_parallel")) {
-        in_words.kinds.push_back(along("expert_parallel_group", *roles.experts(), "ep"));
-        in_words.kinds.push_back(along("expert_data_parallel_group", *roles.experts(), "edp"));
-    }
-    return in_words;
 }
 
 }  // namespace of_deepspeed

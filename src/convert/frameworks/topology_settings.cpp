@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/frameworks/topology_settings.hpp"
 
+#include <algorithm>
+
 namespace rankmesh::conversion {
 
 using detail::cat;
@@ -15,18 +17,29 @@ void check_world(std::int64_t ranks, std::optional<int> known) {
 
 }  // namespace
 
-Arrangement of_topology(const Mesh& mesh, Settings& settings, std::optional<int> world) {
-    check_world(mesh.size(), world_of(settings, world));
-    return {{mesh}};
+Arrangement checked_world(Arrangement arrangement, Settings& settings, std::optional<int> world) {
+    check_world(arrangement.dense().size(), world_of(settings, world));
+    return arrangement;
 }
 
-TopologySettings topology_of(Settings& settings, std::optional<int> world, std::string_view tensor) {
-    auto given = TopologySettings{};
+bool has_sizes(Settings& settings, const SizesOfAxes& sizes) {
+    return std::ranges::any_of(sizes, [&](const auto& size) { return settings.has(size.second); });
+}
+
+Arrangement topology_of_sizes(Settings& settings, const SizesOfAxes& sizes, std::optional<int> world) {
+    auto axes = std::vector<std::pair<std::string, int>>{};
+    for (const auto& [axis, size] : sizes) axes.emplace_back(axis, settings.size(size));
+    return checked_world({{plain_mesh(axes)}}, settings, world);
+}
+
+Json topology_of(Settings& settings, std::optional<int> world, std::string_view tensor) {
+    auto axes = std::vector<std::string>{};
+    auto dims = std::vector<int>{};
     const auto known = world_of(settings, world);
-    if (const auto axes = settings.words("axes")) {
-        const auto dims = settings.numbers("dims");
-        if (!dims) throw UsageError("a topology needs dims beside axes: a size for each axis");
-        given = {*axes, *dims};
+    if (const auto given = settings.words("axes")) {
+        const auto sizes = settings.numbers("dims");
+        if (!sizes) throw UsageError("a topology needs dims beside axes: a size for each axis");
+        axes = *given, dims = *sizes;
     } else {
         if (settings.has("dims")) throw UsageError("a topology needs axes beside dims: a name for each size");
         for (const auto& [name, value] : settings.values().items())
@@ -37,20 +50,24 @@ TopologySettings topology_of(Settings& settings, std::optional<int> world, std::
                     throw UsageError(cat(detail::in_quotes(name),
                                          " is no axis of a topology that is known here, such as pipe, data, ",
                                          tensor, "; for axes of other names give axes and dims"));
-                if (given.axes.size() == max_axes)
+                if (axes.size() == max_axes)
                     throw UsageError(cat("a topology has at most ", max_axes, " axes; ",
                                          detail::in_quotes(name), " is one more"));
-                given.axes.push_back(name);
-                given.dims.push_back(settings.size(name));
+                axes.push_back(name);
+                dims.push_back(settings.size(name));
             }
-        if (given.axes.empty())
+        if (axes.empty())
             throw UsageError(
                 cat("a topology needs axes and their sizes, such as pipe=2 data=4 ", tensor, "=2"));
     }
     auto ranks = std::int64_t{1};
-    for (auto dim : given.dims) ranks *= dim;
+    for (auto dim : dims) ranks *= dim;
     check_world(ranks, known);
-    return given;
+    return {{"axes", axes}, {"dims", dims}};
+}
+
+Mesh dense_of(const Arrangement& arrangement) {
+    return joined(arrangement.dense(), {"dp", "dp_replicate", "dp_shard"}, "dp");
 }
 
 Document topology_document(const Mesh& mesh, const std::vector<std::string>& order, std::string_view tensor) {
@@ -69,6 +86,36 @@ Document topology_document(const Mesh& mesh, const std::vector<std::string>& ord
         dims += cat(dims.empty() ? "" : ", ", size);
     }
     return {values, cat("ProcessTopology(axes=[", axes, "], dims=[", dims, "])")};
+}
+
+GroupKind kind_along_axis(std::string name, const Mesh& mesh, std::string_view axis) {
+    return kind_along(std::move(name), mesh, mesh.find(axis) ? mesh.axes(axis) : AxisSet{});
+}
+
+std::vector<GroupKind> grid_kinds(const Mesh& mesh, std::string_view tensor) {
+    return {kind_along("ds_model_proc_group", mesh, dialect::all_but_data(mesh)),
+            kind_along_axis("dp_proc_group", mesh, "data"), kind_along_axis("pp_proc_group", mesh, "pipe"),
+            kind_along_axis("slice_proc_group", mesh, tensor)};
+}
+
+Answers grid_answers(const dialect::GridRankInfo& grid) {
+    return Answers{}
+        .add("get_global_rank", [&] { return grid.get_global_rank(); })
+        .add("world_size", [&] { return grid.world_size; })
+        .add("get_stage_id", [&] { return grid.get_stage_id(); })
+        .add("get_data_parallel_id", [&] { return grid.get_data_parallel_id(); })
+        .add("get_pipe_parallel_rank", [&] { return grid.get_pipe_parallel_rank(); })
+        .add("get_pipe_parallel_world_size", [&] { return grid.get_pipe_parallel_world_size(); })
+        .add("get_data_parallel_rank", [&] { return grid.get_data_parallel_rank(); })
+        .add("get_data_parallel_world_size", [&] { return grid.get_data_parallel_world_size(); })
+        .add("get_model_parallel_rank", [&] { return grid.get_model_parallel_rank(); })
+        .add("get_model_parallel_world_size", [&] { return grid.get_model_parallel_world_size(); })
+        .add("get_tensor_model_parallel_rank", [&] { return grid.get_tensor_model_parallel_rank(); })
+        .add("get_tensor_model_parallel_world_size",
+             [&] { return grid.get_tensor_model_parallel_world_size(); })
+        .add("is_first_stage", [&] { return grid.is_first_stage; })
+        .add("is_last_stage", [&] { return grid.is_last_stage; })
+        .add("p2p_groups[rank]", [&] { return grid.p2p_groups(grid.global_rank); });
 }
 
 }  // namespace rankmesh::conversion

@@ -1,22 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a ProcessTopology, DeepSpeed's and AReaL's.
+// The settings and the words of a ProcessTopology, DeepSpeed's and AReaL's.
 #pragma once
 
-#include "convert/frameworks.hpp"
+#include <rankmesh/dialect/topology.hpp>
+
+#include "convert/words.hpp"
 
 namespace rankmesh::conversion {
 
-struct TopologySettings {
-    std::vector<std::string> axes;
-    std::vector<int> dims;
-};
+/// The sizes of a topology's function by the axes that they make, outermost first: {"pipe", "num_pp"}.
+using SizesOfAxes = std::vector<std::pair<std::string, std::string_view>>;
 
-/// `axes=[...] dims=[...]`, or `pipe=2 data=2` in their order; throws UsageError for sizes that make another
-/// world.
-TopologySettings topology_of(Settings& settings, std::optional<int> world, std::string_view tensor);
-/// The topology of that mesh; throws UsageError where the world has another size.
-Arrangement of_topology(const Mesh& mesh, Settings& settings, std::optional<int> world);
-/// `ProcessTopology(axes=[...], dims=[...])` of these axes; `tensor` is what the axis tp is called.
+/// An arrangement; throws UsageError where the world has another size.
+Arrangement checked_world(Arrangement arrangement, Settings& settings, std::optional<int> world);
+/// True if one of these sizes is given.
+bool has_sizes(Settings& settings, const SizesOfAxes& sizes);
+/// The topology of these sizes; throws UsageError where the world has another size.
+Arrangement topology_of_sizes(Settings& settings, const SizesOfAxes& sizes, std::optional<int> world);
+/// The topology of `axes=[...] dims=[...]`, or of `pipe=2 data=2` in their order, as JSON of the former;
+/// `tensor` is what the axis tp is called. Throws UsageError for sizes that make another world.
+Json topology_of(Settings& settings, std::optional<int> world, std::string_view tensor);
+
+/// The dense axes of an arrangement, of which all data-parallel ones are `dp`.
+Mesh dense_of(const Arrangement& arrangement);
+/// `ProcessTopology(axes=[...], dims=[...])` of these axes.
 Document topology_document(const Mesh& mesh, const std::vector<std::string>& order, std::string_view tensor);
+
+/// The topology of such JSON.
+template <class Topology>
+Topology topology_in(const Json& values) {
+    return {values["axes"].get<std::vector<std::string>>(), values["dims"].get<std::vector<int>>()};
+}
+/// The groups along an axis; each rank is one by itself where the mesh lacks it.
+GroupKind kind_along_axis(std::string name, const Mesh& mesh, std::string_view axis);
+/// The groups that every grid has: of one replica, of data, pipe, and of the tensor slices, which are last.
+std::vector<GroupKind> grid_kinds(const Mesh& mesh, std::string_view tensor);
+/// What every grid answers.
+Answers grid_answers(const dialect::GridRankInfo& grid);
 
 }  // namespace rankmesh::conversion

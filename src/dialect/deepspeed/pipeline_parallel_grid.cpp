@@ -4,9 +4,10 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
+#include "dialect/mesh_groups.hpp"
+
 namespace rankmesh::deepspeed {
 
-using detail::cat;
 using dialect::Error;
 using dialect::Fault;
 
@@ -22,12 +23,8 @@ Mesh joined_mesh(const ProcessTopology& topology) {
     return Mesh(std::span<const Axis>(axes));
 }
 
-/// The names of all axes but data.
 std::vector<std::string> model_axes(const Mesh& mesh) {
-    auto names = std::vector<std::string>{};
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (mesh.name({a}) != "data") names.emplace_back(mesh.name({a}));
-    return names;
+    return rankmesh::detail::names_of(mesh, all_but_data(mesh));
 }
 
 Communicator model_group(const Member& member, const Mesh& mesh) {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/dialect/deepspeed/process_topology.hpp>
+#include <rankmesh/dialect/topology.hpp>
 
 namespace rankmesh::areal {
 
 /// pipe, data, tensor (training) or data, pipe, tensor (inference), outermost first.
-class RANKMESH_EXPORT ProcessTopology : public deepspeed::ProcessTopology {
+class RANKMESH_EXPORT ProcessTopology : public dialect::ProcessTopology {
 public:
     /// Throws dialect::Error for other axes, else what DeepSpeed's topology throws.
     ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims);
@@ -53,6 +53,6 @@ struct DataPipeTensorParallelTopology : ProcessTopology {
 ///     areal::decompose_to_three_factors(4).size() == 6
 RANKMESH_EXPORT std::vector<std::array<int, 3>> decompose_to_three_factors(int n);
 
-using deepspeed::_prime_factors;
+using dialect::_prime_factors;
 
 }  // namespace rankmesh::areal

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/dialect/deepspeed/grid_rank_info.hpp>
+#include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/engine/member.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::deepspeed {
+
+using dialect::all_but_data, dialect::GridRankInfo;
 
 /// The topology that DeepSpeed takes where none is given: the world's prime factors, rising, dealt to pipe
 /// and data in turn.

@@ -2,91 +2,21 @@
 // DeepSpeed's ProcessTopology: named axes over ranks, row-major, the last fastest.
 #pragma once
 
-#include <algorithm>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include <rankmesh/core/export.hpp>
-#include <rankmesh/core/mesh.hpp>
+#include <rankmesh/dialect/topology.hpp>
 
 namespace rankmesh::deepspeed {
 
-/// The ranks of a job on named axes, outermost first; every question is answered by arithmetic.
-///
-///     deepspeed::ProcessTopology({"pipe", "data"}, {2, 4}).get_rank({{"pipe", 1}, {"data", 2}}) == 6
-class RANKMESH_EXPORT ProcessTopology {
-public:
-    /// Throws dialect::Error for names that Python refuses and for fewer dims than axes; dialect::Refusal for
-    /// dims below 1 ("sizes-below-one") and for more dims than axes ("ranks-overwritten").
-    ProcessTopology(std::vector<std::string> axes, std::vector<int> dims);
-
-    const std::vector<std::string>& axes() const { return axes_; }
-    const std::vector<int>& dims() const { return dims_; }
-    const std::vector<std::string>& get_axis_names() const { return axes_; }
-    int world_size() const { return mesh_.size(); }
-    /// The size of an axis; 0 where there is none of that name.
-    int get_dim(std::string_view axis) const;
-
-    /// The rank at a coordinate of all axes, named in any order.
-    int get_rank(const Coordinate& coord) const;
-    /// The coordinate of a rank, as `coord["pipe"]`.
-    Coordinate get_coord(int rank) const;
-    /// `model_01`: the rank's place on all axes but those left out, for the names of files.
-    std::string get_rank_repr(int rank, const std::vector<std::string>& omit_axes = {"data", "pipe"},
-                              std::string_view inner_sep = "_", std::string_view outer_sep = "-") const;
-
-    /// The groups along an axis, by their first ranks; nothing where there is none of that name.
-    std::optional<Partition> get_axis_comm_lists(std::string_view axis) const;
-    /// The ranks, rising, at index `idx` of an axis; nothing where the axis does not reach that far.
-    std::optional<Group> get_axis_list(std::string_view axis, int idx) const;
-    /// The ranks, rising, at these indices of some axes, nothing where there are none; as in the original an
-    /// index that does not exist ends the search before a later name is looked at.
-    std::optional<Group> filter_match(const Coordinate& filter) const;
-
-    /// Python's text of the whole mapping: one entry a rank.
-    std::string str() const;
-    /// The axes as a mesh; without axes `world=1`.
-    const Mesh& mesh() const { return mesh_; }
-
-    /// True for the same sizes in the same order, whatever the axes are called.
-    friend bool operator==(const ProcessTopology& a, const ProcessTopology& b) {
-        return std::ranges::equal(a.sizes(), b.sizes());
-    }
-
-protected:
-    /// Where AReaL's topology says something else.
-    struct Style {
-        std::string_view coord = "ProcessCoord";  ///< what a coordinate is called in texts
-        bool world_digits = false;  ///< indices are padded to the digits of the world's size, else to two
-    };
-    ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, Style style);
-
-private:
-    int find(std::string_view axis) const;
-    std::span<const int> sizes() const { return std::span(dims_).first(axes_.size()); }
-
-    std::vector<std::string> axes_;
-    std::vector<int> dims_;
-    Style style_;
-    Mesh mesh_;
-};
+using dialect::ProcessTopology, dialect::_prime_factors;
 
 /// Data parallelism innermost.
-struct RANKMESH_EXPORT PipeDataParallelTopology : ProcessTopology {
-    PipeDataParallelTopology(int num_pp, int num_dp);
+struct PipeDataParallelTopology : ProcessTopology {
+    PipeDataParallelTopology(int num_pp, int num_dp) : ProcessTopology({"pipe", "data"}, {num_pp, num_dp}) {}
 };
 
 /// Tensor slicing innermost.
-struct RANKMESH_EXPORT PipeModelDataParallelTopology : ProcessTopology {
-    PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp);
+struct PipeModelDataParallelTopology : ProcessTopology {
+    PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp)
+        : ProcessTopology({"pipe", "data", "model"}, {num_pp, num_dp, num_mp}) {}
 };
-
-/// The prime factors of a positive number, rising.
-///
-///     deepspeed::_prime_factors(12) == std::vector{2, 2, 3}
-RANKMESH_EXPORT std::vector<int> _prime_factors(int N);
 
 }  // namespace rankmesh::deepspeed

@@ -1,17 +1,14 @@
-"""What DeepSpeed's modules that make groups have in common: the groups of one rank, torch's or without a process."""
+"""Groups of one rank that modules of DeepSpeed and AReaL make one after the other, torch's or without a process."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from rankmesh import Group
 from rankmesh._originals import original
 from rankmesh._world import of_torch, world_of
-
-if TYPE_CHECKING:
-    from rankmesh.torch._named import NamedGroups
 
 Handle: TypeAlias = Any
 """A group of this rank: torch's, or a rankmesh.Group without a process."""
@@ -86,13 +83,15 @@ class OfGroups:
 class Connected(OfGroups):
     """Groups of one rank by name, which torch.distributed makes where no `rank` and `world_size` are given."""
 
+    framework = "deepspeed"
+
     def __init__(
         self, what: str = "deepspeed.groups", *, rank: int | None = None, world_size: int | None = None
     ) -> None:
         self._what = what
         self._given = rank, world_size
         self._ranks: dict[str, Group] = {}
-        self._live: dict[str, NamedGroups] = {}
+        self._live: dict[str, Any] = {}  # what has the group of that name
         self.destroy()
 
     def destroy(self) -> None:
@@ -108,22 +107,27 @@ class Connected(OfGroups):
     def _is_live(self) -> bool:
         return self._given == (None, None) and of_torch() is not None
 
-    def _connect(self, said: str, make: Callable[[], T], groups: Callable[[T], dict[str, Group]]) -> T:
-        """What `make` gives; in torch.distributed once all ranks have said the same and have made these groups."""
+    def _connect(self, said: str, make: Callable[[], T], groups: Callable[[T], Any] = lambda made: made) -> T:
+        """What `make` gives, with its groups by name; in torch.distributed all ranks say the same and make them."""
         if not self._is_live():
             made = make()
             self._ranks.update(groups(made))
             return made
-        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
+        from rankmesh.torch._named import errors_reach_peers
 
-        said = f"deepspeed: {said}"
+        said = f"{self.framework}: {said}"
         with errors_reach_peers(said):
             made = make()
             wanted = groups(made)
-        live = NamedGroups(said, [Named(*each) for each in wanted.items()])
-        self._live.update(dict.fromkeys(wanted, live))
+        self._live.update(dict.fromkeys(wanted, self._of_torch(said, wanted)))
         self._ranks.update(wanted)
         return made
+
+    def _of_torch(self, said: str, wanted: dict[str, Group]) -> Any:
+        """Torch's groups by name."""
+        from rankmesh.torch._named import Named, NamedGroups
+
+        return NamedGroups(said, [Named(*each) for each in wanted.items()])
 
     def _find(self, name: str) -> Handle | None:
         """The group of this name as getters give it, None if it is not made."""

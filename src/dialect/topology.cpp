@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/deepspeed/process_topology.hpp>
-
-#include <algorithm>
-#include <array>
+#include <rankmesh/dialect/topology.hpp>
 
 #include <rankmesh/dialect/error.hpp>
 
-namespace rankmesh::deepspeed {
+namespace rankmesh::dialect {
 
-using detail::cat;
-using dialect::Error;
-using dialect::Fault;
-using dialect::Refusal;
+using rankmesh::detail::cat;
 
 namespace {
 
@@ -68,20 +62,18 @@ Mesh checked_mesh(const std::vector<std::string>& axes, const std::vector<int>& 
     return Mesh(std::span<const Axis>(listed));
 }
 
-/// `{'pipe': 2, 'data': 0}`
-std::string dict_text(const Coordinate& coord) {
-    auto out = std::string("{");
+/// `pipe=2, data=0`, with `quote` around each name and `is` behind it.
+std::string entries(const Coordinate& coord, std::string_view quote, std::string_view is) {
+    auto out = std::string{};
     for (int i = 0; i < coord.size(); ++i)
-        detail::append(out, cat(i > 0 ? ", '" : "'", coord.name(i), "': ", coord[AxisId{i}]));
-    return out + "}";
+        rankmesh::detail::append(out,
+                                 cat(i > 0 ? ", " : "", quote, coord.name(i), quote, is, coord[AxisId{i}]));
+    return out;
 }
 
 }  // namespace
 
-ProcessTopology::ProcessTopology(std::vector<std::string> axes, std::vector<int> dims)
-    : ProcessTopology(std::move(axes), std::move(dims), Style{}) {}
-
-ProcessTopology::ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, Style style)
+ProcessTopology::ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, TopologyStyle style)
     : axes_(std::move(axes)), dims_(std::move(dims)), style_(style), mesh_(checked_mesh(axes_, dims_)) {}
 
 int ProcessTopology::find(std::string_view axis) const {
@@ -109,7 +101,7 @@ int ProcessTopology::get_rank(const Coordinate& coord) const {
     }
     if (!exists)
         throw Error(Fault::out_of_range,
-                    cat("key ", dict_text(coord), " invalid, mapping: ", to_string(mesh_)));
+                    cat("key {", entries(coord, "'", ": "), "} invalid, mapping: ", to_string(mesh_)));
     return mesh_.rank_at(indices);
 }
 
@@ -128,7 +120,7 @@ std::string ProcessTopology::get_rank_repr(int rank, const std::vector<std::stri
         if (std::ranges::find(omit_axes, axis) != omit_axes.end()) continue;
         const auto index = std::to_string(get_coord(rank)[axis]);
         const auto zeros = std::string(digits - std::min(digits, index.size()), '0');
-        detail::append(out, cat(separator, axis, inner_sep, zeros, index));
+        rankmesh::detail::append(out, cat(separator, axis, inner_sep, zeros, index));
         separator = outer_sep;
     }
     return out;
@@ -166,21 +158,11 @@ std::optional<Group> ProcessTopology::filter_match(const Coordinate& filter) con
 
 std::string ProcessTopology::str() const {
     auto out = std::string("{");
-    for (int rank = 0; rank < world_size(); ++rank) {
-        const auto coord = get_coord(rank);
-        detail::append(out, cat(rank > 0 ? ", " : "", style_.coord, "("));
-        for (int i = 0; i < coord.size(); ++i)
-            detail::append(out, cat(i > 0 ? ", " : "", coord.name(i), "=", coord[AxisId{i}]));
-        detail::append(out, cat("): ", rank));
-    }
+    for (int rank = 0; rank < world_size(); ++rank)
+        rankmesh::detail::append(out, cat(rank > 0 ? ", " : "", style_.coord, "(",
+                                          entries(get_coord(rank), "", "="), "): ", rank));
     return out + "}";
 }
-
-PipeDataParallelTopology::PipeDataParallelTopology(int num_pp, int num_dp)
-    : ProcessTopology({"pipe", "data"}, {num_pp, num_dp}) {}
-
-PipeModelDataParallelTopology::PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp)
-    : ProcessTopology({"pipe", "data", "model"}, {num_pp, num_dp, num_mp}) {}
 
 std::vector<int> _prime_factors(int N) {
     if (N <= 0) throw Error(Fault::argument, "Values must be strictly positive.");
@@ -191,4 +173,88 @@ std::vector<int> _prime_factors(int N) {
     return primes;
 }
 
-}  // namespace rankmesh::deepspeed
+// --- grids
+
+namespace {
+
+/// The axis of that name; none where there is none, along which each rank is a group by itself.
+AxisSet axis_named(const Mesh& mesh, std::string_view name) {
+    return mesh.find(name) ? mesh.axes(name) : AxisSet{};
+}
+
+ProcessTopology checked(ProcessTopology topology) {
+    for (const auto* axis : {"pipe", "data"})
+        if (topology.get_dim(axis) == 0)
+            throw Error(Fault::unknown, cat("the topology ", to_string(topology.mesh()), " has no axis '",
+                                            axis, "'; a grid needs pipe and data"));
+    return topology;
+}
+
+}  // namespace
+
+AxisSet all_but_data(const Mesh& mesh) {
+    auto axes = AxisSet{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (mesh.name({a}) != "data") axes.insert({a});
+    return axes;
+}
+
+GridRankInfo::GridRankInfo(ProcessTopology topology, int rank, std::string_view slice_axis)
+    : topology_(checked(std::move(topology))),
+      global_rank(rank),
+      world_size(topology_.world_size()),
+      data_parallel_size(topology_.get_dim("data")),
+      pipe_parallel_size(topology_.get_dim("pipe")),
+      model_parallel_size(std::max(topology_.get_dim(slice_axis), 1)),
+      slice_parallel_size(model_parallel_size),
+      dp_groups(topology_.mesh().partition("data")),
+      pipe_groups(topology_.mesh().partition("pipe")),
+      model_groups(topology_.mesh().partition(axis_named(topology_.mesh(), slice_axis))) {
+    if (rank != -1) {
+        topology_.get_coord(rank);  // throws where there is no such rank
+        const auto& mesh = topology_.mesh();
+        const auto stand = [&](std::optional<Group>& group, int& place, AxisSet axes) {
+            group = mesh.group(rank, axes);
+            place = *group->group_rank(rank);
+        };
+        stand(ds_model_group, ds_model_rank, all_but_data(mesh));
+        stand(dp_group, data_parallel_id, mesh.axes("data"));
+        stand(pp_group, stage_id, mesh.axes("pipe"));
+        stand(slice_group, slice_id_, axis_named(mesh, slice_axis));
+        ds_model_world_size = ds_model_group->size();
+    }
+    is_first_stage = stage_id == 0;
+    is_last_stage = stage_id == pipe_parallel_size - 1;
+}
+
+int GridRankInfo::stage_to_global(int stage, const Coordinate& kwargs) const {
+    if (global_rank == -1) return -1;
+    const auto me = topology_.get_coord(global_rank);
+    auto unknown = std::string{};
+    for (int i = 0; i < kwargs.size(); ++i)
+        if (me.find(kwargs.name(i)) < 0)
+            rankmesh::detail::append(unknown, cat(unknown.empty() ? "'" : ", '", kwargs.name(i), "'"));
+    if (kwargs.find("pipe") >= 0)
+        throw Error(Fault::argument, "stage_to_global() got multiple values for keyword argument 'pipe'");
+    if (!unknown.empty()) throw Error(Fault::unknown, cat("Got unexpected field names: [", unknown, "]"));
+    auto there = Coordinate({});
+    for (int i = 0; i < me.size(); ++i) {
+        const auto given = kwargs.find(me.name(i));
+        const auto index = given >= 0 ? kwargs[AxisId{given}] : me[AxisId{i}];
+        there.push_back(me.name(i), me.name(i) == "pipe" ? stage : index);
+    }
+    return topology_.get_rank(there);
+}
+
+std::array<int, 2> GridRankInfo::p2p_groups(int rank) const {
+    topology_.get_coord(rank);  // throws where there is no such rank
+    return {rank, *topology_.mesh().neighbor(rank, "pipe", +1, Edge::wrap)};
+}
+
+int GridRankInfo::get_model_parallel_world_size() const {
+    if (!ds_model_world_size)
+        throw Error(Fault::not_member, "this rank is outside the model; ds_model_world_size is not set");
+    return *ds_model_world_size;
+}
+
+}  // namespace rankmesh::dialect

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/areal/parallel_grid.hpp>
-
+// AReaL's base/topology.py.
 #include <algorithm>
 #include <limits>
+#include <ranges>
 
+#include <rankmesh/dialect/areal/parallel_grid.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
@@ -12,6 +13,88 @@ namespace rankmesh::areal {
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
+using dialect::Refusal;
+
+namespace {
+
+/// `['pipe', 'data']`
+std::string list_text(std::vector<std::string> names) {
+    for (auto& name : names) name = cat("'", name, "'");
+    return cat("[", detail::with_commas(names), "]");
+}
+
+/// What AReaL calls a coordinate of these axes; throws for axes that it does not know.
+std::string_view coord_of(const std::vector<std::string>& axes) {
+    if (axes == std::vector<std::string>{"pipe", "data", "tensor"}) return "PipeDataTensorProcessCoord";
+    if (axes == std::vector<std::string>{"data", "pipe", "tensor"}) return "DataPipeTensorProcessCoord";
+    throw Error(Fault::unknown, cat("Corresponding coordinate namedtuple not implemented for axes ",
+                                    list_text(axes), ". Check base/topology.py and implement explicitly."));
+}
+
+}  // namespace
+
+ProcessTopology::ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims)
+    : dialect::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
+
+std::string ProcessTopology::repr() const {
+    return cat("ProcessTopology(axes=", list_text(axes()), ", dims=[", detail::with_commas(dims()), "])");
+}
+
+std::vector<std::array<int, 3>> decompose_to_three_factors(int n) {
+    if (n < 0) throw Error(Fault::argument, cat("decompose ", n, " to three factors; give 0 or more"));
+    auto factors = std::vector<std::array<int, 3>>{};
+    for (int i = 1; i <= n / i; ++i)
+        for (int j = i; n % i == 0 && j <= n / i / j; ++j) {
+            if (n / i % j != 0) continue;
+            auto triple = std::array{i, j, n / i / j};  // rising: the first of its permutations
+            do factors.push_back(triple);
+            while (std::ranges::next_permutation(triple).found);
+        }
+    return factors;
+}
+
+// --- which ranks of the world
+
+void RankMapping::check(int size, int world_size) const {
+    const auto on = [&](int rank) { return table_ ? (*this)[rank] : offset_ + std::int64_t{rank} * step_; };
+    // Where ranks rise by a step, the first and the last are checked for all, and one step.
+    const auto last = size - 1;
+    for (int rank = 0; rank < size; rank += table_ || rank == last ? 1 : last)
+        if (on(rank) < 0 || on(rank) >= world_size)
+            throw Error(Fault::out_of_range,
+                        cat("The new group's rank should be within the world_size set by init_process_group; "
+                            "rank ",
+                            on(rank), " is not in a world of ", world_size));
+    for (int rank = 0; rank < (table_ ? last : std::min(last, 1)); ++rank)
+        if (on(rank) >= on(rank + 1))
+            throw Refusal(
+                Fault::argument, "mapping-not-rising",
+                cat("the rank mapping puts topology ranks ", rank, " and ", rank + 1, " on ranks ", on(rank),
+                    " and ", on(rank + 1), "; groups are sorted, so each rank must be above the one before"));
+}
+
+int RankMapping::operator[](int topology_rank) const {
+    if (!table_) return offset_ + topology_rank * step_;
+    const auto found = table_->find(topology_rank);
+    if (found == table_->end())
+        throw Error(Fault::missing, cat("the rank mapping has no rank ", topology_rank));
+    return found->second;
+}
+
+std::optional<int> RankMapping::find(int world_rank, int size) const {
+    const auto ranks = std::views::iota(0, size);
+    const auto found =
+        std::ranges::lower_bound(ranks, world_rank, {}, [&](int rank) { return (*this)[rank]; });
+    return found != ranks.end() && (*this)[*found] == world_rank ? std::optional(*found) : std::nullopt;
+}
+
+std::vector<int> RankMapping::of(const Group& topology_ranks) const {
+    auto ranks = std::vector<int>(topology_ranks.begin(), topology_ranks.end());
+    for (auto& rank : ranks) rank = (*this)[rank];
+    return ranks;
+}
+
+// --- the grid
 
 namespace {
 
@@ -36,14 +119,12 @@ Mesh joined_mesh(const ProcessTopology& topology, const RankMapping& mapping) {
 
 Plan plan(const ProcessTopology& topology, const RankMapping& rank_mapping, std::string name) {
     rank_mapping.check(topology.world_size(), std::numeric_limits<int>::max());
-    auto placed = std::vector<int>{};
-    if (!rank_mapping.step()) placed = rank_mapping.of(topology.mesh().ranks());
     return {{.name = std::move(name),
              .mesh = joined_mesh(topology, rank_mapping),
              .over = {{"pipe", "tensor"}, {"data", "tensor"}},
              .picks = {{.of = "pipe", .at = {0, -1}, .as = "embedding"},
                        {.of = "pipe", .at = {0}, .as = "position_embedding"}},
-             .placed = std::move(placed),
+             .placed = rank_mapping.step() ? std::vector<int>{} : rank_mapping.of(topology.mesh().ranks()),
              .partial = true}};
 }
 
@@ -57,13 +138,10 @@ int ProcessGroupRegistry::new_or_get_group(std::vector<int> ranks,
 
 RankInfo::RankInfo(const ProcessTopology& topology, int rank, int world, RankMapping mapping)
     : GridRankInfo(topology,
-                   (mapping.check(topology.world_size(), world),
+                   (mapping.check(topology.world_size(), world), dialect::check_rank(rank, world),
                     mapping.find(rank, topology.world_size()).value_or(-1)),
                    "tensor"),
       rank_mapping(std::move(mapping)) {
-    if (rank < 0 || rank >= world)
-        throw Error(Fault::out_of_range,
-                    cat("rank ", rank, " of a world of ", world, "; ranks are 0..", world - 1));
     if (global_rank == -1) return;
     tp_dp_group = topology.mesh().group(global_rank, "data", "tensor");
     if (is_first_stage || is_last_stage) embedding_group = pp_group->pick({0, -1});
