@@ -174,11 +174,13 @@ std::string megabytes_text(std::int64_t bytes) {
 
 std::vector<Option> OnCluster::options() {
     return {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &on, "CLUSTER"},
-            {"--keep", "axes that stay inside a level, such as tp:node or tp,cp:node; may be repeated", &keep,
-             "AXES:LEVEL"},
-            {"--bytes", "buffer size for the timings, such as 1GiB; else 64MiB", &bytes, "SIZE",
+            {"--keep",
+             "require that groups along AXES stay inside one unit of LEVEL, such as tp:node or tp,cp:node; "
+             "may be repeated",
+             &keep, "AXES:LEVEL"},
+            {"--bytes", "buffer size for the timings, such as 1GiB; default: 64MiB", &bytes, "SIZE",
              Option::Range{1, 0x1p50, false}},
-            {"--explain", "say in words why, and what to do", &explain}};
+            {"--explain", "explain each result, and say what to change", &explain}};
 }
 
 std::optional<std::pair<Cluster, ClusterQuestions>> OnCluster::questions() const {
@@ -187,7 +189,7 @@ std::optional<std::pair<Cluster, ClusterQuestions>> OnCluster::questions() const
                            : bytes.count > 0 ? "--bytes"
                            : explain         ? "--explain"
                                              : nullptr;
-        if (idle) throw UsageError(fmt::format("{} was given without a cluster; add --on CLUSTER", idle));
+        if (idle) throw UsageError(fmt::format("{} requires a cluster; add --on CLUSTER", idle));
         return std::nullopt;
     }
     auto questions = ClusterQuestions{};

@@ -258,7 +258,7 @@ TEST(CheckSubcommand, SimulatesTheJoinOfEveryRank) {
     EXPECT_NEAR(far["connection"].get<double>() - near["connection"].get<double>(), 48e-6, 1e-9);
 
     EXPECT_EQ(check("dp=4 --simulate --engine nccl").output,
-              "rankmesh: ranks on nccl join by the engine of their hosts; simulate that one\n");
+              "rankmesh: ranks on nccl join through the engine of their hosts; simulate that engine\n");
 }
 
 TEST(CheckSubcommand, AWrongWordIsAUsageError) {
@@ -272,10 +272,10 @@ TEST(CheckSubcommand, AWrongWordIsAUsageError) {
     expect_misuse("'dp=8 tp=2' --over dp,", "--over has an empty name; list axes such as dp,tp");
     expect_misuse("'dp=8' --world 4", "mesh dp=8 reaches rank 7, but --world says 4 ranks");
     expect_misuse("dp=8 --engine glo",
-                  "no engine is named 'glo'; did you mean 'gloo'?; check knows of mpi, gloo and nccl");
-    expect_misuse("dp=8 --keep tp:node", "--keep was given without a cluster; add --on CLUSTER");
-    expect_misuse("dp=8 --bytes 1", "--bytes was given without a cluster; add --on CLUSTER");
-    expect_misuse("dp=8 --explain", "--explain was given without a cluster; add --on CLUSTER");
+                  "unknown engine 'glo'; engines are mpi, gloo and nccl; did you mean 'gloo'?");
+    expect_misuse("dp=8 --keep tp:node", "--keep requires a cluster; add --on CLUSTER");
+    expect_misuse("dp=8 --bytes 1", "--bytes requires a cluster; add --on CLUSTER");
+    expect_misuse("dp=8 --explain", "--explain requires a cluster; add --on CLUSTER");
     expect_misuse("dp=8 --on gpu:8 --keep dp:gpus", "cluster gpu:8 has no level 'gpus'; did you mean 'gpu'?");
     EXPECT_EQ(check("--over dp 'dp=8'").exit_code, 0) << "an option takes one word";
 }
