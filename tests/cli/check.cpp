@@ -142,16 +142,16 @@ TEST(CheckSubcommand, TellsWhatAMeshDoesOnACluster) {
               "\n"
               "tp in one node: No rule was given, so tp is kept inside a node, where links are\n"
               "fastest. A group along tp has 4 ranks and would fit into a node of 4 devices,\n"
-              "but its ranks do not follow one another there: dp is further in. List tp last,\n"
-              "or use what rankmesh place prints.\n"
+              "but its ranks are not contiguous: dp is an inner axis. List tp last, or use the\n"
+              "order that rankmesh place prints.\n"
               "\n"
-              "all_reduce along tp: each rank sends 6 parts of 250.0 kB, 1.5 MB in all, to the\n"
-              "next one of its ring of 4. 2 such rings cross the busiest link of a node: 3.0 MB\n"
-              "each way. That takes 120.0 us, and to start 6 messages 30.0 us.\n"
+              "all_reduce along tp: each rank sends 6 parts of 250.0 kB, 1.5 MB in total, to\n"
+              "the next rank in its ring of 4. 2 such rings cross the busiest link of a node:\n"
+              "3.0 MB each way. That takes 120.0 us, plus 30.0 us to start 6 messages.\n"
               "\n"
-              "all_reduce along dp: each rank sends 2 parts of 500.0 kB, 1.0 MB in all, to the\n"
-              "next one of its ring of 2. One such ring crosses the busiest link of a gpu: 1.0\n"
-              "MB each way. That takes 2.2 us, and to start 2 messages 0.0 us.\n");
+              "all_reduce along dp: each rank sends 2 parts of 500.0 kB, 1.0 MB in total, to\n"
+              "the next rank in its ring of 2. One such ring crosses the busiest link of a gpu:\n"
+              "1.0 MB each way. That takes 2.2 us, plus 0.0 us to start 2 messages.\n");
     EXPECT_EQ(check("'dp=2 tp=4' " + cluster).exit_code, 0);
     EXPECT_EQ(check("'dp=2 tp=4' --keep dp:node " + cluster).exit_code, 1);
     EXPECT_EQ(check("'dp=2 tp=4' --keep tp:node --keep dp:node " + cluster).exit_code, 1);
