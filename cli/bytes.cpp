@@ -48,7 +48,7 @@ Bytes read_bytes(std::string_view text, std::string_view option, std::size_t lea
     if (name.starts_with(' ')) name.remove_prefix(1);
     const auto unit = std::ranges::find(of_bytes::units, name.empty() ? "B" : name, &of_bytes::Unit::name);
     if (error != std::errc{} || unit == of_bytes::units.end())
-        throw wrong(fmt::format("cannot be read: {}", detail::in_quotes(text)));
+        throw wrong(fmt::format("is {}, which is not a size", detail::in_quotes(text)));
     const auto bytes = number * static_cast<double>(unit->bytes);
     if (!(bytes >= static_cast<double>(least) && bytes <= static_cast<double>(most)))
         throw wrong(fmt::format("is {}", detail::in_quotes(text)));

@@ -141,7 +141,7 @@ Calibration calibrate(World& world, Communicator& all, const std::optional<Clust
                       Progress& progress) {
     if (given && given->size() != world.size())
         throw UsageError(
-            fmt::format("--calibrate measures {} on {}, and cluster {} has {}; give the machines of this job",
+            fmt::format("--calibrate measures {} on {}, but cluster {} has {}; give the cluster of this job",
                         detail::counted(world.size(), "rank"), world.engine(), to_string(*given),
                         detail::counted(given->size(), "device")));
     const auto cluster = given ? *given : cluster_of_hosts(hosts_of(world, all));
@@ -177,7 +177,7 @@ std::string to_file(const Calibration& calibration, const World& world) {
             text += fmt::format("# {}: {}, {}\n", name, gigabytes_text(fit->bandwidth),
                                 microseconds_text(fit->latency));
         else
-            text += fmt::format("# {}: not measured, since there is only one\n", name);
+            text += fmt::format("# {}: not measured, because there is only one\n", name);
     }
     return text + to_string(calibration.cluster) + "\n";
 }

@@ -66,9 +66,9 @@ void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
     for (const auto& need : needs) names.push_back(need.engine);
     std::erase_if(needs, [&](const EngineNeed& need) { return need.engine != engine; });
     if (needs.empty())
-        throw UsageError(fmt::format("no engine is named {}{}; check knows of {}", detail::in_quotes(engine),
-                                     did_you_mean(engine, {names.begin(), names.end()}),
-                                     detail::listed(names)));
+        throw UsageError(fmt::format("unknown engine {}; engines are {}{}", detail::in_quotes(engine),
+                                     detail::listed(names),
+                                     did_you_mean(engine, {names.begin(), names.end()})));
 }
 
 /// The single axes of two ranks or more that are declared, then the declared sets.
@@ -116,8 +116,9 @@ std::vector<Simulation> simulations(const Question& question, const std::vector<
                          simulate_join({question.declaration}, question.world, *need.by, costs, say)});
     }
     if (found.empty())
-        throw UsageError(fmt::format("ranks on {} join by the engine of their hosts; simulate that one",
-                                     needs.front().engine));
+        throw UsageError(
+            fmt::format("ranks on {} join through the engine of their hosts; simulate that engine",
+                        needs.front().engine));
     return found;
 }
 
@@ -225,15 +226,16 @@ Subcommand check() {
     auto on_cluster = arguments->on_cluster.options();
     on_cluster.insert(
         on_cluster.begin(),
-        {{"--over", "a set of axes to declare too, such as dp,tp; may be repeated", &arguments->over, "AXES"},
-         {"--axes", "the single axes to declare, or none; else all", &arguments->axes, "AXES"},
+        {{"--over", "also declare this set of axes, such as dp,tp; may be repeated", &arguments->over,
+          "AXES"},
+         {"--axes", "single axes to declare, such as pp,tp, or none; default: all", &arguments->axes, "AXES"},
          {"--engine",
-          "the only engine to check; else all of them",
+          "check only this engine; default: all",
           &arguments->engine,
           "ENGINE",
           {},
           of_check::engines()},
-         {"--simulate", "run the join of every rank, and print what it takes", &arguments->simulate}});
+         {"--simulate", "simulate the join of all ranks, and print its cost", &arguments->simulate}});
     return {.name = "check",
             .help = "Check limits, fit and communication cost of a mesh.",
             .options = arguments->options(std::move(on_cluster)),
@@ -245,11 +247,9 @@ Subcommand check() {
                  "rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"},
             .notes =
                 "Exit status 1: an engine needs more than the limits of this process allow, the mesh does "
-                "not fit "
-                "on the cluster, or a rule does not hold.\n"
-                "Without --keep, tp, then cp, then ep stay inside the level with the fastest links as long "
-                "as they "
-                "fit there. docs/machines.md has the model."};
+                "not fit on the cluster, or a rule does not hold.\n"
+                "Without --keep, check tries to keep tp, then cp, then ep inside the level with the fastest "
+                "links. An axis that does not fit there has no rule. docs/machines.md describes the model."};
 }
 
 }  // namespace rankmesh::cli

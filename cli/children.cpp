@@ -45,7 +45,8 @@ struct Pipe {
     static Pipe make() {
         auto ends = std::array<int, 2>{};
         if (pipe2(ends.data(), O_CLOEXEC) != 0)
-            throw std::system_error(errno, std::generic_category(), "no pipe for a child");
+            throw std::system_error(errno, std::generic_category(),
+                                    "cannot create a pipe for a child process");
         return {Descriptor(ends[0]), Descriptor(ends[1])};
     }
 };
@@ -125,7 +126,7 @@ bool collect(std::vector<Child>& children, Clock::time_point end) {
         if (left <= 0) return false;
         if (poll(polled.data(), polled.size(), static_cast<int>(std::min<long long>(left, 1000))) < 0 &&
             errno != EINTR)
-            throw std::system_error(errno, std::generic_category(), "children cannot be waited for");
+            throw std::system_error(errno, std::generic_category(), "cannot wait for the child processes");
         for (std::size_t i = 0; i < polled.size(); ++i)
             if (polled[i].revents != 0 && !read_from(*texts[i].first, *texts[i].second))
                 texts[i].first->close();
@@ -172,7 +173,7 @@ Trial run_in_children(int count, std::chrono::milliseconds limit,
             const auto why = errno;
             for (const auto& child : children) kill(child.process, SIGKILL);
             for (const auto& child : children) waitpid(child.process, nullptr, 0);
-            throw std::system_error(why, std::generic_category(), "no child process");
+            throw std::system_error(why, std::generic_category(), "cannot start a child process");
         }
         if (process == 0) be_child(number, messages.in.value, log.in.value, program);
         children.push_back({number, process, std::move(messages.out), std::move(log.out)});

@@ -57,8 +57,7 @@ std::string link_of(const Cluster::Level& level) {
 
 void print_text(const Cluster& cluster, const std::string& by, Output& output) {
     using Row = std::array<std::string, 5>;
-    auto rows =
-        std::vector<Row>{{"level", "units", "in each outside", "devices in each", "link of each upwards"}};
+    auto rows = std::vector<Row>{{"level", "units", "per parent", "devices per unit", "uplink"}};
     for (int i = 0; i < cluster.level_count(); ++i) {
         const auto& level = cluster.levels()[static_cast<std::size_t>(i)];
         rows.push_back({level.name, std::to_string(cluster.unit_count(i)),
@@ -72,7 +71,7 @@ void print_text(const Cluster& cluster, const std::string& by, Output& output) {
     for (const auto& row : rows)
         output.print("{:<{}}  {:>{}}  {:>{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2],
                      widths[2], row[3], widths[3], row[4]);
-    if (!by.empty()) output.print("\nseen here by {}\n", by);
+    if (!by.empty()) output.print("\ndetected by {}\n", by);
 }
 
 void print_json(const Cluster& cluster, const std::string& by, Output& output) {
@@ -97,7 +96,7 @@ void print_json(const Cluster& cluster, const std::string& by, Output& output) {
 
 int run(const Arguments& arguments, Output& output) {
     if (!arguments.cluster && !arguments.from.empty())
-        throw UsageError("--from is for a file, and no CLUSTER is given; see rankmesh cluster --help");
+        throw UsageError("--from requires a file, but CLUSTER is missing; see rankmesh cluster --help");
     const auto seen =
         arguments.cluster
             ? cluster_files::Seen{cluster_files::read_argument(*arguments.cluster, arguments.from), ""}
@@ -110,13 +109,12 @@ int run(const Arguments& arguments, Output& output) {
 }
 
 std::string notes() {
-    auto text = std::string("Formats of files, found by their content unless --from says which:\n");
+    auto text = std::string("Formats of files, detected by content unless --from is given:\n");
     for (const auto& [name, help] : cluster_files::formats())
         text += fmt::format("  {:<11} {}\n", name, help);
     return text +
-           "Every subcommand takes such a file where it takes CLUSTER. Levels may follow @FILE where the "
-           "file "
-           "does not say how many devices a node has.";
+           "Every subcommand accepts such a file as CLUSTER. If the file does not say how many devices a "
+           "node has, add levels: '@FILE gpu:8'.";
 }
 
 std::vector<std::string> format_names() {
@@ -131,12 +129,16 @@ Subcommand cluster() {
     const auto arguments = std::make_shared<of_cluster::Arguments>();
     return {
         .name = "cluster",
-        .help = "Show the machines as rankmesh reads them, from the notation, a file or this host.",
-        .options =
-            {{"CLUSTER", "such as 'node:32 gpu:8', a file, or '@FILE LEVELS'; without it what is seen here",
-              &arguments->cluster},
-             {"--from", "the format of the file", &arguments->from, "FORMAT", {}, of_cluster::format_names()},
-             {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+        .help = "Show a cluster as rankmesh reads it, from the notation, a file or this host.",
+        .options = {{"CLUSTER", "such as 'node:32 gpu:8', a file, or '@FILE LEVELS'; default: detect it here",
+                     &arguments->cluster},
+                    {"--from",
+                     "format of the file; default: detected",
+                     &arguments->from,
+                     "FORMAT",
+                     {},
+                     of_cluster::format_names()},
+                    {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
         .run = [arguments](Output& output) { return of_cluster::run(*arguments, output); },
         .group = Group::plan,
         .examples = {"rankmesh cluster 'node[a01-a31]:8 node[b01]:4 gpu(450GB/s)'",

@@ -75,13 +75,13 @@ std::string why(const Mesh& mesh, const ClusterReport::Rule& rule) {
         inner.push_back(name);
     }
     std::ranges::reverse(inner);
-    text += fmt::format(
-        "A group along {} has {} and would fit into a {} of {}, but its ranks do not follow "
-        "one another there",
-        axes, counted(rule.group_size, "rank"), level, counted(rule.unit_size, "device"));
+    text +=
+        fmt::format("A group along {} has {} and would fit into a {} of {}, but its ranks are not contiguous",
+                    axes, counted(rule.group_size, "rank"), level, counted(rule.unit_size, "device"));
     if (!inner.empty() && mesh.is_plain())
-        text += fmt::format(": {} {} further in", joined(inner, ","), inner.size() == 1 ? "is" : "are");
-    return text + fmt::format(". List {} last, or use what rankmesh place prints.", axes);
+        text += fmt::format(": {} {}", joined(inner, ","),
+                            inner.size() == 1 ? "is an inner axis" : "are inner axes");
+    return text + fmt::format(". List {} last, or use the order that rankmesh place prints.", axes);
 }
 
 std::string time_text_of(const CollectiveCost& cost) { return cost.seconds ? time_text(*cost.seconds) : "-"; }
@@ -98,8 +98,8 @@ std::optional<int> decisive(const CollectiveCost& cost) {
 std::string why(const Cluster& cluster, const ClusterReport::Costs& costs, std::int64_t bytes) {
     const auto& cost = costs.together.front();
     auto text = fmt::format(
-        "all_reduce along {}: each rank sends {} parts of {}, {} in all, to the next one of "
-        "its ring of {}.",
+        "all_reduce along {}: each rank sends {} parts of {}, {} in total, to the next rank in its ring of "
+        "{}.",
         joined(costs.axes, ","), cost.steps,
         megabytes_text((bytes + costs.group_size - 1) / costs.group_size), megabytes_text(cost.sent),
         costs.group_size);
@@ -112,8 +112,8 @@ std::string why(const Cluster& cluster, const ClusterReport::Costs& costs, std::
                         name_of(cluster, *level), megabytes_text(cost.links[at]));
     if (!cost.seconds) return text;
     const auto moving = static_cast<double>(cost.links[at]) / cluster.levels()[at].bandwidth.value();
-    return text + fmt::format(" That takes {}, and to start {} messages {}.", time_text(moving), cost.steps,
-                              time_text(*cost.seconds - moving));
+    return text + fmt::format(" That takes {}, plus {} to start {} messages.", time_text(moving),
+                              time_text(*cost.seconds - moving), cost.steps);
 }
 
 Json json_of(const Cluster& cluster, const CollectiveCost& cost) {
@@ -174,11 +174,13 @@ std::string megabytes_text(std::int64_t bytes) {
 
 std::vector<Option> OnCluster::options() {
     return {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &on, "CLUSTER"},
-            {"--keep", "axes that stay inside a level, such as tp:node or tp,cp:node; may be repeated", &keep,
-             "AXES:LEVEL"},
-            {"--bytes", "buffer size for the timings, such as 1GiB; else 64MiB", &bytes, "SIZE",
+            {"--keep",
+             "require that groups along AXES stay inside one unit of LEVEL, such as tp:node or tp,cp:node; "
+             "may be repeated",
+             &keep, "AXES:LEVEL"},
+            {"--bytes", "buffer size for the timings, such as 1GiB; default: 64MiB", &bytes, "SIZE",
              Option::Range{1, 0x1p50, false}},
-            {"--explain", "say in words why, and what to do", &explain}};
+            {"--explain", "explain each result, and say what to change", &explain}};
 }
 
 std::optional<std::pair<Cluster, ClusterQuestions>> OnCluster::questions() const {
@@ -187,7 +189,7 @@ std::optional<std::pair<Cluster, ClusterQuestions>> OnCluster::questions() const
                            : bytes.count > 0 ? "--bytes"
                            : explain         ? "--explain"
                                              : nullptr;
-        if (idle) throw UsageError(fmt::format("{} was given without a cluster; add --on CLUSTER", idle));
+        if (idle) throw UsageError(fmt::format("{} requires a cluster; add --on CLUSTER", idle));
         return std::nullopt;
     }
     auto questions = ClusterQuestions{};

@@ -165,7 +165,7 @@ std::string line_of(const Candidate& one, std::string_view shell) {
 int run(const Arguments& arguments, Output& output) {
     const auto shell = std::ranges::find(shells, arguments.shell, &Shell::name);
     if (shell == shells.end())
-        throw UsageError(fmt::format("SHELL is bash, zsh or fish, not {}{}",
+        throw UsageError(fmt::format("SHELL must be bash, zsh or fish, not {}{}",
                                      detail::in_quotes(arguments.shell),
                                      did_you_mean(arguments.shell, {"bash", "zsh", "fish"})));
     if (arguments.words.empty()) {
@@ -185,16 +185,16 @@ Subcommand described(const std::shared_ptr<Arguments>& arguments) {
         lines.emplace_back(shell.load);
     }
     return {.name = "completion",
-            .help = "Print the script by which a shell completes rankmesh's words.",
+            .help = "Print a shell script that completes the words of rankmesh commands.",
             .options = {{"SHELL", "bash, zsh or fish", &arguments->shell, {}, {}, names},
-                        {"WORDS", "behind --, words to complete the last of; the scripts give them",
+                        {"WORDS", "after --: words of a command, to complete the last; the scripts pass them",
                          &arguments->words}},
             .run = [arguments](Output& output) { return run(*arguments, output); },
             .group = Group::command,
             .examples = lines,
             .notes =
-                "Put the example of your shell into ~/.bashrc, ~/.zshrc (behind compinit) or "
-                "~/.config/fish/config.fish. An installation by CMake has the scripts where shells look for "
+                "Add the example for your shell to ~/.bashrc, ~/.zshrc (after compinit) or "
+                "~/.config/fish/config.fish. cmake --install also installs the scripts where shells look for "
                 "them.",
             .optional_positional = "WORDS"};
 }

@@ -44,7 +44,7 @@ std::string notes_of(const Conversion& conversion) {
                                      : fmt::format("# {} of {} would move with {}\n", call->moved,
                                                    conversion.ranks, call->text);
     } else {
-        text = fmt::format("# {} cannot be said in {}\n", conversion.mesh_from, conversion.to);
+        text = fmt::format("# {} has no equivalent in {}\n", conversion.mesh_from, conversion.to);
     }
     for (const auto& loss : by_reason(conversion.lost))
         text += fmt::format("# lost: {}: {}\n", loss.what, loss.why);
@@ -80,9 +80,9 @@ void check_flags(const std::vector<std::string>& settings) {
             if (flag == option ||
                 (flag.starts_with("--") && flag.size() > 4 && edit_distance(flag, option) == 1))
                 throw UsageError(fmt::format(
-                    "{} stands behind --, where flags are the framework's{}; put "
-                    "convert's own options before --",
-                    detail::in_quotes(flag), flag == option ? "" : fmt::format(", and is near {}", option)));
+                    "{} follows --, so it is a flag of the framework{}; put options of convert before --",
+                    detail::in_quotes(flag),
+                    flag == option ? "" : fmt::format(", which is near {}", option)));
     }
 }
 
@@ -101,15 +101,16 @@ int run(const Arguments& arguments, Output& output) {
 }
 
 std::string notes() {
-    auto text = std::string("Frameworks, and settings that each reads:\n");
+    auto text = std::string("Frameworks, and the settings of each:\n");
     for (const auto& framework : known_frameworks())
         text += fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.settings, "",
                             framework.example);
     return text +
-           "SETTINGS are flags after --, key=value words, JSON or TOML, the name of a file that holds one of "
+           "SETTINGS are flags after --, key=value words, JSON, TOML, the name of a file that holds one of "
            "them, or - for standard input. More words may follow a file or JSON.\n"
-           "The other framework's settings go to standard output, how ranks move to standard error.\n"
-           "Exit status 1: the other framework has no setting for something.";
+           "Standard output has the converted settings. Standard error has notes: the ranks that move, and "
+           "the settings that are lost.\n"
+           "Exit status 1: the framework --to has no equivalent for a setting.";
 }
 
 std::vector<std::string> names() {
@@ -126,12 +127,13 @@ Subcommand convert() {
         .name = "convert",
         .help = "Convert settings between frameworks.",
         .options =
-            {{"SETTINGS", "the framework's own settings, such as tp_size=2 dp_size=4", &arguments->settings},
-             {"--from", "whose settings these are", &arguments->from, "FRAMEWORK", {}, of_convert::names()},
-             {"--to", "whose settings to print", &arguments->to, "FRAMEWORK", {}, of_convert::names()},
-             world_option(arguments->world, "ranks in the world, where the settings do not say it"),
-             {"--quiet", "print the settings alone, without how ranks move", &arguments->quiet},
-             {"--json", "print JSON, as docs/json.md says", &arguments->json}},
+            {{"SETTINGS", "settings of the framework --from, such as tp_size=2 dp_size=4",
+              &arguments->settings},
+             {"--from", "the framework of SETTINGS", &arguments->from, "FRAMEWORK", {}, of_convert::names()},
+             {"--to", "the framework to convert to", &arguments->to, "FRAMEWORK", {}, of_convert::names()},
+             world_option(arguments->world, "number of ranks, if the settings do not say it"),
+             {"--quiet", "print only the settings, without notes on what changes", &arguments->quiet},
+             {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
         .run = [arguments](Output& output) { return of_convert::run(*arguments, output); },
         .group = Group::plan,
         .examples =

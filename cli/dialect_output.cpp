@@ -46,7 +46,8 @@ std::string plural(std::size_t count, std::string_view of) {
 Option as_option(std::string& as) {
     auto names = std::vector<std::string>{};
     for (const auto name : conversion::dialect_names()) names.emplace_back(name);
-    return {"--as", "in the words of a framework: " + joined(names, ", "), &as, "DIALECT", {}, names};
+    return {"--as", "use the names and groups of a framework: " + joined(names, ", "), &as, "DIALECT", {},
+            names};
 }
 
 void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,
@@ -116,7 +117,7 @@ void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool 
 
 void print_kinds(const Words& words, int rank, int width, Output& output) {
     auto rows = std::vector<std::array<std::string, 4>>{
-        {words.dialect, "groups", "ranks", fmt::format("that of rank {}", rank)}};
+        {words.dialect, "groups", "ranks", fmt::format("group of rank {}", rank)}};
     auto widths = std::array<std::size_t, 3>{};
     for (const auto& kind : words.kinds)
         rows.push_back({kind.name, std::to_string(kind.count), std::to_string(size_of_first(kind)), {}});

@@ -37,10 +37,10 @@ struct Sides {
 
 Sides sides_of(const Arguments& arguments) {
     if (arguments.b.empty() && !arguments.on_b)
-        throw UsageError("one mesh on one cluster has nothing to differ from; add another mesh, or --on-b");
+        throw UsageError("diff has only one mesh on one cluster; add a second mesh, or --on-b CLUSTER");
     if (arguments.on_b && !arguments.on)
         throw UsageError(
-            "--on-b says where the second mesh runs, and nothing where the first does; add --on");
+            "--on-b gives the cluster of the second mesh, but the first has none; add --on CLUSTER");
     const auto topology_of = [&](const std::string& text) {
         return Common{.mesh = text, .world = arguments.world}.topology();
     };
@@ -120,22 +120,23 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand diff() {
     const auto arguments = std::make_shared<of_diff::Arguments>();
-    return {.name = "diff",
-            .help = "List the ranks and groups that differ between two meshes, or two clusters.",
-            .options = {{"A", "a mesh, such as 'pp=4 dp=8 tp=8'", &arguments->a},
-                        {"B", "the mesh that it is compared with; the same if left out", &arguments->b},
-                        world_option(arguments->world, "ranks in the world, for a size '*'"),
-                        {"--json", "print JSON, as docs/json.md says", &arguments->json},
-                        {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
-                        {"--on-b", "the machines of B, where they are others", &arguments->on_b, "CLUSTER"},
-                        {"--first", "how many ranks, and groups of each axis, are listed; 8 if left out",
-                         &arguments->first, "N", Option::Range{0, std::numeric_limits<int>::max(), false}},
-                        {"--out", "draw both side by side into FILE.svg as well", &arguments->out, "FILE"}},
-            .run = [arguments](Output& output) { return of_diff::run(*arguments, output); },
-            .examples = {"rankmesh diff 'pp=2 dp=2 tp=4' 'pp=2 tp=4 dp=2' --on 'node:4 gpu:4'",
-                         "rankmesh diff 'dp=4 tp=8' --on 'node:4 gpu:8' --on-b 'node:8 gpu:4'"},
-            .notes = "Exit status 1: something differs.",
-            .optional_positional = "B"};
+    return {
+        .name = "diff",
+        .help = "List the ranks and groups that differ between two meshes, or between two clusters.",
+        .options = {{"A", "the first mesh, such as 'pp=4 dp=8 tp=8'", &arguments->a},
+                    {"B", "the second mesh; default: the same as A", &arguments->b},
+                    world_option(arguments->world, "number of ranks, for a size '*'"),
+                    {"--json", "print JSON; docs/json.md describes it", &arguments->json},
+                    {"--on", "the cluster, such as 'node:32 gpu:8', or a file", &arguments->on, "CLUSTER"},
+                    {"--on-b", "the cluster of B; default: the same as --on", &arguments->on_b, "CLUSTER"},
+                    {"--first", "number of ranks to list, and of groups of each axis; default: 8",
+                     &arguments->first, "N", Option::Range{0, std::numeric_limits<int>::max(), false}},
+                    {"--out", "also draw both meshes side by side into FILE.svg", &arguments->out, "FILE"}},
+        .run = [arguments](Output& output) { return of_diff::run(*arguments, output); },
+        .examples = {"rankmesh diff 'pp=2 dp=2 tp=4' 'pp=2 tp=4 dp=2' --on 'node:4 gpu:4'",
+                     "rankmesh diff 'dp=4 tp=8' --on 'node:4 gpu:8' --on-b 'node:8 gpu:4'"},
+        .notes = "Exit status 1: there are differences.",
+        .optional_positional = "B"};
 }
 
 }  // namespace rankmesh::cli

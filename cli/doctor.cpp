@@ -114,8 +114,9 @@ std::string visible_problem(int devices) {
         if (text == nullptr) continue;
         const auto ranks = std::atoi(text);
         if (ranks > devices)
-            return fmt::format("{} is {}, and each process sees {} GPU{}; NCCL refuses two ranks on one GPU",
-                               name, ranks, devices, devices == 1 ? "" : "s");
+            return fmt::format(
+                "{} is {}, but each process sees {} GPU{}; NCCL does not allow two ranks on one GPU", name,
+                ranks, devices, devices == 1 ? "" : "s");
         return {};
     }
     return {};
@@ -183,7 +184,7 @@ void time_out(nccl::World& world, const Say& say) {
         try {
             auto late = on.within(1s);
             all_reduce(world, late);
-            throw EngineFailure("a call that a rank did not make was completed");
+            throw EngineFailure("a call completed although one rank did not make it");
         } catch (const Timeout&) {
         }
     }
@@ -194,10 +195,10 @@ void time_out(nccl::World& world, const Say& say) {
 void survive(nccl::World& world, const Say& say) {
     auto on = join_all(world, say);
     if (world.rank() == world.size() - 1) _exit(0);
-    say("a call whose last rank has ended");
+    say("a call whose last rank has exited");
     try {
         all_reduce(world, on);
-        throw EngineFailure("a call whose last rank has ended was completed");
+        throw EngineFailure("a call completed although its last rank had exited");
     } catch (const PeerLost&) {
     }
     say("survivors");
@@ -221,11 +222,11 @@ void suspend(nccl::World& world, const Say& say) {
 std::vector<Step> steps() {
     return {{"join", "one communicator of all ranks",
              [](nccl::World& world, const Say& say) { join_all(world, say); }},
-            {"split", "communicators of parts of the ranks", split},
+            {"split", "communicators of subsets of the ranks", split},
             {"operations", "each collective and message, every element verified", run_operations},
             {"timeout", "a call that one rank does not make", time_out},
             {"suspend", "communicators released and brought back", suspend},
-            {"survivors", "a smaller world after a rank has ended", survive, true}};
+            {"survivors", "a smaller world after a rank has exited", survive, true}};
 }
 
 /// A step on one rank of `size`, or as all ranks where there is no Gloo; in a child process.
@@ -252,7 +253,7 @@ struct Folder {
     std::string path;
     Folder() : path((std::filesystem::temp_directory_path() / "rankmesh-doctor-XXXXXX").string()) {
         if (mkdtemp(path.data()) == nullptr)
-            throw Error(fmt::format("no folder can be made in {}: {}; set TMPDIR to one that can be written",
+            throw Error(fmt::format("cannot create a folder in {}: {}; set TMPDIR to a writable folder",
                                     std::filesystem::temp_directory_path().string(), std::strerror(errno)));
     }
     Folder(const Folder&) = delete;
@@ -394,7 +395,7 @@ std::string verdict(const std::vector<Outcome>& outcomes) {
         return [state](const Outcome& each) { return each.state == state; };
     };
     if (std::ranges::any_of(outcomes, is("failed")))
-        return "NCCL does not work here; an issue needs all of this text";
+        return "NCCL does not work here; include all of this text in an issue";
     const auto left_out = std::ranges::find_if(outcomes, is("not run"));
     if (left_out != outcomes.end()) return fmt::format("NCCL was not checked: {}", left_out->text);
     return "NCCL works on these GPUs";
@@ -420,9 +421,8 @@ int run(const Arguments& arguments, Output& output) {
     auto crash = std::string{};
     const auto found = software_of(arguments.timeout, crash);
     if (arguments.gpus && found.devices > 0 && *arguments.gpus > found.devices)
-        throw UsageError(
-            fmt::format("--gpus {} was given, and this process sees {}; see CUDA_VISIBLE_DEVICES",
-                        *arguments.gpus, found.devices));
+        throw UsageError(fmt::format("--gpus is {}, but this process sees {}; check CUDA_VISIBLE_DEVICES",
+                                     *arguments.gpus, found.devices));
     const auto outcomes = run_steps(arguments, found);
     const auto ok = std::ranges::all_of(outcomes, [](const Outcome& each) { return each.state == "ok"; });
     const auto rows = facts(found, crash);
@@ -437,18 +437,17 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand doctor() {
     const auto arguments = std::make_shared<of_doctor::Arguments>();
-    return {
-        .name = "doctor",
-        .help = "Check NCCL on the GPUs of this machine: versions, links, and each step of the engine once.",
-        .options = {{"--gpus", "ranks of the steps, one a GPU; else all GPUs, at most 8", &arguments->gpus,
-                     "N", Option::Range{1, 1024}},
-                    {"--timeout", "seconds that one step may take", &arguments->timeout, "S",
-                     Option::Range{1, 3600}},
-                    {"--json", "print JSON, as docs/json.md says", &arguments->json}},
-        .run = [arguments](Output& output) { return of_doctor::run(*arguments, output); },
-        .group = Group::run,
-        .examples = {"rankmesh doctor > report.txt"},
-        .notes = "Exit status 1: a step failed or was not run."};
+    return {.name = "doctor",
+            .help = "Check NCCL on the GPUs of this machine: versions, links, and each step of the engine.",
+            .options = {{"--gpus", "number of GPUs, one rank each; default: all, at most 8", &arguments->gpus,
+                         "N", Option::Range{1, 1024}},
+                        {"--timeout", "timeout of each step, in seconds; default: 60", &arguments->timeout,
+                         "S", Option::Range{1, 3600}},
+                        {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
+            .run = [arguments](Output& output) { return of_doctor::run(*arguments, output); },
+            .group = Group::run,
+            .examples = {"rankmesh doctor > report.txt"},
+            .notes = "Exit status 1: a step failed or did not run."};
 }
 
 }  // namespace rankmesh::cli

@@ -45,7 +45,9 @@ int run(const Arguments& arguments, Output& output) {
     if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
     if (!arguments.color_by.empty()) {
         if (format == PictureFormat::txt)
-            throw UsageError("--color-by is for html and svg; a text file has no colours");
+            throw UsageError(
+                "--color-by requires html or svg, because text has no colours; remove it, or change the "
+                "format");
         subject.color_by =
             std::visit([&](const auto& known) { return mesh_of(known).axis(arguments.color_by); }, topology);
     }
@@ -62,26 +64,27 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand draw() {
     const auto arguments = std::make_shared<of_draw::Arguments>();
-    return {
-        .name = "draw",
-        .help = "Write a picture of a mesh: an HTML page to look around in, SVG, or text.",
-        .options = {{"MESH", "such as 'pp=4 dp=8 tp=8'; one size may be '*'", &arguments->mesh},
-                    world_option(arguments->world, "ranks in the world, for a size '*'"),
-                    {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
-                    {"--rank", "whose groups to colour, or on the page to select", &arguments->rank, "R"},
-                    {"--color-by", "the axis whose index is a rank's colour", &arguments->color_by, "AXIS"},
-                    {"--out", "write FILE.html, FILE.svg or FILE.txt", &arguments->out, "FILE"},
-                    {"--format",
-                     "html, svg or txt; printed where there is no --out",
-                     &arguments->format,
-                     "FORMAT",
-                     {},
-                     {"html", "svg", "txt"}},
-                    {"--width", "columns of text; if left out, text has 80 and SVG the shape of a screen",
-                     &arguments->width, "N", Option::Range{40, 10000, false}}},
-        .run = [arguments](Output& output) { return of_draw::run(*arguments, output); },
-        .examples = {"rankmesh draw 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html",
-                     "rankmesh draw 'pp=2 dp=2 tp=4' --on 'node:2 gpu:8' --format svg > mesh.svg"}};
+    return {.name = "draw",
+            .help = "Write a picture of a mesh: an interactive HTML page, SVG, or text.",
+            .options =
+                {{"MESH", "the mesh, such as 'pp=4 dp=8 tp=8'; one size may be '*'", &arguments->mesh},
+                 world_option(arguments->world, "number of ranks, for a size '*'"),
+                 {"--on", "the cluster, such as 'node:32 gpu:8', or a file", &arguments->on, "CLUSTER"},
+                 {"--rank", "colour the groups of this rank; the HTML page selects the rank",
+                  &arguments->rank, "R"},
+                 {"--color-by", "colour each rank by its index along AXIS", &arguments->color_by, "AXIS"},
+                 {"--out", "write the picture to FILE.html, FILE.svg or FILE.txt", &arguments->out, "FILE"},
+                 {"--format",
+                  "without --out, print the picture as html, svg or txt",
+                  &arguments->format,
+                  "FORMAT",
+                  {},
+                  {"html", "svg", "txt"}},
+                 {"--width", "width in columns of text; default: 80 for text, the shape of a screen for SVG",
+                  &arguments->width, "N", Option::Range{40, 10000, false}}},
+            .run = [arguments](Output& output) { return of_draw::run(*arguments, output); },
+            .examples = {"rankmesh draw 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8' --out mesh.html",
+                         "rankmesh draw 'pp=2 dp=2 tp=4' --on 'node:2 gpu:8' --format svg > mesh.svg"}};
 }
 
 }  // namespace rankmesh::cli

@@ -64,7 +64,7 @@ Own own(const Arguments& arguments, const Topology& topology) {
     const auto rank = announced_rank();
     if (!rank)
         throw UsageError(
-            "no rank is known: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; run "
+            "the rank is unknown: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is set; run "
             "this under a launcher such as mpirun, or add --rank R");
     own.rank = rank->value;
     if (!own.world) own.world = announced_size();
@@ -85,7 +85,7 @@ int run(const Arguments& arguments, Output& output) {
     auto variables = Variables{};
     variables.reserve("RANKMESH_ENGINE", "the choice of an engine");
     variables.reserve("RANKMESH_WORLD_SIZE", "the size of the world");
-    variables.reserve("RANKMESH_STORE", "the store of the processes' rendezvous");
+    variables.reserve("RANKMESH_STORE", "the store of the rendezvous");
     variables.reserve("RANKMESH_JOB", "the id of the job");
     variables.reserve("RANKMESH_INTERFACE", "the network interface");
     for (const auto* name :
@@ -123,16 +123,17 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand env() {
     const auto arguments = std::make_shared<of_env::Arguments>();
-    return {.name = "env",
-            .help = "Print this process's place as shell variables.",
-            .options = arguments->options(
-                {{"--rank", "a rank or a coordinate; else the launcher's", &arguments->rank, "R"}}),
-            .run = [arguments](Output& output) { return of_env::run(*arguments, output); },
-            .group = Group::run,
-            .examples = {"eval \"$(rankmesh env 'pp=2 dp=* tp=2')\"; echo \"stage $RANKMESH_PP\""},
-            .notes =
-                "The example stands in a script that mpirun or srun starts.\n"
-                "Exit status 1: the rank is in the world, but not in the mesh (RANKMESH_INSIDE=0)."};
+    return {
+        .name = "env",
+        .help = "Print the coordinate of this process as shell variables.",
+        .options = arguments->options(
+            {{"--rank", "the rank, or its coordinate; default: the launcher's rank", &arguments->rank, "R"}}),
+        .run = [arguments](Output& output) { return of_env::run(*arguments, output); },
+        .group = Group::run,
+        .examples = {"eval \"$(rankmesh env 'pp=2 dp=* tp=2')\"; echo \"stage $RANKMESH_PP\""},
+        .notes =
+            "Use the example in a script that mpirun or srun starts.\n"
+            "Exit status 1: the rank exists, but is not in the mesh (RANKMESH_INSIDE=0)."};
 }
 
 }  // namespace rankmesh::cli

@@ -52,7 +52,7 @@ void print_text(const std::vector<FlightRecord>& records, const Explanation& exp
     const auto& findings = explanation.findings;
     for (std::size_t i = 0; i < findings.size(); ++i) {
         if (i == most_findings) {
-            output.print("and {} more; --json has them all\n\n", findings.size() - i);
+            output.print("and {} more; --json lists all\n\n", findings.size() - i);
             break;
         }
         output.print("{}\n", folded(fmt::format("{}. {}", i + 1, findings[i].text), 3, width));
@@ -61,12 +61,11 @@ void print_text(const std::vector<FlightRecord>& records, const Explanation& exp
         output.write("\n");
     }
     if (!explanation.doubts.empty()) {
-        output.write("cannot tell whether something is wrong: no error is in these records, but\n");
+        output.write("cannot tell whether something is wrong: the records show no error, but\n");
         for (const auto& doubt : explanation.doubts)
             output.print("{}\n", "   " + folded("- " + doubt, 5, width - 3));
     } else if (findings.empty()) {
-        output.write(
-            "nothing is wrong: each rank has a record, and all calls are over and the same on all ranks\n");
+        output.write("nothing is wrong: every rank has a record, and all calls match and are complete\n");
     }
     for (const auto& note : explanation.notes) output.print("{}\n", folded("note: " + note, 6, width));
 }
@@ -105,7 +104,7 @@ int run(const Arguments& arguments, Output& output) {
         });
     }
     if (folder.records.empty())
-        throw UsageError(fmt::format("the folder {} holds no flight record: {}",
+        throw UsageError(fmt::format("the folder {} has no flight record: {}",
                                      detail::in_quotes(arguments.folder),
                                      detail::excerpt(folder.unread.front().why, 300)));
     const auto explanation = rankmesh::explain(folder.records, folder.unread, where);
@@ -120,21 +119,21 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand explain() {
     const auto arguments = std::make_shared<of_explain::Arguments>();
-    return {
-        .name = "explain",
-        .help = "Find what went wrong in a job from the flight records of its ranks.",
-        .options = {{"DIR", "the folder of the records: rankmesh's, or dumps of PyTorch's flight recorder",
-                     &arguments->folder},
-                    {"--mesh", "the mesh of the job, for coordinates, such as 'dp=2 tp=2'", &arguments->mesh,
-                     "MESH"},
-                    {"--json", "print JSON, as docs/json.md says", &arguments->json}},
-        .run = [arguments](Output& output) { return of_explain::run(*arguments, output); },
-        .group = Group::run,
-        .examples = {"rankmesh explain /tmp/records --mesh 'pp=2 dp=2 tp=2'"},
-        .notes =
-            "Records are one file a rank: rank-3.json, or PyTorch's nccl_trace_rank_3, as a pickle or JSON. "
-            "Nothing in a pickle is executed.\n"
-            "Exit status 1: something is wrong. 2: there are no records. 3: the records do not tell."};
+    return {.name = "explain",
+            .help = "Find what went wrong in a job from the flight records of its ranks.",
+            .options = {{"DIR", "folder with records of rankmesh, or dumps of PyTorch's flight recorder",
+                         &arguments->folder},
+                        {"--mesh", "mesh of the job, such as 'dp=2 tp=2', to name ranks by coordinates",
+                         &arguments->mesh, "MESH"},
+                        {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
+            .run = [arguments](Output& output) { return of_explain::run(*arguments, output); },
+            .group = Group::run,
+            .examples = {"rankmesh explain /tmp/records --mesh 'pp=2 dp=2 tp=2'"},
+            .notes =
+                "Each rank has one file: rank-3.json, or PyTorch's nccl_trace_rank_3 as a pickle or JSON. "
+                "rankmesh never executes code of a pickle.\n"
+                "Exit status 1: something is wrong. 2: there are no records. 3: the records do not show "
+                "whether something is wrong."};
 }
 
 }  // namespace rankmesh::cli

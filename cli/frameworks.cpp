@@ -46,12 +46,12 @@ int run(const Arguments& arguments, Output& output) {
 Subcommand frameworks() {
     const auto arguments = std::make_shared<of_frameworks::Arguments>();
     return {.name = "frameworks",
-            .help = "List the frameworks whose settings and groups are known, with their versions.",
-            .options = {{"--json", "print JSON, as docs/json.md says", &arguments->json}},
+            .help = "List the supported frameworks, their versions and their settings.",
+            .options = {{"--json", "print JSON; docs/json.md describes it", &arguments->json}},
             .run = [arguments](Output& output) { return of_frameworks::run(*arguments, output); },
             .group = Group::plan,
             .examples = {"rankmesh frameworks"},
-            .notes = "The version is that of the original with which groups and settings were compared."};
+            .notes = "Settings and groups match this version of each framework."};
 }
 
 }  // namespace rankmesh::cli

@@ -13,7 +13,7 @@ namespace rankmesh::cli {
 
 namespace of_groups {
 
-constexpr auto axes_help = "such as dp,tp; a set, listed in mesh order";
+constexpr auto axes_help = "axes such as dp,tp, in any order";
 
 struct Arguments : Common {
     std::string axes;
@@ -104,16 +104,17 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand groups() {
     const auto arguments = std::make_shared<of_groups::Arguments>();
-    return {.name = "groups",
-            .help = "List all groups along a set of axes, one a line.",
-            .options = arguments->options(
-                {{"AXES", std::string(of_groups::axes_help) + "; with --as names of groups, else all",
-                  &arguments->axes},
-                 as_option(arguments->as)}),
-            .run = [arguments](Output& output) { return of_groups::run(*arguments, output); },
-            .examples = {"rankmesh groups 'pp=4 dp=8 tp=8' dp,tp",
-                         "rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as picotron cp_dp_group"},
-            .optional_positional = "AXES"};
+    return {
+        .name = "groups",
+        .help = "List all groups along a set of axes, one per line.",
+        .options = arguments->options(
+            {{"AXES", std::string(of_groups::axes_help) + "; with --as, names of groups; default: all groups",
+              &arguments->axes},
+             as_option(arguments->as)}),
+        .run = [arguments](Output& output) { return of_groups::run(*arguments, output); },
+        .examples = {"rankmesh groups 'pp=4 dp=8 tp=8' dp,tp",
+                     "rankmesh groups 'dp=2 pp=2 cp=2 tp=2' --as picotron cp_dp_group"},
+        .optional_positional = "AXES"};
 }
 
 }  // namespace rankmesh::cli

@@ -28,7 +28,8 @@ constexpr auto closing = std::string_view(
     "A mesh lists its axes outermost first. To see the options of a subcommand, run rankmesh help "
     "SUBCOMMAND.");
 constexpr auto statuses = std::string_view(
-    "Exit status 0: yes, or done. 1: no, or the system failed. 2: the command line or a file is wrong.");
+    "0: success, or the answer is yes. 1: the answer is no, or the system failed. 2: the command line or a "
+    "file is wrong.");
 
 /// A name and what it means: `--world N`, `ranks in the world`.
 struct Entry {
@@ -42,7 +43,7 @@ std::string name_of(const Option& option) {
 
 std::string help_of(const Option& option) {
     if (!option.range || !option.range->shown) return option.help;
-    return fmt::format("{}; {} to {}", option.help, option.range->least, option.range->most);
+    return fmt::format("{}; range: {} to {}", option.help, option.range->least, option.range->most);
 }
 
 std::vector<Entry> arguments_of(const Subcommand& subcommand) {
@@ -112,13 +113,22 @@ std::string table_of(std::string_view heading, const std::vector<Entry>& entries
     return text;
 }
 
+/// A row of a table in the notes: the text in its second column goes on below itself. Other rows are kept.
+std::string row_of(const std::string& line, std::size_t width) {
+    const auto name = line.find_first_not_of(' ');
+    const auto gap = line.find("  ", name);
+    const auto text = line.find_first_not_of(' ', gap);
+    if (gap == std::string::npos || text == std::string::npos) return line;
+    return line.substr(0, text) + hung(std::string_view(line).substr(text), text, width);
+}
+
 std::string notes_of(const std::string& notes, std::size_t width) {
     auto text = std::string{};
     auto kept = true;
     for (const auto& line : lines_of(notes)) {
         if (kept && !line.starts_with(' ')) text += "\n";
         kept = line.starts_with(' ');
-        text += (kept ? line : folded(line, 0, width)) + "\n";
+        text += (kept ? row_of(line, width) : folded(line, 0, width)) + "\n";
     }
     return text;
 }
@@ -262,15 +272,16 @@ std::string man_page(const Subcommand& subcommand) {
 
 Subcommand help() {
     const auto arguments = std::make_shared<of_help::Arguments>();
-    return {.name = "help",
-            .help = "Print the help of a subcommand, or write man pages.",
-            .options = {{"SUBCOMMAND", "the subcommand; without it the list of all", &arguments->subcommand},
-                        {"--man", "write man pages into DIR instead: of this subcommand, else of all",
-                         &arguments->man, "DIR"}},
-            .run = [arguments](Output& output) { return of_help::run(*arguments, output); },
-            .group = Group::command,
-            .examples = {"rankmesh help plan", "rankmesh help --man ~/.local/share/man/man1"},
-            .optional_positional = "SUBCOMMAND"};
+    return {
+        .name = "help",
+        .help = "Print the help of a subcommand, or write man pages.",
+        .options = {{"SUBCOMMAND", "the subcommand to describe; default: list all", &arguments->subcommand},
+                    {"--man", "write man pages into DIR instead: of SUBCOMMAND, or of all", &arguments->man,
+                     "DIR"}},
+        .run = [arguments](Output& output) { return of_help::run(*arguments, output); },
+        .group = Group::command,
+        .examples = {"rankmesh help plan", "rankmesh help --man ~/.local/share/man/man1"},
+        .optional_positional = "SUBCOMMAND"};
 }
 
 }  // namespace rankmesh::cli

@@ -11,15 +11,15 @@
 namespace rankmesh::cli {
 
 inline constexpr auto summary =
-    std::string_view("The process topology of a large parallel job: draw it, ask it, run it.");
+    std::string_view("Draw, query, plan and run the process topology of a large parallel job.");
 
 /// A flag without a subcommand.
 struct Flag {
     std::string_view name;
     std::string_view help;
 };
-inline constexpr auto help_flag = Flag{"--help", "print this help; -h is the same"};
-inline constexpr auto version_flag = Flag{"--version", "print the version, and the engines of this build"};
+inline constexpr auto help_flag = Flag{"--help", "print this help; short form -h"};
+inline constexpr auto version_flag = Flag{"--version", "print the version and the engines of this build"};
 
 /// What `rankmesh --help` prints, in lines of at most `width` columns but for examples.
 std::string help_text(const std::vector<Subcommand>& all, int width);

@@ -52,10 +52,8 @@ Cluster cluster_of_hosts(const std::vector<std::string>& host_of_rank) {
         }
         if (std::ranges::find(nodes.units, host, &Cluster::Unit::name) != nodes.units.end())
             throw UsageError(fmt::format(
-                "rank {} runs on host '{}', as an earlier rank does, but rank {} on '{}'; a cluster lists "
-                "the "
-                "ranks of each host in a row, so start them in such an order: mpirun --map-by slot, srun "
-                "--distribution=block",
+                "rank {} runs on host '{}' like an earlier rank, but rank {} runs on '{}'; start the ranks "
+                "of each host one after the other: mpirun --map-by slot, srun --distribution=block",
                 rank, host, rank - 1, host_of_rank[rank - 1]));
         nodes.units.push_back({host, 1});
     }
@@ -77,8 +75,8 @@ std::optional<std::string> rank_elsewhere(const Cluster& cluster,
         if (host == wanted) continue;
         const auto why = has_names ? std::string{} : fmt::format(", where rank {} runs", first);
         return fmt::format(
-            "rank {} runs on host '{}', and cluster {} has it on {}{}; start the ranks in the order "
-            "of its devices",
+            "rank {} runs on host '{}', but cluster {} has it on {}{}; start the ranks in the order of the "
+            "cluster's devices",
             rank, host, detail::excerpt(to_string(cluster), 200),
             has_names ? fmt::format("'{}'", wanted)
                       : fmt::format("{}, '{}'", cluster.unit_name(unit, *level), wanted),

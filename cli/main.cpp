@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <limits>
+#include <type_traits>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
@@ -39,28 +41,40 @@ CLI::Option* added(CLI::App& app, const Option& option, std::vector<std::string>
     return app.add_option(option.name, target, option.help)->allow_extra_args(!option.name.starts_with('-'));
 }
 
-/// Lets CLI11 check the range of a number; that of bytes is checked as they are read.
+/// Throws UsageError for a value that is not a number, or outside the range of the option.
 template <class Number>
-void check_range(CLI::Option& one, const Option::Range& range) {
-    one.check(CLI::Range(static_cast<Number>(range.least), static_cast<Number>(range.most)).description(""));
+void check_number(CLI::Option& one, const Option& option) {
+    using Limits = std::numeric_limits<Number>;
+    const auto& range = option.range;
+    const auto least = range ? static_cast<Number>(range->least) : Limits::lowest();
+    const auto most = range ? static_cast<Number>(range->most) : Limits::max();
+    const auto kind = std::string(std::is_integral_v<Number> ? "a whole number" : "a number");
+    const auto wanted = range ? fmt::format("{} from {} to {}", kind, range->least, range->most) : kind;
+    const auto check = [=, name = option.name](const std::string& text) {
+        auto value = Number{};
+        if (!CLI::detail::lexical_cast(text, value) || !(value >= least && value <= most))
+            throw UsageError(fmt::format("{} is {}; give {}", name, detail::in_quotes(text), wanted));
+        return std::string{};
+    };
+    one.check(CLI::Validator(check, ""));
 }
-void check_range(CLI::Option& one, const Option::Range& range, std::optional<int>*) {
-    check_range<int>(one, range);
+void check_value(CLI::Option& one, const Option& option, std::optional<int>*) {
+    check_number<int>(one, option);
 }
-void check_range(CLI::Option& one, const Option::Range& range, std::size_t*) {
-    check_range<std::size_t>(one, range);
+void check_value(CLI::Option& one, const Option& option, std::size_t*) {
+    check_number<std::size_t>(one, option);
 }
-void check_range(CLI::Option& one, const Option::Range& range, double*) { check_range<double>(one, range); }
-void check_range(CLI::Option&, const Option::Range&, Bytes*) {}
-void check_range(CLI::Option&, const Option::Range&, const void*) {
-    throw std::logic_error("only numbers have a range");
+void check_value(CLI::Option& one, const Option& option, double*) { check_number<double>(one, option); }
+void check_value(CLI::Option&, const Option&, Bytes*) {}  // checked as they are read
+void check_value(CLI::Option&, const Option& option, const void*) {
+    if (option.range) throw std::logic_error("only numbers have a range");
 }
 
 void add(CLI::App& app, const Option& option) {
     std::visit(
         [&](auto* target) {
             auto* one = added(app, option, *target);
-            if (option.range) check_range(*one, *option.range, target);
+            check_value(*one, option, target);
             if (!option.type.empty()) one->type_name(option.type);
         },
         option.target);
@@ -123,6 +137,12 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
                 fmt::format("missing argument {}: {}; see {} --help", option.name, option.help, full_name));
 }
 
+/// What is wrong in CLI11's `--width: 1 required N missing` or `--rank: At Most 1 required but received 2`.
+std::string mismatch_text(const std::string& text) {
+    const auto option = text.substr(0, text.find(':'));
+    return option + (text.ends_with("missing") ? " has no value" : " is given more than once");
+}
+
 int run(int argc, char** argv, Output& output) {
     auto command = CLI::App(std::string(summary), "rankmesh");
     command.set_version_flag(std::string(version_flag.name), version_text);
@@ -152,6 +172,9 @@ int run(int argc, char** argv, Output& output) {
     } catch (const CLI::CallForVersion& version) {
         output.print("{}\n", version.what());
         return yes;
+    } catch (const CLI::ArgumentMismatch& error) {
+        throw UsageError(
+            fmt::format("{}; see rankmesh {} --help", mismatch_text(error.what()), app->get_name()));
     } catch (const CLI::ParseError& error) {
         throw UsageError(error.what());
     }

@@ -33,7 +33,7 @@ void Output::flush() {
             throw Unwanted{};
         } else if (errno != EINTR) {
             throw Error(
-                detail::cat("standard output cannot be written: ", std::generic_category().message(errno)));
+                detail::cat("cannot write to standard output: ", std::generic_category().message(errno)));
         }
     }
     buffer_.clear();
@@ -70,7 +70,7 @@ bool wants_color(std::string_view choice) {
     if (choice == "always") return true;
     if (choice == "never") return false;
     if (choice != "auto")
-        throw UsageError(detail::cat("--color is auto, always or never, not ", detail::in_quotes(choice),
+        throw UsageError(detail::cat("--color must be auto, always or never, not ", detail::in_quotes(choice),
                                      did_you_mean(choice, {"auto", "always", "never"})));
     // A launcher may give its ranks a terminal of its own, whatever stands behind it.
     if (announced_size()) return false;

@@ -17,22 +17,21 @@ PictureFormat picture_format(std::string_view out, std::string_view format,
         return std::ranges::find(known, name) != known.end();
     };
     if (!format.empty() && !is_known(format))
-        throw UsageError(detail::cat("--format is one of ", joined(known, ", "), ", not ",
+        throw UsageError(detail::cat("--format must be one of ", joined(known, ", "), ", not ",
                                      detail::in_quotes(format),
                                      did_you_mean(format, {known.begin(), known.end()})));
     if (out.empty() && format.empty())
-        throw UsageError(detail::cat("no file is named; add --out FILE.", known.front(), ", or --format ",
+        throw UsageError(detail::cat("--out is missing; add --out FILE.", known.front(), ", or --format ",
                                      known.front(), " to print the picture"));
     auto ending = std::filesystem::path(out).extension().string();
     if (!ending.empty()) ending.erase(0, 1);
     if (!out.empty() && !is_known(ending))
         throw UsageError(detail::cat("--out ", detail::in_quotes(out),
-                                     " does not say what the picture is written as; the "
-                                     "name ends in .",
+                                     " has no known file type; the name must end in .",
                                      joined(known, ", .")));
     if (!out.empty() && !format.empty() && ending != format)
-        throw UsageError(detail::cat("--out ", detail::in_quotes(out), " is ", ending, ", but --format says ",
-                                     format, "; leave out --format"));
+        throw UsageError(detail::cat("--out ", detail::in_quotes(out), " is ", ending, ", but --format is ",
+                                     format, "; remove --format"));
     const auto name = out.empty() ? format : std::string_view(ending);
     return name == "html" ? PictureFormat::html : name == "svg" ? PictureFormat::svg : PictureFormat::txt;
 }

@@ -29,7 +29,7 @@ constexpr auto forms = std::array<std::string_view, 5>{"mesh", "rankfile", "host
 
 void check_form(std::string_view form) {
     if (form.empty() || std::ranges::find(forms, form) != forms.end()) return;
-    throw UsageError(fmt::format("--as is mesh, rankfile, hostfile, torchrun or json, not {}{}",
+    throw UsageError(fmt::format("--as must be mesh, rankfile, hostfile, torchrun or json, not {}{}",
                                  detail::in_quotes(form), did_you_mean(form, {forms.begin(), forms.end()})));
 }
 
@@ -44,8 +44,9 @@ std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::string& weights
         const auto* const begin = equals == std::string::npos ? end : word.data() + equals + 1;
         const auto [stop, error] = std::from_chars(begin, end, weight);
         if (error != std::errc{} || stop != end)
-            throw UsageError(fmt::format("--weights has {}; write an axis and a number, such as tp=100",
-                                         detail::in_quotes(word)));
+            throw UsageError(
+                fmt::format("--weights has {}; each entry must be an axis and a number, such as tp=100",
+                            detail::in_quotes(word)));
         const auto name = mesh.name(mesh.axis(std::string_view(word).substr(0, equals)));
         for (auto& of : all)
             if (of.axis == name) of.weight = weight;
@@ -64,8 +65,8 @@ std::vector<int> devices_by_rank(const Topology& given, const Placed& placed) {
     const auto devices = placed.devices();
     if (std::ranges::max(ranks) + 1 != static_cast<int>(ranks.size()))
         throw UsageError(
-            "the mesh leaves ranks out, so where they should run is not said; place a mesh of "
-            "the ranks 0, 1, 2, ...");
+            "the mesh leaves ranks out, so their devices are unknown; place a mesh of the ranks 0, 1, 2, "
+            "...");
     auto by_rank = std::vector<int>(ranks.size());
     for (std::size_t i = 0; i < ranks.size(); ++i) by_rank[static_cast<std::size_t>(ranks[i])] = devices[i];
     return by_rank;
@@ -85,10 +86,10 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
     const auto level = host_level(cluster);
     const auto& hosts = cluster.levels()[static_cast<std::size_t>(level)];
     if (hosts.units.empty())
-        throw UsageError(
-            fmt::format("--as {} lists hosts, but the cluster only counts its units of level '{}'; "
-                        "give their names, as in {}[a01-a08]:8",
-                        form, hosts.name, hosts.name));
+        throw UsageError(fmt::format(
+            "--as {} requires host names, but the cluster has only the number of units of level '{}'; "
+            "give their names, as in {}[a01-a08]:8",
+            form, hosts.name, hosts.name));
     const auto host = [&](int device) { return cluster.unit_name(cluster.unit(device, level), level); };
     if (form == "rankfile")
         for (std::size_t rank = 0; rank < devices.size(); ++rank)
@@ -108,16 +109,16 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
         lengths.push_back(end - first);
         if (seen[static_cast<std::size_t>(unit(first))])
             throw Error(
-                fmt::format("torchrun numbers the ranks of a node one after the other, but {} should "
-                            "run rank {} and others before it that are not next to it; use what --as "
-                            "mesh prints in the program, or --as rankfile or hostfile",
+                fmt::format("torchrun gives consecutive ranks to each node, but {} should "
+                            "run rank {} and earlier ranks that are not next to it; use the mesh of --as "
+                            "mesh in the program, or use --as rankfile or hostfile",
                             host(devices[first]), first));
         seen[static_cast<std::size_t>(unit(first))] = true;
         if (lengths.back() != lengths.front())
-            throw Error(
-                fmt::format("torchrun starts as many ranks on each node, but {} should run {} and {} {}; "
-                            "use --as rankfile or hostfile",
-                            host(devices[0]), lengths.front(), host(devices[first]), lengths.back()));
+            throw Error(fmt::format(
+                "torchrun starts the same number of ranks on each node, but {} should run {} and {} {}; "
+                "use --as rankfile or hostfile",
+                host(devices[0]), lengths.front(), host(devices[first]), lengths.back()));
         lines += host(devices[first]) + "\n";
     }
     output.write(lines);
@@ -125,10 +126,10 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
 
 int run(const Arguments& arguments, Output& output) {
     check_form(arguments.as);
-    if (!arguments.on) throw UsageError("place needs the machines; add --on CLUSTER");
+    if (!arguments.on) throw UsageError("place requires a cluster; add --on CLUSTER");
     if (arguments.json && !arguments.as.empty() && arguments.as != "json")
         throw UsageError(
-            fmt::format("--json and --as {} ask for two different outputs; give one of them", arguments.as));
+            fmt::format("--json and --as {} are two different outputs; give only one", arguments.as));
     const auto topology = arguments.topology();
     const auto cluster = *cluster_of(arguments.on);
     const auto placed = std::visit(
@@ -170,30 +171,30 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand place() {
     const auto arguments = std::make_shared<of_place::Arguments>();
-    return {
-        .name = "place",
-        .help = "Find where the ranks of a mesh should run on a cluster, and what that gains.",
-        .options = arguments->options(
-            {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
-              "CLUSTER"},
-             {"--weights", "how often each axis talks, such as tp=100,dp=2; else as docs/machines.md says",
-              &arguments->weights, "AXIS=WEIGHT,..."},
-             {"--bytes", "buffer size for the timings, such as 1GiB; else 64MiB", &arguments->bytes, "SIZE",
-              Option::Range{1, 0x1p50, false}},
-             {"--as",
-              "print only this: mesh, rankfile, hostfile, torchrun or json",
-              &arguments->as,
-              "FORM",
-              {},
-              {of_place::forms.begin(), of_place::forms.end()}}}),
-        .run = [arguments](Output& output) { return of_place::run(*arguments, output); },
-        .group = Group::plan,
-        .examples = {"rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"},
-        .notes =
-            "The first line is the mesh or placement to use where rank r runs on device r.\n"
-            "With --as rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
-            "--node-rank) or json (the device of each rank) the program keeps its mesh, and its ranks start "
-            "elsewhere instead."};
+    return {.name = "place",
+            .help = "Find a fast placement of a mesh on a cluster, and its gain.",
+            .options = arguments->options(
+                {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
+                  "CLUSTER"},
+                 {"--weights",
+                  "how often each axis communicates, such as tp=100,dp=2; default: see docs/machines.md",
+                  &arguments->weights, "AXIS=WEIGHT,..."},
+                 {"--bytes", "buffer size for the timings, such as 1GiB; default: 64MiB", &arguments->bytes,
+                  "SIZE", Option::Range{1, 0x1p50, false}},
+                 {"--as",
+                  "print only the placement, as mesh, rankfile, hostfile, torchrun or json",
+                  &arguments->as,
+                  "FORM",
+                  {},
+                  {of_place::forms.begin(), of_place::forms.end()}}}),
+            .run = [arguments](Output& output) { return of_place::run(*arguments, output); },
+            .group = Group::plan,
+            .examples = {"rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"},
+            .notes =
+                "The first line is the mesh or placement to use if rank r runs on device r.\n"
+                "The other forms keep the mesh of the program and start its ranks on other devices: --as "
+                "rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
+                "--node-rank) or json (the device of each rank)."};
 }
 
 }  // namespace rankmesh::cli

@@ -219,11 +219,11 @@ void print_explained(const plan::Answer& answer, Output& output) {
 void print_nothing_fits(const plan::Answer& answer, Output& output) {
     if (const auto& least = answer.found->smallest)
         output.print(
-            "nothing fits: {} needs least, {} of {} GiB; more devices, a shorter sequence or --explain with "
-            "that layout help\n",
+            "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter sequence, "
+            "or see --explain with that layout\n",
             to_string(least->layout), gib(least->memory.estimate), gib(answer.capacity));
     else
-        output.write("no layout is left that the framework can run; try without --as\n");
+        output.write("the framework supports none of the layouts; try without --as\n");
 }
 
 void print_settings(const plan::FrameworkSettings& settings, Output& output) {
@@ -290,57 +290,57 @@ std::vector<std::string> names_of(const auto& known) {
 Subcommand plan() {
     const auto arguments = std::make_shared<of_plan::Arguments>();
     auto& question = arguments->question;
-    return {.name = "plan",
-            .help = "Find the fastest layouts of a training job that fit, and explain them.",
-            .options = {{"MODEL",
-                         "a name such as llama3.1-8B, a config.json, Megatron's flags, or sizes in one line",
-                         &question.model,
-                         {},
-                         {},
-                         of_plan::names_of(plan::models())},
-                        {"--on", "the cluster, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'",
-                         &arguments->on, "CLUSTER"},
-                        {"--device",
-                         "what its devices are, such as H100-SXM-80GB",
-                         &question.device,
-                         "NAME",
-                         {},
-                         of_plan::names_of(plan::devices())},
-                        {"--devices-file", "more devices, with the columns of devices.csv",
-                         &question.devices_file, "FILE"},
-                        {"--devices", "how many of them; else all", &question.devices, "N"},
-                        {"--batch", "sequences of a step", &arguments->batch, "B"},
-                        {"--seq", "tokens of a sequence; else the model's", &arguments->sequence, "S"},
-                        {"--precision",
-                         "bf16, or fp8 for matrix products; else bf16",
-                         &question.precision,
-                         "TYPE",
-                         {},
-                         {"bf16", "fp8"}},
-                        {"--fix", "a setting that is decided, such as tp=8; may be repeated", &question.fix,
-                         "NAME=VALUE"},
-                        {"--max", "the most that a setting may be, such as pp=16; may be repeated",
-                         &question.most, "NAME=VALUE"},
-                        {"--as",
-                         "find layouts that this framework can run, and print the best as its settings",
-                         &question.as,
-                         "FRAMEWORK",
-                         {},
-                         of_plan::names_of(known_frameworks())},
-                        {"--measured", "measured steps to calibrate by: a line each of seconds and layout",
-                         &question.measured, "FILE"},
-                        {"--explain", "break down this layout instead, whether or not it fits",
-                         &question.explain, "LAYOUT"},
-                        {"--count", "layouts in the table; else 10", &question.count, "N",
-                         Option::Range{1, 1000, false}},
-                        {"--json", "print JSON, as docs/json.md says", &arguments->json}},
-            .run = [arguments](Output& output) { return of_plan::run(*arguments, output); },
-            .group = Group::plan,
-            .examples = {"rankmesh plan llama3.1-8B --on 'node:8(400GB/s) gpu:8(450GB/s)' --device H100"},
-            .notes =
-                "A LAYOUT is what the table prints: 'pp=4 dp=8 tp=8 vpp=2 mbs=1 zero=1 recompute=full:3 "
-                "first=7 last=6'. docs/plan.md has the model, its errors, and what it cannot know.\n"
-                "Exit status 1: nothing fits."};
+    return {
+        .name = "plan",
+        .help = "Find the fastest layouts of a training job that fit into memory, and explain them.",
+        .options =
+            {{"MODEL",
+              "the model: a name such as llama3.1-8B, a config.json, Megatron's flags, or sizes in one line",
+              &question.model,
+              {},
+              {},
+              of_plan::names_of(plan::models())},
+             {"--on", "the cluster, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
+              "CLUSTER"},
+             {"--device",
+              "type of the devices, such as H100-SXM-80GB",
+              &question.device,
+              "NAME",
+              {},
+              of_plan::names_of(plan::devices())},
+             {"--devices-file", "file with more types of devices, in the columns of devices.csv",
+              &question.devices_file, "FILE"},
+             {"--devices", "number of devices to use; default: all of the cluster", &question.devices, "N"},
+             {"--batch", "sequences per step", &arguments->batch, "B"},
+             {"--seq", "tokens per sequence; default: the model's", &arguments->sequence, "S"},
+             {"--precision",
+              "bf16, or fp8 for matrix products; default: bf16",
+              &question.precision,
+              "TYPE",
+              {},
+              {"bf16", "fp8"}},
+             {"--fix", "fix a setting, such as tp=8; may be repeated", &question.fix, "NAME=VALUE"},
+             {"--max", "limit a setting, such as pp=16; may be repeated", &question.most, "NAME=VALUE"},
+             {"--as",
+              "find only layouts that this framework supports, and print the best as its settings",
+              &question.as,
+              "FRAMEWORK",
+              {},
+              of_plan::names_of(known_frameworks())},
+             {"--measured", "calibrate by measured steps; each line of FILE has seconds and a layout",
+              &question.measured, "FILE"},
+             {"--explain", "break down only this layout, even if it does not fit", &question.explain,
+              "LAYOUT"},
+             {"--count", "number of layouts in the table; default: 10", &question.count, "N",
+              Option::Range{1, 1000, false}},
+             {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
+        .run = [arguments](Output& output) { return of_plan::run(*arguments, output); },
+        .group = Group::plan,
+        .examples = {"rankmesh plan llama3.1-8B --on 'node:8(400GB/s) gpu:8(450GB/s)' --device H100"},
+        .notes =
+            "A LAYOUT is a mesh and settings, as the table prints them: 'pp=4 dp=8 tp=8 vpp=2 mbs=1 zero=1 "
+            "recompute=full:3 first=7 last=6'. docs/plan.md describes the model, its errors and its limits.\n"
+            "Exit status 1: no layout fits."};
 }
 
 }  // namespace rankmesh::cli

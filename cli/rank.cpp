@@ -157,10 +157,10 @@ Subcommand rank() {
     return {
         .name = "rank",
         .help = "Show the coordinate, groups and neighbours of a rank.",
-        .options =
-            arguments->options({{"R", "a number, or a coordinate such as pp=1,dp=0,tp=3", &arguments->rank},
-                                {"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
-                                as_option(arguments->as)}),
+        .options = arguments->options(
+            {{"R", "a rank number, or a coordinate such as pp=1,dp=0,tp=3", &arguments->rank},
+             {"--on", "the cluster, such as 'node:32 gpu:8', or a file", &arguments->on, "CLUSTER"},
+             as_option(arguments->as)}),
         .run = [arguments](Output& output) { return of_rank::run(*arguments, output); },
         .examples = {"rankmesh rank 'pp=4 dp=8 tp=8' 67", "rankmesh rank 'pp=4 dp=8 tp=8' pp=1,dp=0,tp=3"}};
 }

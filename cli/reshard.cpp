@@ -43,7 +43,7 @@ std::vector<std::int64_t> shape_of(std::string_view text) {
         const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
         if (error != std::errc{} || end != word.data() + word.size())
             throw UsageError(
-                fmt::format("--shape {} cannot be read: {} is no size; give sizes such as 4096x4096",
+                fmt::format("--shape {} is not a shape: {} is not a size; give sizes such as 4096x4096",
                             detail::in_quotes(text), detail::in_quotes(word)));
         shape.push_back(size);
         if (cross == std::string_view::npos) return shape;
@@ -54,8 +54,9 @@ std::vector<std::int64_t> shape_of(std::string_view text) {
 Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {
     const auto topology = Common{.mesh = text, .world = arguments.world}.topology();
     if (const auto* mesh = std::get_if<Mesh>(&topology)) return *mesh;
-    throw UsageError(fmt::format("{} is a placement; reshard takes meshes of axes, such as 'dp=4 tp=2 @8'",
-                                 detail::in_quotes(text)));
+    throw UsageError(fmt::format(
+        "{} is a placement, but reshard supports only meshes of axes; give one such as 'dp=4 tp=2 @8'",
+        detail::in_quotes(text)));
 }
 
 /// The devices of one unit of the level outside the innermost, 1 without machines; throws UsageError where a
@@ -73,7 +74,7 @@ int ranks_of_a_host(const std::optional<Cluster>& cluster, int extent) {
         const auto ranks = std::min(extent - first, cluster->unit_size(host, hosts));
         if (ranks > size || (ranks < size && first + ranks < extent))
             throw UsageError(fmt::format(
-                "{} has ranks {}..{}, and {} has {}; reshard counts with hosts of equally many ranks",
+                "{} has ranks {}..{}, and {} has {}; reshard requires the same number of ranks on each host",
                 cluster->unit_name(host, hosts), first, first + ranks - 1, cluster->unit_name(0, hosts),
                 detail::counted(size, "rank")));
     }
@@ -223,7 +224,7 @@ void print_json_of_rank(const Job& job, int rank, Output& output) {
 
 int run(const Arguments& arguments, Output& output) {
     if (arguments.shape.empty())
-        throw UsageError("reshard needs the shape of the array; add --shape 4096x4096");
+        throw UsageError("reshard requires the shape of the array; add --shape, such as --shape 4096x4096");
     const auto shape = shape_of(arguments.shape);
     const auto from = Sharding(mesh_of_text(arguments, arguments.from), shape, Split::parse(arguments.split));
     const auto to = Sharding(mesh_of_text(arguments, arguments.to), shape, Split::parse(arguments.into));
@@ -235,10 +236,10 @@ int run(const Arguments& arguments, Output& output) {
     // Every rank may hold them all.
     if (elements >
         std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(arguments.bytes.count) / extent)
-        throw UsageError(fmt::format(
-            "{} ranks with an array of shape {} and {} bytes an element can hold more than 2^63 - 1 "
-            "bytes together; give fewer --bytes, or a smaller --shape",
-            extent, arguments.shape, arguments.bytes.count));
+        throw UsageError(
+            fmt::format("{} ranks with an array of shape {} and {} bytes per element can hold more than 2^63 "
+                        "- 1 bytes in total; give a smaller --bytes or --shape",
+                        extent, arguments.shape, arguments.bytes.count));
     const auto job =
         Job{from, to, Reshard::steps(from, to, host), static_cast<std::int64_t>(arguments.bytes.count)};
     if (arguments.json)
@@ -264,18 +265,19 @@ Subcommand reshard() {
     const auto arguments = std::make_shared<of_reshard::Arguments>();
     return {
         .name = "reshard",
-        .help = "List what each rank sends and receives when an array is split another way.",
+        .help = "List what each rank sends and receives when an array changes its layout.",
         .options = {{"FROM", "the mesh before, such as 'dp=4 tp=2'", &arguments->from},
-                    {"TO", "the mesh after, of the same world, such as 'tp=4 @8'", &arguments->to},
-                    world_option(arguments->world, "ranks in the world, for a size '*'"),
-                    {"--json", "print JSON, as docs/json.md says", &arguments->json},
-                    {"--shape", "of the array, such as 4096x4096", &arguments->shape, "SIZES"},
-                    {"--split", "how it is split over FROM: '0=dp,tp 1=cp:megatron sum=pp'; else replicated",
+                    {"TO", "the mesh after, in the same world, such as 'tp=4 @8'", &arguments->to},
+                    world_option(arguments->world, "number of ranks, for a size '*'"),
+                    {"--json", "print JSON; docs/json.md describes it", &arguments->json},
+                    {"--shape", "shape of the array, such as 4096x4096", &arguments->shape, "SIZES"},
+                    {"--split",
+                     "how FROM splits the array, such as '0=dp,tp 1=cp:megatron sum=pp'; default: replicated",
                      &arguments->split, "SPLIT"},
-                    {"--into", "the same over TO", &arguments->into, "SPLIT"},
-                    {"--bytes", "size of one element; 2 if left out", &arguments->bytes, "SIZE",
+                    {"--into", "how TO splits the array; default: replicated", &arguments->into, "SPLIT"},
+                    {"--bytes", "size of one element, in bytes; default: 2", &arguments->bytes, "SIZE",
                      Option::Range{1, 4096, false}},
-                    {"--on", "the machines, such as 'node:32 gpu:8'; the innermost level but one is a host",
+                    {"--on", "the cluster, such as 'node:32 gpu:8'; hosts are its second-innermost level",
                      &arguments->on, "CLUSTER"},
                     {"--rank", "list the messages of this rank: a number, or a coordinate in FROM",
                      &arguments->rank, "R"}},

@@ -126,9 +126,10 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
         return std::move(findings);
     };
     if (bytes_range[0] != -bytes_range[1])
-        return refuse(fmt::format("the ranks were given different --bytes, from {} to {}; give all the same",
-                                  -bytes_range[1], bytes_range[0]),
-                      2);
+        return refuse(
+            fmt::format("--bytes differs between the ranks, from {} to {}; give all ranks the same value",
+                        -bytes_range[1], bytes_range[0]),
+            2);
     const auto place = member["mesh"];
     const auto operations = operation_names().size();
     auto progress = Progress(world.rank() == 0);
@@ -166,9 +167,9 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
             try {
                 if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes.count, devices);
             } catch (const std::bad_alloc&) {
-                throw EngineFailure(
-                    fmt::format("buffers of {} bytes for every rank could not be had; give fewer --bytes",
-                                arguments.bytes.count));
+                throw EngineFailure(fmt::format(
+                    "buffers of {} bytes on every rank cannot be allocated; give a smaller --bytes",
+                    arguments.bytes.count));
             }
             // The slowest rank's time, everyone's errors; ranks outside the mesh have neither.
             all.all_reduce(verified.seconds, rankmesh::max);
@@ -258,8 +259,8 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
         if (findings.calibration) print_links(*findings.calibration, output);
         print_table(rows, output);
         if (failed == 0)
-            output.print("\nall {} ok in {}: every element on every rank is what the mesh says\n",
-                         rows.size(), time_text(seconds));
+            output.print("\nall {} ok in {}: every element on every rank is correct\n", rows.size(),
+                         time_text(seconds));
         else
             output.print("\n{} of {} WRONG\n", failed, rows.size());
     }
@@ -269,8 +270,8 @@ int report(const World& world, const Arguments& arguments, const Topology& topol
 /// The program of one rank; only rank 0 prints.
 int run_in(World& world, Arguments arguments, Output& output) {
     if (arguments.world && *arguments.world != world.size())
-        throw UsageError(fmt::format("--world {} was given, but the launcher started {} processes",
-                                     *arguments.world, world.size()));
+        throw UsageError(fmt::format("--world is {}, but the launcher started {} processes", *arguments.world,
+                                     world.size()));
     arguments.world = world.size();
     arguments.world_source = world.engine() == "threads" ? "there are" : "the launcher started";
     const auto topology = arguments.topology();
@@ -348,10 +349,10 @@ int run(Arguments arguments, Output& output) {
     const auto* device = std::getenv("RANKMESH_DEVICE");
     if (arguments.device.empty() && device) arguments.device = device;
     if (!arguments.device.empty() && arguments.device != "nccl")
-        throw UsageError(fmt::format("no engine for devices is named '{}'{}; there is 'nccl'",
+        throw UsageError(fmt::format("unknown device engine '{}'{}; the only device engine is 'nccl'",
                                      arguments.device, did_you_mean(arguments.device, {"nccl"})));
     if (arguments.calibrate && !arguments.device.empty())
-        throw UsageError("--calibrate times messages between buffers of the host; leave out --device");
+        throw UsageError("--calibrate measures messages between buffers on the host; remove --device");
     return is_launched(arguments.engine) ? run_launched(arguments, output) : run_threads(arguments, output);
 }
 
@@ -359,35 +360,36 @@ int run(Arguments arguments, Output& output) {
 
 Subcommand run() {
     const auto arguments = std::make_shared<of_run::Arguments>();
-    return {.name = "run",
-            .help = "Bring up a mesh, run every operation on every axis, and verify every element.",
-            .options = arguments->options(
-                {{"--engine",
-                  "threads, mpi or gloo; else RANKMESH_ENGINE, else mpi under mpirun, "
-                  "gloo with RANKMESH_STORE, under torchrun or srun --mpi=pmix, else threads",
-                  &arguments->engine,
-                  "ENGINE",
-                  {},
-                  {"threads", "mpi", "gloo"}},
-                 {"--device",
-                  "nccl, beside the engine, for buffers on GPUs; else RANKMESH_DEVICE, else none",
-                  &arguments->device,
-                  "ENGINE",
-                  {},
-                  {"nccl"}},
-                 {"--bytes", "buffer size of a rank in timed calls, such as 1MiB; else 256KiB",
-                  &arguments->bytes, "SIZE", Option::Range{1, 0x1p40, false}},
-                 {"--timeout", "seconds that any one call may take", &arguments->timeout, "S",
-                  Option::Range{0.001, 86400}},
-                 {"--on", "the machines, to predict the times; with --calibrate only their levels",
-                  &arguments->on, "CLUSTER"},
-                 {"--calibrate",
-                  "time messages across each level of the machines, else of the hosts, and write the "
-                  "cluster to FILE, for --on",
-                  &arguments->calibrate, "FILE"}}),
-            .run = [arguments](Output& output) { return of_run::run(*arguments, output); },
-            .group = Group::run,
-            .examples = {"mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'", "rankmesh run 'dp=8' --device nccl"}};
+    return {
+        .name = "run",
+        .help = "Bring up a mesh, run every operation on every axis, and verify every element.",
+        .options = arguments->options(
+            {{"--engine",
+              "threads, mpi or gloo; default: RANKMESH_ENGINE, else the launcher's (mpi under mpirun; gloo "
+              "under torchrun, under srun --mpi=pmix or with RANKMESH_STORE), else threads",
+              &arguments->engine,
+              "ENGINE",
+              {},
+              {"threads", "mpi", "gloo"}},
+             {"--device",
+              "nccl: also use NCCL, for buffers on GPUs; default: RANKMESH_DEVICE, else buffers on the host",
+              &arguments->device,
+              "ENGINE",
+              {},
+              {"nccl"}},
+             {"--bytes", "buffer size for the timings, such as 1MiB; default: 256KiB", &arguments->bytes,
+              "SIZE", Option::Range{1, 0x1p40, false}},
+             {"--timeout", "timeout of each call, in seconds; default: 60", &arguments->timeout, "S",
+              Option::Range{0.001, 86400}},
+             {"--on", "the cluster, to predict the times; --calibrate uses only its levels", &arguments->on,
+              "CLUSTER"},
+             {"--calibrate",
+              "measure the links of each level of --on, or between the hosts, and write the cluster to FILE "
+              "for later use by --on",
+              &arguments->calibrate, "FILE"}}),
+        .run = [arguments](Output& output) { return of_run::run(*arguments, output); },
+        .group = Group::run,
+        .examples = {"mpirun -n 8 rankmesh run 'pp=2 dp=2 tp=2'", "rankmesh run 'dp=8' --device nccl"}};
 }
 
 }  // namespace rankmesh::cli

@@ -101,15 +101,15 @@ int run(const Arguments& arguments, Output& output) {
 Subcommand show() {
     const auto arguments = std::make_shared<of_show::Arguments>();
     return {.name = "show",
-            .help = "Draw a mesh as a grid, with a box around each node.",
+            .help = "Print a mesh as a grid, with a box around each node.",
             .options = arguments->options(
-                {{"--on", "the machines, such as 'node:32 gpu:8'", &arguments->on, "CLUSTER"},
-                 {"--rank", "whose groups to colour; else the first rank's", &arguments->rank, "R"},
-                 {"--width", "columns; else those of the terminal", &arguments->width, "N",
+                {{"--on", "the cluster, such as 'node:32 gpu:8', or a file", &arguments->on, "CLUSTER"},
+                 {"--rank", "colour the groups of this rank; default: the first rank", &arguments->rank, "R"},
+                 {"--width", "width in columns; default: the terminal's", &arguments->width, "N",
                   Option::Range{40, 10000, false}},
                  as_option(arguments->as),
                  {"--color",
-                  "auto, always or never",
+                  "use colour: auto, always or never; default: auto",
                   &arguments->color,
                   "WHEN",
                   {},

@@ -22,19 +22,18 @@ Topology parse(const std::string& text, std::optional<int> world) {
     if (!world)
         if (const auto announced = announced_size()) world = announced->value;
     if (!world)
-        throw UsageError(
-            detail::cat("mesh ", to_string(spec),
-                        " has a size '*', and neither --world nor a launcher says how many ranks there "
-                        "are; add --world N, or give the size"));
+        throw UsageError(detail::cat("mesh ", to_string(spec),
+                                     " has a size '*', but neither --world nor a launcher gives the number "
+                                     "of ranks; add --world N, or replace '*' by a number"));
     return spec.resolve(*world);
 }
 
 }  // namespace
 
 std::vector<Option> Common::options(std::vector<Option> more) {
-    auto all = std::vector<Option>{{"MESH", "such as 'pp=4 dp=8 tp=8'; one size may be '*'", &mesh},
-                                   world_option(world, "ranks in the world, for a size '*'"),
-                                   {"--json", "print JSON, as docs/json.md says", &json}};
+    auto all = std::vector<Option>{{"MESH", "the mesh, such as 'pp=4 dp=8 tp=8'; one size may be '*'", &mesh},
+                                   world_option(world, "number of ranks, for a size '*'"),
+                                   {"--json", "print JSON; docs/json.md describes it", &json}};
     std::ranges::move(more, std::back_inserter(all));
     return all;
 }
@@ -72,7 +71,7 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
     if (text.find_first_of(" \t\n") != std::string_view::npos) {
         const auto list = with_commas(text);
         throw UsageError(detail::cat(what, " ", detail::in_quotes(text),
-                                     " has a blank; separate axes by commas",
+                                     " contains a blank; separate axes by commas",
                                      list.empty() ? "" : detail::cat(": ", detail::excerpt(list))));
     }
     auto names = std::vector<std::string>{};
@@ -107,7 +106,7 @@ int number_or_coordinate(const Topology& topology, const std::string& text) {
     if (error != std::errc{} || end != text.data() + text.size())
         throw UsageError(
             detail::cat(detail::in_quotes(text),
-                        " is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3"));
+                        " is not a rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3"));
     return rank;
 }
 

@@ -33,7 +33,7 @@ void check(const std::vector<Cluster::Level>& levels) {
     for (const auto& [name, count, bandwidth, latency, units] : levels) {
         checked_name(name);
         if (std::ranges::find(names, name) != names.end())
-            throw UsageError(detail::cat("the level '", name, "' is listed twice; every level stands once"));
+            throw UsageError(detail::cat("the level '", name, "' is listed twice; list every level once"));
         names.push_back(name);
         characters += static_cast<int>(name.size());
         if (characters > name_pool_size)
@@ -41,15 +41,15 @@ void check(const std::vector<Cluster::Level>& levels) {
                                          " characters together; a cluster has room for ", name_pool_size));
         if (bandwidth && !(*bandwidth >= 1.0 && *bandwidth <= 1e18))
             throw UsageError(detail::cat("level '", name, "' has a bandwidth of ", *bandwidth,
-                                         " bytes a second; it is 1B/s to 1000000TB/s"));
+                                         " bytes per second; it must be 1B/s to 1000000TB/s"));
         if (latency && *latency != 0.0 && !(*latency >= 1e-12 && *latency <= 1e3))
             throw UsageError(detail::cat("level '", name, "' has a latency of ", *latency,
-                                         " seconds; it is 0s, or 0.001ns to 1000s"));
+                                         " seconds; it must be 0s, or 0.001ns to 1000s"));
     }
     if (!levels.back().units.empty())
-        throw UsageError(detail::cat("level '", levels.back().name,
-                                     "' lists its units by name, and no level is inside it; devices are only "
-                                     "counted"));
+        throw UsageError(detail::cat(
+            "level '", levels.back().name,
+            "' lists its units by name, but no level is inside it; give only the number of devices"));
 }
 
 /// Throws UsageError unless each unit has a name of its own and holds something.
@@ -62,15 +62,15 @@ void check_units(const Cluster::Level& level) {
     for (const auto& [name, count] : level.units) {
         if (name.empty() || name.size() > Cluster::longest_name ||
             !std::ranges::all_of(name, [](char c) { return is_name_character(c); }))
-            throw UsageError(detail::cat("level '", level.name, "' has a unit of the name ",
+            throw UsageError(detail::cat("level '", level.name, "' has a unit named ",
                                          detail::in_quotes(name), "; names are 1 to ", Cluster::longest_name,
                                          " letters, digits, '_', '-' or '.'"));
         if (!seen.insert(name).second)
             throw UsageError(detail::cat("level '", level.name, "' lists ", detail::in_quotes(name),
-                                         " twice; every unit stands once"));
+                                         " twice; list every unit once"));
         if (count < 1)
             throw UsageError(detail::cat("level '", level.name, "' says that ", detail::in_quotes(name),
-                                         " holds ", count, " units; it holds 1 or more"));
+                                         " holds ", count, " units; it must hold 1 or more"));
     }
 }
 
@@ -94,8 +94,8 @@ std::int64_t counted(Cluster::Level& level, const Cluster::Level* outer, std::in
         if (named % outside != 0)
             throw UsageError(detail::cat(
                 "level '", name, "' lists ", named, " units by name, which ", outside, " of level '",
-                outer->name, "' cannot share evenly; say which holds how many, as in ", outer->name, "[",
-                outer->name, "1]:16 ", outer->name, "[", outer->name, "2]:15"));
+                outer->name, "' cannot share evenly; give the number that each holds, as in ", outer->name,
+                "[", outer->name, "1]:16 ", outer->name, "[", outer->name, "2]:15"));
         level.count = static_cast<int>(named / outside);
         return named;
     }
@@ -167,7 +167,7 @@ void read_units(detail::Reader& reader, Cluster::Level& level) {
     for (auto& name : detail::expanded(list, detail::cat("level '", level.name, "'"), Cluster::most_names)) {
         if (count && *count < 1)
             throw UsageError(detail::cat("level '", level.name, "' says that ", detail::in_quotes(name),
-                                         " holds ", *count, " units; it holds 1 or more"));
+                                         " holds ", *count, " units; it must hold 1 or more"));
         level.units.push_back({std::move(name), count.value_or(0)});
     }
 }
@@ -198,7 +198,7 @@ std::vector<Entry> read_entries(std::string_view text) {
             if ((same.bandwidth || same.latency) &&
                 (same.bandwidth != level.bandwidth || same.latency != level.latency))
                 throw UsageError(
-                    detail::cat("level '", name, "' has two links; all units of a level have the same"));
+                    detail::cat("level '", name, "' has two links; give all units of a level the same link"));
             same.bandwidth = level.bandwidth;
             same.latency = level.latency;
         }
@@ -224,7 +224,7 @@ void count_inside(Cluster::Level& level, const Entry& inside) {
         if (inside.count && unit.count != *inside.count)
             throw UsageError(detail::cat("level '", name, "' says that ", detail::in_quotes(unit.name),
                                          " holds ", unit.count, " of level '", inside.level.name,
-                                         "', which says ", *inside.count, "; say it once"));
+                                         "', which says ", *inside.count, "; give it once"));
     }
 }
 

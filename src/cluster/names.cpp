@@ -67,7 +67,7 @@ public:
             item();
             blanks();
             if (at_ == list_.size()) return std::move(names_);
-            if (list_[at_] != ',') fail(cat("hold the character ", quoted_at(at_)));
+            if (list_[at_] != ',') fail(cat("have the character ", quoted_at(at_)));
             ++at_;
         }
     }
@@ -78,8 +78,8 @@ private:
                              "; names are letters, digits, '_', '-' or '.', and ranges a01-a31 or a[01-31]"));
     }
     [[noreturn]] void too_many(std::string_view item) const {
-        throw UsageError(cat("the names of ", what_, " are with ", in_quotes(item), " more than ", most_,
-                             ", the most that are read"));
+        throw UsageError(
+            cat("the names of ", what_, " with ", in_quotes(item), " are more than ", most_, ", the limit"));
     }
     std::string quoted_at(std::size_t at) const {
         return cat(in_quotes(first_character(list_.substr(at))), " at character ", at + 1);
@@ -110,7 +110,7 @@ private:
         }
         if (at_ == begin)
             fail(at_ == list_.size() || peek() == ',' ? "have an empty name"
-                                                      : cat("hold the character ", quoted_at(at_)));
+                                                      : cat("have the character ", quoted_at(at_)));
         const auto text = list_.substr(begin, at_ - begin);
         if (!has_brackets)
             if (const auto ends = ends_of(text)) {
@@ -137,10 +137,9 @@ private:
         const auto first = value_of(low);
         const auto last = value_of(high);
         if (last < first)
-            fail(
-                cat("have the range ", in_quotes(text), ", which runs backwards from ", first, " to ", last));
+            fail(cat("have the range ", in_quotes(text), ", which counts down from ", first, " to ", last));
         if (padded(last, low.size()) != high)
-            fail(cat("have the range ", in_quotes(text), ", whose ends have different numbers of digits"));
+            fail(cat("have the range ", in_quotes(text), ", but its ends have different numbers of digits"));
         if (static_cast<std::uint64_t>(last - first) >= most_ / times) too_many(text);
         for (auto number = first; number <= last; ++number) add(padded(number, low.size()));
     }
@@ -164,7 +163,7 @@ private:
             if (peek() != ',')
                 fail(at_ == list_.size()
                          ? "have '[' without ']'"
-                         : cat("hold the character ", quoted_at(at_), " between '[' and ']'"));
+                         : cat("have the character ", quoted_at(at_), " between '[' and ']'"));
             ++at_;
         }
         ++at_;
@@ -177,7 +176,7 @@ private:
         if (at_ == begin)
             fail(at_ == list_.size()
                      ? "have '[' without ']'"
-                     : cat("hold the character ", quoted_at(at_), ", where a number is missing"));
+                     : cat("have the character ", quoted_at(at_), ", where a number is missing"));
         if (at_ - begin > most_digits)
             fail(cat("have a number of ", at_ - begin, " digits, more than ", most_digits));
         return list_.substr(begin, at_ - begin);

@@ -21,9 +21,7 @@ void check_speeds(const Cluster& cluster) {
     for (const auto& level : cluster.levels())
         if (!level.bandwidth)
             throw UsageError(detail::cat("cluster ", to_string(cluster), " gives no bandwidth for level '",
-                                         level.name,
-                                         "', by which placements are compared; write it behind "
-                                         "the level, as in ",
+                                         level.name, "', which place requires; add it to the level, as in ",
                                          level.name, ":8(50GB/s,5us)"));
 }
 

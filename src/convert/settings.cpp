@@ -104,11 +104,12 @@ Json nested(const Json& flat, Limits& limits) {
             table = &(*table)[std::string(rest.substr(0, dot))];
             if (!table->is_null() && !table->is_object())
                 throw UsageError(cat("the settings give ", excerpt(rest.substr(0, dot)), " a value and, as ",
-                                     in_quotes(key), ", a table; give it one"));
+                                     in_quotes(key), ", a table; give it only one of them"));
             rest.remove_prefix(dot + 1);
         }
         if (table->contains(std::string(rest)))
-            throw UsageError(cat("the settings give ", in_quotes(key), " a value and a table; give it one"));
+            throw UsageError(
+                cat("the settings give ", in_quotes(key), " a value and a table; give it only one of them"));
         (*table)[std::string(rest)] = value;
         limits.leave(static_cast<int>(std::ranges::count(key, '.')));
     }
@@ -120,8 +121,8 @@ void check_text(std::string_view text, std::string_view source) {
     if (text.size() > formats::most_bytes)
         Limits(source).refuse(cat("have more than ", formats::most_bytes, " bytes"));
     if (const auto at = formats::find_no_text(text))
-        throw UsageError(cat(source, " are not text in UTF-8: byte ", *at + 1, " is ",
-                             detail::escaped(text.substr(*at, 1))));
+        throw UsageError(
+            cat(source, " are not UTF-8 text: byte ", *at + 1, " is ", detail::escaped(text.substr(*at, 1))));
 }
 
 }  // namespace
@@ -157,7 +158,7 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
     for (const auto& [key, value] : beside.values_.items()) {
         const auto name = plain_name(key);
         if (!said.insert(name).second)
-            throw UsageError(cat("the settings say ", excerpt(name), " twice; say it once"));
+            throw UsageError(cat("the settings give ", excerpt(name), " twice; give it once"));
         settings.values_[name] = value;
         settings.beside_.insert(name);
     }
@@ -184,7 +185,7 @@ void Settings::parse(std::string text, bool toml) {
     if (inner.empty()) throw UsageError(cat(source_, " are empty"));
     if (looks_like_yaml(inner))
         throw UsageError(
-            cat(source_, " are YAML, which is not read; write them as JSON, TOML, flags or key=value"));
+            cat(source_, " are YAML, which is not supported; write them as JSON, TOML, flags or key=value"));
     auto limits = Limits(source_);
     limits.enter();
     if (inner.front() == '{') {
@@ -217,7 +218,7 @@ const Json* Settings::find(std::string_view name) {
     const Json* found = nullptr;
     for (const auto& [key, value] : values_.items()) {
         if (plain_name(key) != name) continue;
-        if (found) throw UsageError(cat("the settings say ", excerpt(name), " twice; say it once"));
+        if (found) throw UsageError(cat("the settings give ", excerpt(name), " twice; give it once"));
         found = &value;
     }
     return !found || found->is_null() ? nullptr : found;
@@ -225,8 +226,8 @@ const Json* Settings::find(std::string_view name) {
 
 void Settings::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
     if (flags_ && value == true)
-        throw UsageError(cat(shown(name), " has no value; write ", shown(name), " VALUE, which is ", wanted));
-    throw UsageError(cat(shown(name), " is ", formats::excerpt(value), "; it is ", wanted));
+        throw UsageError(cat(shown(name), " has no value; write ", shown(name), " VALUE, ", wanted));
+    throw UsageError(cat(shown(name), " is ", formats::excerpt(value), "; it must be ", wanted));
 }
 
 bool Settings::has(std::string_view name) { return find(name) != nullptr; }
@@ -246,16 +247,16 @@ std::optional<int> Settings::number(std::string_view name) {
 int Settings::size(std::string_view name, int otherwise, int least) {
     const auto value = number(name);
     if (value && *value < least)
-        throw UsageError(cat(shown(name), " is ", *value, "; it is ", least, " or more"));
+        throw UsageError(cat(shown(name), " is ", *value, "; it must be ", least, " or more"));
     return value.value_or(otherwise);
 }
 
 std::optional<std::string> Settings::word(std::string_view name) {
     const auto* value = find(name);
     if (!value) return std::nullopt;
-    if (!value->is_string()) refuse(name, *value, "a text");
+    if (!value->is_string()) refuse(name, *value, "a string");
     if (const auto& text = value->text(); detail::escaped(text) != text)
-        refuse(name, *value, "a text without control characters");
+        refuse(name, *value, "a string without control characters");
     return value->get<std::string>();
 }
 
@@ -319,8 +320,8 @@ std::string Settings::list_of_known() const {
 
 void Settings::refuse_unknown(std::string_view name, std::string_view near) const {
     throw UsageError(
-        cat(framework_, " has no setting ", in_quotes(shown(name)), " that says where ranks stand; ",
-            near.empty() ? cat("there are ", list_of_known()) : cat("did you mean '", shown(near), "'?")));
+        cat(framework_, " has no setting ", in_quotes(shown(name)), " that places ranks; ",
+            near.empty() ? cat("settings are ", list_of_known()) : cat("did you mean '", shown(near), "'?")));
 }
 
 void Settings::refuse_strays(const Json& table, const std::string& path) const {
@@ -328,8 +329,8 @@ void Settings::refuse_strays(const Json& table, const std::string& path) const {
         const auto name = plain_name(key);
         if (known_.contains(name) && name != section_ && name != "world_size" &&
             !(path.empty() && outer_known_.contains(name)))
-            throw UsageError(cat(framework_, " reads ", name, " in '", section_, "' and not ",
-                                 path.empty() ? "outside of it" : cat("in ", in_quotes(path)),
+            throw UsageError(cat(framework_, " reads ", name, " in '", section_, "', not ",
+                                 path.empty() ? "outside it" : cat("in ", in_quotes(path)),
                                  "; move it there"));
         if (value.is_object()) refuse_strays(value, path.empty() ? key : cat(path, ".", key));
     }
@@ -382,8 +383,8 @@ void Settings::finish() const {
         for (const auto& [key, value] : values_.items())
             if (value.is_object()) refuse_strays(value, key);
     if (!said && !source_.empty() && framework_ != "rankmesh")
-        throw UsageError(
-            cat(source_, " say nothing that ", framework_, " has a setting for; it reads ", list_of_known()));
+        throw UsageError(cat(source_, " give nothing that ", framework_, " has a setting for; it reads ",
+                             list_of_known()));
 }
 
 }  // namespace rankmesh::conversion

@@ -52,13 +52,13 @@ public:
             if (!name.empty() && peek() == '\0')
                 throw UsageError(cat("the setting '", shown, "' has no value; write ", shown, "=VALUE"));
             if (name.empty() || peek() != '=')
-                throw UsageError(cat("the settings ", in_quotes(text_), " are no list of key=value: ",
-                                     in_quotes(name.empty() ? rest() : name), " begins with no key"));
+                throw UsageError(cat("the settings ", in_quotes(text_), " are not a list of key=value: ",
+                                     in_quotes(name.empty() ? rest() : name), " does not begin with a key"));
             ++at_;
             skip();
             const auto key = plain_name(name);
             limits_.key();
-            if (all.contains(key)) throw UsageError(cat("the settings say ", shown, " twice; say it once"));
+            if (all.contains(key)) throw UsageError(cat("the settings give ", shown, " twice; give it once"));
             if (peek() == '\0')
                 throw UsageError(cat("the setting '", shown, "' has no value; write ", shown, "=VALUE"));
             all[key] = value(shown);
@@ -94,7 +94,8 @@ private:
         ++at_;
         const auto text = until(std::string_view(&c, 1));
         if (peek() != c)
-            throw UsageError(cat("the settings ", in_quotes(text_), " have a ", c, " without its other one"));
+            throw UsageError(
+                cat("the settings ", in_quotes(text_), " have a ", c, " without its closing one"));
         ++at_;
         return std::string(text);
     }
@@ -163,15 +164,14 @@ Json parse_flags(const std::vector<std::string>& words, Limits& limits) {
     };
     for (const auto& word : words) {
         if (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0)
-            throw UsageError(
-                cat(in_quotes(word), " is no flag that is read; flags have two dashes: -", excerpt(word)));
+            throw UsageError(cat(in_quotes(word), " is not a flag; flags have two dashes: -", excerpt(word)));
         if (word.starts_with("--")) {
             const auto equals = word.find('=');
             name = plain_name(word.substr(0, equals));
             limits.key();
             if (all.contains(name))
                 throw UsageError(
-                    cat("the settings say ", excerpt(word.substr(0, equals)), " twice; say it once"));
+                    cat("the settings give ", excerpt(word.substr(0, equals)), " twice; give it once"));
             all[name] = true;
             if (equals != std::string::npos) add(std::string_view(word).substr(equals + 1));
         } else if (name.empty()) {

@@ -47,8 +47,8 @@ Words in_words(std::string_view name, std::string_view mesh, std::optional<int> 
     const auto expressed = express(dialect, arrangement, true);
     const auto& comparison = expressed.comparison;
     if (const auto lost = by_reason(comparison.lost); !lost.empty())
-        throw Error(
-            cat(to_string(arrangement), " cannot be said in ", name, ": ", lost[0].what, ": ", lost[0].why));
+        throw Error(cat(to_string(arrangement), " has no equivalent in ", name, ": ", lost[0].what, ": ",
+                        lost[0].why));
     if (comparison.moved > 0)
         throw Error(cat(name, " lays the same axes out as ", to_string(*expressed.back), ", where ",
                         comparison.moved, " of the ", arrangement.dense().size(), " ranks of ",

@@ -180,7 +180,7 @@ std::vector<Measured> read_measured(std::string_view text, std::string_view file
             }
             const auto value = of_advice::number(word.substr(word.find('=') + 1));
             if (!(value >= 1) || value != std::floor(value) || value > std::numeric_limits<int>::max())
-                fail(cat("has ", in_quotes(word), "; it is a whole number of 1 or more"));
+                fail(cat("has ", in_quotes(word), "; it must be a whole number of 1 or more"));
             (is_batch ? one.batch : one.sequence) = static_cast<std::int64_t>(value);
         }
         try {

@@ -18,7 +18,7 @@ struct Constants {
     double newest[2] = {0.671, 0.671};       // fitted
     double half = 1040;                      // tokens; fitted
     double batched = 0.65;                   // of the rate, products of scores; fitted
-    double unaligned = 0.141;                // the same, of heads whose size is no multiple of 8; fitted
+    double unaligned = 0.141;                // the same, of heads whose size is not a multiple of 8; fitted
     double score_bytes = 40.9;               // of each score, forward and backward; fitted
     // What is between matrix products.
     double memory = 0.8;         // of the bandwidth of memory, stated

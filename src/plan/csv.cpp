@@ -30,7 +30,7 @@ Csv::Csv(std::string_view text, std::string_view file) : file_(file) {
         } else {
             if (fields.size() != columns_.size())
                 throw UsageError(cat(file_, ":", first, ": has ", counted(fields.size(), "field"),
-                                     ", where the first line names ", columns_.size()));
+                                     ", but the first line names ", columns_.size()));
             lines_.push_back({first, std::move(fields)});
         }
         fields = {};
@@ -92,8 +92,8 @@ std::optional<double> Csv::number(std::size_t row, std::string_view column) cons
     auto value = 0.0;
     const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value) || value < 0)
-        throw UsageError(
-            cat(place(row), ": has ", in_quotes(field), " as ", column, ", which is no number of 0 or more"));
+        throw UsageError(cat(place(row), ": has ", in_quotes(field), " as ", column,
+                             ", which is not a number of 0 or more"));
     return value;
 }
 
@@ -102,7 +102,7 @@ std::optional<std::int64_t> Csv::count(std::size_t row, std::string_view column,
     if (!value) return {};
     if (*value != std::floor(*value) || *value > static_cast<double>(most))
         throw UsageError(cat(place(row), ": has ", in_quotes(text(row, column)), " as ", column,
-                             ", which is no whole number of 0 to ", most));
+                             ", which is not a whole number from 0 to ", most));
     return static_cast<std::int64_t>(*value);
 }
 

@@ -78,7 +78,7 @@ Machine machine(const Cluster& cluster, const Device& device) {
     if (levels.size() > 1 && machine.scale_out <= 0)
         throw UsageError(cat("the cluster '", to_string(cluster), "' does not say what the link of one ",
                              in_quotes(levels[levels.size() - 2].name), " carries, and ",
-                             in_quotes(device.name), " has no usual one; write it, such as ",
+                             in_quotes(device.name), " has no typical one; add it, such as ",
                              levels[levels.size() - 2].name, ":", levels[levels.size() - 2].count,
                              "(400GB/s)"));
     if (machine.scale_out <= 0) machine.scale_out = machine.scale_up;

@@ -57,13 +57,14 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
         refuse("has tp=", layout.tp, ", which does not divide the ", model.heads, " heads of the model");
     if (model.kv_heads % layout.tp != 0 && layout.tp % model.kv_heads != 0)
         refuse("has tp=", layout.tp, ", which neither divides the ", model.kv_heads,
-               " kv heads of the model nor is a multiple of them");
+               " kv heads of the model nor is a multiple of that number");
     const auto parts =
         std::int64_t{layout.cp} * (layout.cp > 1 ? 2 : 1) * (layout.sequence_parallel ? layout.tp : 1);
     if (sequence % parts != 0)
         refuse("has cp=", layout.cp,
                layout.sequence_parallel ? " and sequence parallelism over tp=" : " and tp=", layout.tp,
-               ", which cuts a sequence into ", parts, " parts; ", sequence, " tokens are no multiple of it");
+               ", which cuts a sequence into ", parts, " parts; ", sequence,
+               " tokens are not a multiple of it");
     if (layout.ep > 1) {
         if (model.experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
         if (model.experts % layout.ep != 0)
@@ -80,13 +81,13 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
         refuse("has ", std::min(layout.first_layers, layout.last_layers),
                " layers on a stage; it takes 0, for even stages, or more");
     if (layout.pp == 1 && (layout.first_layers > 0 || layout.last_layers > 0))
-        refuse("says layers of the first or last stage, but has one stage");
+        refuse("has layers of a first or last stage, but only one stage");
     const auto uneven = layout.first_layers > 0 || layout.last_layers > 0;
     if (layout.vpp > 1) {
         const auto chunks = std::int64_t{layout.pp} * layout.vpp;
         if (layout.pp == 1) refuse("has vpp=", layout.vpp, " on one stage; it takes pp=2 or more");
         if (uneven || model.layers % chunks != 0)
-            refuse("has pp*vpp=", chunks, " chunks, which take equally many layers, but ", model.layers,
+            refuse("has pp*vpp=", chunks, " chunks, which must have equally many layers, but ", model.layers,
                    " layers", uneven ? " on uneven stages" : "");
         if (batch / share % layout.pp != 0)
             refuse("has vpp=", layout.vpp, ", which takes a multiple of pp=", layout.pp,
@@ -102,7 +103,7 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
     if (layout.recompute_layers < 0)
         refuse("computes ", layout.recompute_layers, " layers again; it takes 0, for all, or more");
     if (layout.recompute_layers > 0 && layout.recompute != Recompute::full)
-        refuse("computes ", layout.recompute_layers, " layers again, which only full recomputation does");
+        refuse("computes ", layout.recompute_layers, " layers again, but only recompute=full:N does that");
 }
 
 }  // namespace rankmesh::plan

@@ -57,7 +57,7 @@ void check(const Model& model) {
         throw UsageError(cat(of(), " has a sequence of ", model.sequence, " tokens; it takes 0 or more"));
     if (model.kv_heads > model.heads || model.heads % model.kv_heads != 0)
         throw UsageError(cat(of(), " has ", model.heads, " heads and ", model.kv_heads,
-                             " kv heads; each of these serves equally many of those"));
+                             " kv heads; heads must be a multiple of kv heads"));
     if (static_cast<std::int64_t>(model.heads) * model.head_dim > width)
         throw UsageError(cat(of(), " has ", model.heads, " heads of ", model.head_dim,
                              "; together they take at most ", width));

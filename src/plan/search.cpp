@@ -48,7 +48,7 @@ std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_v
         for (const auto& one : names) words.push_back(one.name);
         words.insert(words.end(), others.begin(), others.end());
         throw UsageError(cat(option, " has ", in_quotes(text),
-                             "; write a setting and its value, such as tp=8; settings are ",
+                             "; each entry must be a setting and its value, such as tp=8; settings are ",
                              detail::listed({words.begin(), words.end()}), did_you_mean(name, words)));
     }
     auto number = 0;
@@ -137,10 +137,11 @@ private:
     [[noreturn]] void refuse() const {
         const auto what = cat("no layout of ", job_.devices, " devices is legal");
         if (least_dp_ == std::numeric_limits<int>::max())
-            throw UsageError(cat(
-                what, " for ", job_.model.heads, " heads, ", job_.model.layers, " layers and ", job_.sequence,
-                " tokens within the settings that are fixed or limited; tp divides the heads, cp the "
-                "sequence, pp is at most the layers, and tp * cp * pp * dp are the devices"));
+            throw UsageError(cat(what, " for ", job_.model.heads, " heads, ", job_.model.layers,
+                                 " layers and ", job_.sequence,
+                                 " tokens within the settings that are fixed or limited; tp must divide the "
+                                 "heads, cp must divide the sequence, pp is at most the number of layers, "
+                                 "and tp * cp * pp * dp is the number of devices"));
         throw UsageError(cat(what, " with a batch of ", job_.batch,
                              " sequences: dp and the micro-batch must divide it, and dp is at least ",
                              least_dp_, " within the settings that are fixed or limited; a batch of ",
@@ -364,7 +365,7 @@ void fix(Options& options, std::string_view text) {
         if (layout.recompute_layers > 0)
             throw UsageError(
                 cat(detail::in_python("fix", "--fix"), " has ", in_quotes(text),
-                    "; how many layers are computed again is searched for, so fix recompute=full"));
+                    "; the search finds the number of layers to compute again; fix recompute=full"));
         options.recompute = {layout.recompute};
         return;
     }

@@ -43,8 +43,8 @@ std::optional<int> number_in(std::string_view text, int least) {
 
 int number(std::string_view name, std::string_view text, int least) {
     if (const auto value = number_in(text, least)) return *value;
-    throw UsageError(
-        cat("the layout's ", name, " is ", in_quotes(text), "; it is a whole number of ", least, " or more"));
+    throw UsageError(cat("the layout's ", name, " is ", in_quotes(text), "; it must be a whole number of ",
+                         least, " or more"));
 }
 
 void read_recompute(std::string_view text, Layout& layout) {
@@ -53,9 +53,9 @@ void read_recompute(std::string_view text, Layout& layout) {
     const auto layers =
         colon == std::string_view::npos ? std::optional(0) : number_in(text.substr(colon + 1), 1);
     if (kind == recomputes.end() || !layers || (*layers > 0 && *kind != "full"))
-        throw UsageError(cat(
-            "the layout's recompute is ", in_quotes(text),
-            "; it is none, selective, elementwise, operations, full, or full:N for N layers of each stage"));
+        throw UsageError(cat("the layout's recompute is ", in_quotes(text),
+                             "; it must be none, selective, elementwise, operations, full, or full:N for N "
+                             "layers of each stage"));
     layout.recompute = static_cast<Recompute>(kind - recomputes.begin());
     layout.recompute_layers = *layers;
 }
@@ -107,7 +107,7 @@ Layout read_layout(std::string_view text, int devices) {
         const auto name = word.substr(0, equals);
         const auto value = word.substr(std::min(equals + 1, word.size()));
         if (std::ranges::find(seen, name) != seen.end())
-            throw UsageError(cat("the layout says ", name, " twice; say it once"));
+            throw UsageError(cat("the layout gives ", name, " twice; give it once"));
         seen.push_back(name);
         const auto axis = std::ranges::find(axes, name, &Word::name);
         const auto setting = std::ranges::find(settings, name, &Word::name);
@@ -119,7 +119,7 @@ Layout read_layout(std::string_view text, int devices) {
             read_recompute(value, layout);
         } else if (name == "sp") {
             if (value != "0" && value != "1")
-                throw UsageError(cat("the layout's sp is ", in_quotes(value), "; it is 0 or 1"));
+                throw UsageError(cat("the layout's sp is ", in_quotes(value), "; it must be 0 or 1"));
             shares_sequence = value == "1";
         } else {
             auto names = std::vector<std::string_view>{"recompute", "sp"};
@@ -127,7 +127,7 @@ Layout read_layout(std::string_view text, int devices) {
             for (const auto& one : settings) names.push_back(one.name);
             const auto words = std::vector<std::string>(names.begin(), names.end());
             throw UsageError(cat(in_quotes(word),
-                                 " is no part of a layout, such as 'pp=4 dp=8 tp=8 mbs=1 zero=1'; parts are ",
+                                 " is not part of a layout such as 'pp=4 dp=8 tp=8 mbs=1 zero=1'; parts are ",
                                  detail::listed(words), did_you_mean(name, names)));
         }
     }

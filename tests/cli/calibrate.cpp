@@ -134,12 +134,11 @@ TEST(Calibrate, WhatCannotBeMeasuredIsSaidAndNothingIsWritten) {
         EXPECT_FALSE(std::filesystem::exists(file));
         return outcome.output;
     };
-    EXPECT_EQ(
-        refused("--on 'node:2 gpu:4'"),
-        "rankmesh: --calibrate measures 4 ranks on threads, and cluster node:2 gpu:4 has 8 devices; give the "
-        "machines of this job\n");
+    EXPECT_EQ(refused("--on 'node:2 gpu:4'"),
+              "rankmesh: --calibrate measures 4 ranks on threads, but cluster node:2 gpu:4 has 8 devices; "
+              "give the cluster of this job\n");
     EXPECT_EQ(refused("--device nccl"),
-              "rankmesh: --calibrate times messages between buffers of the host; leave out --device\n");
+              "rankmesh: --calibrate measures messages between buffers on the host; remove --device\n");
     const auto outcome = rankmesh("run 'dp=2' --bytes 8 --calibrate " + folder.path() + "/no/such/file 2>&1");
     EXPECT_NE(outcome.exit_code, 0);
     EXPECT_NE(outcome.output.find("/no/such/file"), std::string::npos) << outcome.output;
@@ -160,9 +159,8 @@ TEST(Calibrate, HostsAreTheLevelsAndTheirRanksMustFollowOneAnother) {
     const auto scattered = on_hosts("h$((" + rank + " % 2))");
     EXPECT_EQ(scattered.exit_code, 2);
     EXPECT_EQ(scattered.output.find("left by an exception"), std::string::npos) << scattered.output;
-    EXPECT_NE(scattered.output.find(
-                  "rank 2 runs on host 'h0', as an earlier rank does, but rank 1 on 'h1'; a cluster lists "
-                  "the ranks of each host in a row, so start them in such an order"),
+    EXPECT_NE(scattered.output.find("rank 2 runs on host 'h0' like an earlier rank, but rank 1 runs on 'h1'; "
+                                    "start the ranks of each host one after the other"),
               std::string::npos)
         << scattered.output;
     EXPECT_FALSE(std::filesystem::exists(file));
@@ -191,11 +189,11 @@ TEST(RunSubcommand, ARankThatRunsElsewhereThanTheClusterSaysIsNamed) {
         EXPECT_EQ(on_hosts(right).exit_code, 0) << right << on_hosts(right).output;
     for (const auto& [wrong, text] :
          {std::pair{"node[h0-h1]:2",
-                    "rank 2 runs on host 'h0', and cluster node[h0-h1]:2 has it on 'h1'; start the ranks in "
-                    "the order of its devices"},
+                    "rank 2 runs on host 'h0', but cluster node[h0-h1]:2 has it on 'h1'; start the ranks in "
+                    "the order of the cluster's devices"},
           {"node:2 gpu:2",
-           "rank 3 runs on host 'h1', and cluster node:2 gpu:2 has it on node 1, 'h0', where rank 2 runs; "
-           "start the ranks in the order of its devices"}}) {
+           "rank 3 runs on host 'h1', but cluster node:2 gpu:2 has it on node 1, 'h0', where rank 2 runs; "
+           "start the ranks in the order of the cluster's devices"}}) {
         const auto outcome = on_hosts(wrong);
         EXPECT_EQ(outcome.exit_code, 1) << wrong;
         EXPECT_EQ(outcome.output.find("left by an exception"), std::string::npos) << outcome.output;

@@ -142,16 +142,16 @@ TEST(CheckSubcommand, TellsWhatAMeshDoesOnACluster) {
               "\n"
               "tp in one node: No rule was given, so tp is kept inside a node, where links are\n"
               "fastest. A group along tp has 4 ranks and would fit into a node of 4 devices,\n"
-              "but its ranks do not follow one another there: dp is further in. List tp last,\n"
-              "or use what rankmesh place prints.\n"
+              "but its ranks are not contiguous: dp is an inner axis. List tp last, or use the\n"
+              "order that rankmesh place prints.\n"
               "\n"
-              "all_reduce along tp: each rank sends 6 parts of 250.0 kB, 1.5 MB in all, to the\n"
-              "next one of its ring of 4. 2 such rings cross the busiest link of a node: 3.0 MB\n"
-              "each way. That takes 120.0 us, and to start 6 messages 30.0 us.\n"
+              "all_reduce along tp: each rank sends 6 parts of 250.0 kB, 1.5 MB in total, to\n"
+              "the next rank in its ring of 4. 2 such rings cross the busiest link of a node:\n"
+              "3.0 MB each way. That takes 120.0 us, plus 30.0 us to start 6 messages.\n"
               "\n"
-              "all_reduce along dp: each rank sends 2 parts of 500.0 kB, 1.0 MB in all, to the\n"
-              "next one of its ring of 2. One such ring crosses the busiest link of a gpu: 1.0\n"
-              "MB each way. That takes 2.2 us, and to start 2 messages 0.0 us.\n");
+              "all_reduce along dp: each rank sends 2 parts of 500.0 kB, 1.0 MB in total, to\n"
+              "the next rank in its ring of 2. One such ring crosses the busiest link of a gpu:\n"
+              "1.0 MB each way. That takes 2.2 us, plus 0.0 us to start 2 messages.\n");
     EXPECT_EQ(check("'dp=2 tp=4' " + cluster).exit_code, 0);
     EXPECT_EQ(check("'dp=2 tp=4' --keep dp:node " + cluster).exit_code, 1);
     EXPECT_EQ(check("'dp=2 tp=4' --keep tp:node --keep dp:node " + cluster).exit_code, 1);
@@ -258,7 +258,7 @@ TEST(CheckSubcommand, SimulatesTheJoinOfEveryRank) {
     EXPECT_NEAR(far["connection"].get<double>() - near["connection"].get<double>(), 48e-6, 1e-9);
 
     EXPECT_EQ(check("dp=4 --simulate --engine nccl").output,
-              "rankmesh: ranks on nccl join by the engine of their hosts; simulate that one\n");
+              "rankmesh: ranks on nccl join through the engine of their hosts; simulate that engine\n");
 }
 
 TEST(CheckSubcommand, AWrongWordIsAUsageError) {
@@ -272,10 +272,10 @@ TEST(CheckSubcommand, AWrongWordIsAUsageError) {
     expect_misuse("'dp=8 tp=2' --over dp,", "--over has an empty name; list axes such as dp,tp");
     expect_misuse("'dp=8' --world 4", "mesh dp=8 reaches rank 7, but --world says 4 ranks");
     expect_misuse("dp=8 --engine glo",
-                  "no engine is named 'glo'; did you mean 'gloo'?; check knows of mpi, gloo and nccl");
-    expect_misuse("dp=8 --keep tp:node", "--keep was given without a cluster; add --on CLUSTER");
-    expect_misuse("dp=8 --bytes 1", "--bytes was given without a cluster; add --on CLUSTER");
-    expect_misuse("dp=8 --explain", "--explain was given without a cluster; add --on CLUSTER");
+                  "unknown engine 'glo'; engines are mpi, gloo and nccl; did you mean 'gloo'?");
+    expect_misuse("dp=8 --keep tp:node", "--keep requires a cluster; add --on CLUSTER");
+    expect_misuse("dp=8 --bytes 1", "--bytes requires a cluster; add --on CLUSTER");
+    expect_misuse("dp=8 --explain", "--explain requires a cluster; add --on CLUSTER");
     expect_misuse("dp=8 --on gpu:8 --keep dp:gpus", "cluster gpu:8 has no level 'gpus'; did you mean 'gpu'?");
     EXPECT_EQ(check("--over dp 'dp=8'").exit_code, 0) << "an option takes one word";
 }

@@ -18,10 +18,10 @@ const auto nowhere = std::string(
 TEST(ClusterSubcommand, SaysTheLevelsWithWhatEachUnitHolds) {
     EXPECT_EQ(rankmesh("cluster 'rack[r1]:2 rack[r2]:1 node[a1,a2,b1]:8(50GB/s,5us) gpu(450GB/s)'").output,
               "rack[r1]:2 rack[r2]:1 node[a1-a2,b1]:8(50GB/s,5us) gpu(450GB/s)\n\n"
-              "level  units  in each outside  devices in each  link of each upwards\n"
-              "rack       2                2            8..16  -\n"
-              "node       3             1..2                8  50GB/s,5us\n"
-              "gpu       24                8                1  450GB/s\n");
+              "level  units  per parent  devices per unit  uplink\n"
+              "rack       2           2             8..16  -\n"
+              "node       3        1..2                 8  50GB/s,5us\n"
+              "gpu       24           8                 1  450GB/s\n");
     EXPECT_EQ(rankmesh("cluster 'node:268435455 gpu:8'").exit_code, 0);  // at once
 }
 
@@ -76,7 +76,7 @@ TEST(ClusterSubcommand, AFileStandsWhereverACommandTakesACluster) {
     EXPECT_EQ(wrong.exit_code, 2);
     EXPECT_EQ(wrong.output,
               "rankmesh: " + hosts +
-                  ":2: 'a01.cluster slots=8 max_slots=8' is no line such as 'rank 0=a1 slot=0'\n");
+                  ":2: 'a01.cluster slots=8 max_slots=8' is not a line such as 'rank 0=a1 slot=0'\n");
 }
 
 TEST(ClusterSubcommand, WithoutAnArgumentSaysWhatIsSeenHere) {
@@ -90,20 +90,19 @@ TEST(ClusterSubcommand, WithoutAnArgumentSaysWhatIsSeenHere) {
     EXPECT_EQ(seen("FAKE_GPUS=8"), Pair("numa:2 gpu:4", "NVML"));
     EXPECT_EQ(seen("FAKE_GPUS=8 FAKE_NVLINK=1"), Pair("gpu:8", "NVML"));
     EXPECT_EQ(rankmesh("cluster", nowhere + "FAKE_GPUS=2 FAKE_NVLINK=1").output,
-              "gpu:2\n\nlevel  units  in each outside  devices in each  link of each upwards\n"
-              "gpu        2                2                1  -\n\nseen here by NVML\n");
+              "gpu:2\n\nlevel  units  per parent  devices per unit  uplink\n"
+              "gpu        2           2                 1  -\n\ndetected by NVML\n");
     const auto cores = "HWLOC_SYNTHETIC='package:2 core:4 pu:2'";
     if (RANKMESH_HAS_HWLOC) {
         EXPECT_EQ(seen(cores), Pair("package:2 core:4", "hwloc"));
         EXPECT_GT(json_of("cluster --json", nowhere)["devices"], 0);
     } else {
         EXPECT_EQ(rankmesh("cluster", nowhere + cores).output,
-                  "rankmesh: nothing is known of the machines here: there is no job of Slurm, no driver of "
-                  "NVIDIA, and "
-                  "hwloc is not built in; give CLUSTER, such as 'node:32 gpu:8'\n");
+                  "rankmesh: the machines cannot be detected here: there is no Slurm job and no NVIDIA "
+                  "driver, and this build has no hwloc; give CLUSTER, such as 'node:32 gpu:8'\n");
     }
     EXPECT_EQ(rankmesh("cluster --from toml", nowhere).output,
-              "rankmesh: --from is for a file, and no CLUSTER is given; see rankmesh cluster --help\n");
+              "rankmesh: --from requires a file, but CLUSTER is missing; see rankmesh cluster --help\n");
 }
 
 }  // namespace

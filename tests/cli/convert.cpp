@@ -19,11 +19,11 @@ TEST(Convert, NamesWhatIsLostAndAnswersNo) {
     const auto none = rankmesh("convert --from rankmesh --to tensorrt-llm 'dp=2 tp=2'");
     EXPECT_EQ(none.exit_code, 1);
     EXPECT_EQ(none.output,
-              "# dp=2 tp=2 cannot be said in tensorrt-llm\n"
+              "# dp=2 tp=2 has no equivalent in tensorrt-llm\n"
               "# lost: dp=2: TensorRT-LLM's Mapping has no data parallelism; each replica is a server of "
               "its own\n");
     EXPECT_EQ(rankmesh("convert --from rankmesh --to picotron 'dp=2 tpp=2'").output,
-              "# dp=2 tpp=2 cannot be said in picotron\n"
+              "# dp=2 tpp=2 has no equivalent in picotron\n"
               "# lost: tpp=2: picotron has no such axis; it has dp, pp, cp, tp; did you mean 'tp'?\n");
     EXPECT_EQ(rankmesh("convert --from picotron --to olmo tp_size=2").exit_code, 0);
 }

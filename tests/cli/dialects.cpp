@@ -190,7 +190,7 @@ TEST(As, PrintsATableOfKindsBelowThePicture) {
     EXPECT_NE(text.find("dp=2 pp=2 cp=1 tp=2 · 8 ranks\n"), std::string::npos) << text;
     EXPECT_TRUE(
         text.ends_with("\n"
-                       " picotron     groups  ranks  that of rank 0\n"
+                       " picotron     groups  ranks  group of rank 0\n"
                        " tp_group          4      2  {0, 1}\n"
                        " cp_group          8      1  {0}\n"
                        " pp_group          4      2  {0, 2}\n"
@@ -215,12 +215,12 @@ TEST(As, SaysNoWithTheReason) {
               "picotron lays the same axes out as dp=2 pp=2 cp=1 tp=2, where 4 of the 8 ranks of pp=2 dp=2 "
               "tp=2 stand "
               "elsewhere; give the mesh in that order, or see rankmesh convert");
-    expect_no("show 'dp=2 tp=2' --as llamafactory", 1,
-              "dp=2 tp=2 cannot be said in llamafactory: tp=2: LlamaFactory shards and replicates a model; "
-              "it does not "
-              "split it over ranks");
-    auto every =
-        std::string("megatron, deepspeed, areal, olmo");
+    expect_no(
+        "show 'dp=2 tp=2' --as llamafactory", 1,
+        "dp=2 tp=2 has no equivalent in llamafactory: tp=2: LlamaFactory shards and replicates a model; "
+        "it does not "
+        "split it over ranks");
+    auto every = std::string("megatron, deepspeed, areal, olmo");
     for (const auto& name : frameworks::names()) every += ", " + name;
     expect_no("show 'dp=2 tp=2' --as megtron", 2,
               "unknown framework 'megtron' for --as; one of: " + every + "; did you mean 'megatron'?");
@@ -233,9 +233,8 @@ TEST(As, SaysNoWithTheReason) {
         "with etp=1");
     expect_no("groups 'dp=2 tp=2' cp_dp_grup --as picotron", 2,
               "picotron has no groups 'cp_dp_grup' here; did you mean 'cp_dp_group'?");
-    expect_no(
-        "groups 'dp=2 tp=2'", 2,
-        "missing argument AXES: such as dp,tp; a set, listed in mesh order; see rankmesh groups --help");
+    expect_no("groups 'dp=2 tp=2'", 2,
+              "missing argument AXES: axes such as dp,tp, in any order; see rankmesh groups --help");
     expect_no(
         "rank 'a=2 b=2 @[3,1,2,0]' 1 --as megatron", 2,
         "'a=2 b=2 @[3,1,2,0]' is a placement; frameworks lay their ranks out by strides, so give a mesh");

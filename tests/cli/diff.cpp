@@ -164,17 +164,16 @@ TEST(DiffSubcommand, SaysWhatItCannotCompare) {
         EXPECT_EQ(outcome.exit_code, 2) << words;
         EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
     };
-    expect_misuse("diff dp=8",
-                  "one mesh on one cluster has nothing to differ from; add another mesh, or --on-b");
+    expect_misuse("diff dp=8", "diff has only one mesh on one cluster; add a second mesh, or --on-b CLUSTER");
     expect_misuse("diff dp=8 --on 'node:1 gpu:8'",
-                  "one mesh on one cluster has nothing to differ from; add another mesh, or --on-b");
+                  "diff has only one mesh on one cluster; add a second mesh, or --on-b CLUSTER");
     expect_misuse("diff dp=8 tp=8 --on-b 'node:1 gpu:8'",
-                  "--on-b says where the second mesh runs, and nothing where the first does; add --on");
+                  "--on-b gives the cluster of the second mesh, but the first has none; add --on CLUSTER");
     expect_misuse(
         "diff dp=8 tp=4 --on 'node:1 gpu:4'",
         "mesh dp=8 reaches rank 7, but cluster node:1 gpu:4 has 4 devices; it fits on node:2 gpu:4");
     expect_misuse("diff dp=8 tp=8 --out diff.html",
-                  "--out 'diff.html' does not say what the picture is written as; the name ends in .svg");
+                  "--out 'diff.html' has no known file type; the name must end in .svg");
 }
 
 }  // namespace

@@ -81,11 +81,10 @@ TEST(DoctorSubcommand, ComparesVersionsAndVisibleDevices) {
     EXPECT_TRUE(fact(doctor(with_devices(2) + "export FAKE_DRIVER=12000;"), "problem")
                     .starts_with("no NVIDIA driver"));
     EXPECT_EQ(fact(doctor(with_devices(1) + "export LOCAL_WORLD_SIZE=4;"), "problem"),
-              "LOCAL_WORLD_SIZE is 4, and each process sees 1 GPU; NCCL refuses two ranks on one GPU");
+              "LOCAL_WORLD_SIZE is 4, but each process sees 1 GPU; NCCL does not allow two ranks on one GPU");
     const auto outcome = rankmesh("doctor --gpus 3", with_devices(2));
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(outcome.output,
-              "rankmesh: --gpus 3 was given, and this process sees 2; see CUDA_VISIBLE_DEVICES\n");
+    EXPECT_EQ(outcome.output, "rankmesh: --gpus is 3, but this process sees 2; check CUDA_VISIBLE_DEVICES\n");
     const auto alone = doctor(with_devices(1));
     for (const auto& each : alone["steps"]) EXPECT_EQ(each["text"], "it requires 2 GPUs");
 }

@@ -105,18 +105,18 @@ TEST(DrawSubcommand, ReplacesAFileWholeOrNotAtAll) {
 
 TEST(DrawSubcommand, SaysWhatItCannotDo) {
     expect_error("draw dp=8", 2,
-                 "no file is named; add --out FILE.html, or --format html to print the picture");
-    expect_error(
-        "draw dp=8 --out mesh.png", 2,
-        "--out 'mesh.png' does not say what the picture is written as; the name ends in .html, .svg, .txt");
+                 "--out is missing; add --out FILE.html, or --format html to print the picture");
+    expect_error("draw dp=8 --out mesh.png", 2,
+                 "--out 'mesh.png' has no known file type; the name must end in .html, .svg, .txt");
     expect_error("draw dp=8 --out mesh.html --format svg", 2,
-                 "--out 'mesh.html' is html, but --format says svg; leave out --format");
+                 "--out 'mesh.html' is html, but --format is svg; remove --format");
     expect_error("draw dp=8 --format hmtl", 2,
-                 "--format is one of html, svg, txt, not 'hmtl'; did you mean 'html'?");
+                 "--format must be one of html, svg, txt, not 'hmtl'; did you mean 'html'?");
     expect_error("draw 'dp=8 tp=2' --format svg --color-by ttp", 2,
                  "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
-    expect_error("draw 'dp=8 tp=2' --format txt --color-by tp", 2,
-                 "--color-by is for html and svg; a text file has no colours");
+    expect_error(
+        "draw 'dp=8 tp=2' --format txt --color-by tp", 2,
+        "--color-by requires html or svg, because text has no colours; remove it, or change the format");
     expect_error("draw dp=8 --format html --rank 8", 2,
                  "rank 8 is outside mesh dp=8, which covers ranks 0..7");
     expect_error("draw dp=8 --format html --on 'node:2 gpu:2'", 2,

@@ -50,10 +50,11 @@ TEST(EnvSubcommand, RefusesWhatItCannotKnow) {
         EXPECT_EQ(outcome.exit_code, 2);
         return outcome.output;
     };
-    EXPECT_EQ(refusal("env dp=4"),
-              "rankmesh: no rank is known: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is "
-              "set; run "
-              "this under a launcher such as mpirun, or add --rank R\n");
+    EXPECT_EQ(
+        refusal("env dp=4"),
+        "rankmesh: the rank is unknown: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID and RANK is "
+        "set; run "
+        "this under a launcher such as mpirun, or add --rank R\n");
     EXPECT_EQ(refusal("env dp=4 --rank 4"),
               "rankmesh: rank 4 is outside mesh dp=4, which covers ranks 0..3\n");
     EXPECT_EQ(refusal("env dp=4", "export RANK=8 WORLD_SIZE=8;"),

@@ -28,7 +28,7 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     expect_misuse("show dp=8 --frobnicate", "unknown option '--frobnicate'; see rankmesh show --help");
     expect_misuse("--hlep", "unknown option '--hlep'; did you mean '--help'?");
     expect_misuse("show dp=8 --color alwys",
-                  "--color is auto, always or never, not 'alwys'; did you mean 'always'?");
+                  "--color must be auto, always or never, not 'alwys'; did you mean 'always'?");
     expect_misuse("groups 'dp=8 tp=2' ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
     expect_misuse("rank 'dp=8 tp=2' dp=1,tpp=0", "mesh dp=8 tp=2 has no axis 'tpp'; did you mean 'tp'?");
     const auto subcommand = rankmesh("shwo dp=8");
@@ -41,27 +41,31 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
 
 TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse("rank dp=8",
-                  "missing argument R: a number, or a coordinate such as pp=1,dp=0,tp=3; see rankmesh "
+                  "missing argument R: a rank number, or a coordinate such as pp=1,dp=0,tp=3; see rankmesh "
                   "rank --help");
     expect_misuse("show pp=4 dp=8",
                   "unexpected argument 'dp=8'; a mesh is one argument in quotes, such as 'pp=4 dp=8'");
     expect_misuse("groups 'dp=8 tp=2' dp tp", "unexpected argument 'tp'; see rankmesh groups --help");
-    expect_misuse("groups 'dp=8 tp=2' 'dp tp'", "AXES 'dp tp' has a blank; separate axes by commas: dp,tp");
+    expect_misuse("groups 'dp=8 tp=2' 'dp tp'",
+                  "AXES 'dp tp' contains a blank; separate axes by commas: dp,tp");
     expect_misuse("groups 'dp=8 tp=2' ' dp,  tp '",
-                  "AXES ' dp,  tp ' has a blank; separate axes by commas: dp,tp");
-    expect_misuse("groups 'dp=8 tp=2' ' '", "AXES ' ' has a blank; separate axes by commas");
+                  "AXES ' dp,  tp ' contains a blank; separate axes by commas: dp,tp");
+    expect_misuse("groups 'dp=8 tp=2' ' '", "AXES ' ' contains a blank; separate axes by commas");
     expect_misuse(
         "",
         "missing subcommand; one of: show, draw, diff, rank, groups, check, place, convert, frameworks, env, "
         "run, doctor, explain, "
         "reshard, cluster, plan, help, completion; see rankmesh --help");
-    expect_misuse("show dp=8 --width", "--width: 1 required N missing");
-    expect_misuse("show dp=8 --width 39", "--width: Value 39 not in range 40 to 10000");
+    expect_misuse("show dp=8 --width", "--width has no value; see rankmesh show --help");
+    expect_misuse("show dp=8 --width 39", "--width is '39'; give a whole number from 40 to 10000");
+    expect_misuse("show dp=8 --width x", "--width is 'x'; give a whole number from 40 to 10000");
+    expect_misuse("show dp=8 --rank 1 --rank 2", "--rank is given more than once; see rankmesh show --help");
+    expect_misuse("plan llama3.1-8B --batch x", "--batch is 'x'; give a whole number");
+    expect_misuse("run dp=2 --timeout x", "--timeout is 'x'; give a number from 0.001 to 86400");
     expect_misuse("groups dp=4 dp,", "AXES has an empty name; list axes such as dp,tp");
     expect_misuse("show 'dp=* tp=2'",
-                  "mesh dp=* tp=2 has a size '*', and neither --world nor a launcher says how many ranks "
-                  "there are; add "
-                  "--world N, or give the size");
+                  "mesh dp=* tp=2 has a size '*', but neither --world nor a launcher gives the number of "
+                  "ranks; add --world N, or replace '*' by a number");
     EXPECT_EQ(rankmesh("").exit_code, 2);
     EXPECT_EQ(rankmesh("show").exit_code, 2);
 }
@@ -70,10 +74,10 @@ TEST(UsageError, SaysWhatDoesNotFit) {
     expect_misuse("rank dp=8 8", "rank 8 is outside mesh dp=8, which covers ranks 0..7");
     expect_misuse("rank dp=8 -1", "rank -1 is outside mesh dp=8, which covers ranks 0..7");
     expect_misuse("rank dp=8 x7",
-                  "'x7' is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3");
+                  "'x7' is not a rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3");
     expect_misuse(
         "rank dp=8 99999999999",
-        "'99999999999' is no rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3");
+        "'99999999999' is not a rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3");
     expect_misuse("show dp=8 --world 4", "mesh dp=8 reaches rank 7, but --world says 4 ranks");
     expect_misuse("show 'a=2 @[5,0]' --world 4", "mesh a=2 @[5,0] reaches rank 5, but --world says 4 ranks");
     expect_misuse(

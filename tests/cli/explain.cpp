@@ -46,10 +46,9 @@ TEST(ExplainSubcommand, EndsWith0WhereNothingIsWrong) {
         clean + "d=" + folder + R"(; for r in 0 1; do echo '{"version": "2.10", "rankmesh": 1, "rank": '$r',
         "world_size": 2, "engine": "gloo", "reason": "request", "pg_config": {}, "entries": []}' > $d/rank-$r.json; done; )" +
         command + "explain $d; echo $?; rm -r $d");
-    EXPECT_EQ(
-        said.output,
-        "2 records of ranks {0, 1}, of gloo\n\nnothing is wrong: each rank has a record, and all calls are "
-        "over and the same on all ranks\n0\n");
+    EXPECT_EQ(said.output,
+              "2 records of ranks {0, 1}, of gloo\n\nnothing is wrong: every rank has a record, and all "
+              "calls match and are complete\n0\n");
 }
 
 TEST(ExplainSubcommand, EndsWith3WhereRecordsDoNotTell) {
@@ -61,10 +60,9 @@ TEST(ExplainSubcommand, EndsWith3WhereRecordsDoNotTell) {
                    command + "explain $d" + words + "; echo $?; rm -r $d")
             .output;
     };
-    EXPECT_EQ(
-        said(""),
-        "1 record of ranks {0}, of gloo\n\ncannot tell whether something is wrong: no error is in these "
-        "records, but\n   - no record of rank 1\n3\n");
+    EXPECT_EQ(said(""),
+              "1 record of ranks {0}, of gloo\n\ncannot tell whether something is wrong: the records show no "
+              "error, but\n   - no record of rank 1\n3\n");
     const auto line = said(" --json");
     const auto json = nlohmann::json::parse(line.substr(0, line.find('\n')));
     EXPECT_TRUE(json["wrong"].is_null());

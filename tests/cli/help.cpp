@@ -100,10 +100,12 @@ TEST(Completion, OffersSubcommandsOptionsAndValues) {
     for (const auto* words : {"convert --from megatron ''", "convert --from megatron -- --fro",
                               "show --on ''", "draw dp=8 --out ''", "explain ''", "nonsense ''"})
         EXPECT_EQ(completed(words), Lines{}) << words;
-    EXPECT_EQ(rankmesh("completion fish -- show dp=8 --colo").output, "--color\tauto, always or never\n");
-    EXPECT_EQ(rankmesh("completion zsh -- show dp=8 --colo").output, "--color:auto, always or never\n");
+    EXPECT_EQ(rankmesh("completion fish -- show dp=8 --colo").output,
+              "--color\tuse colour: auto, always or never; default: auto\n");
+    EXPECT_EQ(rankmesh("completion zsh -- show dp=8 --colo").output,
+              "--color:use colour: auto, always or never; default: auto\n");
     EXPECT_EQ(rankmesh("completion zhs").output,
-              "rankmesh: SHELL is bash, zsh or fish, not 'zhs'; did you mean 'zsh'?\n");
+              "rankmesh: SHELL must be bash, zsh or fish, not 'zhs'; did you mean 'zsh'?\n");
 }
 
 TEST(Completion, OffersOnlyWhatTheCommandTakes) {

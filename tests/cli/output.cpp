@@ -20,12 +20,11 @@ TEST(Output, ThatCannotBeWrittenIsAnError) {
                               "--version", "groups 'dp=1000000 tp=2' tp --json"}) {
         const auto full = rankmesh(std::string(words) + " >/dev/full");
         EXPECT_EQ(full.exit_code, 1) << words;
-        EXPECT_EQ(full.output, "rankmesh: standard output cannot be written: No space left on device\n")
+        EXPECT_EQ(full.output, "rankmesh: cannot write to standard output: No space left on device\n")
             << words;
         const auto closed = rankmesh(std::string(words) + " >&-");
         EXPECT_EQ(closed.exit_code, 1) << words;
-        EXPECT_EQ(closed.output, "rankmesh: standard output cannot be written: Bad file descriptor\n")
-            << words;
+        EXPECT_EQ(closed.output, "rankmesh: cannot write to standard output: Bad file descriptor\n") << words;
     }
 }
 

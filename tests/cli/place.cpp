@@ -64,15 +64,15 @@ TEST(PlaceSubcommand, TellsLaunchersWhereEachRankRuns) {
 TEST(PlaceSubcommand, SaysWhatALauncherCannotDo) {
     const auto outcome = place("'tp=2 dp=2' --as torchrun " + small);
     EXPECT_EQ(outcome.exit_code, 1);
-    EXPECT_EQ(
-        outcome.output,
-        "rankmesh: torchrun numbers the ranks of a node one after the other, but a should run rank 2 and "
-        "others before it that are not next to it; use what --as mesh prints in the program, or --as "
-        "rankfile or hostfile\n");
+    EXPECT_EQ(outcome.output,
+              "rankmesh: torchrun gives consecutive ranks to each node, but a should run rank 2 and earlier "
+              "ranks that are not next to it; use the mesh of --as mesh in the program, or use --as rankfile "
+              "or hostfile\n");
     const auto uneven = place("'dp=3' --as torchrun " + small);
     EXPECT_EQ(uneven.exit_code, 1);
     EXPECT_EQ(uneven.output,
-              "rankmesh: torchrun starts as many ranks on each node, but a should run 2 and b 1; use --as "
+              "rankmesh: torchrun starts the same number of ranks on each node, but a should run 2 and b 1; "
+              "use --as "
               "rankfile or hostfile\n");
 }
 
@@ -82,27 +82,26 @@ TEST(PlaceSubcommand, AWrongWordIsAUsageError) {
         EXPECT_EQ(outcome.exit_code, 2) << words;
         EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
     };
-    expect_misuse("'dp=2'", "place needs the machines; add --on CLUSTER");
+    expect_misuse("'dp=2'", "place requires a cluster; add --on CLUSTER");
     expect_misuse(
         "'dp=2' --as rankfil " + small,
-        "--as is mesh, rankfile, hostfile, torchrun or json, not 'rankfil'; did you mean 'rankfile'?");
+        "--as must be mesh, rankfile, hostfile, torchrun or json, not 'rankfil'; did you mean 'rankfile'?");
     expect_misuse("'dp=2' --as mesh --json " + small,
-                  "--json and --as mesh ask for two different outputs; give one of them");
+                  "--json and --as mesh are two different outputs; give only one");
     expect_misuse("'dp=2' --weights dp " + small,
-                  "--weights has 'dp'; write an axis and a number, such as tp=100");
+                  "--weights has 'dp'; each entry must be an axis and a number, such as tp=100");
     expect_misuse("'dp=2' --weights dp=x " + small,
-                  "--weights has 'dp=x'; write an axis and a number, such as tp=100");
+                  "--weights has 'dp=x'; each entry must be an axis and a number, such as tp=100");
     expect_misuse("'dp=2' --weights tp=1 " + small, "mesh dp=2 has no axis 'tp'; did you mean 'dp'?");
     expect_misuse("'dp=2' --weights dp=-1 " + small,
                   "axis 'dp' has weight -1.000000; weights are numbers of 0 or more");
-    expect_misuse(
-        "'dp=2' --as hostfile --on 'node:2(1GB/s) gpu:2(2GB/s)'",
-        "--as hostfile lists hosts, but the cluster only counts its units of level 'node'; give their "
-        "names, as in node[a01-a08]:8");
+    expect_misuse("'dp=2' --as hostfile --on 'node:2(1GB/s) gpu:2(2GB/s)'",
+                  "--as hostfile requires host names, but the cluster has only the number of units of "
+                  "level 'node'; give their "
+                  "names, as in node[a01-a08]:8");
     expect_misuse(
         "'dp=2 @1' --as json " + small,
-        "the mesh leaves ranks out, so where they should run is not said; place a mesh of the ranks "
-        "0, 1, 2, ...");
+        "the mesh leaves ranks out, so their devices are unknown; place a mesh of the ranks 0, 1, 2, ...");
 }
 
 }  // namespace

@@ -174,34 +174,35 @@ TEST(PlanSubcommand, AsksForWhatIsMissingAndRefusesWhatIsImpossible) {
     const auto device = std::string(" --device H100-SXM-80GB ");
     expect_refused(
         "plan llama3.1-8B" + device,
-        "plan needs the machines; add --on CLUSTER, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'");
-    expect_refused(
-        "plan llama3.1-8B" + cluster,
-        "what the devices of node:4(400GB/s) gpu:8(450GB/s) are is not said, so neither their memory nor "
-        "their speed is known; add --device NAME, one of ");
+        "plan requires a cluster; add --on CLUSTER, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'");
+    expect_refused("plan llama3.1-8B" + cluster,
+                   "the type of the devices of node:4(400GB/s) gpu:8(450GB/s) is missing, so their memory "
+                   "and speed are unknown; add --device NAME, one of ");
     expect_refused("plan llama3.1-8B" + cluster + device + "--devices 64",
                    "--devices is 64, but node:4(400GB/s) gpu:8(450GB/s) has 32");
     expect_refused("plan llama3.1-8B" + cluster + device + "--devices 0",
-                   "--devices is 0; the number of devices is a whole number from 1 to 2147483647");
-    expect_refused("plan llama3.1-8B" + cluster + device + "--batch=-8",
-                   "--batch is -8; the sequences of a step is a whole number from 1 to 2147483647");
-    expect_refused("plan llama3.1-8B" + cluster + device + "--seq 0",
-                   "--seq is 0; the tokens of a sequence is a whole number from 1 to 2147483647");
+                   "--devices is 0; the number of devices must be a whole number from 1 to 2147483647");
+    expect_refused(
+        "plan llama3.1-8B" + cluster + device + "--batch=-8",
+        "--batch is -8; the number of sequences per step must be a whole number from 1 to 2147483647");
+    expect_refused(
+        "plan llama3.1-8B" + cluster + device + "--seq 0",
+        "--seq is 0; the number of tokens per sequence must be a whole number from 1 to 2147483647");
     expect_refused("plan 'layers=2 hidden=64 heads=4 ffn=256 vocab=1000'" + cluster + device,
-                   "the model does not say how long sequences are; add --seq TOKENS");
+                   "the model has no sequence length; add --seq TOKENS");
     expect_refused("plan llama3.1-8B" + cluster + device + "--as megatrn",
                    "no framework is named 'megatrn'; --as takes one of ");
     expect_refused("plan llama3.1-8B" + cluster + device + "--fix tp=7", "no layout of 32 devices is legal ");
     expect_refused("plan llama3.1-8B" + cluster + device + "--batch 3 --max tp=1 --max pp=1 --max cp=1",
                    "no layout of 32 devices is legal with a batch of 3 sequences");
     expect_refused("plan llama3.1-8B" + cluster + device + "--fix tq=7",
-                   "--fix has 'tq=7'; write a setting and its value, such as tp=8; ");
+                   "--fix has 'tq=7'; each entry must be a setting and its value, such as tp=8; ");
     expect_refused("plan llama3.1-8B" + cluster + device + "--explain tp=64",
                    "pp * cp * tp of the layout is 64, which does not divide 32 devices");
     expect_refused("plan llama3.1-8B" + cluster + device + "--precision fp4",
-                   "--precision is bf16 or fp8, not 'fp4'");
+                   "--precision must be bf16 or fp8, not 'fp4'");
     expect_refused("plan 'layers=nan hidden=64'" + cluster + device,
-                   "MODEL: layers is 'nan'; it is a whole number from 1 to 2147483647");
+                   "MODEL: layers is 'nan'; it must be a whole number from 1 to 2147483647");
 }
 
 TEST(PlanSubcommand, AnswersForABillionDevices) {

@@ -139,10 +139,9 @@ TEST(ReshardSubcommand, RefusesAnArrayOfMoreBytesThanItCanCount) {
     const auto refused =
         rankmesh("reshard dp=2 dp=2 --shape 4000000000x1000000000 --bytes 4 --split 0=dp --into 0=dp");
     EXPECT_EQ(refused.exit_code, 2);
-    EXPECT_EQ(
-        refused.output,
-        "rankmesh: 2 ranks with an array of shape 4000000000x1000000000 and 4 bytes an element can hold "
-        "more than 2^63 - 1 bytes together; give fewer --bytes, or a smaller --shape\n");
+    EXPECT_EQ(refused.output,
+              "rankmesh: 2 ranks with an array of shape 4000000000x1000000000 and 4 bytes per element can "
+              "hold more than 2^63 - 1 bytes in total; give a smaller --bytes or --shape\n");
 }
 
 TEST(ReshardSubcommand, ShowsTheFirstRanksOfALargeWorldAndEachThatIsAskedFor) {
@@ -166,16 +165,17 @@ TEST(ReshardSubcommand, SaysWhatDoesNotFit) {
         EXPECT_EQ(outcome.exit_code, 2) << words;
         return outcome.output;
     };
-    EXPECT_EQ(error(""), "rankmesh: reshard needs the shape of the array; add --shape 4096x4096\n");
+    EXPECT_EQ(error(""),
+              "rankmesh: reshard requires the shape of the array; add --shape, such as --shape 4096x4096\n");
     EXPECT_EQ(error("--shape 4x"),
-              "rankmesh: --shape '4x' cannot be read: '' is no size; give sizes such as 4096x4096\n");
+              "rankmesh: --shape '4x' is not a shape: '' is not a size; give sizes such as 4096x4096\n");
     EXPECT_EQ(error("--shape 4 --rank 4"),
               "rankmesh: rank 4 is in neither mesh: dp=2 covers {0, 1}, and tp=4 {0..3}\n");
     EXPECT_EQ(error("--shape 4 --on gpu:2"),
               "rankmesh: rank 3 has no device: cluster gpu:2 has 2, for ranks 0..1\n");
-    EXPECT_EQ(
-        error("--shape 4 --on 'node[a]:1 node[b]:3'"),
-        "rankmesh: b has ranks 1..3, and a has 1 rank; reshard counts with hosts of equally many ranks\n");
+    EXPECT_EQ(error("--shape 4 --on 'node[a]:1 node[b]:3'"),
+              "rankmesh: b has ranks 1..3, and a has 1 rank; reshard requires the same number of ranks on "
+              "each host\n");
     EXPECT_EQ(error("--shape 4 --split 1=dp"),
               "rankmesh: the split '1=dp' splits dimension 1 of an array of 1 dimension\n");
     EXPECT_EQ(error("--shape 4 --into 0=dp"), "rankmesh: mesh tp=4 has no axis 'dp'; did you mean 'tp'?\n");
@@ -197,8 +197,8 @@ TEST(ReshardSubcommand, ReadsItsMeshesAsOtherSubcommandsDo) {
             }
         }
     EXPECT_EQ(rankmesh("reshard 'a=2 b=2 @[3,1,2,0]' tp=4 --shape 4").output,
-              "rankmesh: 'a=2 b=2 @[3,1,2,0]' is a placement; reshard takes meshes of axes, such as 'dp=4 "
-              "tp=2 @8'\n");
+              "rankmesh: 'a=2 b=2 @[3,1,2,0]' is a placement, but reshard supports only meshes of axes; give "
+              "one such as 'dp=4 tp=2 @8'\n");
 }
 
 }  // namespace

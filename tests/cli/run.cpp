@@ -60,7 +60,7 @@ TEST(RunSubcommand, LeavesRanksOfTheWorldOutsideTheMesh) {
 TEST(RunSubcommand, ASizeThatNobodyKnowsIsAUsageError) {
     const auto outcome = rankmesh("run 'dp=* tp=2'");
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_NE(outcome.output.find("neither --world nor a launcher says how many ranks there are"),
+    EXPECT_NE(outcome.output.find("neither --world nor a launcher gives the number of ranks"),
               std::string::npos)
         << outcome.output;
     EXPECT_EQ(rankmesh("run 'dp=* tp=2' --world 4 --bytes 8").exit_code, 0);
@@ -171,8 +171,9 @@ TEST(RunSubcommand, VerifiesOnDevicesBesideEveryEngineOfProcesses) {
 TEST(RunSubcommand, ADeviceThatIsNotThereIsSaidOnceInWords) {
     auto outcome = rankmesh("run dp=2 --device ncll");
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(outcome.output,
-              "rankmesh: no engine for devices is named 'ncll'; did you mean 'nccl'?; there is 'nccl'\n");
+    EXPECT_EQ(
+        outcome.output,
+        "rankmesh: unknown device engine 'ncll'; did you mean 'nccl'?; the only device engine is 'nccl'\n");
     if (!nccl::is_built()) {
         outcome = rankmesh("run dp=2 --device nccl");
         EXPECT_EQ(outcome.exit_code, 1);

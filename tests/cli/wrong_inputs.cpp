@@ -111,8 +111,8 @@ TEST(WrongInputs, OfBytesSayWhatIsTaken) {
     const auto takes = std::string(
         "; give 1 B to 4 KiB, as a number of bytes or with a unit: B, kB, MB, GB, TB, KiB, MiB, GiB or "
         "TiB\n");
-    EXPECT_EQ(text("64Kib"), "rankmesh: --bytes cannot be read: '64Kib'" + takes);
-    EXPECT_EQ(text("''"), "rankmesh: --bytes cannot be read: ''" + takes);
+    EXPECT_EQ(text("64Kib"), "rankmesh: --bytes is '64Kib', which is not a size" + takes);
+    EXPECT_EQ(text("''"), "rankmesh: --bytes is '', which is not a size" + takes);
     EXPECT_EQ(text("nan"), "rankmesh: --bytes is 'nan'" + takes);
     EXPECT_EQ(text("-1"), "rankmesh: --bytes is '-1'" + takes);
     EXPECT_EQ(text("8KiB"), "rankmesh: --bytes is '8KiB'" + takes);

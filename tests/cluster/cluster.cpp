@@ -217,55 +217,53 @@ TEST(Cluster, CountsThatAreSaidElsewhereNeedNotBeSaidTwice) {
 }
 
 TEST(Cluster, SaysWhatIsWrongWithUnitsByName) {
-    EXPECT_EQ(parse_error("node[a1-a3,a2]:8"), "level 'node' lists 'a2' twice; every unit stands once");
-    EXPECT_EQ(parse_error("node[a1]:8 node[b1,a1]:4"),
-              "level 'node' lists 'a1' twice; every unit stands once");
-    EXPECT_EQ(parse_error("node[a1-a3]:0"), "level 'node' says that 'a1' holds 0 units; it holds 1 or more");
+    EXPECT_EQ(parse_error("node[a1-a3,a2]:8"), "level 'node' lists 'a2' twice; list every unit once");
+    EXPECT_EQ(parse_error("node[a1]:8 node[b1,a1]:4"), "level 'node' lists 'a1' twice; list every unit once");
+    EXPECT_EQ(parse_error("node[a1-a3]:0"),
+              "level 'node' says that 'a1' holds 0 units; it must hold 1 or more");
     EXPECT_EQ(parse_error("node[a1-a3]:-4"),
-              "level 'node' says that 'a1' holds -4 units; it holds 1 or more");
+              "level 'node' says that 'a1' holds -4 units; it must hold 1 or more");
     EXPECT_EQ(parse_error("rack[r1]:16 rack[r2]:15 node[a01-a30]:8"),
               "the units of level 'rack' hold 31 of level 'node', which lists 30 by name");
-    EXPECT_EQ(
-        parse_error("rack:2 node[a01-a31]:8"),
-        "level 'node' lists 31 units by name, which 2 of level 'rack' cannot share evenly; say which holds "
-        "how many, as in rack[rack1]:16 rack[rack2]:15");
+    EXPECT_EQ(parse_error("rack:2 node[a01-a31]:8"),
+              "level 'node' lists 31 units by name, which 2 of level 'rack' cannot share evenly; give the "
+              "number that each holds, as in rack[rack1]:16 rack[rack2]:15");
     EXPECT_EQ(parse_error("node[a1-a3]"),
               "level 'node' does not say how many of level 'device' 'a1' holds; add it, as in node[a1]:8");
     EXPECT_EQ(parse_error("node[a1-a3]:8 gpu:4"),
-              "level 'node' says that 'a1' holds 8 of level 'gpu', which says 4; say it once");
+              "level 'node' says that 'a1' holds 8 of level 'gpu', which says 4; give it once");
     EXPECT_EQ(parse_error("node[a1]:8(1GB/s) node[a2]:8(2GB/s)"),
-              "level 'node' has two links; all units of a level have the same");
+              "level 'node' has two links; give all units of a level the same link");
     EXPECT_EQ(parse_error("node[a1]:8 gpu node[a2]:8"),
-              "the level 'node' is listed twice; every level stands once");
+              "the level 'node' is listed twice; list every level once");
     EXPECT_EQ(parse_error("node[a1,a2]:2147483647"),
               "the levels up to 'device' make 4294967294 units; a cluster has at most 2147483647 devices");
     const auto end =
         std::string("; names are letters, digits, '_', '-' or '.', and ranges a01-a31 or a[01-31]");
     EXPECT_EQ(
         parse_error("node[a9-a1]:8"),
-        "the names 'a9-a1' of level 'node' have the range 'a9-a1', which runs backwards from 9 to 1" + end);
-    EXPECT_EQ(
-        parse_error("node[a01-a5]:8"),
-        "the names 'a01-a5' of level 'node' have the range 'a01-a5', whose ends have different numbers of "
-        "digits" +
-            end);
+        "the names 'a9-a1' of level 'node' have the range 'a9-a1', which counts down from 9 to 1" + end);
+    EXPECT_EQ(parse_error("node[a01-a5]:8"),
+              "the names 'a01-a5' of level 'node' have the range 'a01-a5', but its ends have different "
+              "numbers of digits" +
+                  end);
     EXPECT_EQ(parse_error("node[a[1-1000000000]]:8"),
-              "the names of level 'node' are with '1-1000000000' more than 262144, the most that are read");
+              "the names of level 'node' with '1-1000000000' are more than 262144, the limit");
     EXPECT_EQ(parse_error("node[a1-a262144,b]:8"),
-              "the names of level 'node' are with 'b' more than 262144, the most that are read");
+              "the names of level 'node' with 'b' are more than 262144, the limit");
     EXPECT_EQ(parse_error("node[a[0-999][0-999]]:8"),
-              "the names of level 'node' are with '0-999' more than 262144, the most that are read");
+              "the names of level 'node' with '0-999' are more than 262144, the limit");
     EXPECT_EQ(parse_error("node[]:8"), "the names '' of level 'node' have an empty name" + end);
     EXPECT_EQ(parse_error("node[a,,b]:8"), "the names 'a,,b' of level 'node' have an empty name" + end);
     EXPECT_EQ(parse_error("node[a$]:8"),
-              "the names 'a$' of level 'node' hold the character '$' at character 2" + end);
+              "the names 'a$' of level 'node' have the character '$' at character 2" + end);
     EXPECT_EQ(
         parse_error("node[a[1]]x]:8"),
         "the cluster 'node[a[1]]x]:8' cannot be read: expected a blank, or a link such as (25GB/s,5us), "
         "after 'node[a[1]]', found 'x' at character 11");
     EXPECT_EQ(
         parse_error("node[a[b]]:8"),
-        "the names 'a[b]' of level 'node' hold the character 'b' at character 3, where a number is missing" +
+        "the names 'a[b]' of level 'node' have the character 'b' at character 3, where a number is missing" +
             end);
     EXPECT_EQ(
         parse_error("node[a1"),
@@ -274,15 +272,15 @@ TEST(Cluster, SaysWhatIsWrongWithUnitsByName) {
     const auto long_name = parse_error(("node[" + std::string(256, 'a') + "]:8").c_str());
     EXPECT_TRUE(long_name.ends_with("' of level 'node' have a name of 256 characters, more than 255" + end))
         << long_name;
-    EXPECT_EQ(text_of([] {
-                  Cluster({{.name = "node", .units = {{"a", 1}}}});
-              }),
-              "level 'node' lists its units by name, and no level is inside it; devices are only counted");
     EXPECT_EQ(
         text_of([] {
-            Cluster({{.name = "node", .units = {{"a b", 1}}}, {.name = "gpu"}});
+            Cluster({{.name = "node", .units = {{"a", 1}}}});
         }),
-        "level 'node' has a unit of the name 'a b'; names are 1 to 255 letters, digits, '_', '-' or '.'");
+        "level 'node' lists its units by name, but no level is inside it; give only the number of devices");
+    EXPECT_EQ(text_of([] {
+                  Cluster({{.name = "node", .units = {{"a b", 1}}}, {.name = "gpu"}});
+              }),
+              "level 'node' has a unit named 'a b'; names are 1 to 255 letters, digits, '_', '-' or '.'");
     const auto cluster = Cluster::parse("node[a1]:8 node[a2]:4");
     EXPECT_EQ(text_of([&] { cluster.first_device(2, 0); }),
               "unit 2 of level 'node' was asked of cluster node[a1]:8 node[a2]:4; it has units 0..1");
@@ -310,7 +308,7 @@ TEST(Cluster, SaysWhatIsWrongInANotation) {
               "the cluster 'gpu:8x' cannot be read: expected a blank, or a link such as (25GB/s,5us), after "
               "'gpu:8', found 'x' at character 6");
     EXPECT_EQ(parse_error("gpu:0"), "level 'gpu' has count 0; counts are 1 or more");
-    EXPECT_EQ(parse_error("a:2 a:2"), "the level 'a' is listed twice; every level stands once");
+    EXPECT_EQ(parse_error("a:2 a:2"), "the level 'a' is listed twice; list every level once");
     EXPECT_EQ(parse_error("a:65536 b:32768"),
               "the levels up to 'b' make 2147483648 units; a cluster has at most 2147483647 devices");
     EXPECT_EQ(parse_error("gpu:8(25Gb/s)"),

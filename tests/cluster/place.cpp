@@ -263,10 +263,9 @@ TEST(Place, SaysWhatCannotBeAsked) {
     const auto text = [&](const char* cluster, const std::vector<AxisTraffic>& traffic) {
         return text_of([&] { place(Cluster::parse(cluster), mesh, traffic); });
     };
-    EXPECT_EQ(
-        text("node:2(25GB/s) gpu:2", {}),
-        "cluster node:2(25GB/s) gpu:2 gives no bandwidth for level 'gpu', by which placements are compared; "
-        "write it behind the level, as in gpu:8(50GB/s,5us)");
+    EXPECT_EQ(text("node:2(25GB/s) gpu:2", {}),
+              "cluster node:2(25GB/s) gpu:2 gives no bandwidth for level 'gpu', which place requires; add it "
+              "to the level, as in gpu:8(50GB/s,5us)");
     EXPECT_EQ(
         text("gpu:2(1GB/s)", {}),
         "mesh dp=2 tp=2 reaches rank 3, but cluster gpu:2(1GB/s) has devices 0..1; rank r runs on device r");

@@ -53,11 +53,9 @@ const Case cases[] = {
 TEST(ClusterFiles, AFileOfEachKindIsFoundByItsContentAndByItsName) {
     for (const auto& [file, format, inside, cluster, is_xml] : cases) {
         if (is_xml && !RANKMESH_HAS_XML) {
-            EXPECT_EQ(
-                text_of([&] { read_file(files + file); }),
-                files + file +
-                    ": is XML, which this build does not read; configure with -DRANKMESH_XML=ON, which needs "
-                    "pugixml");
+            EXPECT_EQ(text_of([&] { read_file(files + file); }),
+                      files + file +
+                          ": is XML, which this build cannot read; build with -DRANKMESH_XML=ON and pugixml");
             continue;
         }
         EXPECT_EQ(to_string(read_file(files + file, "", inside)), cluster) << file;
@@ -82,11 +80,12 @@ TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
         text_of([] { read_argument("gpu8"); }),
         "the cluster 'gpu8' cannot be read: expected ':' and a count, as in gpu:8, after 'gpu8', found the "
         "end");
-    EXPECT_EQ(text_of([] { read_argument("@"); }), "the cluster '@' has '@' without the name of a file");
+    EXPECT_EQ(text_of([] { read_argument("@"); }),
+              "the cluster '@' has '@' without a file name; write '@FILE LEVELS'");
     EXPECT_EQ(text_of([] { read_argument("no/such.toml"); }), "the file 'no/such.toml' cannot be read");
     EXPECT_EQ(text_of([] { read_argument(files); }), "the file '" + files + "' cannot be read");
     EXPECT_EQ(text_of([] { read_argument("node:2 gpu:4", "slurm"); }),
-              "--from slurm is for a file, and 'node:2 gpu:4' is none; give @FILE");
+              "--from slurm requires a file, but 'node:2 gpu:4' is not a file; give @FILE");
 }
 
 TEST(ClusterFiles, OneLevelAloneIsTheNotationAndSeveralHostsAreNot) {
@@ -101,9 +100,9 @@ TEST(ClusterFiles, DevicesAreSaidOnce) {
     EXPECT_EQ(text_of([] { read("a1:2\na2:2\n", "hosts", "", "gpu:8"); }),
               "hosts: says how many devices a node has; leave out 'gpu:8'");
     EXPECT_EQ(text_of([] { read("node:2 gpu:2\n", "text", "", "gpu:8"); }),
-              "text: says what its devices are; leave out 'gpu:8'");
+              "text: already gives the devices; remove 'gpu:8'");
     EXPECT_EQ(text_of([] { read("a1\na2\n", "hosts", "", "node:8"); }),
-              "hosts: the level 'node' is listed twice; every level stands once");
+              "hosts: the level 'node' is listed twice; list every level once");
 }
 
 TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
@@ -112,37 +111,37 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         const char* text;
         const char* error;
     } wrong[] = {
-        {"", "", "f: is empty, or has nothing but comments"},
-        {"", "# only\n\n", "f: is empty, or has nothing but comments"},
+        {"", "", "f: is empty, or has only comments"},
+        {"", "# only\n\n", "f: is empty, or has only comments"},
         {"slrm", "a1",
-         "there is no format 'slrm'; formats are hwloc, nccl, toml, slurm, slurm-env, nvidia-smi, rankfile, "
+         "unknown format 'slrm'; formats are hwloc, nccl, toml, slurm, slurm-env, nvidia-smi, rankfile, "
          "notation "
          "and hostfile; did you mean 'slurm'?"},
         {"", "node:2\ngpu:2x(1GB/s)\n",
          "f: the cluster 'node:2\\ngpu:2x(1GB/s)\\n' cannot be read: expected a blank, or a link such as "
          "(25GB/s,5us), "
          "after 'gpu:2', found 'x' at character 13"},
-        {"", "a1 slots=2\n\n# again\na1 slots=2\n", "f:4: the host 'a1' stands twice, first in line 1"},
-        {"", "a1 slots=0\n", "f:1: slots is '0', which is no whole number of 1 or more"},
+        {"", "a1 slots=2\n\n# again\na1 slots=2\n", "f:4: the host 'a1' is listed twice, first in line 1"},
+        {"", "a1 slots=0\n", "f:1: slots is '0', which is not a whole number of 1 or more"},
         {"hostfile", "a1:-3\n",
-         "f:1: the number of processes is '-3', which is no whole number of 1 or more"},
+         "f:1: the number of processes is '-3', which is not a whole number of 1 or more"},
         {"hostfile", "a1:2147483648\n",
-         "f:1: the number of processes is '2147483648', which is no whole number of 1 or more"},
-        {"", "a1 slots=2\na2\n", "f:2: 'a2' has no slots=, and hosts before it do"},
-        {"", "a1\na2 slots=2\n", "f:2: 'a2' has slots, and hosts before it do not say how many they have"},
-        {"", "a1 slot=2\n", "f:1: 'slot' is no setting of a host; slots is; did you mean 'slots'?"},
-        {"", "a1:4 slots=2\n", "f:1: 'a1' has 4 slots and 2; say it once"},
+         "f:1: the number of processes is '2147483648', which is not a whole number of 1 or more"},
+        {"", "a1 slots=2\na2\n", "f:2: 'a2' has no slots=, but hosts before it have"},
+        {"", "a1\na2 slots=2\n", "f:2: 'a2' has slots, but hosts before it have none"},
+        {"", "a1 slot=2\n", "f:1: 'slot' is not a setting of a host; slots is; did you mean 'slots'?"},
+        {"", "a1:4 slots=2\n", "f:1: 'a1' has 4 slots and 2; give it once"},
         {"", "user@a1\n",
-         "f:1: 'user@a1' is no name of a host; names are letters, digits, '_', '-' or '.', without a user or "
+         "f:1: 'user@a1' is not a host name; names are letters, digits, '_', '-' or '.', without a user or "
          "a port"},
         {"", "a1:2147483647\na2:2147483647\n",
          "f: the levels up to 'device' make 4294967294 units; a cluster has at most 2147483647 devices"},
         {"", "rank 0=a\nrank 2=a\n", "f:2: rank 2 has a line, and rank 1 has none"},
-        {"", "rank 0=a\nrank 0=b\n", "f:2: rank 0 stands twice, first in line 1"},
+        {"", "rank 0=a\nrank 0=b\n", "f:2: rank 0 is listed twice, first in line 1"},
         {"", "rank 0=a\nrank 1=b\nrank 2=a\n",
-         "f:3: rank 2 is on 'a' again after others; a cluster has the ranks of a host in a row"},
+         "f:3: rank 2 is on 'a' again after others; list the ranks of each host one after the other"},
         {"", "rank 0=+n0 slot=0\n",
-         "f:1: '+n0' is no name of a host; names are letters, digits, '_', '-' or '.', without a user or a "
+         "f:1: '+n0' is not a host name; names are letters, digits, '_', '-' or '.', without a user or a "
          "port"},
         {"", "SLURM_JOB_NODELIST=a[1-3]\nSLURM_TASKS_PER_NODE=8(x2)\n",
          "f:2: SLURM_TASKS_PER_NODE is for 2 nodes, and SLURM_JOB_NODELIST has 3"},
@@ -152,63 +151,64 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
          "f:2: SLURM_TOPOLOGY_ADDR says that this is 'b7', which SLURM_JOB_NODELIST does not have"},
         {"", "SLURM_JOB_ID=1\n", "f: has no SLURM_JOB_NODELIST"},
         {"", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-         "f:1: switch 'a' is inside itself, by way of 'b'"},
+         "f:1: switch 'a' is inside itself, through 'b'"},
         {"",
          "SwitchName=t Switches=a\nSwitchName=a Nodes=n1\nSwitchName=b Switches=c\nSwitchName=c Switches=b\n",
-         "f:3: switch 'b' is inside itself, by way of 'c'"},
+         "f:3: switch 'b' is inside itself, through 'c'"},
         {"", "SwitchName=a Switches=b\n", "f:1: switch 'a' has the switch 'b', which no line describes"},
         {"", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[1-2]\n",
-         "f:2: the node 'n1' stands twice, first in line 1"},
+         "f:2: the node 'n1' is listed twice, first in line 1"},
         {"", "SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n",
-         "f:2: switch 'a' stands twice, first in line 1"},
+         "f:2: switch 'a' is listed twice, first in line 1"},
         {"", "SwitchName=a Nodes=n1\nSwitchName=t Switches=a\nSwitchName=u Switches=a\n",
          "f:3: switch 'a' is in 't' and in 'u'"},
         {"", "SwitchName=a\n", "f:1: switch 'a' has neither Switches= nor Nodes=; give one of them"},
         {"", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a\n",
-         "f:3: switch 't' has switches and 'b' of line 2, as far from the top, has not; all nodes are as "
-         "many switches "
-         "from the top"},
+         "f:3: switch 't' has switches and 'b' of line 2, at the same depth, has not; all nodes must have "
+         "the same number of switches above them"},
         {"", "SwitchName=a Nodes=n1 Speed=9\n",
-         "f:1: 'Speed' is no setting of topology.conf; SwitchName, Switches, Nodes, LinkSpeed, BlockName and "
-         "BlockSizes are"},
+         "f:1: 'Speed' is not a setting of topology.conf; settings are SwitchName, Switches, Nodes, "
+         "LinkSpeed, BlockName and BlockSizes"},
         {"", "SwitchName=a Nodes=n1\nBlockName=b Nodes=n2\n",
-         "f:2: has a block where others have switches; topology.conf describes one of them"},
+         "f:2: has a block, but other lines have switches; use only one of them"},
         {"", "BlockName=b Nodes=n[1-4]\nBlockSizes=8\n",
          "f:1: block 'b' has 4 nodes, fewer than the 8 of BlockSizes"},
         {"", "BlockName=b Nodes=n[1-4]\nBlockSizes=4,6\n",
-         "f:2: BlockSizes has 6 behind 4; each is a multiple of the one before"},
+         "f:2: BlockSizes has 6 behind 4; each must be a multiple of the one before"},
         {"", "SwitchName=a Nodes=n[3-1]\n",
-         "the names 'n[3-1]' of f:1 have the range '3-1', which runs backwards from 3 to 1; names are "
+         "the names 'n[3-1]' of f:1 have the range '3-1', which counts down from 3 to 1; names are "
          "letters, digits, "
          "'_', '-' or '.', and ranges a01-a31 or a[01-31]"},
         {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\nGPU1\tNV1\n", "f:3: has 1 entries, fewer than the 2 GPUs"},
         {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\n", "f:2: ends before the line of GPU1"},
         {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\nGPU1\tSYS\tX\n",
-         "f:3: GPU1 to GPU0 is 'SYS', and the way back is NV"},
+         "f:3: GPU1 to GPU0 is 'SYS', but the way back is NV"},
         {"", "\tGPU0\tGPU1\nGPU0\t X\tFAR\nGPU1\tFAR\tX\n",
-         "f:2: 'FAR' is no path between GPUs; NV1 and more, PIX, PXB, PHB, NODE and SYS are"},
+         "f:2: 'FAR' is not a path between GPUs; paths are NV1 and more, PIX, PXB, PHB, NODE and SYS"},
         {"",
          "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tSYS\tPIX\tSYS\nGPU1\tSYS\tX\tSYS\tPIX\nGPU2\tPIX\tSYS\tX\tSYS\n"
          "GPU3\tSYS\tPIX\tSYS\tX\n",
-         "f: the devices of one pcie-switch are not in a row: gpu 2 is in the same as one before gpu 1, so "
+         "f: the devices of one pcie-switch are not contiguous: gpu 2 is in the same as one before gpu 1, so "
          "the "
          "devices in their "
          "order fill no tree"},
         {"", "[[level]]\nname = \"node\"\ncount = 0\n",
-         "f:1: level number 1 has the count 0; counts are whole numbers of 1 or more"},
+         "f:1: level number 1 has the count 0; counts must be whole numbers of 1 or more"},
         {"", "[[level]]\nname = \"node\"\ncount = 2\nbandwidth = \"-5GB/s\"\n",
-         "f:1: level number 1 has the bandwidth '-5GB/s'; it is 1B/s to 1000000TB/s, in B/s, kB/s, MB/s, "
+         "f:1: level number 1 has the bandwidth '-5GB/s'; it must be 1B/s to 1000000TB/s, in B/s, kB/s, "
+         "MB/s, "
          "GB/s or TB/s, "
          "such as 50GB/s"},
         {"", "[[level]]\nname = \"node\"\ncount = 2\nlatency = \"5GB/s\"\n",
-         "f:1: level number 1 has the latency '5GB/s'; it is 0s, or 0.001ns to 1000s, in s, ms, us or ns, "
+         "f:1: level number 1 has the latency '5GB/s'; it must be 0s, or 0.001ns to 1000s, in s, ms, us or "
+         "ns, "
          "such as 5us"},
         {"", "[[level]]\nname = \"node\"\nnames = \"a1,a2\"\n\n[[level]]\nname = \"gpu\"\n",
-         "f:5: level number 2 has no count, and 'a1' of the level outside does not say how many it holds"},
+         "f:5: level number 2 has no count, and 'a1' of the level outside gives no number either"},
         {"",
          "[[level]]\nname = \"node\"\nunits = [{names = \"a1\", count = 8}]\n[[level]]\nname = "
          "\"gpu\"\ncount = 4\n",
-         "f:4: level number 2 has the count 4, and 'a1' of the level outside holds 8; say it once"},
+         "f:4: level number 2 has the count 4, and 'a1' of the level outside holds 8; give it once"},
         {"", "[[level]]\nname = \"node\"\nsize = 2\n",
          "f:1: level number 1 has no key 'size'; keys are name, count, bandwidth, latency, names and units"},
         {"", "[[level]]\nname = \"node\ncount = 2\n",
@@ -223,13 +223,12 @@ TEST(ClusterFiles, WrongXmlIsAnErrorWithTheLine) {
     if (!RANKMESH_HAS_XML) GTEST_SKIP() << "without pugixml";
     const auto error = [](const std::string& text) { return text_of([&] { read(text, "f"); }); };
     EXPECT_EQ(error("<topology version=\"2.0\">\n <object type=\"Machine\">\n"),
-              "f:2: is no XML from here on: Start-end tags mismatch");
-    EXPECT_EQ(
-        error("<topology version=\"1.0\"></topology>\n"),
-        "f:1: is of hwloc 1, which places NUMA nodes otherwise; hwloc 2 is read: let its lstopo write it");
+              "f:2: is not XML from here on: Start-end tags mismatch");
+    EXPECT_EQ(error("<topology version=\"1.0\"></topology>\n"),
+              "f:1: is XML of hwloc 1, which is not supported; write it with lstopo of hwloc 2");
     EXPECT_EQ(error("<topology version=\"2.0\">\n</topology>\n"),
               "f:1: has no object of type Core, and no GPU");
-    EXPECT_EQ(error("<html/>\n"), "f:1: is XML of 'html', and NCCL's begins with <system");
+    EXPECT_EQ(error("<html/>\n"), "f:1: is XML of 'html', but XML of NCCL begins with <system");
     EXPECT_EQ(error("<system>\n<cpu/>\n</system>\n"), "f:1: has no <gpu>");
     EXPECT_EQ(error("<system>\n<gpu/>\n</system>\n"), "f:2: <gpu> has no dev=, its number");
     EXPECT_EQ(error("<system>\n<gpu dev=\"0\"/>\n<gpu dev=\"0\"/></system>\n"),
@@ -250,7 +249,7 @@ TEST(ClusterFiles, EntitiesOfXmlAreNotReplaced) {
     }
     bomb += "<!ENTITY file SYSTEM \"file:///etc/passwd\">]>\n<system><gpu dev=\"&a29;\"/></system>";
     EXPECT_EQ(text_of([&] { read(bomb, "f"); }),
-              "f:2: dev is '&a29;', which is no whole number of 0 or more");
+              "f:2: dev is '&a29;', which is not a whole number of 0 or more");
 }
 
 TEST(ClusterFiles, EveryFileCutShortIsReadOrRefusedInWords) {
@@ -270,7 +269,7 @@ TEST(ClusterFiles, AFileOfAGigabyteIsRefusedBeforeItTakesMemory) {
     std::ofstream(path).put('a');
     ASSERT_EQ(truncate(path.c_str(), off_t{1} << 30), 0);
     EXPECT_EQ(text_of([&] { read_file(path); }),
-              path + ": has more than 8388608 bytes, the most that is read of a cluster");
+              path + ": has more than 8388608 bytes, the limit for a cluster");
     auto usage = rusage{};
     getrusage(RUSAGE_SELF, &usage);
     EXPECT_LT(usage.ru_maxrss, 1 << 19);  // in KiB

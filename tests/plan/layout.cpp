@@ -61,9 +61,9 @@ TEST(Layouts, SayWhyTheyCannotBe) {
     EXPECT_EQ(text({.dp = -2}), "the layout has dp=-2; it takes 1 or more");
     EXPECT_EQ(text({.cp = 1000000, .dp = 1000000}), "the layout takes more than 2147483647 devices");
     EXPECT_EQ(text({.tp = 3}), "the layout has tp=3, which does not divide the 8 heads of the model");
-    EXPECT_EQ(
-        text({.cp = 5}),
-        "the layout has cp=5 and tp=1, which cuts a sequence into 10 parts; 64 tokens are no multiple of it");
+    EXPECT_EQ(text({.cp = 5}),
+              "the layout has cp=5 and tp=1, which cuts a sequence into 10 parts; 64 tokens are not a "
+              "multiple of it");
     EXPECT_EQ(text({.ep = 2}), "the layout has ep=2, but the model has no experts");
     EXPECT_EQ(text({.dp = 3}),
               "the layout takes 3 sequences at a time (dp=3 times a micro-batch of 1), which do not divide a "
@@ -77,15 +77,15 @@ TEST(Layouts, SayWhyTheyCannotBe) {
     EXPECT_EQ(text({.pp = 13}), "the layout has pp=13 stages for 12 layers");
     EXPECT_EQ(text({.vpp = 2}), "the layout has vpp=2 on one stage; it takes pp=2 or more");
     EXPECT_EQ(text({.pp = 2, .vpp = 4}),
-              "the layout has pp*vpp=8 chunks, which take equally many layers, but 12 layers");
+              "the layout has pp*vpp=8 chunks, which must have equally many layers, but 12 layers");
     EXPECT_EQ(text({.pp = 3, .vpp = 2}),
               "the layout has vpp=2, which takes a multiple of pp=3 micro-batches; there are 16");
     EXPECT_EQ(text({.pp = 2, .last_layers = 12}),
               "the layout has 12 layers on its first and last stages, which leaves 0 for the other 1");
     EXPECT_EQ(text({.last_layers = 12}),
-              "the layout says layers of the first or last stage, but has one stage");
+              "the layout has layers of a first or last stage, but only one stage");
     EXPECT_EQ(text({.recompute = Recompute::none, .recompute_layers = 1}),
-              "the layout computes 1 layers again, which only full recomputation does");
+              "the layout computes 1 layers again, but only recompute=full:N does that");
 }
 
 }  // namespace

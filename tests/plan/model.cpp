@@ -102,7 +102,7 @@ TEST(Models, RefuseSizesThatNoModelHas) {
     EXPECT_EQ(text([](Model& m) { m.ffn = 0; }),
               "the model 'small' has ffn=0; a model without experts takes 1 or more");
     EXPECT_EQ(text([](Model& m) { m.kv_heads = 3; }),
-              "the model 'small' has 4 heads and 3 kv heads; each of these serves equally many of those");
+              "the model 'small' has 4 heads and 3 kv heads; heads must be a multiple of kv heads");
     EXPECT_EQ(text([](Model& m) { m.top_k = 2; }),
               "the model 'small' has no experts, but sizes of them; it takes experts=1 or more");
     EXPECT_EQ(text([](Model& m) {

@@ -128,35 +128,34 @@ torchrun --nproc-per-node 8 pretrain_gpt.py ${GPT_MODEL_ARGS[@]}
 TEST(ReadModel, RefusesWithFileFieldAndValue) {
     const auto cases = std::vector<std::pair<std::string, std::string>>{
         {"layers=0 hidden=4096 heads=32 ffn=1 vocab=1",
-         "MODEL: layers is '0'; it is a whole number from 1 to 2147483647"},
+         "MODEL: layers is '0'; it must be a whole number from 1 to 2147483647"},
         {"layers=nan hidden=4096 heads=32 ffn=1 vocab=1",
-         "MODEL: layers is 'nan'; it is a whole number from 1 to 2147483647"},
+         "MODEL: layers is 'nan'; it must be a whole number from 1 to 2147483647"},
         {"layers=-2 hidden=4096 heads=32 ffn=1 vocab=1",
-         "MODEL: layers is '-2'; it is a whole number from 1 to 2147483647"},
+         "MODEL: layers is '-2'; it must be a whole number from 1 to 2147483647"},
         {"layers=32 hidden=4096 heads=32 vocab=1", "MODEL: has no ffn; add ffn=N"},
         {"layers=32 hidden=4096 heads=32 ffn=1 vocab=1 layers=3",
-         "MODEL: layers is there twice; give it once"},
+         "MODEL: layers is given twice; give it once"},
         {"layers=32 hidden=4097 heads=32 ffn=1 vocab=1",
-         "MODEL: hidden 4097 is no multiple of heads 32; add head_dim=N"},
+         "MODEL: hidden 4097 is not a multiple of heads 32; add head_dim=N"},
         {"{\"hidden_size\": 4096}", "MODEL: has no num_hidden_layers, the number of layers; add it"},
         {"{\"num_hidden_layers\": 0}",
-         "MODEL: num_hidden_layers is 0; it is a whole number from 1 to 2147483647"},
+         "MODEL: num_hidden_layers is 0; it must be a whole number from 1 to 2147483647"},
         {"{\"num_hidden_layers\": 1e9}",
-         "MODEL: num_hidden_layers is 1000000000.0; it is a whole number from 1 to 2147483647"},
+         "MODEL: num_hidden_layers is 1000000000.0; it must be a whole number from 1 to 2147483647"},
         {"{\"num_hidden_layers\": \"32\"}",
-         "MODEL: num_hidden_layers is '32'; it is a whole number from 1 to 2147483647"},
+         "MODEL: num_hidden_layers is '32'; it must be a whole number from 1 to 2147483647"},
         {"--num-layers 32 --hidden-size 64 --num-attention-heads 4",
-         "MODEL: has no --vocab-size, which Megatron takes from the tokenizer and which is not known here; "
-         "add it"},
+         "MODEL: has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N"},
         {"--num-layers $N --hidden-size 64 --num-attention-heads 4",
-         "MODEL: num-layers is '$N'; it is a whole number from 1 to 2147483647"},
+         "MODEL: num-layers is '$N'; it must be a whole number from 1 to 2147483647"},
         {"nowhere/config.json", "nowhere/config.json cannot be read"}};
     for (const auto& [text, error] : cases) EXPECT_EQ(error_of(text), error) << text;
-    EXPECT_TRUE(
-        error_of("llama3.1-8").starts_with("no model is named 'llama3.1-8'; did you mean 'llama3.1-8B'?"))
-        << error_of("llama3.1-8");
+    const auto unknown = error_of("llama3.1-8");
+    EXPECT_TRUE(unknown.starts_with("unknown model 'llama3.1-8'; a model is a name such as ")) << unknown;
+    EXPECT_TRUE(unknown.ends_with("; did you mean 'llama3.1-8B'?")) << unknown;
     EXPECT_TRUE(error_of("layers=32 hiden=4096")
-                    .starts_with("MODEL: 'hiden=4096' is no size of a model; sizes are name, "))
+                    .starts_with("MODEL: 'hiden=4096' is not a size of a model; sizes are name, "))
         << error_of("layers=32 hiden=4096");
     EXPECT_TRUE(error_of("layers=32 hiden=4096").ends_with("; did you mean 'hidden'?"));
 }

@@ -297,9 +297,8 @@ TEST(Search, SaysWhyNoLayoutIsLegal) {
     plan::fix(options, "tp=7");
     EXPECT_EQ(error_of(job_of(dense, 8, 8, 2048), options),
               "no layout of 8 devices is legal for 16 heads, 6 layers and 2048 tokens within the settings "
-              "that are fixed or limited; tp "
-              "divides the heads, cp the sequence, pp is at most the layers, and tp * cp * pp * dp are the "
-              "devices");
+              "that are fixed or limited; tp must divide the heads, cp must divide the sequence, pp is at "
+              "most the number of layers, and tp * cp * pp * dp is the number of devices");
 }
 
 TEST(Advice, OfWhatWouldHelpIsByHowMuchFasterTheSameLayoutIsThen) {

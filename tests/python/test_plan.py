@@ -42,7 +42,7 @@ def test_a_plan_is_what_the_command_prints(words: list[str], more: dict[str, Any
 
 
 def test_what_is_wrong_is_a_usage_error() -> None:
-    with pytest.raises(rankmesh.UsageError, match="no model is named"):
+    with pytest.raises(rankmesh.UsageError, match="unknown model"):
         rankmesh.plan("llama9", on=ON, device="H100-SXM-80GB")
     with pytest.raises(rankmesh.UsageError, match=r"^batch is -1"):
         rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", batch=-1)

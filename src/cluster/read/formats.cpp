@@ -60,14 +60,14 @@ int number_of(const Text& text, int line, std::string_view digits, std::string_v
     const auto number = formats::number_in(digits);
     if (!number || *number < least)
         text.fail(line,
-                  cat(of, " is ", in_quotes(digits), ", which is no whole number of ", least, " or more"));
+                  cat(of, " is ", in_quotes(digits), ", which is not a whole number of ", least, " or more"));
     return *number;
 }
 
 void Once::add(const std::string& name, int line) {
     const auto [found, is_new] = lines_.emplace(name, line);
     if (!is_new)
-        text_.fail(line, cat(what_, " ", in_quotes(name), " stands twice, first in line ", found->second));
+        text_.fail(line, cat(what_, " ", in_quotes(name), " is listed twice, first in line ", found->second));
 }
 
 Levels levels_of(const Text& text, const std::vector<Division>& divisions, const std::string& device,
@@ -82,7 +82,7 @@ Levels levels_of(const Text& text, const std::vector<Division>& divisions, const
         for (std::size_t i = 0; i < last.size(); ++i) {
             const auto begins = i == 0 || units[i] != units[i - 1] || last[i] != last[i - 1];
             if (begins && !seen.insert({last[i], units[i]}).second)
-                text.fail(0, cat("the devices of one ", name, " are not in a row: ", device, " ", i,
+                text.fail(0, cat("the devices of one ", name, " are not contiguous: ", device, " ", i,
                                  " is in the same as one before ", device, " ", i - 1,
                                  ", so the devices in their order fill no tree"));
             renumbered.push_back((i == 0 ? -1 : renumbered.back()) + (begins ? 1 : 0));

@@ -35,9 +35,8 @@ Seen see_here() {
     if (auto levels = see_nvml()) return {Cluster(std::move(*levels)), "NVML"};
     if (auto levels = see_hwloc()) return {Cluster(std::move(*levels)), "hwloc"};
     throw UsageError(
-        "nothing is known of the machines here: there is no job of Slurm, no driver of NVIDIA, and hwloc is "
-        "not built in; "
-        "give CLUSTER, such as 'node:32 gpu:8'");
+        "the machines cannot be detected here: there is no Slurm job and no NVIDIA driver, and this build "
+        "has no hwloc; give CLUSTER, such as 'node:32 gpu:8'");
 }
 
 }  // namespace rankmesh::cluster_files

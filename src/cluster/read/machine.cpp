@@ -61,11 +61,10 @@ Levels read_hwloc(const Text& text) {
     const auto topology = parse_xml(text);
     if (topology.name != "topology")
         text.fail(topology.line,
-                  cat("is XML of ", in_quotes(topology.name), ", and hwloc's begins with <topology"));
+                  cat("is XML of ", in_quotes(topology.name), ", but XML of hwloc begins with <topology"));
     if (!topology["version"].starts_with("2."))
-        text.fail(
-            topology.line,
-            "is of hwloc 1, which places NUMA nodes otherwise; hwloc 2 is read: let its lstopo write it");
+        text.fail(topology.line,
+                  "is XML of hwloc 1, which is not supported; write it with lstopo of hwloc 2");
     auto found = Hwloc{};
     found.visit(topology, {});
     const auto& devices = found.gpus.empty() ? found.cores : found.gpus;
@@ -116,7 +115,8 @@ Levels read_nccl(const Text& text) {
     using namespace of_machine;
     const auto system = parse_xml(text);
     if (system.name != "system")
-        text.fail(system.line, cat("is XML of ", in_quotes(system.name), ", and NCCL's begins with <system"));
+        text.fail(system.line,
+                  cat("is XML of ", in_quotes(system.name), ", but XML of NCCL begins with <system"));
     auto found = Nccl{};
     found.visit(text, system, 0, 0);
     if (found.gpus.empty()) text.fail(system.line, "has no <gpu>");

@@ -4,8 +4,7 @@
 namespace rankmesh::cluster_files {
 
 Element parse_xml(const Text& text) {
-    text.fail(
-        0, "is XML, which this build does not read; configure with -DRANKMESH_XML=ON, which needs pugixml");
+    text.fail(0, "is XML, which this build cannot read; build with -DRANKMESH_XML=ON and pugixml");
 }
 
 }  // namespace rankmesh::cluster_files

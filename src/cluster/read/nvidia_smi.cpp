@@ -52,7 +52,7 @@ int distance_of(const Text& text, int line, std::string_view word) {
     for (std::size_t i = 1; i < distances.size(); ++i)
         if (word == distances[i].word) return static_cast<int>(i);
     text.fail(line, cat(in_quotes(word),
-                        " is no path between GPUs; NV1 and more, PIX, PXB, PHB, NODE and SYS are"));
+                        " is not a path between GPUs; paths are NV1 and more, PIX, PXB, PHB, NODE and SYS"));
 }
 
 }  // namespace of_nvidia_smi
@@ -66,7 +66,7 @@ Levels read_nvidia_smi(const Text& text) {
                (line.words().size() == 1 || !line.words()[1].starts_with("X"));
     };
     const auto heading = std::ranges::find_if(lines, is_heading);
-    if (heading == lines.end()) text.fail(0, "has no heading with GPU0 and the others");
+    if (heading == lines.end()) text.fail(0, "has no heading with GPU0, GPU1, ...");
     auto gpus = std::vector<std::string>{};
     for (const auto word : heading->words()) {
         if (!is_gpu(word)) break;
@@ -91,12 +91,12 @@ Levels read_nvidia_smi(const Text& text) {
             const auto word = words[i + 1];
             if ((word == "X") != (i == matrix.size()))
                 text.fail(line->number, cat(gpus[matrix.size()], " to ", gpus[i], " is ", in_quotes(word),
-                                            "; X stands where a GPU meets itself"));
+                                            "; X must be on the diagonal only"));
             row.push_back(word == "X" ? 0 : distance_of(text, line->number, word));
             if (i < matrix.size() && matrix[i][matrix.size()] != row.back())
                 text.fail(line->number,
                           cat(gpus[matrix.size()], " to ", gpus[i], " is ", in_quotes(word),
-                              ", and the way back is ",
+                              ", but the way back is ",
                               distances[static_cast<std::size_t>(matrix[i][matrix.size()])].word));
         }
         matrix.push_back(std::move(row));

@@ -57,10 +57,10 @@ struct Reader {
 
 /// In the order in which they are tried.
 constexpr auto readers = std::array{
-    Reader{{"hwloc", "XML of hwloc, as lstopo writes it: one machine"},
+    Reader{{"hwloc", "XML that lstopo of hwloc writes: one machine"},
            [](std::string_view text) { return is_xml_of(text, "topology"); },
            read_hwloc},
-    Reader{{"nccl", "XML of NCCL, as NCCL_TOPO_DUMP_FILE has it"},
+    Reader{{"nccl", "XML that NCCL writes to NCCL_TOPO_DUMP_FILE"},
            [](std::string_view text) { return is_xml_of(text, ""); },
            read_nccl},
     Reader{{"toml", "TOML: a table [[level]] for each level, outermost first"},
@@ -85,7 +85,7 @@ constexpr auto readers = std::array{
                });
            },
            read_slurm_variables},
-    Reader{{"nvidia-smi", "what nvidia-smi topo -m prints"},
+    Reader{{"nvidia-smi", "the output of nvidia-smi topo -m"},
            [](std::string_view text) {
                return has_line(text, [](auto line) { return line.find("GPU0") != std::string_view::npos; });
            },
@@ -105,7 +105,7 @@ Cluster cluster_of(const Text& text, Levels levels, std::string_view inside) {
     auto& last = levels.back();
     const auto open = !last.units.empty() && last.units.front().count == 0;
     if (last.units.empty() && !inside.empty())
-        text.fail(0, cat("says what its devices are; leave out ", in_quotes(inside)));
+        text.fail(0, cat("already gives the devices; remove ", in_quotes(inside)));
     if (!open && !inside.empty())
         text.fail(0, cat("says how many devices a ", last.name, " has; leave out ", in_quotes(inside)));
     if (open && inside.empty())
@@ -137,14 +137,14 @@ Cluster read(const std::string& content, const std::string& source, std::string_
              std::string_view inside) {
     const auto text = Text{content, source};
     if (content.size() > most_bytes)
-        text.fail(0, cat("has more than ", most_bytes, " bytes, the most that is read of a cluster"));
-    if (lines_of(content).empty()) text.fail(0, "is empty, or has nothing but comments");
+        text.fail(0, cat("has more than ", most_bytes, " bytes, the limit for a cluster"));
+    if (lines_of(content).empty()) text.fail(0, "is empty, or has only comments");
     auto names = std::vector<std::string_view>{};
     for (const auto& reader : readers) {
         names.push_back(reader.format.name);
         if (format.empty() ? !reader.is(content) : format != reader.format.name) continue;
         if (reader.read != nullptr) return cluster_of(text, reader.read(text), inside);
-        if (!inside.empty()) text.fail(0, cat("says what its devices are; leave out ", in_quotes(inside)));
+        if (!inside.empty()) text.fail(0, cat("already gives the devices; remove ", in_quotes(inside)));
         auto levels = std::string{};
         for (const auto& line : lines_of(content)) levels += line.text + "\n";
         try {
@@ -153,7 +153,7 @@ Cluster read(const std::string& content, const std::string& source, std::string_
             text.fail(0, error.what());
         }
     }
-    throw UsageError(cat("there is no format ", in_quotes(format), "; formats are ",
+    throw UsageError(cat("unknown format ", in_quotes(format), "; formats are ",
                          detail::listed({names.begin(), names.end()}), did_you_mean(format, names)));
 }
 
@@ -171,14 +171,15 @@ bool is_file(const std::string& text) {
 Cluster read_argument(const std::string& text, std::string_view format) {
     if (!is_file(text)) {
         if (!format.empty() && format != "notation")
-            throw UsageError(
-                cat("--from ", format, " is for a file, and ", in_quotes(text), " is none; give @FILE"));
+            throw UsageError(cat("--from ", format, " requires a file, but ", in_quotes(text),
+                                 " is not a file; give @FILE"));
         return Cluster::parse(text);
     }
     if (!text.starts_with('@')) return read_file(text, format);
     const auto blank = std::min(text.find(' '), text.size());
     if (blank == 1)
-        throw UsageError(cat("the cluster ", in_quotes(text), " has '@' without the name of a file"));
+        throw UsageError(
+            cat("the cluster ", in_quotes(text), " has '@' without a file name; write '@FILE LEVELS'"));
     const auto inside = std::string_view(text).substr(blank);
     const auto begin = inside.find_first_not_of(' ');
     return read_file(text.substr(1, blank - 1), format,

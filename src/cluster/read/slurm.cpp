@@ -32,14 +32,14 @@ std::map<std::string, std::string_view, std::less<>> settings_of(const Text& tex
     for (const auto word : line.words()) {
         const auto equals = word.find('=');
         if (equals == std::string_view::npos)
-            text.fail(line.number, cat(in_quotes(word), " is no setting such as Nodes=a[01-31]"));
+            text.fail(line.number, cat(in_quotes(word), " is not a setting such as Nodes=a[01-31]"));
         const auto key = small(word.substr(0, equals));
         constexpr auto known =
             std::array{"switchname", "switches", "nodes", "linkspeed", "blockname", "blocksizes"};
         if (std::ranges::find(known, std::string_view(key)) == known.end())
             text.fail(line.number, cat(in_quotes(word.substr(0, equals)),
-                                       " is no setting of topology.conf; SwitchName, Switches, "
-                                       "Nodes, LinkSpeed, BlockName and BlockSizes are"));
+                                       " is not a setting of topology.conf; settings are SwitchName, "
+                                       "Switches, Nodes, LinkSpeed, BlockName and BlockSizes"));
         if (!settings.emplace(key, word.substr(equals + 1)).second)
             text.fail(line.number, cat(in_quotes(word.substr(0, equals)), " is given twice"));
     }
@@ -59,11 +59,11 @@ public:
 
     void add(const std::string& name, Switch made) {
         if (name.empty() || !std::ranges::all_of(name, is_name_character))
-            text_.fail(made.line, cat(in_quotes(name), " is no name of one switch"));
+            text_.fail(made.line, cat(in_quotes(name), " is not the name of one switch"));
         const auto [found, is_new] = switches_.emplace(name, std::move(made));
         if (!is_new)
-            text_.fail(made.line,
-                       cat("switch ", in_quotes(name), " stands twice, first in line ", found->second.line));
+            text_.fail(made.line, cat("switch ", in_quotes(name), " is listed twice, first in line ",
+                                      found->second.line));
         order_.push_back(name);
     }
 
@@ -81,7 +81,8 @@ public:
                         made.line,
                         cat("switch ", in_quotes(name), " has ", made.switches.empty() ? "nodes" : "switches",
                             " and ", in_quotes(row.front()), " of line ", switches_.at(row.front()).line,
-                            ", as far from the top, has not; all nodes are as many switches from the top"));
+                            ", at the same depth, has not; all nodes must have the same number of switches "
+                            "above them"));
                 const auto& inside = made.switches.empty() ? made.nodes : made.switches;
                 level.units.push_back({name, static_cast<int>(inside.size())});
                 next.insert(next.end(), inside.begin(), inside.end());
@@ -98,7 +99,7 @@ public:
         for (auto& name : row) nodes.units.push_back({std::move(name), 0});
         levels.push_back(std::move(nodes));
         if (levels.size() > 15)
-            text_.fail(0, cat("has ", levels.size() - 1, " switches over one another; 14 are read"));
+            text_.fail(0, cat("has ", levels.size() - 1, " levels of switches; at most 14 are supported"));
         return levels;
     }
 
@@ -143,7 +144,7 @@ private:
             for (const auto& name : order_)
                 if (!seen.contains(name))
                     text_.fail(switches_.at(name).line,
-                               cat("switch ", in_quotes(name), " is inside itself, by way of ",
+                               cat("switch ", in_quotes(name), " is inside itself, through ",
                                    in_quotes(switches_.at(name).parent)));
         return roots;
     }
@@ -219,7 +220,7 @@ Levels read_slurm(const Text& text) {
                     number_of(text, line.number, left.substr(0, comma), "a size of BlockSizes", 1);
                 if (!sizes.empty() && (size % sizes.back() != 0 || size == sizes.back()))
                     text.fail(line.number, cat("BlockSizes has ", size, " behind ", sizes.back(),
-                                               "; each is a multiple of the one before"));
+                                               "; each must be a multiple of the one before"));
                 sizes.push_back(size);
                 if (comma == left.size()) break;
                 left.remove_prefix(comma + 1);
@@ -228,8 +229,7 @@ Levels read_slurm(const Text& text) {
             text.fail(line.number, "has neither SwitchName= nor BlockName= nor BlockSizes=");
         }
         if (switches > 0 && (!block.units.empty() || !sizes.empty()))
-            text.fail(line.number,
-                      "has a block where others have switches; topology.conf describes one of them");
+            text.fail(line.number, "has a block, but other lines have switches; use only one of them");
     }
     if (switches > 0) return tree.levels();
     if (block.units.empty()) text.fail(0, "describes no switch and no block");
@@ -249,7 +249,8 @@ Levels read_slurm(const Text& text) {
         inside = static_cast<int>(level.units.size());
         if (inside > 1) outer.insert(outer.begin(), std::move(level));
     }
-    if (outer.size() > 12) text.fail(0, cat("BlockSizes has ", sizes.size(), " sizes; 12 are read"));
+    if (outer.size() > 12)
+        text.fail(0, cat("BlockSizes has ", sizes.size(), " sizes; at most 12 are supported"));
     outer.push_back(std::move(block));
     outer.push_back(std::move(node));
     return outer;

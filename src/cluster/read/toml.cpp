@@ -34,7 +34,7 @@ struct Table {
     [[noreturn]] void fail(std::string_view why) const { text.fail(line, cat(what, " ", why)); }
 
     void check_keys(const std::vector<std::string_view>& known) const {
-        if (!json.is_object()) fail("is no table");
+        if (!json.is_object()) fail("is not a table");
         for (const auto& [key, value] : json.items())
             if (std::ranges::find(known, std::string_view(key)) == known.end()) {
                 auto words = std::vector<std::string>(known.begin(), known.end());
@@ -44,14 +44,15 @@ struct Table {
     }
     std::optional<std::string> word(std::string_view key) const {
         if (!json.contains(key)) return std::nullopt;
-        if (!json[key].is_string()) fail(cat("has a ", key, " that is no text in quotes"));
+        if (!json[key].is_string()) fail(cat("has a ", key, " that is not a string in quotes"));
         return json[key].text();
     }
     std::optional<int> count() const {
         if (!json.contains("count")) return std::nullopt;
         const auto& value = json["count"];
         if (!value.is_number_integer() || value < 1 || value > std::numeric_limits<int>::max())
-            fail(cat("has the count ", formats::excerpt(value), "; counts are whole numbers of 1 or more"));
+            fail(cat("has the count ", formats::excerpt(value),
+                     "; counts must be whole numbers of 1 or more"));
         return value.get<int>();
     }
 };
@@ -70,10 +71,11 @@ void read_link(const Table& table, Cluster::Level& level) {
         const auto is_bandwidth = std::string_view(key) == "bandwidth";
         const auto given = !read ? std::nullopt : is_bandwidth ? read->bandwidth : read->latency;
         if (!given)
-            table.fail(cat("has the ", key, " ", in_quotes(*value), "; ",
-                           is_bandwidth
-                               ? "it is 1B/s to 1000000TB/s, in B/s, kB/s, MB/s, GB/s or TB/s, such as 50GB/s"
-                               : "it is 0s, or 0.001ns to 1000s, in s, ms, us or ns, such as 5us"));
+            table.fail(
+                cat("has the ", key, " ", in_quotes(*value), "; ",
+                    is_bandwidth
+                        ? "it must be 1B/s to 1000000TB/s, in B/s, kB/s, MB/s, GB/s or TB/s, such as 50GB/s"
+                        : "it must be 0s, or 0.001ns to 1000s, in s, ms, us or ns, such as 5us"));
         (is_bandwidth ? level.bandwidth : level.latency) = given;
     }
 }
@@ -89,7 +91,7 @@ void read_units(const Table& table, Cluster::Level& level) {
     }
     if (!table.json.contains("units")) return;
     const auto& units = table.json["units"];
-    if (!units.is_array() || units.size() == 0) table.fail("has units that are no list of tables");
+    if (!units.is_array() || units.size() == 0) table.fail("has units that are not a list of tables");
     for (const auto& unit : units) {
         const auto inner = Table{table.text, unit, table.line, table.what + " in its units"};
         inner.check_keys({"names", "count"});
@@ -125,8 +127,7 @@ Levels read_toml(const Text& text) {
         const auto count = table.count();
         level.count = count.value_or(0);
         const auto* outer = levels.empty() ? nullptr : &levels.back();
-        if (!level.units.empty() && count)
-            table.fail("has a count and units by name; they are counted by their names");
+        if (!level.units.empty() && count) table.fail("has a count and units by name; remove the count");
         if (level.units.empty() && !count && (outer == nullptr || outer->units.empty()))
             table.fail("has neither a count nor units by name");
         if (outer != nullptr)
@@ -137,11 +138,10 @@ Levels read_toml(const Text& text) {
                 if (unit.count == 0) unit.count = level.count;
                 if (unit.count == 0)
                     table.fail(cat("has no count, and ", in_quotes(unit.name),
-                                   " of the level outside does not say how "
-                                   "many it holds"));
+                                   " of the level outside gives no number either"));
                 if (count && unit.count != *count)
                     table.fail(cat("has the count ", *count, ", and ", in_quotes(unit.name),
-                                   " of the level outside holds ", unit.count, "; say it once"));
+                                   " of the level outside holds ", unit.count, "; give it once"));
             }
         levels.push_back(std::move(level));
     }

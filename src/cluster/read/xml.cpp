@@ -52,7 +52,7 @@ Element parse_xml(const Text& text) {
     const auto result = document.load_buffer(text.content.data(), text.content.size(),
                                              pugi::parse_default & ~pugi::parse_eol, pugi::encoding_utf8);
     auto copy = Copy(text);
-    if (!result) text.fail(copy.line(result.offset), cat("is no XML from here on: ", result.description()));
+    if (!result) text.fail(copy.line(result.offset), cat("is not XML from here on: ", result.description()));
     return copy.copy(document.document_element(), 0);
 }
 

@@ -93,7 +93,8 @@ Framework tensorrt_llm() {
 
 Framework tensorrt_llm_old() {
     return of_tensorrt_llm::with("tensorrt-llm-old",
-                                 "the same before, as pp cp tp: with cp of 1 there is no difference",
+                                 "the arguments of Mapping before December 2025, which lays ranks out as pp "
+                                 "cp tp; the same if cp is 1",
                                  of_tensorrt_llm::read<false>);
 }
 

@@ -26,7 +26,7 @@ std::string file(const std::string& path) {
     const auto name = detail::excerpt(path, 400);
     auto text = formats::content_of(path, name);
     if (text.size() > formats::most_bytes)
-        throw UsageError(cat(name, " has more than ", formats::most_bytes, " bytes, the most that is read"));
+        throw UsageError(cat(name, " has more than ", formats::most_bytes, " bytes, the limit of a file"));
     return text;
 }
 
@@ -48,11 +48,10 @@ Device device_of(const Question& question, const Cluster& cluster) {
     for (const auto& one : devices()) names.push_back(one.name);
     if (question.device.empty())
         throw UsageError(cat(
-            "what the devices of ", to_string(cluster),
-            " are is not said, so neither their memory nor their speed is "
-            "known; add ",
+            "the type of the devices of ", to_string(cluster),
+            " is missing, so their memory and speed are unknown; add ",
             detail::in_python("device=NAME", "--device NAME"), ", one of ", detail::listed(names), ", or ",
-            detail::in_python("devices_file=FILE", "--devices-file FILE"), " with the constants of others"));
+            detail::in_python("devices_file=FILE", "--devices-file FILE"), " with other devices"));
     for (const auto& one : own)
         if (is_named(one, question.device)) return one;
     return device(question.device);
@@ -63,7 +62,7 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
     const auto ask = [](std::string_view option, std::int64_t value, const char* what) {
         if (value < 1 || value > std::numeric_limits<int>::max())
             throw UsageError(
-                cat(option, " is ", value, "; ", what, " is a whole number from 1 to 2147483647"));
+                cat(option, " is ", value, "; ", what, " must be a whole number from 1 to 2147483647"));
         return value;
     };
     job.devices = static_cast<int>(
@@ -73,16 +72,16 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
                              question.on->size()));
     if (!question.devices) assumed.push_back(cat("all ", counted(job.devices, "device"), " of the cluster"));
     if (question.sequence) {
-        job.sequence = ask(detail::in_python("seq", "--seq"), *question.sequence, "the tokens of a sequence");
+        job.sequence = ask(detail::in_python("seq", "--seq"), *question.sequence, "the number of tokens per sequence");
     } else if (job.model.sequence > 0) {
         job.sequence = job.model.sequence;
         assumed.push_back(cat("sequences of ", job.sequence, " tokens, which is the model's"));
     } else {
-        throw UsageError(cat("the model does not say how long sequences are; add ",
-                             detail::in_python("seq=TOKENS", "--seq TOKENS")));
+        throw UsageError(
+            cat("the model has no sequence length; add ", detail::in_python("seq=TOKENS", "--seq TOKENS")));
     }
     if (question.batch) {
-        job.batch = ask(detail::in_python("batch", "--batch"), *question.batch, "the sequences of a step");
+        job.batch = ask(detail::in_python("batch", "--batch"), *question.batch, "the number of sequences per step");
         return;
     }
     constexpr auto tokens = std::int64_t{4} << 20;
@@ -100,7 +99,7 @@ void say_links(const Cluster& cluster, const Machine& machine, std::vector<std::
         assumed.push_back(cat("nodes of ", machine.node, " devices, as the largest have"));
     const auto say = [&](double bandwidth, std::string_view where) {
         assumed.push_back(cat(static_cast<std::int64_t>(bandwidth / 1e9), " GB/s for each device ", where,
-                              ", as is usual with ", machine.device.name));
+                              ", which is typical of ", machine.device.name));
     };
     if (!levels.back().bandwidth) say(machine.scale_up, "inside a node");
     if (levels.size() > 1 && !levels[levels.size() - 2].bandwidth) say(machine.scale_out, "between nodes");
@@ -119,13 +118,13 @@ Answer answer(const Question& question) {
     auto& job = answer.job;
     job.model = read_model(question.model);
     if (!question.on)
-        throw UsageError(cat("plan needs the machines; add ", detail::in_python("on=CLUSTER", "--on CLUSTER"),
+        throw UsageError(cat("plan requires a cluster; add ", detail::in_python("on=CLUSTER", "--on CLUSTER"),
                              ", such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'"));
     answer.on = to_string(*question.on);
     job.machine = machine(*question.on, device_of(question, *question.on));
     set_size(job, question, answer.assumed);
     if (!question.precision.empty() && question.precision != "bf16" && question.precision != "fp8")
-        throw UsageError(cat(detail::in_python("precision", "--precision"), " is bf16 or fp8, not ",
+        throw UsageError(cat(detail::in_python("precision", "--precision"), " must be bf16 or fp8, not ",
                              in_quotes(question.precision)));
     if (question.precision.empty()) answer.assumed.emplace_back("matrix products in bf16");
     job.precision = question.precision == "fp8" ? Precision::fp8 : Precision::bf16;
@@ -143,8 +142,8 @@ Answer answer(const Question& question) {
     }
     job.stack = stack_of(question.as);
     if (question.as.empty())
-        answer.assumed.push_back(cat("no framework: what is typical of all that were measured; ",
-                                     detail::in_python("as_=FRAMEWORK", "--as FRAMEWORK"), " says which"));
+        answer.assumed.push_back(cat("no framework: the typical behaviour of all measured frameworks; ",
+                                     detail::in_python("as_=FRAMEWORK", "--as FRAMEWORK"), " names one"));
     check(job);
     answer.capacity = capacity(job.machine.device);
     if (!question.measured.empty()) {
@@ -162,8 +161,8 @@ Answer answer(const Question& question) {
             job.devices > job.machine.node) {
             options.tp.most = job.machine.node;
             answer.assumed.push_back(cat("tp inside a node of ", job.machine.node,
-                                         " devices, since no measured step has it across nodes; ",
-                                         detail::in_python("max={'tp': N}", "--max tp=N"), " looks further"));
+                                         " devices, because no measured step has tp across nodes; ",
+                                         detail::in_python("max={'tp': N}", "--max tp=N"), " searches further"));
         }
         for (const auto& text : question.fix) fix(options, text);
         for (const auto& text : question.most) limit(options, text);

@@ -26,11 +26,11 @@ void read_experts(const Fields& fields, std::string_view type, Model& model) {
     for (const auto* name : {"decoder_sparse_step", "moe_layer_freq"})
         if (const auto every = fields.number({name}); every && *every != 1)
             fields.fail(cat(name, " is ", *every,
-                            "; only models with experts in each layer after the first dense ones are known"));
+                            "; plan supports only experts in every layer after the first dense layers"));
     if (const auto* dense = fields.find({"mlp_only_layers"});
         dense != nullptr && dense->is_array() && dense->size() > 0)
         fields.fail(cat("mlp_only_layers of ", type.empty() ? "this model" : type,
-                        " lists layers; only models whose dense layers are the first ones are known"));
+                        " lists layers; plan supports dense layers only in front"));
 }
 
 void read_latent(const Fields& fields, Model& model) {
@@ -41,14 +41,14 @@ void read_latent(const Fields& fields, Model& model) {
     model.rope_dim = fields.needed({"qk_rope_head_dim"}, "the part of each head with rotation");
     if (const auto value = fields.number({"v_head_dim"}); value && *value != model.head_dim)
         fields.fail(cat("v_head_dim is ", *value, " and qk_nope_head_dim ", model.head_dim,
-                        "; only models where they are equal are known"));
+                        "; plan requires them to be equal"));
 }
 
 }  // namespace of_config_file
 
 Model of_config(const Fields& given) {
     using namespace of_config_file;
-    if (!given.values().is_object()) given.fail("is no JSON object");
+    if (!given.values().is_object()) given.fail("is not a JSON object");
     if (const auto* inner = given.find({"text_config"});
         inner != nullptr && inner->is_object() && given.find({"num_hidden_layers"}) == nullptr)
         return of_config(Fields(given.source() + " in text_config", *inner));

@@ -22,7 +22,7 @@ const Json* Fields::find(std::initializer_list<std::string_view> names) const {
 }
 
 void Fields::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
-    fail(cat(name, " is ", formats::excerpt(value), "; it is ", wanted));
+    fail(cat(name, " is ", formats::excerpt(value), "; it must be ", wanted));
 }
 
 std::optional<int> Fields::number(std::initializer_list<std::string_view> names, int least) const {
@@ -49,12 +49,12 @@ std::optional<bool> Fields::flag(std::initializer_list<std::string_view> names) 
 std::optional<std::string> Fields::word(std::initializer_list<std::string_view> names) const {
     const auto* value = find(names);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_string()) refuse(name_in(values_, names), *value, "a text");
+    if (!value->is_string()) refuse(name_in(values_, names), *value, "a string");
     return value->text();
 }
 
 int divided(const Fields& fields, std::string_view what, int a, std::string_view by, int b) {
-    if (a % b != 0) fields.fail(cat(what, " ", a, " is no multiple of ", by, " ", b));
+    if (a % b != 0) fields.fail(cat(what, " ", a, " is not a multiple of ", by, " ", b));
     return a / b;
 }
 

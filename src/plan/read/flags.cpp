@@ -74,9 +74,9 @@ Json flags_in(std::string_view text, const std::string& source) {
             name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
             std::ranges::replace(name, '_', '-');
             if (all.contains(name))
-                throw UsageError(cat(source, ": --", detail::excerpt(name), " is there twice; give it once"));
+                throw UsageError(cat(source, ": --", detail::excerpt(name), " is given twice; give it once"));
             if (all.size() == 10'000)
-                throw UsageError(cat(source, ": has more than 10000 flags; give those of the model"));
+                throw UsageError(cat(source, ": has more than 10000 flags; give only flags of the model"));
             all.add(name, true);
             if (equals == std::string::npos) continue;
             word.erase(0, equals + 1);
@@ -121,8 +121,8 @@ int dense_layers(const Fields& fields, int layers) {
     if (rest.empty() && dense && kinds[1].second == layers - kinds[0].second) return kinds[0].second;
     if (rest.empty() && kinds.size() == 1 && kinds[0].first == '1' && kinds[0].second == layers) return 0;
     fields.fail(cat("--moe-layer-freq is ", in_quotes(given),
-                    "; known are 1, and dense layers in front as in ([0]*3+[1]*", layers > 3 ? layers - 3 : 1,
-                    ") for ", layers, " layers"));
+                    "; plan supports 1, and dense layers in front as in ([0]*3+[1]*",
+                    layers > 3 ? layers - 3 : 1, ") for ", layers, " layers"));
 }
 
 }  // namespace of_flags_text
@@ -145,9 +145,7 @@ Model of_flags(const std::string& text, const std::string& source) {
     model.gated = has("swiglu");
     const auto vocabulary = fields.number({"padded-vocab-size", "vocab-size"});
     if (!vocabulary)
-        fields.fail(
-            "has no --vocab-size, which Megatron takes from the tokenizer and which is not known here; add "
-            "it");
+        fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
     model.vocabulary = *vocabulary;
     if (const auto ffn = fields.number({"ffn-hidden-size"})) {
         model.ffn = *ffn;
@@ -165,7 +163,7 @@ Model of_flags(const std::string& text, const std::string& source) {
         model.rope_dim = fields.number({"qk-pos-emb-head-dim"}).value_or(64);
         if (const auto value = fields.number({"v-head-dim"}); value.value_or(128) != model.head_dim)
             fields.fail(cat("--v-head-dim is ", value.value_or(128), " and --qk-head-dim ", model.head_dim,
-                            "; only models where they are equal are known"));
+                            "; plan requires them to be equal"));
     } else if (const auto dim = fields.number({"kv-channels"})) {
         model.head_dim = *dim;
     } else {

@@ -54,7 +54,7 @@ std::string_view plain(std::string_view name) {
 int value_of(std::string_view source, std::string_view name, std::string_view text, int least) {
     const auto value = formats::number_in(text);
     if (!value || *value < least)
-        throw UsageError(cat(source, ": ", name, " is ", in_quotes(text), "; it is a whole number from ",
+        throw UsageError(cat(source, ": ", name, " is ", in_quotes(text), "; it must be a whole number from ",
                              least, " to 2147483647"));
     return *value;
 }
@@ -75,7 +75,7 @@ Model of_line(std::string_view text, const std::string& source) {
         const auto name = plain(word.substr(0, equals));
         const auto value = equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
         if (std::ranges::find(seen, name) != seen.end())
-            throw UsageError(cat(source, ": ", name, " is there twice; give it once"));
+            throw UsageError(cat(source, ": ", name, " is given twice; give it once"));
         const auto size = std::ranges::find(sizes, name, &Size::name);
         const auto flag = std::ranges::find(flags, name, &std::pair<std::string_view, bool Model::*>::first);
         if (flag != flags.end() && equals == std::string_view::npos) {
@@ -92,7 +92,7 @@ Model of_line(std::string_view text, const std::string& source) {
             auto names = std::vector<std::string_view>{"name", "gated", "tied"};
             for (const auto& one : sizes) names.push_back(one.name);
             auto words = std::vector<std::string>(names.begin(), names.end());
-            throw UsageError(cat(source, ": ", in_quotes(word), " is no size of a model; sizes are ",
+            throw UsageError(cat(source, ": ", in_quotes(word), " is not a size of a model; sizes are ",
                                  detail::listed(words), did_you_mean(name, names)));
         }
         seen.push_back(name);
@@ -104,8 +104,8 @@ Model of_line(std::string_view text, const std::string& source) {
     if (!has("kv")) model.kv_heads = model.heads;
     if (!has("head_dim")) {
         if (model.hidden % model.heads != 0)
-            throw UsageError(cat(source, ": hidden ", model.hidden, " is no multiple of heads ", model.heads,
-                                 "; add head_dim=N"));
+            throw UsageError(cat(source, ": hidden ", model.hidden, " is not a multiple of heads ",
+                                 model.heads, "; add head_dim=N"));
         model.head_dim = model.hidden / model.heads;
     }
     if (model.experts > 0) {

@@ -33,10 +33,11 @@ Model named(const std::string& name) {
     auto names = std::vector<std::string_view>{};
     for (const auto& one : all) names.push_back(one.name);
     throw UsageError(
-        cat("no model is named ", in_quotes(name), did_you_mean(name, names),
-            "; MODEL is a name such as llama3.1-8B, a Hugging Face config.json, a file with Megatron's "
+        cat("unknown model ", in_quotes(name),
+            "; a model is a name such as llama3.1-8B, a Hugging Face config.json, a file with Megatron's "
             "flags, or a line of sizes such as 'layers=32 hidden=4096 heads=32 kv=8 ffn=14336 "
-            "gated vocab=128256'"));
+            "gated vocab=128256'",
+            did_you_mean(name, names)));
 }
 
 }  // namespace of_read_model
@@ -46,10 +47,9 @@ Model named(const std::string& name) {
 Model read_model_text(const std::string& text, const std::string& source) {
     using namespace of_read;
     if (text.size() > formats::most_bytes)
-        throw UsageError(
-            cat(source, ": has more than ", formats::most_bytes, " bytes, the most that is read"));
+        throw UsageError(cat(source, ": has more than ", formats::most_bytes, " bytes, the limit of a file"));
     if (const auto at = formats::find_no_text(text))
-        throw UsageError(cat(source, ": is no text in UTF-8: byte ", *at + 1, " is ",
+        throw UsageError(cat(source, ": is not UTF-8 text: byte ", *at + 1, " is ",
                              detail::escaped(std::string_view(text).substr(*at, 1))));
     auto said = std::string_view(text);
     if (said.starts_with("\xEF\xBB\xBF")) said.remove_prefix(3);

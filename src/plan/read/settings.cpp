@@ -123,7 +123,7 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
     for (const auto& loss : by_reason(conversion.lost))
         said.notes.push_back(cat("lost: ", loss.what, ": ", loss.why));
     if (!conversion.text) {
-        said.notes.push_back(cat(conversion.mesh_from, " cannot be said in ", framework));
+        said.notes.push_back(cat(conversion.mesh_from, " has no equivalent in ", framework));
         return said;
     }
     if (conversion.moved.value_or(0) > 0)

@@ -95,16 +95,17 @@ TEST(Rows, ThatAreWrongAreErrorsWithTheirLine) {
     const auto text = [](const std::string& from, const std::string& to) {
         return text_of([&] { read(changed(from, to), "f.csv", {}); });
     };
-    EXPECT_EQ(text(",1.42,", ",nan,"), "f.csv:2: has 'nan' as step_time_s, which is no number of 0 or more");
+    EXPECT_EQ(text(",1.42,", ",nan,"),
+              "f.csv:2: has 'nan' as step_time_s, which is not a number of 0 or more");
     EXPECT_EQ(text(",1.42,", ",-1.42,"),
-              "f.csv:2: has '-1.42' as step_time_s, which is no number of 0 or more");
+              "f.csv:2: has '-1.42' as step_time_s, which is not a number of 0 or more");
     EXPECT_EQ(text(",1.42,", ",0,"), "f.csv:2: has a step time of 0");
     EXPECT_EQ(text(",1.42,", ",1e999,"),
-              "f.csv:2: has '1e999' as step_time_s, which is no number of 0 or more");
+              "f.csv:2: has '1e999' as step_time_s, which is not a number of 0 or more");
     EXPECT_EQ(text(",2048,A100", ",20.5,A100"),
-              "f.csv:2: has '20.5' as seq, which is no whole number of 0 to 1073741824");
+              "f.csv:2: has '20.5' as seq, which is not a whole number from 0 to 1073741824");
     EXPECT_EQ(text("SXM-80GB,8,8,8,1", "SXM-80GB,8,8,4,1"), "f.csv:2: has tp*cp*pp*dp=4, but 8 gpus");
-    EXPECT_EQ(text("gpt3-22B,,", "gpt3-22B"), "f.csv:2: has 28 fields, where the first line names 30");
+    EXPECT_EQ(text("gpt3-22B,,", "gpt3-22B"), "f.csv:2: has 28 fields, but the first line names 30");
     EXPECT_EQ(text("step_time_s", "seconds"), "f.csv:1: has no column 'step_time_s'");
     EXPECT_EQ(text_of([] { read("", "f.csv", {}); }), "f.csv: is empty; the first line names the columns");
 }
