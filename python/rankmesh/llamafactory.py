@@ -229,8 +229,13 @@ class DistributedInterface(Answers):
 
     def get_group(self, dim: Dim | None = None) -> Any:
         """This rank's group along a dimension, or its ranks; None for the world, and where nothing is distributed."""
-        mesh = None if dim is None else self.get_device_mesh(dim)
-        return None if mesh is None else mesh.get_group()
+        if dim is None or self._rank is None:
+            return None
+        return (
+            self._state.groups.of(dim.value, self._rank)
+            if self._live is None
+            else self.get_device_mesh(dim).get_group()
+        )
 
     def _ask(self, accessor: str, **options: Any) -> Any:
         return self._state.ask(accessor, {name: dim.value for name, dim in options.items() if dim is not None})

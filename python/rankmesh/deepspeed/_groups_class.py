@@ -496,11 +496,8 @@ def _get_expert_parallel_ranks(
     use_data_before_expert_parallel_: bool = False,
 ) -> tuple[list[list[int]], list[list[int]]]:
     """All expert groups and all expert-data groups of a world."""
+    data_first = bool(use_data_before_expert_parallel_)
     made = deepspeed.expert_parallel_ranks(
-        world_size,
-        tensor_parallel_size_,
-        expert_parallel_size_,
-        pipeline_parallel_size_,
-        bool(use_data_before_expert_parallel_),
+        world_size, tensor_parallel_size_, expert_parallel_size_, pipeline_parallel_size_, data_first
     )
     return made.expert_parallel(), made.expert_data_parallel()

@@ -208,45 +208,49 @@ void ProcessGroups::add_kinds() {
     auto levels = std::vector<Split>{};
     for (const auto size : sizes_.hierarchical_context_parallel_sizes)
         levels.insert(levels.begin(), {cat("l", levels.size()), size});
+    kinds_.reserve(std::size(rows));
     for (const auto& row : rows) {
         if (row.when && !row.when(sizes_)) continue;
-        auto kind = Kind{.token = row.axes, .on_host = row.section.empty()};
-        kind.of_experts = kind.token.starts_with("expert ");
-        if (kind.of_experts) kind.token.remove_prefix(7);
-        kind.of_instances = row.mesh == "instances" && row.name.empty();
-        kind.mesh = kind.of_experts ? "expert" : "dense";
-        const auto names = tokens(kind.token);
-        for (const auto& name : names) kind.axes.insert(mesh_of(kind).axis(name));
-        if (row.name == "embedding") kind.picked = &Sizes::embedding_stages;
-        if (row.name == "position_embedding") kind.picked = &Sizes::position_embedding_stages;
-        const auto add = [&](const std::string& number, std::vector<Split> parts = {}) {
+        auto token = row.axes;
+        const auto of_experts = token.starts_with("expert ");
+        if (of_experts) token.remove_prefix(7);
+        const auto add = [&](const std::string& number = {}, std::vector<Split> parts = {}) -> Kind& {
+            auto& kind = kinds_.emplace_back();
             kind.desc = cat(row.desc, number);
-            if (!row.mesh.empty()) kind.mesh = row.mesh;
-            kind.names = row.name.empty() ? names : std::vector{std::string(row.name)};
+            kind.token = token;
+            kind.of_experts = of_experts;
+            kind.on_host = row.section.empty();
+            kind.mesh = !row.mesh.empty() ? row.mesh : of_experts ? "expert" : "dense";
+            kind.name = row.name;
             kind.parts = std::move(parts);
-            kinds_.push_back(kind);
+            kind.of_instances = row.mesh == "instances" && row.name.empty();
+            if (kind.of_instances)
+                for (const auto& name : tokens(token)) kind.axes.insert(instances_->axis(name));
+            else
+                kind.axes = (of_experts ? expert_ : decoder_).axes(token);
+            return kind;
         };
         if (row.mesh == "hybrid") {  // powers of 2 from 2 on, below the last one that fits
             for (int size = 2; sizes_.hybrid_context_parallel && size * 2 <= ranks; size *= 2) {
-                add(cat("_", size), {{"parts", ranks / size}, {"part", size}});
-                kinds_.back().mesh += cat("_", size);
-                kinds_.back().is_declared = ranks % size == 0;
+                auto& kind = add(cat("_", size), {{"parts", ranks / size}, {"part", size}});
+                kind.mesh += cat("_", size);
+                kind.is_declared = ranks % size == 0;
             }
         } else if (row.mesh == "hierarchical") {
-            for (std::size_t level = 0; level < levels.size(); ++level) {
-                add(cat("_L", level), levels);
-                kinds_.back().names[0] += cat(level);
-            }
+            for (std::size_t level = 0; level < levels.size(); ++level)
+                add(cat("_L", level), levels).name += cat(level);
         } else if (row.name == "intra" || row.name == "inter") {
-            const auto divided = kind.of_experts ? expert_.arguments().dp : ranks;
+            const auto divided = of_experts ? expert_.arguments().dp : ranks;
             add("", {{"inter", instances}, {"intra", divided / instances}});
         } else {
-            add("");
+            auto& kind = add();
+            if (kind.name == "embedding") kind.picked = &Sizes::embedding_stages;
+            if (kind.name == "position_embedding") kind.picked = &Sizes::position_embedding_stages;
         }
     }
     for (auto& kind : kinds_)
         for (auto part = kind.parts.rbegin(); part != kind.parts.rend() && kind.cut.size == 0; ++part) {
-            if (part->first == kind.names[0])
+            if (part->first == kind.name)
                 kind.cut.size = part->second;
             else
                 kind.cut.step *= part->second;
@@ -300,7 +304,8 @@ int ProcessGroups::new_group_calls() const {
 
 std::optional<ProcessGroups::Location> ProcessGroups::location(std::string_view desc) const {
     const auto& kind = at(desc);
-    return kind.is_declared ? std::optional(Location{kind.mesh, kind.names}) : std::nullopt;
+    if (!kind.is_declared) return std::nullopt;
+    return Location{kind.mesh, kind.name.empty() ? tokens(kind.token) : std::vector{kind.name}};
 }
 
 /// The groups along the axes of a kind cut into parts, as a mesh where strides say it, else rank by rank.
@@ -334,9 +339,14 @@ Plan ProcessGroups::plan() const {
         if (kind.on_host || !kind.is_declared) continue;
         auto declared = std::ranges::find(plan, kind.mesh, &Declaration::name);
         if (declared == plan.end()) declared = plan.insert(plan.end(), cut(kind));
-        if (kind.names.size() > 1) declared->over.push_back(Axes(kind.names));
-        if (kind.names[0] == "all_gather") declared->over.push_back(Axes("dp", "cp").separate("all_gather"));
-        if (!kind.parts.empty() && kind.mesh != "instances") declared->axes->push_back(kind.names[0]);
+        if (kind.name.empty()) {
+            if (const auto names = tokens(kind.token); names.size() > 1)
+                declared->over.push_back(Axes(names));
+        } else if (kind.name == "all_gather") {
+            declared->over.push_back(Axes("dp", "cp").separate("all_gather"));
+        } else if (!kind.picked && kind.mesh != "instances") {
+            declared->axes->push_back(kind.name);
+        }
     }
     return plan;
 }

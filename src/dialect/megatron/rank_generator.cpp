@@ -112,12 +112,14 @@ const Mesh& RankGenerator::mesh() const {
 
 AxisSet RankGenerator::axes(std::string_view token) const {
     auto axes = AxisSet{};
-    for (const auto& name : tokens(token)) {
+    for (auto left = token;;) {
+        const auto name = left.substr(0, left.find('-'));
         const auto axis = mesh_.find(name);
         if (!axis) throw is_not_in(name, order_);
         axes.insert(*axis);
+        if (name.size() == left.size()) return axes;
+        left.remove_prefix(name.size() + 1);
     }
-    return axes;
 }
 
 Partition RankGenerator::get_ranks(std::string_view token) const {

@@ -94,18 +94,18 @@ private:
     /// A part's axis and size, outermost first.
     using Split = std::pair<std::string, int>;
     struct Kind {
-        std::string desc = {};
+        std::string desc;
         std::string_view token;  // along which the groups are
         bool of_experts = false;
         bool on_host = false;
-        const std::vector<int> Sizes::*picked = nullptr;
-        std::string mesh = {};                // of the plan
-        std::vector<std::string> names = {};  // the axes or the pick there
-        std::vector<Split> parts = {};        // what the groups are cut into, of which `names` says one
-        Cut cut = {};                         // this one
-        AxisSet axes = {};                    // in the mesh that gives a rank its group
         bool of_instances = false;
         bool is_declared = true;  // not where the last of hybrid groups is shorter
+        const std::vector<int> Sizes::*picked = nullptr;
+        std::string mesh;          // of the plan
+        std::string name;          // of the pick, the channel or the part there; else the token's axes
+        std::vector<Split> parts;  // what the groups are cut into, of which `name` is one
+        Cut cut;                   // that one
+        AxisSet axes;              // in the mesh that gives a rank its group
     };
     void add_kinds();
     void check(int world_size) const;
