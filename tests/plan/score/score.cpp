@@ -6,9 +6,9 @@
 #include <iterator>
 #include <string>
 
-#include "plan/score/report.hpp"
-#include "plan/score/rows.hpp"
-#include "plan/score/terms.hpp"
+#include "bench/plan_score/report.hpp"
+#include "bench/plan_score/rows.hpp"
+#include "bench/plan_score/terms.hpp"
 #include "support/command.hpp"
 #include "support/text_of.hpp"
 

@@ -13,9 +13,9 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 
-#include "plan/score/report.hpp"
-#include "plan/score/rows.hpp"
-#include "plan/score/terms.hpp"
+#include "bench/plan_score/report.hpp"
+#include "bench/plan_score/rows.hpp"
+#include "bench/plan_score/terms.hpp"
 
 namespace {
 

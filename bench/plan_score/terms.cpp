@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/score/terms.hpp"
+#include "bench/plan_score/terms.hpp"
 
 namespace rankmesh::plan::score {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/score/rows.hpp"
-#include "plan/score/terms.hpp"
+#include "bench/plan_score/rows.hpp"
+#include "bench/plan_score/terms.hpp"
 
 namespace rankmesh::plan::score {
 

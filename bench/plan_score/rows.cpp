@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/score/rows.hpp"
+#include "bench/plan_score/rows.hpp"
 
 #include <algorithm>
 #include <charconv>
