@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "cluster/read/read.hpp"
@@ -56,21 +55,15 @@ std::string link_of(const Cluster::Level& level) {
 }
 
 void print_text(const Cluster& cluster, const std::string& by, Output& output) {
-    using Row = std::array<std::string, 5>;
-    auto rows = std::vector<Row>{{"level", "units", "per parent", "devices per unit", "uplink"}};
+    auto rows =
+        std::vector<std::vector<std::string>>{{"level", "units", "per parent", "devices per unit", "uplink"}};
     for (int i = 0; i < cluster.level_count(); ++i) {
         const auto& level = cluster.levels()[static_cast<std::size_t>(i)];
         rows.push_back({level.name, std::to_string(cluster.unit_count(i)),
                         count_of(cluster, static_cast<std::size_t>(i)).text(), devices_of(cluster, i).text(),
                         link_of(level)});
     }
-    auto widths = std::array<std::size_t, 4>{};
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    output.print("{}\n\n", to_string(cluster));
-    for (const auto& row : rows)
-        output.print("{:<{}}  {:>{}}  {:>{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2],
-                     widths[2], row[3], widths[3], row[4]);
+    output.print("{}\n\n{}", to_string(cluster), table(rows, 1, 1));
     if (!by.empty()) output.print("\ndetected by {}\n", by);
 }
 

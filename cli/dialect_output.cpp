@@ -116,7 +116,7 @@ void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool 
 }
 
 void print_kinds(const Words& words, int rank, int width, Output& output) {
-    auto rows = std::vector<std::array<std::string, 4>>{
+    auto rows = std::vector<std::vector<std::string>>{
         {words.dialect, "groups", "ranks", fmt::format("group of rank {}", rank)}};
     auto widths = std::array<std::size_t, 3>{};
     for (const auto& kind : words.kinds)
@@ -126,10 +126,7 @@ void print_kinds(const Words& words, int rank, int width, Output& output) {
     const auto used = static_cast<int>(widths[0] + widths[1] + widths[2]) + 7;
     const auto room = static_cast<std::size_t>(std::max(width - used - 20, 16));
     for (std::size_t i = 1; i < rows.size(); ++i) rows[i][3] = brief(words.kinds[i - 1].of(rank), room);
-    output.write("\n");
-    for (const auto& row : rows)
-        output.print(" {:<{}}  {:>{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2], widths[2],
-                     row[3]);
+    output.print("\n{}", table(rows, 1, 1, 1));
 }
 
 Json json_of_kinds(const Words& words, int rank) {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <memory>
 
 #include <rankmesh/convert/convert.hpp>
@@ -29,15 +28,11 @@ int run(const Arguments& arguments, Output& output) {
         output.print("{}\n", list.dump());
         return 0;
     }
-    auto name = std::size_t{0};
-    auto version = std::size_t{0};
-    for (const auto& one : all) {
-        name = std::max(name, one.name.size());
-        version = std::max(version, one.version.size());
-    }
+    auto rows = std::vector<std::vector<std::string>>{};
     for (const auto& one : all)
-        output.print("{:<{}}  {:<{}}  {}\n", one.name, name, one.version.empty() ? "-" : one.version, version,
-                     one.settings);
+        rows.push_back({std::string(one.name), one.version.empty() ? "-" : std::string(one.version),
+                        std::string(one.settings)});
+    output.write(table(rows, 3, 0));
     return 0;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
 #include <memory>
 #include <optional>
 
@@ -49,7 +48,7 @@ std::string brief(const auto& topology, int rank, int axis) {
 
 void print_text(const auto& topology, int rank, const std::optional<Cluster>& cluster, Output& output) {
     const auto& mesh = mesh_of(topology);
-    auto rows = std::vector<std::array<std::string, 6>>{{"axis", "index", "prev", "next", "group", ""}};
+    auto rows = std::vector<std::vector<std::string>>{{"axis", "index", "prev", "next", "group", ""}};
     for (int a = 0; a < mesh.axis_count(); ++a) {
         const auto axis = AxisId{a};
         const auto step = [&](int by) {
@@ -65,19 +64,10 @@ void print_text(const auto& topology, int rank, const std::optional<Cluster>& cl
                         : index == size - 1 ? "last"
                                             : ""});
     }
-    auto widths = std::array<std::size_t, 5>{};
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
 
     output.print("rank {} of {}\n\n  at    {}\n", rank, to_string(topology), to_string(topology.coord(rank)));
     if (cluster) output.print("  host  {}\n", host_text(*cluster, rank));
-    output.print("\n");
-    for (const auto& row : rows) {
-        auto line = fmt::format("  {:<{}}  {:>{}}  {:>{}}  {:>{}}  {:<{}}  {}", row[0], widths[0], row[1],
-                                widths[1], row[2], widths[2], row[3], widths[3], row[4], widths[4], row[5]);
-        line.resize(line.find_last_not_of(' ') + 1);
-        output.print("{}\n", line);
-    }
+    output.print("\n{}", table(rows, 1, 2, 2));
 }
 
 void print_json(const auto& topology, int rank, const std::optional<Cluster>& cluster, Output& output) {

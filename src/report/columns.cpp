@@ -9,13 +9,14 @@
 
 namespace rankmesh::report {
 
-std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first, std::size_t last) {
+std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first, std::size_t last,
+                  std::size_t indent) {
     auto widths = std::vector<std::size_t>(rows.front().size());
     for (const auto& row : rows)
         for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
     auto text = std::string{};
     for (const auto& row : rows) {
-        auto line = std::string{};
+        auto line = std::string(indent, ' ');
         for (std::size_t i = 0; i < row.size(); ++i) {
             const auto is_text = i < first || i + last >= row.size();
             const auto blanks = std::string(widths[i] - row[i].size(), ' ');

@@ -10,9 +10,9 @@
 namespace rankmesh::report {
 
 /// Rows of equally many words in columns two spaces apart. The first and the last so many columns are text,
-/// aligned at the left; those between are numbers, aligned at the right.
+/// aligned at the left; those between are numbers, aligned at the right. Lines begin with so many blanks.
 RANKMESH_EXPORT std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t first,
-                                  std::size_t last);
+                                  std::size_t last, std::size_t indent = 0);
 
 /// `64 MiB`, or in the largest binary unit that says it exactly.
 RANKMESH_EXPORT std::string bytes_text(std::size_t bytes);
