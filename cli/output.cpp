@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <iterator>
-#include <system_error>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/built.hpp>
@@ -56,10 +55,7 @@ std::optional<int> known_width() {
     auto size = winsize{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     if (const auto* columns = std::getenv("COLUMNS")) {
-        const auto text = std::string_view(columns);
-        auto width = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), width);
-        if (error == std::errc{} && end == text.data() + text.size() && width > 0) return width;
+        if (const auto width = detail::number_in(columns); width && *width > 0) return width;
     }
     return std::nullopt;
 }

@@ -2,11 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <memory>
 #include <optional>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/reshard.hpp>
 #include <rankmesh/report/text.hpp>
 
@@ -39,13 +39,12 @@ std::vector<std::int64_t> shape_of(std::string_view text) {
     for (auto left = text;;) {
         const auto cross = left.find('x');
         const auto word = left.substr(0, cross);
-        auto size = std::int64_t{0};
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-        if (error != std::errc{} || end != word.data() + word.size())
+        const auto size = detail::number_in<std::int64_t>(word);
+        if (!size)
             throw UsageError(
                 fmt::format("--shape {} is not a shape: {} is not a size; give sizes such as 4096x4096",
                             detail::in_quotes(text), detail::in_quotes(word)));
-        shape.push_back(size);
+        shape.push_back(*size);
         if (cross == std::string_view::npos) return shape;
         left.remove_prefix(cross + 1);
     }

@@ -2,10 +2,10 @@
 #include "topology.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <limits>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
 #include "cluster/read/read.hpp"
@@ -101,13 +101,12 @@ int number_or_coordinate(const Topology& topology, const std::string& text) {
         const auto coordinate = Coordinate::parse(text);
         return std::visit([&](const auto& mesh) { return mesh.rank(coordinate); }, topology);
     }
-    auto rank = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-    if (error != std::errc{} || end != text.data() + text.size())
+    const auto rank = detail::number_in(text);
+    if (!rank)
         throw UsageError(
             detail::cat(detail::in_quotes(text),
                         " is not a rank; give a number such as 67, or a coordinate such as pp=1,dp=0,tp=3"));
-    return rank;
+    return *rank;
 }
 
 int rank_of(const Topology& topology, const std::string& text) {

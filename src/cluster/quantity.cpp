@@ -4,15 +4,14 @@
 #include <array>
 #include <charconv>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 
 namespace rankmesh::detail {
 
 double decimal(std::string_view digits, int exponent) {
     const auto text = cat(digits, "e", exponent);
-    auto value = 0.0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc{} && end == text.data() + text.size() ? value : -1.0;
+    return number_in<double>(text).value_or(-1.0);
 }
 
 std::string quantity_to_string(double value, std::span<const Unit> units) {

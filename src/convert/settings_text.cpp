@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 
 #include "formats/text.hpp"
@@ -23,7 +24,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 
 /// A bare value: a number, one of Python's or JSON's words, else a text.
 Json bare(std::string_view word) {
-    if (const auto number = formats::number_in(word)) return *number;
+    if (const auto number = detail::number_in(word)) return *number;
     if (word == "True" || word == "true") return true;
     if (word == "False" || word == "false") return false;
     if (word == "None" || word == "null") return nullptr;

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/plan/text.hpp>
 
@@ -62,10 +62,8 @@ std::vector<Layout> changes_of(const Job& job, const Layout& layout) {
 }
 
 double number(std::string_view text) {
-    auto value = 0.0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const auto whole = error == std::errc{} && end == text.data() + text.size();
-    return whole && std::isfinite(value) ? value : 0;
+    const auto value = detail::number_in<double>(text);
+    return value && std::isfinite(*value) ? *value : 0;
 }
 
 double median(std::vector<double> values) {

@@ -2,9 +2,9 @@
 #include "plan/csv.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 
 namespace rankmesh::plan {
@@ -89,9 +89,8 @@ std::string_view Csv::text(std::size_t row, std::string_view column) const {
 std::optional<double> Csv::number(std::size_t row, std::string_view column) const {
     const auto field = text(row, column);
     if (field.empty() || field == "?") return {};
-    auto value = 0.0;
-    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value) || value < 0)
+    const auto value = detail::number_in<double>(field);
+    if (!value || !std::isfinite(*value) || *value < 0)
         throw UsageError(cat(place(row), ": has ", in_quotes(field), " as ", column,
                              ", which is not a number of 0 or more"));
     return value;

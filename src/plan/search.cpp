@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <tuple>
 
 #include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/text.hpp>
@@ -51,13 +51,11 @@ std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_v
                              "; each entry must be a setting and its value, such as tp=8; settings are ",
                              detail::listed({words.begin(), words.end()}), did_you_mean(name, words)));
     }
-    auto number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size() || number < (name == "zero" ? 0 : 1) ||
-        (name == "zero" && number > 3))
+    const auto number = detail::number_in(value);
+    if (!number || *number < (name == "zero" ? 0 : 1) || (name == "zero" && *number > 3))
         throw UsageError(cat(option, " has ", in_quotes(text), "; ", name, " is ",
                              name == "zero" ? "0, 1, 2 or 3" : "a whole number of 1 or more"));
-    return {known->range, number};
+    return {known->range, *number};
 }
 
 /// All layouts on one mesh, with what they have in common.

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <vector>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 
@@ -34,15 +34,13 @@ constexpr auto settings = std::array<Word, 7>{{{"ep", &Layout::ep, 1},
 constexpr auto recomputes =
     std::array<std::string_view, 5>{"none", "selective", "full", "elementwise", "operations"};
 
-std::optional<int> number_in(std::string_view text, int least) {
-    auto value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least) return std::nullopt;
-    return value;
+std::optional<int> number_of(std::string_view text, int least) {
+    const auto value = detail::number_in(text);
+    return value && *value >= least ? value : std::nullopt;
 }
 
 int number(std::string_view name, std::string_view text, int least) {
-    if (const auto value = number_in(text, least)) return *value;
+    if (const auto value = number_of(text, least)) return *value;
     throw UsageError(cat("the layout's ", name, " is ", in_quotes(text), "; it must be a whole number of ",
                          least, " or more"));
 }
@@ -51,7 +49,7 @@ void read_recompute(std::string_view text, Layout& layout) {
     const auto colon = text.find(':');
     const auto kind = std::ranges::find(recomputes, text.substr(0, colon));
     const auto layers =
-        colon == std::string_view::npos ? std::optional(0) : number_in(text.substr(colon + 1), 1);
+        colon == std::string_view::npos ? std::optional(0) : number_of(text.substr(colon + 1), 1);
     if (kind == recomputes.end() || !layers || (*layers > 0 && *kind != "full"))
         throw UsageError(cat("the layout's recompute is ", in_quotes(text),
                              "; it must be none, selective, elementwise, operations, full, or full:N for N "

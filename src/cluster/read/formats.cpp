@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 
 #include "cluster/names.hpp"
@@ -57,7 +58,7 @@ std::vector<Line> lines_of(std::string_view text, bool continued) {
 }
 
 int number_of(const Text& text, int line, std::string_view digits, std::string_view of, int least) {
-    const auto number = formats::number_in(digits);
+    const auto number = detail::number_in(digits);
     if (!number || *number < least)
         text.fail(line,
                   cat(of, " is ", in_quotes(digits), ", which is not a whole number of ", least, " or more"));

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/read.hpp>
 
@@ -78,7 +79,7 @@ const Json* find(const Json& object, std::string_view key) {
 std::int64_t whole(const Json& value, std::string_view key) {
     if (const auto* number = std::get_if<std::int64_t>(&value.value())) return *number;
     if (value.is_string())  // PyTorch's JSON writes numbers of some objects so
-        if (const auto number = formats::number_in<std::int64_t>(value.text())) return *number;
+        if (const auto number = detail::number_in<std::int64_t>(value.text())) return *number;
     wrong(key, "whole number");
 }
 std::optional<std::int64_t> find_whole(const Json& object, std::string_view key) {
@@ -192,7 +193,7 @@ void read_name(const std::string& name, RecordedOperation& call) {
     if (blank == std::string::npos || call.argument) return;
     for (const auto* arrow : {"->", "<-"})
         if (const auto at = rest.find(arrow, blank); at != std::string::npos)
-            if (const auto peer = formats::number_in<std::int64_t>(std::string_view(rest).substr(at + 2)))
+            if (const auto peer = detail::number_in<std::int64_t>(std::string_view(rest).substr(at + 2)))
                 call.argument = peer;
 }
 

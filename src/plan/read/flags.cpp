@@ -4,6 +4,8 @@
 #include <charconv>
 #include <map>
 
+#include <rankmesh/core/detail/number.hpp>
+
 #include "formats/text.hpp"
 #include "plan/read/fields.hpp"
 
@@ -53,7 +55,7 @@ bool is_variable(std::string_view name) {
 }
 
 Json value_of(std::string_view word) {
-    if (const auto number = formats::number_in<std::int64_t>(word)) return *number;
+    if (const auto number = detail::number_in<std::int64_t>(word)) return *number;
     return std::string(word);
 }
 

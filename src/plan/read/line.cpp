@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/plan/read.hpp>
 
 #include "formats/text.hpp"
@@ -52,7 +53,7 @@ std::string_view plain(std::string_view name) {
 }
 
 int value_of(std::string_view source, std::string_view name, std::string_view text, int least) {
-    const auto value = formats::number_in(text);
+    const auto value = detail::number_in(text);
     if (!value || *value < least)
         throw UsageError(cat(source, ": ", name, " is ", in_quotes(text), "; it must be a whole number from ",
                              least, " to 2147483647"));
