@@ -88,22 +88,21 @@ TEST(Frameworks, AnswersAreThoseOfTheirGroup) {
                 if (row.code || row.choose || !groups.has(row.kind)) continue;
                 const auto own = groups.of(row.kind, rank);
                 if (!own) continue;
-                const auto answer = state.ask(row.name);
                 const auto place = *own->group_rank(rank);
-                if (row.quantity == group) {
-                    EXPECT_EQ(answer, Value(list(*own)));
-                }
-                if (row.quantity == frameworks::Quantity::rank) {
-                    EXPECT_EQ(answer, Value(place));
-                }
-                if (row.quantity == size) {
-                    EXPECT_EQ(answer, Value(own->size()));
-                }
-                if (row.quantity == next) {
-                    EXPECT_EQ(answer, Value((*own)[(place + 1) % own->size()]));
-                }
-                if (row.quantity == is_last) {
-                    EXPECT_EQ(answer, Value(own->back() == rank));
+                const auto size_of_own = own->size();
+                const auto expected = std::map<frameworks::Quantity, Value>{
+                    {group, list(*own)},
+                    {frameworks::Quantity::rank, place},
+                    {size, size_of_own},
+                    {first, own->front()},
+                    {last, own->back()},
+                    {next, (*own)[(place + 1) % size_of_own]},
+                    {prev, (*own)[(place + size_of_own - 1) % size_of_own]},
+                    {is_first, own->front() == rank},
+                    {is_last, own->back() == rank},
+                };
+                if (const auto found = expected.find(row.quantity); found != expected.end()) {
+                    EXPECT_EQ(state.ask(row.name), found->second) << row.name;
                 }
             }
         }
