@@ -17,7 +17,7 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/call.hpp>
 
-#include "engine/children.hpp"
+#include "engine/fork.hpp"
 
 namespace rankmesh::detail {
 
@@ -141,7 +141,7 @@ public:
     void enter_child() noexcept override { state_.store(State::foreign, std::memory_order_relaxed); }
 
     /// True if a call has thrown the error that every later call throws as well.
-    bool has_told() const { return told_ || state() == State::failed; }
+    bool has_reported() const { return reported_ || state() == State::failed; }
 
     /// Marks the channel as in use by this thread during its lifetime; throws UsageError if another thread
     /// uses it, and if the channel has failed, that error again.
@@ -198,14 +198,14 @@ protected:
     /// Makes every later use of the channel throw `error` again; called inside a use.
     void fail(std::exception_ptr error) { failure_ = std::move(error); }
     /// Records that a call throws an error that later calls throw as well, unless they were complete before.
-    void tell() { told_ = true; }
+    void report() { reported_ = true; }
 
 private:
     [[noreturn]] void throw_not_idle(const Label& label) const;
 
     std::atomic<State> state_ = State::idle;
     std::exception_ptr failure_;
-    bool told_ = false;
+    bool reported_ = false;
     std::thread::id collector_;
     std::vector<Call> batch_;
     Staging staging_;

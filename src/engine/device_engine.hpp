@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/join/exchange.hpp"
+#include "engine/exchange.hpp"
 
 namespace rankmesh::detail {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/launcher.hpp>
 
-#include <charconv>
 #include <cstdlib>
 #include <initializer_list>
 #include <string_view>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 
 #include "engine/environment.hpp"
@@ -20,12 +20,11 @@ std::optional<Announced> detail::number_in_environment(std::initializer_list<con
         const auto* given = std::getenv(variable);
         if (!given) continue;
         const auto text = std::string_view(given);
-        auto value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error != std::errc{} || end != text.data() + text.size() || value < least)
+        const auto value = number_in(text);
+        if (!value || *value < least)
             throw UsageError(cat(variable, "=", detail::in_quotes(text), " is no whole number of ", least,
                                  " or more; set it to one, or unset it"));
-        return Announced{value, variable};
+        return Announced{*value, variable};
     }
     return std::nullopt;
 }

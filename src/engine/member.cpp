@@ -11,9 +11,9 @@
 #include <rankmesh/core/caller.hpp>
 
 #include "engine/join/group.hpp"
-#include "engine/join/rest.hpp"
+#include "engine/join/member_state.hpp"
 #include "engine/join/settings.hpp"
-#include "engine/member_state.hpp"
+#include "engine/join/suspend.hpp"
 #include "engine/timeout.hpp"
 #include "engine/world_state.hpp"
 

@@ -89,7 +89,7 @@ void Pending::leave() noexcept {
         return;
     }
     if (!ordered_ && std::uncaught_exceptions() <= exceptions_) {
-        const auto told = state_->channel->has_told();
+        const auto told = state_->channel->has_reported();
         try {
             wait();
         } catch (const std::exception& error) {

@@ -4,15 +4,15 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <utility>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/text.hpp>
 
-#include "engine/member_state.hpp"
+#include "engine/join/member_state.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh {
@@ -30,9 +30,7 @@ int signal_named(std::string_view text) {
     for (const auto& [known, number] : {std::pair{"USR1", SIGUSR1}, std::pair{"USR2", SIGUSR2},
                                         std::pair{"HUP", SIGHUP}, std::pair{"QUIT", SIGQUIT}})
         if (name == known) return number;
-    auto number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error == std::errc{} && end == name.data() + name.size() && can_be_caught(number)) return number;
+    if (const auto number = detail::number_in(name); number && can_be_caught(*number)) return *number;
     throw UsageError(
         detail::cat("RANKMESH_RECORD_SIGNAL=", detail::in_quotes(text),
                     " is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a number"));

@@ -13,9 +13,9 @@
 #include <rankmesh/engine/world.hpp>
 
 #include "engine/cause.hpp"
-#include "engine/children.hpp"
 #include "engine/device_engine.hpp"
-#include "engine/join/exchange.hpp"
+#include "engine/exchange.hpp"
+#include "engine/fork.hpp"
 #include "engine/pending_buffers.hpp"
 #include "engine/record/recorder.hpp"
 
@@ -28,10 +28,10 @@ WorldOptions settled(WorldOptions options);
 
 /// What the groups that are made at run time count, so that their messages and names are told apart.
 struct GroupCounts {
-    std::map<std::vector<int>, int> made;         // by ranks: how many times one was to be made
-    std::map<int, int> told;                      // by rank: how many messages this one has sent it
-    std::map<int, int> heard;                     // and has read
-    std::map<int, std::deque<std::string>> kept;  // by rank: what it said of a later group
+    std::map<std::vector<int>, int> made;             // by ranks: how many times one was to be made
+    std::map<int, int> sent;                          // by rank: how many messages this one has sent it
+    std::map<int, int> received;                      // and has read
+    std::map<int, std::deque<std::string>> deferred;  // by rank: what it said of a later group
 };
 
 /// What an engine implements for one rank of a world.

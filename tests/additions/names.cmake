@@ -13,8 +13,8 @@ set(most_of_engines 8)
 set(most_of_devices 12)
 set(most_of_dialects 5)
 # Words of launchers, frameworks and their files, not the engine.
-set(others_of_gloo "/dialect/|/explain|/frameworks/|/rendezvous/")
-set(others_of_mpi "/rendezvous/|^cmake/test_environment|/cluster/read/|/place")
+set(others_of_gloo "/dialect/|/explain|/frameworks/|/store/|/membership/|/hosts/")
+set(others_of_mpi "/store/|/membership/|/hosts/|^cmake/test_environment|/cluster/read/|/place")
 set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
 set(others_of_vllm "/frameworks/megatron2022|/areal")  # which its first version was
 set(others_of_sglang "/areal")  # what runs a component of its allocation_mode

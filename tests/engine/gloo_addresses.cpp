@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // In which entries ranks say where their peers reach them, and that they are found there. Ranks are threads.
-#include "engine/rendezvous/address_entries.hpp"
+#include "engine/join/address_entries.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

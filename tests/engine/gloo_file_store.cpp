@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/rendezvous/file_store.hpp"
+#include "engine/store/file_store.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks know that the process of another one on their host has ended.
-#include "engine/rendezvous/local_processes.hpp"
+#include "engine/hosts/local_processes.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -9,9 +9,9 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/rendezvous/file_store.hpp"
-#include "engine/rendezvous/redis_connection.hpp"
-#include "engine/rendezvous/redis_store.hpp"
+#include "engine/store/file_store.hpp"
+#include "engine/store/redis_connection.hpp"
+#include "engine/store/redis_store.hpp"
 #include "support/redis_server.hpp"
 #include "support/store_law.hpp"
 #include "support/text_of.hpp"

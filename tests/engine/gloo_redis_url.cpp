@@ -3,8 +3,8 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/rendezvous/redis_url.hpp"
-#include "engine/rendezvous/url.hpp"
+#include "engine/store/redis_url.hpp"
+#include "engine/store/url.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -15,9 +15,9 @@
 #include "engine/fields.hpp"
 #include "engine/gloo/world.hpp"
 #include "engine/join/join.hpp"
-#include "engine/join/rest.hpp"
-#include "engine/rendezvous/rendezvous_config.hpp"
-#include "engine/rendezvous/store_rendezvous.hpp"
+#include "engine/join/suspend.hpp"
+#include "engine/membership/rendezvous_config.hpp"
+#include "engine/membership/store_rendezvous.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -109,10 +109,10 @@ public:
     void max(std::array<std::int64_t, 4>& values) override { exchange_.max(values); }
     void send(int to, const std::string& bytes) override { exchange_.send(to, bytes); }
     std::string receive(int from) override { return exchange_.receive(from); }
-    void tell(int to, const std::string& bytes) override { exchange_.tell(to, bytes); }
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until) override {
-        return exchange_.hear(phase, from, until);
+    void post(int to, const std::string& bytes) override { exchange_.post(to, bytes); }
+    std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until) override {
+        return exchange_.collect(phase, from, until);
     }
     std::shared_ptr<Channel> create(const ChannelRequest&) override {
         end_.wait();

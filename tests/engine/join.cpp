@@ -38,9 +38,9 @@ public:
     void max(std::array<std::int64_t, 4>&) override { ++reductions; }
     void send(int, const std::string&) override { ++messages; }
     std::string receive(int) override { return ++messages, std::string{}; }
-    void tell(int, const std::string&) override { ++messages; }
-    std::vector<std::pair<int, std::string>> hear(const std::string&, std::span<const int>,
-                                                  std::chrono::steady_clock::time_point) override {
+    void post(int, const std::string&) override { ++messages; }
+    std::vector<std::pair<int, std::string>> collect(const std::string&, std::span<const int>,
+                                                     std::chrono::steady_clock::time_point) override {
         return {};
     }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override {

@@ -15,7 +15,7 @@
 
 #include "costly_plans.hpp"
 #include "engine/access.hpp"
-#include "engine/rendezvous/address_entries.hpp"
+#include "engine/join/address_entries.hpp"
 #include "support/text_of.hpp"
 
 using namespace rankmesh;
@@ -92,7 +92,7 @@ Joined on_threads(int size, const Plans& plans, const Through& through = {}) {
                      try {
                          join(plans(world.rank()), std::nullopt, joining);
                          auto requests = std::vector<ChannelRequest>{};
-                         for (const auto& each : joining.rests) requests.push_back(each.request);
+                         for (const auto& each : joining.connections) requests.push_back(each.request);
                          const auto lock = std::lock_guard(mutex);
                          joined.channels[world.rank()] = channels_of(requests);
                      } catch (const Timeout& timeout) {
@@ -130,10 +130,10 @@ public:
         if (bug_ != Bug::message_lost) own_.send(to, bytes);
     }
     std::string receive(int from) override { return own_.receive(from); }
-    void tell(int to, const std::string& bytes) override { own_.tell(to, bytes); }
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until) override {
-        return own_.hear(phase, from, until);
+    void post(int to, const std::string& bytes) override { own_.post(to, bytes); }
+    std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until) override {
+        return own_.collect(phase, from, until);
     }
     std::shared_ptr<Channel> create(const ChannelRequest& given) override {
         auto request = given;

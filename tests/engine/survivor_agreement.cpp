@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks find out who goes on, over entries in memory: many ranks, deaths and delays at every point.
-#include "engine/rendezvous/survivor_agreement.hpp"
+#include "engine/membership/survivor_agreement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/rendezvous/interfaces.hpp"
+#include "engine/hosts/interfaces.hpp"
 
 #include "law.hpp"
 

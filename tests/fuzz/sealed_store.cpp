@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An entry of a store: it comes back as a rank has written it, or is refused.
-#include "engine/rendezvous/sealed_store.hpp"
+#include "engine/store/sealed_store.hpp"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank and the store of rank 0 read of each other: what is read is written as the same bytes, and a
 // message is the same in whatever pieces it comes.
-#include "engine/rendezvous/tcp_protocol.hpp"
+#include "engine/store/tcp_protocol.hpp"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The URL of the store that rank 0 serves, and of a second one.
-#include "engine/rendezvous/tcp_url.hpp"
+#include "engine/store/tcp_url.hpp"
 
 #include <tuple>
 

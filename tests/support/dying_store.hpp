@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/rendezvous/store.hpp"
+#include "engine/store/store.hpp"
 
 namespace support {
 

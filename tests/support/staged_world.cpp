@@ -189,10 +189,10 @@ private:
     const std::vector<int>& local_ranks() const override { return under().local_ranks(); }
     void send(int to, const std::string& bytes) override { under().send(to, bytes); }
     std::string receive(int from) override { return under().receive(from); }
-    void tell(int to, const std::string& bytes) override { under().tell(to, bytes); }
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until) override {
-        return under().hear(phase, from, until);
+    void post(int to, const std::string& bytes) override { under().post(to, bytes); }
+    std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until) override {
+        return under().collect(phase, from, until);
     }
     bool announces() const override { return true; }
     void announce(const std::string& key, std::span<const ChannelRequest> requests) override {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/rendezvous/store.hpp"
+#include "engine/store/store.hpp"
 
 namespace support {
 

@@ -14,16 +14,16 @@
 
 #include <rankmesh/engine/launcher.hpp>
 
-#include "engine/children.hpp"
+#include "engine/fork.hpp"
 #include "engine/gloo/world.hpp"
-#include "engine/rendezvous/file_store.hpp"
-#include "engine/rendezvous/going_over.hpp"
-#include "engine/rendezvous/pmix_rendezvous.hpp"
-#include "engine/rendezvous/redis_store.hpp"
-#include "engine/rendezvous/rendezvous_config.hpp"
-#include "engine/rendezvous/store_rendezvous.hpp"
-#include "engine/rendezvous/tcp_store.hpp"
-#include "engine/rendezvous/url.hpp"
+#include "engine/membership/failover.hpp"
+#include "engine/membership/pmix_rendezvous.hpp"
+#include "engine/membership/rendezvous_config.hpp"
+#include "engine/membership/store_rendezvous.hpp"
+#include "engine/store/file_store.hpp"
+#include "engine/store/redis_store.hpp"
+#include "engine/store/tcp_store.hpp"
+#include "engine/store/url.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/gloo.hpp>
 
-#include "engine/rendezvous/pmix_client.hpp"
-#include "engine/rendezvous/redis_store.hpp"
-#include "engine/rendezvous/rendezvous_config.hpp"
+#include "engine/hosts/pmix_client.hpp"
+#include "engine/membership/rendezvous_config.hpp"
+#include "engine/store/redis_store.hpp"
 
 namespace rankmesh {
 

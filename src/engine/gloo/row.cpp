@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/engine/gloo.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
 #include "engine/engines.hpp"
 #include "engine/gloo/descriptors.hpp"
-#include "engine/rendezvous/pmix_client.hpp"
-#include "engine/rendezvous/redis_store.hpp"
-#include "engine/rendezvous/rendezvous_config.hpp"
+#include "engine/hosts/pmix_client.hpp"
+#include "engine/membership/rendezvous_config.hpp"
+#include "engine/store/redis_store.hpp"
 
 namespace rankmesh::detail {
 
@@ -36,11 +36,8 @@ bool started_for_gloo() {
     if (size && (size->value > 1 || has_rendezvous())) return true;
     if (size && size->variable != "WORLD_SIZE") return false;  // RANKMESH_WORLD_SIZE=1 says that it is alone
     const auto* variable = std::getenv("RANK");
-    const auto text = std::string_view(variable ? variable : "");
-    auto rank = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-    if (error != std::errc{} || end != text.data() + text.size()) return false;
-    return rank > 0 || !size || has_rendezvous();
+    const auto rank = number_in(variable ? variable : "");
+    return rank && (*rank > 0 || !size || has_rendezvous());
 }
 
 EngineNeed need_of_gloo(const JoinCost& cost) {

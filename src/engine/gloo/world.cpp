@@ -13,11 +13,11 @@
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
-#include "engine/rendezvous/address_entries.hpp"
-#include "engine/rendezvous/host_lines.hpp"
-#include "engine/rendezvous/hosts.hpp"
-#include "engine/rendezvous/reduction.hpp"
-#include "engine/rendezvous/store.hpp"
+#include "engine/hosts/host_lines.hpp"
+#include "engine/hosts/hosts.hpp"
+#include "engine/join/address_entries.hpp"
+#include "engine/membership/reduction.hpp"
+#include "engine/store/store.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -105,7 +105,7 @@ std::string GlooWorld::about_this_process(const std::string& interface) {
     return Hosts(0, line_of_host(), interface).line();
 }
 
-GlooWorld::GlooWorld(Rendezvous::Rest rest, const GlooWorld& before)
+GlooWorld::GlooWorld(Rendezvous::Survivors rest, const GlooWorld& before)
     : WorldState(before.options),
       rendezvous_(std::move(rest.rendezvous)),
       interface_(before.interface_),
@@ -145,8 +145,9 @@ std::vector<int> GlooWorld::ended() const {
 void GlooWorld::max(std::array<std::int64_t, 4>& values) { values = max_over(*rendezvous_, values); }
 
 /// Looks from time to time whether a rank has ended, which the store cannot know.
-std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phase, std::span<const int> from,
-                                                         std::chrono::steady_clock::time_point until) {
+std::vector<std::pair<int, std::string>> GlooWorld::collect(const std::string& phase,
+                                                            std::span<const int> from,
+                                                            std::chrono::steady_clock::time_point until) {
     using Clock = std::chrono::steady_clock;
     constexpr auto period = std::chrono::milliseconds(100);
     for (;;) {
@@ -155,7 +156,7 @@ std::vector<std::pair<int, std::string>> GlooWorld::hear(const std::string& phas
         const auto lost = std::ranges::find_if(from, [&](int each) { return contains(ended, each); });
         const auto next = lost == from.end() ? std::min(until, from_now(period)) : Clock::now();
         try {
-            if (auto heard = rendezvous_->hear(phase, from, next); !heard.empty()) return heard;
+            if (auto heard = rendezvous_->collect(phase, from, next); !heard.empty()) return heard;
         } catch (const ServerSilent&) {  // which may only be paused
             if (Clock::now() >= until) throw;
         }
@@ -202,7 +203,7 @@ void GlooWorld::connect(Connections& connections, const ChannelRequest& request,
     try {
         const auto texts = rendezvous_->fetch(phase, unread, name, members, until);
         for (std::size_t i = 0; i < unread.size(); ++i) known[unread[i]] = texts[i];
-    } catch (const Heard&) {
+    } catch (const RelayedFailure&) {
         throw;
     } catch (const ServerSilent&) {
         throw;
@@ -252,7 +253,7 @@ void GlooWorld::connected(const ChannelRequest& request,
     const auto fail = [&](Failure failure) {
         const auto cause = rendezvous_->give_up_for_cause(entry_, failure);
         if (!lazy) rendezvous_->fail(entry_, cause.value_or(failure));
-        if (cause) Heard::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
+        if (cause) RelayedFailure::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
     };
     try {
         try {
@@ -264,7 +265,7 @@ void GlooWorld::connected(const ChannelRequest& request,
                                " cannot be reached: ", error.why),
                            lost);
         }
-    } catch (const Heard& heard) {
+    } catch (const RelayedFailure& heard) {
         rendezvous_->give_up(entry_, heard.failure);
         if (!lazy) rendezvous_->fail(entry_, heard.failure);  // to those that wait for this rank alone
         throw;

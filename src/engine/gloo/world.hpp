@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/exchange.hpp"
 #include "engine/gloo/channel.hpp"
 #include "engine/gloo/transport/connections.hpp"
-#include "engine/join/exchange.hpp"
-#include "engine/rendezvous/hosts.hpp"
-#include "engine/rendezvous/local_processes.hpp"
-#include "engine/rendezvous/rendezvous.hpp"
+#include "engine/hosts/hosts.hpp"
+#include "engine/hosts/local_processes.hpp"
+#include "engine/membership/rendezvous.hpp"
 #include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
@@ -25,7 +25,7 @@ public:
     GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
               const WorldOptions& options);
     /// The world of the survivors of another, whose addresses are known.
-    GlooWorld(Rendezvous::Rest rest, const GlooWorld& before);
+    GlooWorld(Rendezvous::Survivors rest, const GlooWorld& before);
     /// A world that ranks have entered, whose hosts all of them have told.
     GlooWorld(Rendezvous::Grown grown, const std::string& interface, const WorldOptions& options);
     /// What a process tells of itself to those whose world it enters.
@@ -50,9 +50,9 @@ private:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override { rendezvous_->send(to, bytes); }
     std::string receive(int from) override { return rendezvous_->receive(from, entry_); }
-    void tell(int to, const std::string& bytes) override { rendezvous_->tell(to, bytes); }
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until) override;
+    void post(int to, const std::string& bytes) override { rendezvous_->post(to, bytes); }
+    std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until) override;
     void fail(const Failure& failure) noexcept override {
         rendezvous_->give_up(entry_, failure);
         rendezvous_->fail({}, failure);

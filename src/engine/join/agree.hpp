@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/join/exchange.hpp"
+#include "engine/exchange.hpp"
 
 namespace rankmesh::detail {
 

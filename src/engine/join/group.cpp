@@ -2,11 +2,11 @@
 #include "engine/join/group.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <set>
 #include <utility>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/text.hpp>
 
 #include "engine/failure.hpp"
@@ -15,8 +15,8 @@
 #include "engine/join/gather.hpp"
 #include "engine/join/plan_classes.hpp"
 #include "engine/join/settings.hpp"
-#include "engine/join/texts.hpp"
 #include "engine/record/recorder.hpp"
+#include "engine/texts.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -60,19 +60,19 @@ public:
     Agreement(Exchange& exchange, GroupCounts& counts, const NewGroup& group, std::string phase)
         : exchange_(exchange),
           counts_(counts),
-          before_(counts.told),
+          before_(counts.sent),
           listed_(group.ranks),
           phase_(std::move(phase)),
           description_(description_of(group)),
           ranks_(ranks_to_string(group.ranks)) {
         classes_.push_back({description_, {exchange.rank()}});
-        tell(listed_);
+        post(listed_);
     }
 
     /// Hears the others; the ranks that have not come until then.
-    std::vector<int> hear(TimePoint until) {
+    std::vector<int> collect(TimePoint until) {
         for (const auto from : std::vector(pending_)) {  // what came while another group was made
-            auto& kept = counts_.kept[from];
+            auto& kept = counts_.deferred[from];
             while (!kept.empty() && is_pending(from)) {
                 const auto bytes = std::move(kept.front());
                 kept.pop_front();
@@ -90,7 +90,7 @@ public:
             }
             auto heard = std::vector<std::pair<int, std::string>>{};
             try {
-                heard = exchange_.hear(phase_, pending_, limit);
+                heard = exchange_.collect(phase_, pending_, limit);
             } catch (const PeerLost&) {
                 if (differs()) break;  // which explains more
                 give_up();
@@ -126,10 +126,10 @@ private:
     }
 
     void send(int rank, const std::string& description) {
-        ++counts_.told[rank];
-        exchange_.tell(rank, Message{description, ranks_, counts_.heard[rank]}.bytes());
+        ++counts_.sent[rank];
+        exchange_.post(rank, Message{description, ranks_, counts_.received[rank]}.bytes());
     }
-    void tell(const std::vector<int>& ranks) {
+    void post(const std::vector<int>& ranks) {
         for (const auto rank : ranks) {
             if (rank == exchange_.rank() || !told_.insert(rank).second) continue;
             send(rank, description_);
@@ -141,12 +141,12 @@ private:
         const auto message = Message::from(bytes);
         if (message.known > before_[from]) {
             // It has read what this call told it, and has given up: this is of its next group.
-            counts_.kept[from].push_back(bytes);
+            counts_.deferred[from].push_back(bytes);
             others_.try_emplace(from, message.description);
             std::erase(pending_, from);
             return;
         }
-        ++counts_.heard[from];
+        ++counts_.received[from];
         if (message.description == description_) {
             others_.erase(from);
             std::erase(pending_, from);
@@ -156,7 +156,7 @@ private:
         } else if (message.known == before_[from]) {
             // It stands unless this is void, or of a group that the other has given up.
             others_[from] = message.description;
-            tell(Fields({}, Message::what).ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
+            post(Fields({}, Message::what).ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
         }  // else it had not read all that was told before: it is of a group that this rank has given up
     }
 
@@ -193,7 +193,7 @@ void agree_on_group(Exchange& exchange, GroupCounts& counts, const NewGroup& gro
                     Duration timeout) {
     const auto phase = cat("making ", label.text(), ", group ", to_string(label.ranks), ",");
     auto agreement = Agreement(exchange, counts, group, phase);
-    const auto missing = agreement.hear(from_now(timeout));
+    const auto missing = agreement.collect(from_now(timeout));
     if (agreement.differs()) agreement.throw_different();
     if (missing.empty()) return;
     auto arrived = group.ranks;
@@ -228,10 +228,9 @@ std::vector<Colored> gather_colors(Exchange& exchange, const Colored& own, Durat
     auto all = std::vector<Colored>{};
     for (auto fields = Fields(bytes, "what another rank splits by"); !fields.at_end();) {
         const auto number = [&](const std::string& text) {
-            auto value = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            if (error != std::errc{} || end != text.data() + text.size()) fields.throw_unreadable();
-            return value;
+            const auto value = number_in(text);
+            if (!value) fields.throw_unreadable();
+            return *value;
         };
         auto& each = all.emplace_back();
         each.rank = number(fields.until(' '));

@@ -193,7 +193,7 @@ void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Jo
             }
         }
         joining.channels.push_back(host);
-        joining.rests.push_back({request, group_entry.item.timeout.value_or(mesh_entry.mesh.timeout)});
+        joining.connections.push_back({request, group_entry.item.timeout.value_or(mesh_entry.mesh.timeout)});
     }
     group_entry.state = state(std::move(host), Space::host, nullptr);
     if (device) group_entry.state = state(std::move(beside), Space::device, group_entry.state);

@@ -10,8 +10,8 @@
 #include <rankmesh/engine/plan.hpp>
 
 #include "engine/device_engine.hpp"
+#include "engine/exchange.hpp"
 #include "engine/join/blueprint.hpp"
-#include "engine/join/exchange.hpp"
 
 namespace rankmesh::detail {
 
@@ -44,7 +44,7 @@ struct Joining {
     std::vector<std::shared_ptr<Channel>> channels = {};   // each channel once
     std::vector<std::shared_ptr<Channel>> on_device = {};  // those of the device beside them
     /// How each of them was made, and whether what it holds is released.
-    struct Rest {
+    struct Connection {
         ChannelRequest request;
         Duration timeout;
         bool suspended = false;
@@ -52,7 +52,7 @@ struct Joining {
         /// The key under which it was connected last.
         std::string key() const { return resumed == 0 ? request.key : cat(request.key, " again ", resumed); }
     };
-    std::vector<Rest> rests = {};
+    std::vector<Connection> connections = {};
     std::vector<MeshEntry::GroupEntry> groups = {};  // made at run time
 };
 

@@ -129,7 +129,7 @@ std::string MpiWorld::receive(int from) {
     return bytes;
 }
 
-void MpiWorld::tell(int to, const std::string& bytes) {
+void MpiWorld::post(int to, const std::string& bytes) {
     runtime_->check_thread();
     std::erase_if(sending_, [](Sending& each) {
         auto sent = 0;
@@ -143,8 +143,8 @@ void MpiWorld::tell(int to, const std::string& bytes) {
 }
 
 /// Looks for messages instead of waiting in MPI, so that a timeout is an error here and not the job's end.
-std::vector<std::pair<int, std::string>> MpiWorld::hear(const std::string&, std::span<const int> from,
-                                                        std::chrono::steady_clock::time_point until) {
+std::vector<std::pair<int, std::string>> MpiWorld::collect(const std::string&, std::span<const int> from,
+                                                           std::chrono::steady_clock::time_point until) {
     constexpr auto longest_pause = std::chrono::microseconds(1000);
     runtime_->check_thread();
     auto heard = std::vector<std::pair<int, std::string>>{};

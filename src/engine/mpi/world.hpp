@@ -3,7 +3,7 @@
 
 #include <mpi.h>
 
-#include "engine/join/exchange.hpp"
+#include "engine/exchange.hpp"
 #include "engine/mpi/runtime.hpp"
 #include "engine/world_state.hpp"
 
@@ -36,9 +36,9 @@ private:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override;
     std::string receive(int from) override;
-    void tell(int to, const std::string& bytes) override;
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until) override;
+    void post(int to, const std::string& bytes) override;
+    std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
     std::vector<int> find_host();

@@ -16,8 +16,8 @@
 #include "engine/failure.hpp"
 #include "engine/join/gather.hpp"
 #include "engine/join/settings.hpp"
-#include "engine/join/texts.hpp"
 #include "engine/record/recorder.hpp"
+#include "engine/texts.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

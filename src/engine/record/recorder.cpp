@@ -16,8 +16,8 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
 
-#include "engine/children.hpp"
 #include "engine/failure.hpp"
+#include "engine/fork.hpp"
 #include "engine/record/json.hpp"
 #include "engine/record/process_end.hpp"
 

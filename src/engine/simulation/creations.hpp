@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/join/exchange.hpp"
+#include "engine/exchange.hpp"
 #include "engine/simulation/replay.hpp"
 
 namespace rankmesh::detail {

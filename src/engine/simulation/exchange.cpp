@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/join/address_entries.hpp"
 #include "engine/join/gather.hpp"
-#include "engine/rendezvous/address_entries.hpp"
-#include "engine/rendezvous/reduction.hpp"
+#include "engine/membership/reduction.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -125,12 +125,12 @@ std::string SimulatedExchange::receive(int from) {
     return std::move(texts.front());
 }
 
-void SimulatedExchange::tell(int, const std::string&) {
+void SimulatedExchange::post(int, const std::string&) {
     throw EngineFailure("a simulated world makes no groups at run time");
 }
 
-std::vector<std::pair<int, std::string>> SimulatedExchange::hear(const std::string&, std::span<const int>,
-                                                                 std::chrono::steady_clock::time_point) {
+std::vector<std::pair<int, std::string>> SimulatedExchange::collect(const std::string&, std::span<const int>,
+                                                                    std::chrono::steady_clock::time_point) {
     throw EngineFailure("a simulated world makes no groups at run time");
 }
 

@@ -13,8 +13,8 @@
 
 #include <rankmesh/engine/simulation.hpp>
 
-#include "engine/join/exchange.hpp"
-#include "engine/rendezvous/store_rendezvous.hpp"
+#include "engine/exchange.hpp"
+#include "engine/membership/store_rendezvous.hpp"
 #include "engine/simulation/creations.hpp"
 #include "engine/simulation/replay.hpp"
 
@@ -46,9 +46,9 @@ public:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override;
     std::string receive(int from) override;
-    void tell(int to, const std::string& bytes) override;
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until) override;
+    void post(int to, const std::string& bytes) override;
+    std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
     /// What was created in this run.

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/rendezvous/store.hpp"
+#include "engine/store/store.hpp"
 
 namespace rankmesh::detail {
 

@@ -96,7 +96,7 @@ private:
             throw;
         } catch (...) {
             cause_->set(group_->failure());
-            tell();
+            report();
             throw;
         }
     }
@@ -331,26 +331,26 @@ std::string Mailbox::take(const Departures& left, int from, Duration timeout) {
     return message;
 }
 
-void Mailbox::tell(int from, const std::string& message) {
+void Mailbox::post(int from, const std::string& message) {
     const auto lock = std::lock_guard(mutex_);
-    told_[from].push_back(message);
+    posts_[from].push_back(message);
     arrived_.notify_all();
 }
 
-std::vector<std::pair<int, std::string>> Mailbox::hear(const Departures& left, const std::string& phase,
-                                                       std::span<const int> from,
-                                                       std::chrono::steady_clock::time_point until) {
+std::vector<std::pair<int, std::string>> Mailbox::collect(const Departures& left, const std::string& phase,
+                                                          std::span<const int> from,
+                                                          std::chrono::steady_clock::time_point until) {
     auto lock = std::unique_lock(mutex_);
     auto heard = std::vector<std::pair<int, std::string>>{};
     const auto has_left = [&](int each) { return left.why(each).has_value(); };
     ++waiting_;
     arrived_.wait_until(lock, until, [&] {
         for (const auto each : from) {
-            const auto next = told_.find(each);
-            if (next == told_.end()) continue;
+            const auto next = posts_.find(each);
+            if (next == posts_.end()) continue;
             heard.emplace_back(each, std::move(next->second.front()));
             next->second.pop_front();
-            if (next->second.empty()) told_.erase(next);
+            if (next->second.empty()) posts_.erase(next);
         }
         return !heard.empty() || std::ranges::any_of(from, has_left);
     });
@@ -401,14 +401,14 @@ std::string ThreadsWorld::receive(int from) {
     return job_->mailboxes[static_cast<std::size_t>(rank_)].take(job_->departures, from, options.timeout);
 }
 
-void ThreadsWorld::tell(int to, const std::string& bytes) {
-    job_->mailboxes[static_cast<std::size_t>(to)].tell(rank_, bytes);
+void ThreadsWorld::post(int to, const std::string& bytes) {
+    job_->mailboxes[static_cast<std::size_t>(to)].post(rank_, bytes);
 }
 
-std::vector<std::pair<int, std::string>> ThreadsWorld::hear(const std::string& phase,
-                                                            std::span<const int> from,
-                                                            std::chrono::steady_clock::time_point until) {
-    return job_->mailboxes[static_cast<std::size_t>(rank_)].hear(job_->departures, phase, from, until);
+std::vector<std::pair<int, std::string>> ThreadsWorld::collect(const std::string& phase,
+                                                               std::span<const int> from,
+                                                               std::chrono::steady_clock::time_point until) {
+    return job_->mailboxes[static_cast<std::size_t>(rank_)].collect(job_->departures, phase, from, until);
 }
 
 std::string ThreadsWorld::doing(int rank) {

@@ -16,8 +16,8 @@
 #include <rankmesh/core/mesh.hpp>
 
 #include "engine/host.hpp"
+#include "engine/membership/store_rendezvous.hpp"
 #include "engine/pending_buffers.hpp"
-#include "engine/rendezvous/store_rendezvous.hpp"
 #include "engine/threads/job_store.hpp"
 #include "engine/threads/shared_group.hpp"
 #include "engine/world_state.hpp"
@@ -43,12 +43,12 @@ private:
 class Mailbox {
 public:
     void put(int from, const std::string& message);
-    void tell(int from, const std::string& message);
+    void post(int from, const std::string& message);
     /// The next that each of `from` has told, at least one; none once `until` has come. Throws PeerLost if
     /// one of them has left without.
-    std::vector<std::pair<int, std::string>> hear(const Departures& left, const std::string& phase,
-                                                  std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until);
+    std::vector<std::pair<int, std::string>> collect(const Departures& left, const std::string& phase,
+                                                     std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until);
     /// Throws PeerLost if `from` has left without a message. That others have left says nothing: a rank that
     /// knows how plans differ leaves before those that are still told.
     std::string take(const Departures& left, int from, Duration timeout);
@@ -60,7 +60,7 @@ private:
     std::condition_variable arrived_;
     std::atomic<int> waiting_ = 0;  // raised before the departures are read, which `look` counts on
     std::deque<std::pair<int, std::string>> messages_;
-    std::map<int, std::deque<std::string>> told_;  // by rank
+    std::map<int, std::deque<std::string>> posts_;  // by rank
 };
 
 /// The shared state of the ranks of one threads::run.
@@ -190,9 +190,9 @@ private:
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override;
     std::string receive(int from) override;
-    void tell(int to, const std::string& bytes) override;
-    std::vector<std::pair<int, std::string>> hear(const std::string& phase, std::span<const int> from,
-                                                  std::chrono::steady_clock::time_point until) override;
+    void post(int to, const std::string& bytes) override;
+    std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until) override;
     std::string doing(int rank) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/children.hpp"
+#include "engine/fork.hpp"
 
 namespace rankmesh::detail {
 

@@ -67,7 +67,7 @@ bool PeerMonitor::compare_calls() {
         else
             for (auto step : {1, size() - 1}) with((group_rank_ + step) % size());
     }
-    for (const auto& [peer, text] : messages) tell(peer, MessageKind::compare, 0, 0, text);
+    for (const auto& [peer, text] : messages) send_message(peer, MessageKind::compare, 0, 0, text);
     return false;
 }
 
@@ -84,7 +84,7 @@ void PeerMonitor::compare_with(int from, const Message& message) {
         number = entry->number;
         kind = entry->kind;
     }
-    tell(from, MessageKind::difference, number, static_cast<std::uint32_t>(kind), text);
+    send_message(from, MessageKind::difference, number, static_cast<std::uint32_t>(kind), text);
 }
 
 /// A peer has called something else.
@@ -124,7 +124,7 @@ void PeerMonitor::hear_difference(int from, const Message& message) {
     second_.set(dispute_->until);
     for (int to = 0; to < size(); ++to)
         if (with_all && to != group_rank_ && to != from && !gone_[static_cast<std::size_t>(to)])
-            tell(to, MessageKind::which, message.number, 0, {});
+            send_message(to, MessageKind::which, message.number, 0, {});
         else if (!dispute_->texts[static_cast<std::size_t>(to)])
             dispute_->texts[static_cast<std::size_t>(to)] = "";
     settle_dispute();
@@ -138,7 +138,7 @@ void PeerMonitor::tell_which(int from, std::uint64_t number) {
         const auto* entry = history_.find(Kind::collective, -1, number);
         if (entry) text = to_string(entry->agreed, entry->unit);
     }
-    tell(from, MessageKind::that, number, 0, text);
+    send_message(from, MessageKind::that, number, 0, text);
 }
 
 void PeerMonitor::hear_which(int from, const Message& message) {

@@ -5,7 +5,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/gloo/monitor/failure_text.hpp"
+#include "engine/failure_text.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"
@@ -120,7 +120,8 @@ void PeerMonitor::send_failure() noexcept {
                connections_->is_open(peer, {});
     };
     for (int to = 0; to < size(); ++to)
-        if (is_there(to)) tell(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
+        if (is_there(to))
+            send_message(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
     const auto until = from_now(Message::telling);
     for (int peer = 0; peer < size(); ++peer)
         while (is_there(peer) && !failed_[static_cast<std::size_t>(peer)] &&
@@ -136,7 +137,7 @@ void PeerMonitor::hear_failures() noexcept {
     for (int from = 0; from < size(); ++from)
         while (from != group_rank_ && has_message(from)) {
             const auto f = static_cast<std::size_t>(from);
-            ++heard_[f];
+            ++received_count_[f];
             const auto kind = inbox(from).kind;
             if (kind == MessageKind::failure || kind == MessageKind::goodbye) failed_[f] = true;
             if (failed_[f]) break;

@@ -27,7 +27,7 @@ std::vector<Channel::PeerStatus> PeerMonitor::ask(const std::string& key, std::u
         return ++inquiry_;
     });
     for (int to = 0; to < size(); ++to)
-        if (to != group_rank_) tell(to, MessageKind::inquiry, inquiry, 0, cat(number, " ", key));
+        if (to != group_rank_) send_message(to, MessageKind::inquiry, inquiry, 0, cat(number, " ", key));
     auto statuses = std::vector<Channel::PeerStatus>{};
     auto lock = std::unique_lock(mutex_);
     changed_.wait_for(lock, Message::patience, [&] {
@@ -50,9 +50,9 @@ void PeerMonitor::hear_inquiry(int from, const Message& message) {
     auto number = std::uint64_t{};
     const auto* key = std::from_chars(message.text, message.text + std::strlen(message.text), number).ptr;
     const auto called = recorder_ && *key == ' ' ? recorder_->collectives(key + 1) : std::nullopt;
-    tell(from, MessageKind::reply, message.number,
-         (called && *called >= number ? reply_arrived : 0) | (called ? 0 : reply_ended),
-         recorder_ ? recorder_->doing() : std::string{});
+    send_message(from, MessageKind::reply, message.number,
+                 (called && *called >= number ? reply_arrived : 0) | (called ? 0 : reply_ended),
+                 recorder_ ? recorder_->doing() : std::string{});
     if (recorder_) recorder_->asked();
 }
 

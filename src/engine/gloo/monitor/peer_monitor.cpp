@@ -7,7 +7,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/gloo/monitor/failure_text.hpp"
+#include "engine/failure_text.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/terminate_handler.hpp"
 #include "engine/timeout.hpp"
@@ -29,13 +29,13 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
       group_rank_(connections_->rank),
       compare_after_(Message::before_comparison),
       inbox_(std::make_unique<Message[]>(ranks_.size())),
-      heard_(ranks_.size(), 0),
+      received_count_(ranks_.size(), 0),
       gone_(ranks_.size()),
       failed_(ranks_.size()),
       calls_of_gone_(ranks_.size(), 0),
       answered_(ranks_.size(), 0),
       doing_(ranks_.size()),
-      told_(ranks_.size(), 0),
+      sent_count_(ranks_.size(), 0),
       listening_(connections_->buffer(inbox_.get(), sizeof(Message) * ranks_.size())),
       alarm_(AlarmClock::of_process(), [this] { wake(); }),
       second_(AlarmClock::of_process(), [this] { wake(); }) {
@@ -62,7 +62,7 @@ PeerMonitor::~PeerMonitor() {
 void PeerMonitor::send_goodbye() noexcept {
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
-            tell(to, MessageKind::goodbye, collectives_.load(), 0, {});
+            send_message(to, MessageKind::goodbye, collectives_.load(), 0, {});
     auto goodbyes = std::vector<Sent*>{};
     {
         const auto lock = std::lock_guard(sending_);
@@ -89,7 +89,8 @@ void PeerMonitor::expect(int from) {
 
 bool PeerMonitor::has_message(int from) const {
     const auto& message = inbox(from);
-    return message.tail == heard_[static_cast<std::size_t>(from)] + 1 && message.head == message.tail;
+    return message.tail == received_count_[static_cast<std::size_t>(from)] + 1 &&
+           message.head == message.tail;
 }
 
 void PeerMonitor::wake() noexcept { listening_->abortWaitRecv(); }
@@ -181,9 +182,9 @@ bool PeerMonitor::take_messages() {
         const auto f = static_cast<std::size_t>(from);
         auto& message = inbox(from);
         if (from == group_rank_ || gone_[f] || !has_message(from)) continue;
-        ++heard_[f];
+        ++received_count_[f];
         message.text[sizeof message.text - 1] = '\0';
-        hear(from, message);
+        receive_message(from, message);
         if (is_broken()) return false;
         if (gone_[f]) continue;
         try {
@@ -196,14 +197,14 @@ bool PeerMonitor::take_messages() {
     return true;
 }
 
-void PeerMonitor::hear(int from, const Message& message) {
+void PeerMonitor::receive_message(int from, const Message& message) {
     const auto f = static_cast<std::size_t>(from);
     switch (message.kind) {
         case MessageKind::question: {
             const auto arrived =
                 message.number > 0 && collectives_.load(std::memory_order_acquire) >= message.number;
-            tell(from, MessageKind::answer, message.number, arrived ? 1 : 0,
-                 recorder_ && !arrived ? recorder_->doing() : std::string{});
+            send_message(from, MessageKind::answer, message.number, arrived ? 1 : 0,
+                         recorder_ && !arrived ? recorder_->doing() : std::string{});
             if (recorder_) recorder_->asked();
             break;
         }
@@ -282,11 +283,11 @@ void PeerMonitor::look_at_timeout() {
     if (!asks) return conclude();
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && (awaited < 0 || to == awaited))
-            tell(to, MessageKind::question, number, 0, {});
+            send_message(to, MessageKind::question, number, 0, {});
 }
 
-bool PeerMonitor::tell(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
-                       const std::string& text) noexcept {
+bool PeerMonitor::send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
+                               const std::string& text) noexcept {
     try {
         const auto lock = std::lock_guard(sending_);
         auto sent = std::make_unique<Sent>();
@@ -295,11 +296,11 @@ bool PeerMonitor::tell(int to, MessageKind kind, std::uint64_t number, std::uint
         message.kind = kind;
         message.yes = yes;
         message.number = number;
-        message.head = message.tail = told_[static_cast<std::size_t>(to)] + 1;
+        message.head = message.tail = sent_count_[static_cast<std::size_t>(to)] + 1;
         std::memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
         sent->buffer = connections_->buffer(&message, sizeof message);
         sent->buffer->send(to, slot);
-        ++told_[static_cast<std::size_t>(to)];
+        ++sent_count_[static_cast<std::size_t>(to)];
         sent_.push_back(std::move(sent));
         return true;
     } catch (const std::exception&) {

@@ -16,8 +16,8 @@
 #include "engine/gloo/monitor/alarm.hpp"
 #include "engine/gloo/monitor/call_history.hpp"
 #include "engine/gloo/transport/connections.hpp"
+#include "engine/hosts/local_processes.hpp"
 #include "engine/record/recorder.hpp"
-#include "engine/rendezvous/local_processes.hpp"
 
 namespace rankmesh::detail {
 
@@ -122,7 +122,7 @@ private:
     void listen();
     void hear_goodbyes();
     void note_gone(int from);
-    void hear(int from, const Message& message);
+    void receive_message(int from, const Message& message);
     bool take_messages();
     void find_lost(const std::string& text);
     void find_who_left();
@@ -137,8 +137,8 @@ private:
     void look_at_timeout();
     void conclude();
     void expect(int from);
-    bool tell(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
-              const std::string& text) noexcept;
+    bool send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
+                      const std::string& text) noexcept;
     void send_failure() noexcept;
     void hear_failures() noexcept;
     void send_goodbye() noexcept;
@@ -179,10 +179,10 @@ private:
     const Label* compared_ = nullptr;  // of the call whose wait compared calls last
     std::optional<Dispute> dispute_;
     std::unique_ptr<Message[]> inbox_;
-    std::vector<std::uint64_t> heard_;          // the number of messages, by group rank
-    std::vector<std::atomic<bool>> gone_;       // ranks that have sent a goodbye
-    std::vector<std::atomic<bool>> failed_;     // ranks that have told a failure
-    std::vector<std::uint64_t> calls_of_gone_;  // how many collectives each of them has called, set before
+    std::vector<std::uint64_t> received_count_;  // the number of messages, by group rank
+    std::vector<std::atomic<bool>> gone_;        // ranks that have sent a goodbye
+    std::vector<std::atomic<bool>> failed_;      // ranks that have told a failure
+    std::vector<std::uint64_t> calls_of_gone_;   // how many collectives each of them has called, set before
     std::atomic<std::uint64_t> fewest_calls_of_gone_ = std::numeric_limits<std::uint64_t>::max();
     std::optional<std::uint64_t> asked_;  // the wait for which peers were asked
     std::uint64_t question_ = 0;          // the call number of the question
@@ -195,7 +195,7 @@ private:
     struct Sent;
     std::mutex sending_;
     std::vector<std::unique_ptr<Sent>> sent_;
-    std::vector<std::uint64_t> told_;  // the number of messages, by group rank
+    std::vector<std::uint64_t> sent_count_;  // the number of messages, by group rank
 
     std::unique_ptr<::gloo::transport::UnboundBuffer> listening_;
     std::atomic<bool> leaving_ = false;   // from when this rank says goodbye

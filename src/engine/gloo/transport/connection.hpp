@@ -8,7 +8,7 @@
 #include <chrono>
 #include <memory>
 
-#include "engine/children.hpp"
+#include "engine/fork.hpp"
 
 namespace rankmesh::detail {
 
@@ -33,7 +33,7 @@ public:
     void handleEvents(int events) override;
 
 private:
-    const ClosedInChildren closed_in_children_{fd_};
+    const ClosedOnFork closed_in_children_{fd_};
 };
 
 /// Gloo's factory of such connections.

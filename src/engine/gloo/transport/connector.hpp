@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-#include "engine/children.hpp"
+#include "engine/fork.hpp"
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/word_reader.hpp"
 
@@ -44,7 +44,7 @@ private:
     const Endpoint endpoint_;
     Stage stage_ = Stage::idle;
     int descriptor_ = -1;
-    const ClosedInChildren closed_in_children_{descriptor_};
+    const ClosedOnFork closed_in_children_{descriptor_};
     WordReader answer_ = {};
     Clock::time_point next_ = {};
     std::chrono::milliseconds pause_{1};

@@ -13,7 +13,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/accept.hpp"
+#include "engine/accept_connection.hpp"
 #include "engine/random_bytes.hpp"
 #include "engine/shortage.hpp"
 

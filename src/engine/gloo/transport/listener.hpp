@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/children.hpp"
+#include "engine/fork.hpp"
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/gloo/transport/word_reader.hpp"
@@ -54,7 +54,7 @@ public:
         std::multimap<std::string, Peer*>::iterator place_;  // until it has come
         bool has_come_ = false;
         int descriptor_ = -1;
-        const ClosedInChildren closed_in_children_{descriptor_};
+        const ClosedOnFork closed_in_children_{descriptor_};
     };
 
 private:
@@ -62,7 +62,7 @@ private:
         explicit PendingConnection(int socket) : descriptor(socket) {}
         int descriptor;
         WordReader said = {};
-        const ClosedInChildren closed_in_children{descriptor};
+        const ClosedOnFork closed_in_children{descriptor};
     };
     using Pending = std::map<std::uint64_t, PendingConnection>;  // by number, so oldest first
 
@@ -83,7 +83,7 @@ private:
     ::gloo::transport::tcp::Device& device_;
     sockaddr_storage address_ = {};
     int descriptor_ = -1;
-    const ClosedInChildren closed_in_children_{descriptor_};
+    const ClosedOnFork closed_in_children_{descriptor_};
     int ready_ = -1;  // the epoll descriptor of all of them: Gloo's would not say which has news
 
     mutable std::mutex mutex_;  // of what follows; nobody who holds it waits for Gloo's thread

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "engine/children.hpp"
+#include "engine/fork.hpp"
 
 namespace rankmesh::detail {
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/hosts/interfaces.hpp"
+
+namespace rankmesh::detail {
+
+/// The hosts of a world's ranks, and the addresses by which the ranks reach each other.
+///
+/// Each rank shares one line of text; from the lines of all ranks every rank makes the same decision.
+class Hosts {
+public:
+    /// Describes this process. `interface` is the interface that was asked for, "" if none was.
+    Hosts(int rank, std::string host, std::string interface);
+
+    /// What this process tells the others, as a HostLine.
+    const std::string& line() const { return line_; }
+
+    /// The ranks on a host of this one's name, in order; `lines` are those of all ranks.
+    std::vector<int> local_ranks(const std::string& lines) const;
+
+    /// The address at which this rank listens: a loopback address only where all ranks share a network.
+    /// Throws UsageError on every rank if one of them has no address, or if they have no family in common.
+    std::string address(const std::string& lines) const;
+
+private:
+    const std::string host_;
+    const std::string wanted_;
+    const std::vector<Interface> meant_;
+    std::string line_;
+};
+
+}  // namespace rankmesh::detail

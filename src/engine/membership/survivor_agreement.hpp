@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/channel.hpp"
+#include "engine/store/store.hpp"
+
+namespace rankmesh::detail {
+
+/// Agreement of a world's surviving ranks on the list of survivors, through entries in a store.
+///
+/// In each round every survivor registers, and the lowest of them, the leader, writes the list. A leader that
+/// does not write it in time is replaced by the next rank, and the first list that is written stands. Law: a
+/// list is returned once every rank on it has seen it, and on all of these ranks.
+class SurvivorAgreement {
+public:
+    /// `scope` is the prefix of the world's keys; the store has `timeout` for each request.
+    SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout);
+
+    /// The ranks that call this within `grace`, in order; at once if the others are known not to call it.
+    /// `ended`: the ranks known to have ended. Throws Timeout if the others have agreed without this rank.
+    std::vector<int> survivors(Duration grace, const std::function<std::vector<int>()>& ended);
+    /// Announces that this rank will not take part.
+    void stay_away(Store::Instant until) { say_gone(rank_, until); }
+    /// The number of lists written so far, which distinguishes the worlds of survivors.
+    int rounds() const { return rounds_; }
+
+private:
+    std::vector<int> round(Duration grace, const std::function<std::vector<int>()>& ended);
+    void say_gone(int rank, Store::Instant until);
+    std::string gone(int rank) const;
+
+    const std::shared_ptr<Store> store_;
+    const std::string scope_;
+    const int rank_;
+    const int size_;
+    const Duration timeout_;
+    std::vector<int> ranks_;  // that may still arrive; empty until the first round
+    std::set<int> said_gone_;
+    int rounds_ = 0;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,20 @@
+# Redis as a store, or one sentence in its place.
+if(RANKMESH_REDIS)
+    find_path(RANKMESH_HIREDIS_INCLUDE hiredis/hiredis.h)
+    find_library(RANKMESH_HIREDIS_LIBRARY hiredis)
+    mark_as_advanced(RANKMESH_HIREDIS_INCLUDE RANKMESH_HIREDIS_LIBRARY)
+endif()
+set(rankmesh_hiredis OFF)
+if(RANKMESH_HIREDIS_INCLUDE AND RANKMESH_HIREDIS_LIBRARY)
+    set(rankmesh_hiredis ON)
+endif()
+rankmesh_decide(REDIS ${rankmesh_hiredis} "hiredis" "install libhiredis-dev")
+
+if(RANKMESH_HAS_REDIS)
+    target_sources(rankmesh_engines PRIVATE ../store/redis_connection.cpp ../store/redis_reply.cpp ../store/redis_store.cpp)
+    target_include_directories(rankmesh_engines SYSTEM PRIVATE ${RANKMESH_HIREDIS_INCLUDE})
+    # An installed package goes to machines on which it lies elsewhere.
+    rankmesh_link_engines(-lhiredis $<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:-lhiredis>)
+else()
+    target_sources(rankmesh_engines PRIVATE ../store/redis_not_built.cpp)
+endif()

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/store/redis_url.hpp"
+#include "engine/store/store.hpp"
+
+namespace rankmesh::detail {
+
+/// A store whose entries are the keys `rankmesh:{JOB}:NAME` of a Redis server, which expire after a day.
+///
+/// User and password are those of RANKMESH_REDIS_USER, and RANKMESH_REDIS_PASSWORD or the file
+/// RANKMESH_REDIS_PASSWORD_FILE. It connects at its first call, and reconnects once if the connection ends.
+/// Throws NotBuilt in a build without hiredis.
+std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string& job);
+
+/// The hiredis that this build was compiled with, "" without.
+std::string redis_library();
+
+}  // namespace rankmesh::detail

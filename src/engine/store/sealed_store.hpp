@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <rankmesh/core/error.hpp>
+
+#include "engine/hash.hpp"
+#include "engine/store/store.hpp"
+
+namespace rankmesh::detail {
+
+/// A store that refuses entries which are not as a rank has written them: each begins with a hash of its name
+/// and text.
+class SealedStore final : public Store {
+public:
+    explicit SealedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+
+    bool put(const std::string& name, const std::string& text, Instant until) override {
+        return store_->put(name, seal(name, text) + text, until);
+    }
+    std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
+                                                Instant until) override {
+        return opened(names, store_->get(names, until));
+    }
+    std::vector<std::optional<std::string>> await(const std::vector<std::string>& names, Instant longest,
+                                                  Instant until) override {
+        return opened(names, store_->await(names, longest, until));
+    }
+    bool waits() const override { return store_->waits(); }
+    void remove(const std::vector<std::string>& names, Instant until) noexcept override {
+        store_->remove(names, until);
+    }
+    std::chrono::microseconds longest_pause() const override { return store_->longest_pause(); }
+    std::string text() const override { return store_->text(); }
+    const std::string& job() const override { return store_->job(); }
+    Successor* successor() override { return store_->successor(); }
+
+private:
+    std::vector<std::optional<std::string>> opened(const std::vector<std::string>& names,
+                                                   std::vector<std::optional<std::string>> entries) const {
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            if (!entries[i]) continue;
+            const auto end = std::min(entries[i]->find('\n'), entries[i]->size() - 1) + 1;
+            auto text = entries[i]->substr(end);
+            if (entries[i]->compare(0, end, seal(names[i], text)) != 0)
+                throw EngineFailure(cat("the entry '", names[i], "' of the job '", job(), "' in ",
+                                        store_->text(),
+                                        " is damaged, or of another version of rankmesh; start the job again "
+                                        "under another id, such as RANKMESH_JOB=$(uuidgen)"));
+            entries[i] = std::move(text);
+        }
+        return entries;
+    }
+    static std::string seal(const std::string& name, const std::string& text) {
+        return cat("rankmesh 1 ", hash(text, hash(name)), "\n");
+    }
+
+    const std::shared_ptr<Store> store_;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/store/tcp_protocol.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <rankmesh/core/error.hpp>
+
+#include "engine/random_bytes.hpp"
+#include "engine/store/sha256.hpp"
+
+namespace rankmesh::detail::tcp_protocol {
+
+std::optional<std::string_view> message_in(std::string_view bytes) {
+    if (bytes.size() < 4) return std::nullopt;
+    const auto length = Unpacker(bytes).number();
+    if (length > longest_message) throw Malformed{};
+    bytes.remove_prefix(4);
+    if (bytes.size() < length) return std::nullopt;
+    return bytes.substr(0, length);
+}
+
+std::size_t Greeting::size_of(std::string_view bytes) {
+    const auto compared = std::min(bytes.size(), magic.size());
+    if (bytes.substr(0, compared) != magic.substr(0, compared)) throw Malformed{};
+    return magic.size() + nonce_size + tag_size;
+}
+
+Greeting Greeting::from(std::string_view bytes) {
+    if (bytes.size() != size_of(bytes)) throw Malformed{};
+    auto reader = Unpacker(bytes.substr(magic.size()));
+    auto greeting = Greeting{};
+    greeting.server_nonce = reader.part(nonce_size);
+    greeting.tag = reader.part(tag_size);
+    return greeting;
+}
+
+std::string Greeting::bytes() const { return cat(magic, server_nonce, tag); }
+
+Hello Hello::from(std::string_view bytes) {
+    if (bytes.size() != hello_size) throw Malformed{};
+    auto reader = Unpacker(bytes);
+    auto hello = Hello{};
+    hello.rank = reader.number();
+    hello.size = reader.number();
+    hello.nonce = reader.part(nonce_size);
+    hello.proof = reader.part(proof_size);
+    return hello;
+}
+
+std::string Hello::bytes() const {
+    auto said = std::string{};
+    add(said, rank);
+    add(said, size);
+    return said + nonce + proof;
+}
+
+Request Request::from(std::string_view message) {
+    auto reader = Unpacker(message);
+    auto request = Request{};
+    const auto add_name = [&] {
+        const auto name = reader.text();
+        if (name.size() > longest_name) throw Malformed{};
+        request.names.emplace_back(name);
+    };
+    request.id = reader.number();
+    request.operation = static_cast<Operation>(reader.part(1).front());
+    switch (request.operation) {
+        case Operation::put:
+            add_name();
+            request.text = reader.rest();
+            return request;
+        case Operation::get:
+            request.milliseconds = reader.number();
+            break;
+        case Operation::remove:
+            break;
+        default:
+            throw Malformed{};
+    }
+    auto count = reader.number();
+    if (count > most_names) throw Malformed{};
+    for (; count > 0; --count) add_name();
+    if (!reader.at_end()) throw Malformed{};
+    return request;
+}
+
+std::string Request::bytes() const {
+    auto message = std::string{};
+    add(message, id);
+    message += static_cast<char>(operation);
+    if (operation == Operation::get) add(message, milliseconds);
+    if (operation != Operation::put) add(message, static_cast<std::uint32_t>(names.size()));
+    for (const auto& name : names) add(message, name);
+    message += text;
+    auto framed = std::string{};
+    add(framed, message);
+    return framed;
+}
+
+std::vector<std::optional<std::string>> entries_in(std::string_view answer, std::size_t count) {
+    auto reader = Unpacker(answer);
+    auto entries = std::vector<std::optional<std::string>>{};
+    for (; count > 0; --count) {
+        const auto exists = reader.part(1).front();
+        if (exists == '\0')
+            entries.emplace_back();
+        else if (exists == '\1')
+            entries.emplace_back(reader.text());
+        else
+            throw Malformed{};
+    }
+    if (!reader.at_end()) throw Malformed{};
+    return entries;
+}
+
+std::string nonce() { return random_bytes(nonce_size); }
+
+std::string tag_of(std::string_view job, std::string_view server_nonce) {
+    return sha256(cat("rankmesh job", server_nonce, job)).substr(0, tag_size);
+}
+
+std::string proof_of(std::string_view key, std::string_view who, std::string_view job,
+                     std::string_view server_nonce, const Hello& hello) {
+    auto said = std::string{};
+    add(said, who);
+    add(said, job);
+    add(said, server_nonce);
+    add(said, hello.nonce);
+    add(said, hello.rank);
+    add(said, hello.size);
+    return hmac_sha256(key, said);
+}
+
+bool ready(int socket, short events, std::chrono::steady_clock::time_point until) {
+    using Clock = std::chrono::steady_clock;
+    for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+        auto wanted = pollfd{socket, events, 0};
+        const auto count =
+            poll(&wanted, 1, static_cast<int>(std::clamp<long long>(left.count(), 0, 3'600'000)));
+        if (count > 0) return true;
+        if (count == 0 && Clock::now() >= until) return false;
+        if (count < 0 && errno != EINTR) return true;  // the next call on the socket says why
+    }
+}
+
+void prepare(int socket) {
+    const auto set = [&](int level, int option, int value) {
+        static_cast<void>(setsockopt(socket, level, option, &value, sizeof value));
+    };
+    set(IPPROTO_TCP, TCP_NODELAY, 1);
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 20);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 60'000);
+}
+
+}  // namespace rankmesh::detail::tcp_protocol
