@@ -109,7 +109,8 @@ const auto refused_by_areal = std::vector<std::string>{"fsdp:d4p2",
                                                        "fsdp:attn:p2d1t2p2|ffn:d1d1t2+fsdp:t1",
                                                        "fsdp:attn:t4d4|ffn:e2",
                                                        "sglang[actor]:p1p4+megatron[a]:d4+megatron:t2c1",
-                                                       "fsdp:(attn:p1|ffn:e2)"};
+                                                       "fsdp:(attn:p1|ffn:e2)",
+                                                       "megatron:(attn:p10|ffn:e999999999t999999999)"};
 
 /// The text without the mesh of experts of which none are parallel, which the original does not keep.
 std::string without_single_experts(std::string text) {

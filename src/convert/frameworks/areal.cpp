@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/areal/parallel_grid.hpp>
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
+
+#include <rankmesh/core/detail/number.hpp>
+#include <rankmesh/dialect/areal/parallel_grid.hpp>
 
 #include "convert/frameworks/topology_settings.hpp"
 #include "formats/text.hpp"
@@ -94,10 +95,11 @@ private:
             const auto letter = text_[at_];
             take({&letter, 1});
             const auto number = run_of("0123456789");
-            if (number.empty() || number[0] == '0' || number.size() > 9)
+            const auto size = detail::number_in(number);
+            if (!size || number[0] == '0' || number.size() > 9)
                 refuse(cat("the size of ", std::string_view(&letter, 1), " is ", in_quotes(number),
                            "; it is a whole number from 1"));
-            all[letter] = std::stoi(std::string(number));
+            all[letter] = *size;
         }
         if (all.empty())
             refuse(cat("a size is missing before ", in_quotes(text_.substr(at_)), "; the letters here are ",
@@ -148,14 +150,14 @@ private:
         auto made = Arrangement{{plain_mesh({{"pp", pp}, {"dp", dp}, {"cp", cp}, {"tp", tp}})}};
         if (experts.empty()) return made;
         const auto ep = experts.of('e'), etp = experts.of('t');
-        const auto model = std::int64_t{pp} * ep * etp;
         const auto world = made.dense().size();
-        if (experts.of('p', pp) != pp || world % model != 0 ||
-            experts.of('d', static_cast<int>(world / model)) != world / model)
+        const auto of_stage = world / pp;
+        const auto edp = of_stage / ep / etp;  // the product of the three can be more than any integer holds
+        if (experts.of('p', pp) != pp || of_stage % ep != 0 || of_stage / ep % etp != 0 ||
+            experts.of('d', edp) != edp)
             refuse(
                 cat("the experts' sizes do not make ", world, " ranks of ", pp, " stages, as the others do"));
-        made.meshes.push_back(
-            plain_mesh({{"pp", pp}, {"edp", static_cast<int>(world / model)}, {"ep", ep}, {"etp", etp}}));
+        made.meshes.push_back(plain_mesh({{"pp", pp}, {"edp", edp}, {"ep", ep}, {"etp", etp}}));
         return made;
     }
 
