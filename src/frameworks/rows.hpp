@@ -109,7 +109,7 @@ enum class Quantity : std::uint8_t {
     size_and_rank,
     matrix,      ///< all ranks in the shape of the framework's first mesh
     mesh,        ///< the framework's first mesh
-    value,       ///< of the setting, or what follows from them, that `kind` names
+    value,       ///< the value of the setting, or of the derived quantity, that `kind` names
     action,      ///< sets something, and answers nothing
     device_mesh  ///< a mesh or several, of those that the framework builds
 };
@@ -244,6 +244,8 @@ public:
     void destroy();
     /// Throws UsageError for an unknown accessor or option, and Error where the original raises.
     Value ask(std::string_view accessor, const Values& options) const;
+    /// The same of an accessor that is known.
+    Value ask(const AccessorRow& row, const Values& options) const;
 
 private:
     const Framework* framework_;

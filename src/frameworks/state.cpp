@@ -26,8 +26,8 @@ struct Asked {
     Given options;
     std::string kind;
 
-    Asked(const State& state, std::string_view accessor, const Values& values)
-        : row(accessor_named(Access::framework(state.groups()), accessor)),
+    Asked(const State& state, const AccessorRow& asked, const Values& values)
+        : row(asked),
           options(row.name, row.options, values, state.groups().world_size()),
           kind(row.choose ? row.choose(Access::given(state.groups()), options) : row.kind) {}
 
@@ -93,7 +93,10 @@ void Object::initialize(const Values& settings, int world_size) {
 void Object::destroy() { framework_->own.destroy(object_.get()); }
 
 Value Object::ask(std::string_view accessor, const Values& options) const {
-    const auto& row = accessor_named(*framework_, accessor);
+    return ask(accessor_named(*framework_, accessor), options);
+}
+
+Value Object::ask(const AccessorRow& row, const Values& options) const {
     return row.member(object_.get(), Given(row.name, row.options, options, 0));
 }
 
@@ -112,8 +115,9 @@ State::State(Groups groups, int rank) : groups_(std::move(groups)), rank_(rank) 
 }
 
 Value State::ask(std::string_view accessor, const Values& values) const {
-    const auto asked = Asked(*this, accessor, values);
-    if (asked.row.member) return object_->ask(accessor, values);
+    const auto& row = accessor_named(Access::framework(groups_), accessor);
+    if (row.member) return object_->ask(row, values);
+    const auto asked = Asked(*this, row, values);
     if (asked.row.code) return asked.row.code(*this, Access::given(groups_), asked.options);
     if (asked.row.quantity == Quantity::value) return Access::given(groups_).value(asked.row.kind);
     const auto own = asked.group(*this);
@@ -121,11 +125,11 @@ Value State::ask(std::string_view accessor, const Values& values) const {
 }
 
 std::optional<GroupPart> State::group(std::string_view accessor, const Values& values) const {
-    return Asked(*this, accessor, values).group(*this);
+    return Asked(*this, accessor_named(Access::framework(groups_), accessor), values).group(*this);
 }
 
 std::string State::kind(std::string_view accessor, const Values& values) const {
-    return Asked(*this, accessor, values).kind;
+    return Asked(*this, accessor_named(Access::framework(groups_), accessor), values).kind;
 }
 
 std::vector<std::string> State::accessors() const {
