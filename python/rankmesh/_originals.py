@@ -109,19 +109,3 @@ def share(module: str, current: object, names: Iterable[str]) -> None:
 
     kind = type("Module", (types.ModuleType,), {name: variable(name) for name in names})
     sys.modules[module].__class__ = kind
-
-
-def inherits(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[type[T]], type[T]]:
-    """Wraps, as `raises(...)` does, the public methods that a class has from its native base.
-
-    >>> @inherits(raises(AssertionError))
-    ... class State(_native.State): ...
-    """
-
-    def decorate(kind: type[T]) -> type[T]:
-        for name, value in vars(kind.__base__).items():
-            if callable(value) and not name.startswith("_") and name not in vars(kind):
-                setattr(kind, name, wrap(value))
-        return kind
-
-    return decorate

@@ -31,7 +31,7 @@ def device_meshes(
     """
     rank, flattened, missing = dist.get_rank(), flattened or {}, missing or {}
     device, world = device_type or default_device_type(), Mesh([("world", meshes[0].size)])
-    all_of = [world] * one_root + [*meshes]
+    all_of = [world, *meshes] if one_root else meshes
     sets: dict[str, tuple[Mesh, tuple[str, ...]]] = {axis: (mesh, (axis,)) for mesh in all_of for axis in mesh.axes}
     sets |= {name: (meshes[0], axes) for name, axes in flattened.items()}
     wanted = [

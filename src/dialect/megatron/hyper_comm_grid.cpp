@@ -2,13 +2,12 @@
 #include <rankmesh/dialect/megatron/hyper_comm_grid.hpp>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
+#include "dialect/environment.hpp"
 #include "dialect/megatron/partitions.hpp"
 
 namespace rankmesh::megatron {
@@ -48,18 +47,11 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 }
 
 int world_from_environment() {
-    const auto* given = std::getenv("WORLD_SIZE");
-    if (!given)
-        throw Error(Fault::missing,
-                    "Cannot determine world size: WORLD_SIZE environment variable not set and "
-                    "torch.distributed is not initialized. Please either set WORLD_SIZE or initialize "
-                    "torch.distributed before creating HyperCommGrid.");
-    const auto text = std::string_view(given);
-    auto size = 0;
-    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (wrong != std::errc{} || end != text.data() + text.size())
-        throw Error(Fault::argument, cat("WORLD_SIZE is '", text, "', which is no number"));
-    return size;
+    if (const auto size = dialect::number_in_environment("WORLD_SIZE")) return *size;
+    throw Error(Fault::missing,
+                "Cannot determine world size: WORLD_SIZE environment variable not set and "
+                "torch.distributed is not initialized. Please either set WORLD_SIZE or initialize "
+                "torch.distributed before creating HyperCommGrid.");
 }
 
 void check_lengths(const std::vector<int>& shape, const std::vector<std::string>& dim_names) {

@@ -2,11 +2,10 @@
 #include <rankmesh/dialect/olmo/config.hpp>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <system_error>
 
 #include <rankmesh/dialect/error.hpp>
+
+#include "dialect/environment.hpp"
 
 namespace rankmesh::olmo {
 
@@ -16,17 +15,6 @@ using dialect::Fault;
 using dialect::Refusal;
 
 namespace {
-
-std::optional<int> from_environment(const char* name) {
-    const auto* given = std::getenv(name);
-    if (!given) return std::nullopt;
-    const auto text = std::string_view(given);
-    auto value = 0;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (read.ec != std::errc{} || read.ptr != text.data() + text.size())
-        throw Error(Fault::argument, cat(name, " is '", text, "', which is no number"));
-    return value;
-}
 
 /// The whole part of a quotient, rounded towards minus infinity as Python does.
 int quotient(int number, int by, std::string_view what) {
@@ -71,8 +59,8 @@ void check_at_least_one(int number, std::string_view what) {
 }  // namespace
 
 Environment environment_of() {
-    return {.num_nodes = from_environment("NUM_NODES"),
-            .local_world_size = from_environment("LOCAL_WORLD_SIZE")};
+    return {.num_nodes = dialect::number_in_environment("NUM_NODES"),
+            .local_world_size = dialect::number_in_environment("LOCAL_WORLD_SIZE")};
 }
 
 Environment environment_of(const World& world) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/llamafactory/interface.hpp>
 
-#include <charconv>
 #include <cstdlib>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/dialect/error.hpp>
@@ -43,11 +43,8 @@ Environment environment_of(const Member& member) {
 std::optional<int> number(const char* name) {
     const auto* given = std::getenv(name);
     if (!given) return std::nullopt;
-    const auto text = std::string_view(given);
-    auto value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size())
-        throw Error(Fault::argument, cat(name, "='", text, "' is no whole number"));
+    const auto value = detail::number_in(given);
+    if (!value) throw Error(Fault::argument, cat(name, "='", given, "' is no whole number"));
     return value;
 }
 
