@@ -36,7 +36,7 @@ auto argument<DataParallelConfig>(nb::handle config, const char*) {
                               .shard_degree = int_in(config, "shard_degree")};
 }
 
-/// Of the tuple dp, tp, cp, pp, ep, of which each may be None.
+/// The configurations in the tuple (dp, tp, cp, pp, ep). Each may be None.
 template <>
 auto argument<ParallelConfigs>(nb::handle given, const char* name) {
     auto configs = ParallelConfigs{.tp = of_degree<TensorParallelConfig>(given[1]),

@@ -21,7 +21,7 @@ Arrangement topology_of_sizes(Settings& settings, const SizesOfAxes& sizes, std:
 /// `tensor` is what the axis tp is called. Throws UsageError for sizes that make another world.
 Json topology_of(Settings& settings, std::optional<int> world, std::string_view tensor);
 
-/// The dense axes of an arrangement, of which all data-parallel ones are `dp`.
+/// The dense axes of an arrangement. All data-parallel axes are joined into `dp`.
 Mesh dense_of(const Arrangement& arrangement);
 /// `ProcessTopology(axes=[...], dims=[...])` of these axes.
 Document topology_document(const Mesh& mesh, const std::vector<std::string>& order, std::string_view tensor);

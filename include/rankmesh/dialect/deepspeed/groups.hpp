@@ -131,8 +131,8 @@ RANKMESH_EXPORT Mesh _create_zero_param_parallel_group(int world_size, int group
 /// `global local`: the all-to-all groups, `local_<node>` along the second and, with several nodes,
 /// `global_<device>` along the first.
 ///
-/// Throws dialect::Error for one node that is not full, dialect::Refusal for several of which the last is not
-/// ("ranks-left-out").
+/// Throws dialect::Error if the only node is not full, and dialect::Refusal ("ranks-left-out") if there are
+/// several nodes and the last one is not full.
 RANKMESH_EXPORT Mesh _get_local_all_to_all_group(int world_size, int device_per_node);
 /// The names of these groups in the original's order.
 RANKMESH_EXPORT std::vector<std::string> all_to_all_names(const Mesh& all_to_all);

@@ -27,7 +27,8 @@ struct Environment {
     std::optional<int> local_world_size = {};  ///< LOCAL_WORLD_SIZE
 };
 
-/// NUM_NODES and LOCAL_WORLD_SIZE of this process's environment; throws dialect::Error for what is no number.
+/// NUM_NODES and LOCAL_WORLD_SIZE of this process's environment. Throws dialect::Error if one of them is not
+/// a number.
 RANKMESH_EXPORT Environment environment_of();
 /// The same, where LOCAL_WORLD_SIZE is not set with the ranks of `world` on this host.
 RANKMESH_EXPORT Environment environment_of(const World& world);
