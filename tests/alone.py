@@ -25,7 +25,7 @@ from pathlib import Path
 # What is precompiled, the largest first.
 HEADERS = (
     "rankmesh/engine/member.hpp",
-    "rankmesh/engine/call.hpp",
+    "rankmesh/engine/detail/call.hpp",
     "rankmesh/core/mesh.hpp",
     "rankmesh/core/error.hpp",
 )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations: each makes the same call as a Communicator, on memory whose type is known at run time.
-#include <rankmesh/engine/make_call.hpp>
+#include <rankmesh/engine/detail/make_call.hpp>
 
 #include "c/handles.hpp"
 #include "engine/access.hpp"

@@ -7,8 +7,8 @@
 #include <limits>
 #include <unordered_set>
 
+#include <rankmesh/core/detail/reader.hpp>
 #include <rankmesh/core/name.hpp>
-#include <rankmesh/core/reader.hpp>
 
 #include "cluster/names.hpp"
 #include "cluster/quantity.hpp"

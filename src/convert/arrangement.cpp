@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 
 namespace rankmesh::conversion {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/launcher.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/group_list.hpp>
 
-#include <rankmesh/core/layout_parts.hpp>
-#include <rankmesh/core/repeat.hpp>
+#include <rankmesh/core/detail/layout_parts.hpp>
+#include <rankmesh/core/detail/repeat.hpp>
 
 namespace rankmesh::dialect {
 

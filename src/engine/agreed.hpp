@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/detail/call.hpp>
 
 #include "engine/traits.hpp"
 

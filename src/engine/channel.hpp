@@ -15,7 +15,7 @@
 
 #include <rankmesh/core/group.hpp>
 #include <rankmesh/core/mesh.hpp>
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/detail/call.hpp>
 
 #include "engine/fork.hpp"
 

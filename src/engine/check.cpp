@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include <rankmesh/engine/accept.hpp>
 #include <rankmesh/engine/buffers.hpp>
-#include <rankmesh/engine/make_call.hpp>
+#include <rankmesh/engine/detail/accept.hpp>
+#include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/channel.hpp"
 #include "engine/traits.hpp"

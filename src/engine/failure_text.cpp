@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/failure_text.hpp"
 
-#include <rankmesh/core/quote.hpp>
+#include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/text.hpp>
 
 #include "engine/fields.hpp"

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 
 #include "engine/join/group.hpp"
 #include "engine/join/member_state.hpp"

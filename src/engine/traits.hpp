@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/detail/call.hpp>
 
 namespace rankmesh::detail {
 

@@ -5,8 +5,8 @@
 #include <deque>
 #include <set>
 
+#include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/quote.hpp>
 #include <rankmesh/core/ranks.hpp>
 
 #include "explain/wait_graph.hpp"

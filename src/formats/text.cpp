@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <rankmesh/core/quote.hpp>
+#include <rankmesh/core/detail/quote.hpp>
 
 namespace rankmesh::formats {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <rankmesh/core/layout_parts.hpp>
+#include <rankmesh/core/detail/layout_parts.hpp>
 #include <rankmesh/core/name.hpp>
 
 #include "frameworks/rows.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/interop/dlpack_impl.hpp>
+#include <rankmesh/interop/detail/dlpack_impl.hpp>
 
 namespace rankmesh::detail {
 namespace {

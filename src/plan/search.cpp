@@ -7,7 +7,7 @@
 #include <numeric>
 #include <tuple>
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <rankmesh/core/quote.hpp>
+#include <rankmesh/core/detail/quote.hpp>
 
 #include "view/colors.hpp"
 #include "view/escaped.hpp"

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include <rankmesh/core/layout_parts.hpp>
+#include <rankmesh/core/detail/layout_parts.hpp>
 #include <rankmesh/core/layout_text.hpp>
 
 namespace rankmesh::tests {

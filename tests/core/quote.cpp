@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/core/quote.hpp>
+#include <rankmesh/core/detail/quote.hpp>
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/core/quote.hpp>
 
 namespace rankmesh {
 
@@ -78,8 +78,10 @@ namespace detail {
 inline void append(std::string& out, std::string_view text) { out += text; }
 inline void append(std::string& out, char c) { out += c; }
 template <class Number>
-requires std::is_arithmetic_v<Number>
-void append(std::string& out, Number number) { out += std::to_string(number); }
+    requires std::is_arithmetic_v<Number>
+void append(std::string& out, Number number) {
+    out += std::to_string(number);
+}
 
 /// The parts one after the other, numbers in decimal.
 template <class... Parts>

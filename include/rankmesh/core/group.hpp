@@ -9,9 +9,9 @@
 #include <optional>
 #include <span>
 
+#include <rankmesh/core/detail/repeat.hpp>
 #include <rankmesh/core/int.hpp>
 #include <rankmesh/core/layout.hpp>
-#include <rankmesh/core/repeat.hpp>
 
 namespace rankmesh {
 

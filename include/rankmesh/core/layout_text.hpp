@@ -7,8 +7,8 @@
 #include <ostream>
 #include <string>
 
+#include <rankmesh/core/detail/reader.hpp>
 #include <rankmesh/core/layout.hpp>
-#include <rankmesh/core/reader.hpp>
 
 namespace rankmesh {
 

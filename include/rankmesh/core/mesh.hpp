@@ -102,7 +102,9 @@ public:
 
     /// The ranks that differ from `rank` only along these axes, in mesh order.
     constexpr Group group(Int rank, AxisSet axes) const;
-    constexpr Group group(Int rank, AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
+    constexpr Group group(Int rank, AxisRef auto const&... names) const
+        requires(sizeof...(names) > 0)
+    {
         return group(rank, axes(names...));
     }
     /// The same group without a copy of its strides; the mesh must outlive it.
@@ -111,21 +113,25 @@ public:
         if (!first) throw_outside(rank);
         return {*this, axes, *first};
     }
-    constexpr GroupView group_view(Int rank,
-                                   AxisRef auto const&... names) const& requires(sizeof...(names) > 0) {
+    constexpr GroupView group_view(Int rank, AxisRef auto const&... names) const&
+        requires(sizeof...(names) > 0)
+    {
         return group_view(rank, axes(names...));
     }
     GroupView group_view(Int rank, auto const&... axes) const&& = delete;
     /// All groups along these axes, in the order of their first ranks.
     constexpr Partition partition(AxisSet axes) const;
-    constexpr Partition partition(AxisRef auto const&... names) const requires(sizeof...(names) > 0) {
+    constexpr Partition partition(AxisRef auto const&... names) const
+        requires(sizeof...(names) > 0)
+    {
         return partition(axes(names...));
     }
     /// All groups along these axes, each listed with the first named axis outermost, as some frameworks do.
     ///
     /// Throws UsageError if an axis is named twice.
     constexpr Partition partition_in_order(AxisRef auto const&... names) const
-        requires(sizeof...(names) > 0) {
+        requires(sizeof...(names) > 0)
+    {
         const auto order = std::array{id(names)...};
         return partition_of(order);
     }
@@ -224,7 +230,7 @@ std::string to_string(const Coordinate& coordinate);
 
 }  // namespace rankmesh
 
-#include <rankmesh/core/mesh_impl.hpp>
+#include <rankmesh/core/detail/mesh_impl.hpp>
+#include <rankmesh/core/detail/rearrange_impl.hpp>
 #include <rankmesh/core/mesh_spec.hpp>
-#include <rankmesh/core/rearrange_impl.hpp>
 #include <rankmesh/core/text.hpp>

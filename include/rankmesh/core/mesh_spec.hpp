@@ -3,9 +3,9 @@
 
 #include <ostream>
 
+#include <rankmesh/core/detail/reader.hpp>
 #include <rankmesh/core/layout_text.hpp>
 #include <rankmesh/core/mesh.hpp>
-#include <rankmesh/core/reader.hpp>
 
 namespace rankmesh {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <rankmesh/core/reader.hpp>
+#include <rankmesh/core/detail/reader.hpp>
 
 namespace rankmesh {
 

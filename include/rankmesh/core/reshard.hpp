@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <rankmesh/core/rank_set.hpp>
+#include <rankmesh/core/detail/rank_set.hpp>
 #include <rankmesh/core/sharding.hpp>
 
 namespace rankmesh {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/detail/rank_set.hpp>
+#include <rankmesh/core/detail/reader.hpp>
 #include <rankmesh/core/mesh.hpp>
-#include <rankmesh/core/rank_set.hpp>
-#include <rankmesh/core/reader.hpp>
 
 namespace rankmesh {
 

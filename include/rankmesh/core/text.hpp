@@ -6,10 +6,10 @@
 #include <ostream>
 #include <string>
 
+#include <rankmesh/core/detail/reader.hpp>
 #include <rankmesh/core/layout_text.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/ranks.hpp>
-#include <rankmesh/core/reader.hpp>
 
 namespace rankmesh {
 

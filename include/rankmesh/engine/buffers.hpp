@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/engine/accept.hpp>
+#include <rankmesh/engine/detail/accept.hpp>
 
 namespace rankmesh {
 

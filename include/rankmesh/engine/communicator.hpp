@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/engine/accept.hpp>
 #include <rankmesh/engine/buffers.hpp>
-#include <rankmesh/engine/make_call.hpp>
+#include <rankmesh/engine/detail/accept.hpp>
+#include <rankmesh/engine/detail/make_call.hpp>
 #include <rankmesh/engine/pending.hpp>
 #include <rankmesh/engine/tag.hpp>
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <rankmesh/engine/communicator.hpp>
-#include <rankmesh/interop/dlpack_impl.hpp>
+#include <rankmesh/interop/detail/dlpack_impl.hpp>
 
 namespace rankmesh::dlpack {
 
@@ -77,8 +77,8 @@ struct TensorOptions {
 ///     auto tensor = dlpack::tensor_of(*grads, {.shape = {2, 3}, .owner = grads});
 ///     EXPECT_EQ(dlpack::memory_of(tensor->dl_tensor).data(), grads->data());
 template <OutBuffer B>
-requires Outlives<B> &&(Known<element_t<B>> || std::is_void_v<element_t<B>>)Tensor
-    tensor_of(B&& buffer, TensorOptions options = {}) {
+    requires Outlives<B> && (Known<element_t<B>> || std::is_void_v<element_t<B>>)
+Tensor tensor_of(B&& buffer, TensorOptions options = {}) {
     struct Lent {
         DLManagedTensor tensor = {};
         std::vector<std::int64_t> shape;

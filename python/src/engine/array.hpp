@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/detail/call.hpp>
 
 #include "values/convert.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <nanobind/stl/vector.h>
 
-#include <rankmesh/engine/make_call.hpp>
+#include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/access.hpp"
 #include "engine/array.hpp"

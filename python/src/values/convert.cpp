@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values/convert.hpp"
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 
 #include <algorithm>
 #include <limits>

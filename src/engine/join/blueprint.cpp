@@ -5,7 +5,7 @@
 #include <functional>
 #include <tuple>
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/placement.hpp>
 
 #include "engine/join/settings.hpp"

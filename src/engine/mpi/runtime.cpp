@@ -14,7 +14,7 @@
 #include <mutex>
 #include <optional>
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 #include "engine/environment.hpp"

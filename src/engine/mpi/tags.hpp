@@ -2,7 +2,7 @@
 // The tags of all messages on a communicator, distinct for each kind.
 #pragma once
 
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/detail/call.hpp>
 #include <rankmesh/engine/tag.hpp>
 
 namespace rankmesh::detail {

@@ -5,7 +5,7 @@
 
 #include <iterator>
 
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/detail/call.hpp>
 #include <rankmesh/engine/dtype.hpp>
 #include <rankmesh/engine/reduction.hpp>
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include <rankmesh/core/quote.hpp>
+#include <rankmesh/core/detail/quote.hpp>
 
 #include "engine/traits.hpp"
 

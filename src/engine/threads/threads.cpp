@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/launcher.hpp>
 

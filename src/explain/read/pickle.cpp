@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/quote.hpp>
 
 namespace rankmesh::detail::explaining {
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include <rankmesh/convert/convert.hpp>
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/read.hpp>
@@ -72,7 +72,8 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
                              question.on->size()));
     if (!question.devices) assumed.push_back(cat("all ", counted(job.devices, "device"), " of the cluster"));
     if (question.sequence) {
-        job.sequence = ask(detail::in_python("seq", "--seq"), *question.sequence, "the number of tokens per sequence");
+        job.sequence =
+            ask(detail::in_python("seq", "--seq"), *question.sequence, "the number of tokens per sequence");
     } else if (job.model.sequence > 0) {
         job.sequence = job.model.sequence;
         assumed.push_back(cat("sequences of ", job.sequence, " tokens, which is the model's"));
@@ -81,7 +82,8 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
             cat("the model has no sequence length; add ", detail::in_python("seq=TOKENS", "--seq TOKENS")));
     }
     if (question.batch) {
-        job.batch = ask(detail::in_python("batch", "--batch"), *question.batch, "the number of sequences per step");
+        job.batch =
+            ask(detail::in_python("batch", "--batch"), *question.batch, "the number of sequences per step");
         return;
     }
     constexpr auto tokens = std::int64_t{4} << 20;
@@ -162,7 +164,8 @@ Answer answer(const Question& question) {
             options.tp.most = job.machine.node;
             answer.assumed.push_back(cat("tp inside a node of ", job.machine.node,
                                          " devices, because no measured step has tp across nodes; ",
-                                         detail::in_python("max={'tp': N}", "--max tp=N"), " searches further"));
+                                         detail::in_python("max={'tp': N}", "--max tp=N"),
+                                         " searches further"));
         }
         for (const auto& text : question.fix) fix(options, text);
         for (const auto& text : question.most) limit(options, text);

@@ -5,7 +5,7 @@
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/convert/convert.hpp>
-#include <rankmesh/core/caller.hpp>
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/plan/answer.hpp>
 #include <rankmesh/plan/text.hpp>

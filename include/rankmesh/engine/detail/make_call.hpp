@@ -6,8 +6,8 @@
 #include <utility>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/engine/accept.hpp>
-#include <rankmesh/engine/call.hpp>
+#include <rankmesh/engine/detail/accept.hpp>
+#include <rankmesh/engine/detail/call.hpp>
 #include <rankmesh/engine/tag.hpp>
 
 namespace rankmesh::detail {

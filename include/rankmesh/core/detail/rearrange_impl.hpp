@@ -3,7 +3,7 @@
 // this file.
 #pragma once
 
-#include <rankmesh/core/layout_parts.hpp>
+#include <rankmesh/core/detail/layout_parts.hpp>
 #include <rankmesh/core/mesh.hpp>
 
 namespace rankmesh {
